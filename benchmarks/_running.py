@@ -1,0 +1,115 @@
+"""What benchmarks share: a store in a directory, loads that begin together, and how figures are told."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).resolve().parent.parent
+WEIR = Path(sys.executable).with_name("weir")
+OUT = ROOT / "benchmarks/out"
+WAIT_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one load did."""
+
+    operations: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Operations a second."""
+        return self.operations / self.seconds
+
+
+class Store:
+    """A store with a mount, brought up for the duration of a block."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.home = directory / "home"
+        self.options = options
+        self.mount = self.home / "mnt"
+
+    def __enter__(self) -> "Store":
+        os.environ["WEIR_HOME"] = str(self.home)
+        subprocess.run([WEIR, "up", *self.options], check=True, stdout=subprocess.DEVNULL, timeout=WAIT_SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        subprocess.run([WEIR, "down"], check=True, stdout=subprocess.DEVNULL, timeout=WAIT_SECONDS)
+
+    def run(self, command: Sequence[object]) -> list[object]:
+        """`command` as a job of its own on the fast path."""
+        return [WEIR, "run", "--", *command]
+
+    def servers(self) -> list[int]:
+        """Process ids of the servers, by number."""
+        return [int(path.read_text().split()[0]) for path in sorted(self.home.glob("servers/*/pid"))]
+
+
+def compiled(name: str, directory: Path) -> Path:
+    """The program of `benchmarks/NAME.c`."""
+    program = directory / name
+    source = ROOT / f"benchmarks/{name}.c"
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", program, source], check=True)
+    return program
+
+
+def together(commands: Sequence[Sequence[object]]) -> list[Result]:
+    """Runs loads that say when they are ready and wait for the end of their input, and lets them go at once."""
+    loads = [
+        subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for command in commands
+    ]
+    for load in loads:
+        assert load.stdout is not None
+        if load.stdout.readline() != "ready\n":
+            sys.exit(f"{load.args!r} did not start")
+    for load in loads:
+        assert load.stdin is not None
+        load.stdin.close()
+        load.stdin = None
+    results = []
+    for load in loads:
+        output, _ = load.communicate(timeout=WAIT_SECONDS)
+        if load.returncode != 0:
+            sys.exit(f"{load.args!r} failed with exit code {load.returncode}")
+        operations, seconds = output.split()
+        results.append(Result(int(operations), float(seconds)))
+    return results
+
+
+def announce(what: str, measured: str, beside: str, ratio: float) -> None:
+    """One line for people: a figure beside its limit or rival, and their ratio."""
+    print(f"{what:20} {measured:>24}   beside {beside:32} {ratio:8.2f}", flush=True)
+
+
+def machine() -> str:
+    """The machine, as the tables name it."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
+
+
+def finish(name: str, figures: dict[str, float]) -> None:
+    """Writes the figures to `benchmarks/out/NAME.json` and prints them as the last line."""
+    OUT.mkdir(exist_ok=True)
+    rounded = {key: float(f"{value:.4g}") for key, value in figures.items()}
+    text = json.dumps({**rounded, "machine": machine()})
+    (OUT / f"{name}.json").write_text(text + "\n")
+    print(text)

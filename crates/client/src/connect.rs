@@ -1,0 +1,233 @@
+//! Making a connection: dialling, mutual proof, and claiming again what this client held.
+
+use crate::held::{look, HeldLock};
+use crate::pool::{Lease, Link, Live};
+use crate::session::Environment;
+use crate::transfer::{converse, Fault};
+use crate::transport::Connection;
+use crate::{Caller, ClientError, Counters, Result};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_wire::{Capability, DelegatedJob, Errno, HandleId, IdentityId, Nonce, Reply, Request};
+
+/// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
+const BACKOFF_MIN: Duration = Duration::from_millis(5);
+/// Longest pause: a restarted server is found again within it.
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
+/// How long one attempt may take where the server counts as lost.
+const LOST_ATTEMPT: Duration = Duration::from_secs(1);
+/// Handles in one `Reclaim`: with at most 40 bytes each they fit a body.
+const HANDLES_PER_RECLAIM: usize = 256;
+
+/// Gives the lease a connection that knows `caller`, within the bound on the server's silence.
+pub(crate) fn prepare(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    caller: &Caller,
+) -> Result<()> {
+    let is_known = match (&lease.state().live, &caller.registered) {
+        (None, _) => false,
+        (Some(_), None) => return Ok(()),
+        (Some(live), Some(who)) => live.identities.get(&who.number) == Some(&who.generation),
+    };
+    if is_known {
+        return Ok(());
+    }
+    let began = Instant::now();
+    let lost = environment.counts_as_lost(link);
+    let limit = if lost { environment.silence().min(LOST_ATTEMPT) } else { environment.silence() };
+    let deadline = began + limit;
+    let mut pause = BACKOFF_MIN;
+    loop {
+        environment.check_generation()?;
+        let attempt = attempt(environment, link, lease, caller, deadline);
+        let Err(fault) = attempt else { return Ok(()) };
+        lease.disconnect();
+        match fault {
+            Attempt::Final(error) => return Err(error),
+            Attempt::Again if !lost && Instant::now() + pause < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(BACKOFF_MAX);
+            }
+            Attempt::Again => return Err(environment.lose(link)),
+        }
+    }
+}
+
+/// Why an attempt failed.
+enum Attempt {
+    /// Another one may succeed.
+    Again,
+    /// None will.
+    Final(ClientError),
+}
+
+fn attempt(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    caller: &Caller,
+    deadline: Instant,
+) -> std::result::Result<(), Attempt> {
+    if lease.state().live.is_none() {
+        connect(environment, link, lease, deadline)?;
+    }
+    let Some(who) = &caller.registered else { return Ok(()) };
+    let state = lease.state();
+    let Some(live) = &mut state.live else { return Err(Attempt::Again) };
+    let job = who.job.as_ref().map(|credential| DelegatedJob {
+        claims: credential.claims.clone(),
+        proof: credential.prove(&live.client_nonce, &live.server_nonce),
+    });
+    let request = Request::Identify { identity: IdentityId(who.number), who: who.who.clone(), job };
+    let connection = live.connection.as_mut();
+    match converse(connection, &mut state.send, &mut state.receive, &request, deadline) {
+        Ok(Reply::Done) => {
+            live.identities.insert(who.number, who.generation);
+            Ok(())
+        }
+        Ok(Reply::Failed(errno)) => Err(Attempt::Final(ClientError::Failed(errno))),
+        Ok(_) => Err(Attempt::Final(environment.unexpected(link, "Identify"))),
+        Err(fault) => Err(settle(link, fault)),
+    }
+}
+
+/// Dials and authenticates.
+pub(crate) fn connect_once(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    deadline: Instant,
+) -> std::result::Result<(), ClientError> {
+    connect(environment, link, lease, deadline).map_err(|attempt| match attempt {
+        Attempt::Final(error) => error,
+        Attempt::Again => ClientError::number(libc::ECONNREFUSED),
+    })
+}
+
+fn connect(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    deadline: Instant,
+) -> std::result::Result<(), Attempt> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let mut connection =
+        environment.transport().dial(&link.address, left, environment.tick()).map_err(|_| Attempt::Again)?;
+    Counters::add(&environment.counters().connections, 1);
+    let state = lease.state();
+    let session = environment.session();
+    let client_nonce = random_nonce().map_err(Attempt::Final)?;
+    let mut ask = |connection: &mut dyn Connection, request: &Request| {
+        converse(connection, &mut state.send, &mut state.receive, request, deadline)
+            .map_err(|fault| settle(link, fault))
+    };
+    let hello = Request::Hello {
+        client: session.client,
+        claims: session.credential.claims.clone(),
+        nonce: client_nonce,
+    };
+    let server_nonce = match ask(connection.as_mut(), &hello)? {
+        Reply::Challenge { nonce } => nonce,
+        Reply::Failed(errno) => return Err(refused(link, errno)),
+        _ => return Err(Attempt::Final(environment.unexpected(link, "Hello"))),
+    };
+    let answer = Request::Prove { proof: session.credential.prove(&client_nonce, &server_nonce) };
+    let boot = match ask(connection.as_mut(), &answer)? {
+        Reply::Welcome { server, boot, proof, .. } => {
+            if !session.credential.server_is_genuine(&client_nonce, &server_nonce, &proof) {
+                return Err(Attempt::Final(ClientError::NotGenuine(link.address.server)));
+            }
+            if server != link.address.server {
+                return Err(Attempt::Final(environment.unexpected(link, "Hello (another server answered)")));
+            }
+            boot
+        }
+        Reply::Failed(errno) => return Err(refused(link, errno)),
+        _ => return Err(Attempt::Final(environment.unexpected(link, "Prove"))),
+    };
+    // Not a sign of life for those who wait: a server may still accept and answer nothing more.
+    reclaim(link, boot, |request| ask(connection.as_mut(), request))?;
+    lease.set_live(Live { connection, client_nonce, server_nonce, identities: Default::default() });
+    Ok(())
+}
+
+/// Claims handles and locks again when connections broke or the server restarted since the last time.
+fn reclaim(
+    link: &Link,
+    boot: u64,
+    mut ask: impl FnMut(&Request) -> std::result::Result<Reply, Attempt>,
+) -> std::result::Result<(), Attempt> {
+    let breaks = link.breaks.load(Ordering::SeqCst);
+    let known_boot = link.boot.load(Ordering::SeqCst);
+    let is_same_session = link.reclaimed.load(Ordering::SeqCst) >= breaks;
+    if (known_boot == 0 || known_boot == boot) && is_same_session {
+        link.boot.store(boot, Ordering::SeqCst);
+        return Ok(());
+    }
+    // A record that stays busy belongs to a call that a signal interrupted; the next connection tries again.
+    let Some((handles, locks)) = look(&link.held).map(|held| {
+        let handles: Vec<(HandleId, Capability)> =
+            held.handles.iter().map(|(handle, capability)| (*handle, *capability)).collect();
+        (handles, held.locks.clone())
+    }) else {
+        return Ok(());
+    };
+    for part in handles.chunks(HANDLES_PER_RECLAIM) {
+        // A description that the server no longer knows answers ESTALE when it is used.
+        ask(&Request::Reclaim { handles: part.to_vec() })?;
+    }
+    for lock in locks {
+        if ask(&lock_request(&lock, false, true))? != Reply::Done {
+            // Another one took it meanwhile: it is lost, as after a restart of an NFS server.
+            if let Some(mut held) = look(&link.held) {
+                held.locks.retain(|known| *known != lock);
+            }
+        }
+    }
+    link.boot.store(boot, Ordering::SeqCst);
+    link.reclaimed.fetch_max(breaks, Ordering::SeqCst);
+    Ok(())
+}
+
+/// The request of a lock call.
+pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: bool) -> Request {
+    Request::Lock {
+        ino: lock.ino,
+        handle: lock.handle,
+        owner: lock.owner,
+        pid: lock.pid,
+        kind: lock.kind,
+        lock: lock.lock,
+        range: lock.range,
+        wait,
+        reclaim,
+    }
+}
+
+fn settle(link: &Link, fault: Fault) -> Attempt {
+    match fault {
+        Fault::Broken | Fault::Silent => Attempt::Again,
+        Fault::Refused(reason) => {
+            Attempt::Final(ClientError::Refused { server: link.address.server, reason })
+        }
+        Fault::Protocol(source) => {
+            Attempt::Final(ClientError::Protocol { server: link.address.server, source })
+        }
+    }
+}
+
+fn refused(link: &Link, errno: Errno) -> Attempt {
+    if i32::from(errno.0) != libc::EACCES {
+        return Attempt::Final(ClientError::Failed(errno));
+    }
+    let reason = "the credential is forged, altered or expired".to_owned();
+    Attempt::Final(ClientError::Refused { server: link.address.server, reason })
+}
+
+fn random_nonce() -> Result<Nonce> {
+    let mut nonce = [0; 32];
+    crate::session::fill_random(&mut nonce)?;
+    Ok(nonce)
+}

@@ -1,0 +1,178 @@
+//! Which descriptors of this process are the library's sockets.
+//!
+//! Sockets are moved to high numbers, so that the low ones stay free for the program, and are recorded in an
+//! array of atomics, so that hooks of `close`, `close_range` and `dup2` can spare them, also in signal handlers.
+
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+/// Numbers below the floor's end that are tracked by a bit each: more sockets than all lanes of 32 busy servers.
+const WINDOW: i32 = 1024;
+/// The floor is chosen below this number also where the limit is higher, because the kernel's table of a
+/// process is as long as its highest descriptor, and `fork` copies it.
+const HIGHEST: u64 = 16_384;
+/// Sockets that found no free number above the floor and are tracked one by one.
+const STRAYS: usize = 64;
+
+static FLOOR: AtomicI32 = AtomicI32::new(0);
+static BITS: [AtomicU64; (WINDOW / 64) as usize] = [const { AtomicU64::new(0) }; (WINDOW / 64) as usize];
+static STRAY: [AtomicI32; STRAYS] = [const { AtomicI32::new(-1) }; STRAYS];
+static STRAY_COUNT: AtomicI32 = AtomicI32::new(0);
+
+/// Whether `descriptor` is a socket of this library in this process. Lock-free, safe in signal handlers.
+pub fn is_own_descriptor(descriptor: RawFd) -> bool {
+    if let Some((word, bit)) = position(descriptor) {
+        return BITS[word].load(Ordering::Acquire) & bit != 0;
+    }
+    descriptor >= 0
+        && STRAY_COUNT.load(Ordering::Acquire) > 0
+        && STRAY.iter().any(|stray| stray.load(Ordering::Acquire) == descriptor)
+}
+
+/// The sockets of this library in this process, in no order. Lock-free, safe in signal handlers.
+pub fn own_descriptors() -> impl Iterator<Item = RawFd> {
+    let floor = FLOOR.load(Ordering::Acquire);
+    let tracked = BITS.iter().enumerate().flat_map(move |(word, bits)| {
+        let mut left = bits.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            (left != 0).then(|| {
+                let bit = left.trailing_zeros() as i32;
+                left &= left - 1;
+                floor + word as i32 * 64 + bit
+            })
+        })
+    });
+    let strays = STRAY.iter().map(|stray| stray.load(Ordering::Acquire)).filter(|number| *number >= 0);
+    tracked.chain(strays)
+}
+
+fn position(descriptor: RawFd) -> Option<(usize, u64)> {
+    let floor = FLOOR.load(Ordering::Acquire);
+    if floor == 0 || descriptor < floor || descriptor >= floor + WINDOW {
+        return None;
+    }
+    let index = (descriptor - floor) as usize;
+    Some((index / 64, 1 << (index % 64)))
+}
+
+fn floor() -> RawFd {
+    let known = FLOOR.load(Ordering::Acquire);
+    if known != 0 {
+        return known;
+    }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let top = limit.unwrap_or(HIGHEST).min(HIGHEST) as i32;
+    let chosen = (top - WINDOW.min(top / 4)).max(3);
+    match FLOOR.compare_exchange(0, chosen, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => chosen,
+        Err(other) => other,
+    }
+}
+
+fn record(descriptor: RawFd) {
+    if let Some((word, bit)) = position(descriptor) {
+        BITS[word].fetch_or(bit, Ordering::AcqRel);
+        return;
+    }
+    let free = |stray: &&AtomicI32| {
+        stray.compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    };
+    if STRAY.iter().find(free).is_some() {
+        STRAY_COUNT.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Forgets a descriptor; what is done with its number afterwards is no longer the library's.
+pub(crate) fn forget(descriptor: RawFd) {
+    if let Some((word, bit)) = position(descriptor) {
+        BITS[word].fetch_and(!bit, Ordering::AcqRel);
+        return;
+    }
+    let ours = |stray: &&AtomicI32| {
+        stray.compare_exchange(descriptor, -1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    };
+    if STRAY.iter().find(ours).is_some() {
+        STRAY_COUNT.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A socket with a high number. It is closed when dropped, unless the program put something else at its number.
+#[derive(Debug)]
+pub(crate) struct OwnSocket {
+    descriptor: Option<OwnedFd>,
+    identity: (u64, u64),
+}
+
+impl OwnSocket {
+    /// Moves `socket` up and records it.
+    pub(crate) fn new(socket: OwnedFd) -> Result<OwnSocket, Errno> {
+        let descriptor = match rustix::io::fcntl_dupfd_cloexec(&socket, floor()) {
+            Ok(high) => high,
+            // The limit was lowered below the floor, or every number above it is taken.
+            Err(Errno::INVAL | Errno::MFILE) => socket,
+            Err(errno) => return Err(errno),
+        };
+        let identity = identity(descriptor.as_fd())?;
+        record(descriptor.as_raw_fd());
+        Ok(OwnSocket { descriptor: Some(descriptor), identity })
+    }
+
+    /// The socket, as long as nobody replaced it.
+    pub(crate) fn as_fd(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.descriptor.as_ref().map(OwnedFd::as_fd).ok_or(Errno::BADF)
+    }
+
+    /// Its number, -1 when there is none.
+    pub(crate) fn number(&self) -> RawFd {
+        self.descriptor.as_ref().map_or(-1, OwnedFd::as_raw_fd)
+    }
+}
+
+impl Drop for OwnSocket {
+    fn drop(&mut self) {
+        let Some(descriptor) = self.descriptor.take() else { return };
+        forget(descriptor.as_raw_fd());
+        if identity(descriptor.as_fd()) != Ok(self.identity) {
+            // The number belongs to the program now.
+            let _ = descriptor.into_raw_fd();
+        }
+    }
+}
+
+fn identity(descriptor: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
+    let status = rustix::fs::fstat(descriptor)?;
+    Ok((status.st_dev, status.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+    fn socket() -> OwnedFd {
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .expect("sockets work")
+    }
+
+    /// In one test, because a number that one gives up another one may take.
+    #[test]
+    fn a_socket_is_known_while_it_lives_and_spares_what_replaced_it() {
+        let own = OwnSocket::new(socket()).expect("moved");
+        let number = own.number();
+        assert!(number >= floor());
+        assert!(is_own_descriptor(number));
+        assert!(own_descriptors().any(|known| known == number));
+        assert!(!is_own_descriptor(0) && !is_own_descriptor(-1));
+
+        // A program that closes every number and opens its own file there keeps that file.
+        let (pipe, _write) = rustix::pipe::pipe().expect("pipe");
+        let replaced = pipe.as_raw_fd();
+        drop(OwnSocket { descriptor: Some(pipe), identity: own.identity });
+        let is_open = std::path::Path::new(&format!("/proc/self/fd/{replaced}")).exists();
+        assert!(is_open, "the pipe at {replaced} is the program's");
+
+        drop(own);
+        assert!(!is_own_descriptor(number));
+    }
+}

@@ -1,0 +1,448 @@
+//! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several at once.
+
+use crate::connect::{connect_once, prepare};
+use crate::pool::{Lane, Lease, Link};
+use crate::session::Environment;
+use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
+use crate::transport::timespec;
+use crate::{Caller, ClientError, Counters, Result};
+use rustix::event::{PollFd, PollFlags};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use weir_placement::{ServerId, TargetId};
+use weir_wire::{Capability, Extent, Header, IdentityId, Ino, Kind, Publication, Reply, Request, RequestId};
+
+/// Times that a request is sent again after its connection broke, before the server counts as lost: a request that
+/// makes a server fall over must not do so for ever.
+const RESENDS_MAX: u32 = 8;
+/// Longest `poll` list: calls of one round over all lanes of a usual number of servers.
+const POLLED: usize = 64;
+
+/// A request, borrowed where a copy would cost an allocation in every read and write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message<'a> {
+    Plain(&'a Request),
+    Read {
+        capability: Capability,
+        target: TargetId,
+        epoch: u64,
+        extent: Extent,
+    },
+    Write {
+        capability: Capability,
+        target: TargetId,
+        epoch: u64,
+        extent: Extent,
+        publication: Option<Publication>,
+    },
+}
+
+/// One request and where its reply goes.
+#[derive(Debug)]
+pub(crate) struct Call<'a, 'u> {
+    pub(crate) server: ServerId,
+    pub(crate) lane: Lane,
+    pub(crate) message: Message<'a>,
+    pub(crate) payload: &'a [IoSlice<'a>],
+    pub(crate) sink: Sink<'a, 'u>,
+}
+
+/// How a wait for other clients may end early.
+pub(crate) struct Interruption<'a> {
+    /// Gets the id of the request before it is sent; `u64::MAX` in it ends the call before.
+    pub(crate) request: &'a AtomicU64,
+    /// Asked after each signal.
+    pub(crate) interrupted: &'a dyn Fn() -> bool,
+    /// Whose lock wait is cancelled.
+    pub(crate) ino: Ino,
+}
+
+/// A call in progress.
+struct Exchange<'s> {
+    link: &'s Link,
+    lease: Lease<'s>,
+    transfer: Transfer,
+    request: u64,
+    /// When it was sent, or last heard of, in milliseconds of the session's clock.
+    since: u64,
+    resends: u32,
+    /// Whether it is sent again over a new connection; else it fails with the old one.
+    is_resent: bool,
+}
+
+// Lives on the stack of one call; a box would cost each reply an allocation.
+#[allow(clippy::large_enum_variant)]
+enum Progress {
+    Waiting { moved: bool, interrupted: bool },
+    Replied(Reply, usize),
+}
+
+/// Sends one request and waits for its reply; answers it with the length of its payload. A `Failed` reply is an error.
+pub(crate) fn call(
+    environment: Environment<'_>,
+    caller: &Caller,
+    call: Call<'_, '_>,
+) -> Result<(Reply, usize)> {
+    call_interruptible(environment, caller, call, None)
+}
+
+/// As [`call`], with a way to end a wait early.
+pub(crate) fn call_interruptible(
+    environment: Environment<'_>,
+    caller: &Caller,
+    mut call: Call<'_, '_>,
+    interruption: Option<&Interruption<'_>>,
+) -> Result<(Reply, usize)> {
+    let link = environment.session().link(call.server)?;
+    let lease = lease(environment, link, call.lane)?;
+    let mut exchange = Exchange::begin(environment, link, lease, caller, &call)?;
+    if let Some(interruption) = interruption {
+        if !announce(interruption, exchange.request) {
+            return Err(ClientError::number(libc::EINTR));
+        }
+    }
+    loop {
+        match exchange.step(environment, caller, &mut call, true)? {
+            Progress::Replied(reply, bytes) => return succeeded(reply, bytes),
+            Progress::Waiting { interrupted: true, .. } => {
+                if let Some(interruption) = interruption.filter(|how| (how.interrupted)()) {
+                    // The server answers the waiting request EINTR, or with the lock if it was granted just now.
+                    cancel(environment, caller, interruption.ino, exchange.request)?;
+                }
+            }
+            Progress::Waiting { .. } => {}
+        }
+    }
+}
+
+/// As [`call`], for a request that means something only to a server that remembers this client: it fails once
+/// [`Link::memory`] is no longer `memory`, also while it waits.
+pub(crate) fn call_while_remembered(
+    environment: Environment<'_>,
+    mut call: Call<'_, '_>,
+    memory: u64,
+) -> Result<(Reply, usize)> {
+    let caller = &Caller::own();
+    let link = environment.session().link(call.server)?;
+    let lease = lease(environment, link, call.lane)?;
+    let mut exchange = Exchange::begin(environment, link, lease, caller, &call)?;
+    exchange.is_resent = false;
+    while link.memory() == memory {
+        if let Progress::Replied(reply, bytes) = exchange.step(environment, caller, &mut call, true)? {
+            return succeeded(reply, bytes);
+        }
+    }
+    exchange.lease.disconnect();
+    Err(exchange.broken(environment))
+}
+
+/// Sends all requests, then takes all replies; the order of the answers is that of the calls.
+///
+/// Only for the first of a round a busy lane is waited for, so that no thread holds one slot and waits for another.
+pub(crate) fn call_all(
+    environment: Environment<'_>,
+    caller: &Caller,
+    calls: &mut [Call<'_, '_>],
+) -> Vec<Result<(Reply, usize)>> {
+    if let [one] = calls {
+        let empty = Call {
+            server: one.server,
+            lane: one.lane,
+            message: one.message,
+            payload: one.payload,
+            sink: std::mem::replace(&mut one.sink, Sink::None),
+        };
+        return vec![call(environment, caller, empty)];
+    }
+    let mut answers: Vec<Option<Result<(Reply, usize)>>> = calls.iter().map(|_| None).collect();
+    while answers.iter().any(Option::is_none) {
+        round(environment, caller, calls, &mut answers);
+    }
+    let lost = || Err(ClientError::number(libc::EIO));
+    answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
+}
+
+/// Ends the wait of the lock request `waiting`.
+pub(crate) fn cancel(environment: Environment<'_>, caller: &Caller, ino: Ino, waiting: u64) -> Result<()> {
+    let request = Request::CancelLock { ino, waiting: RequestId(waiting) };
+    let cancel = Call {
+        server: ino.home(),
+        lane: Lane::Small,
+        message: Message::Plain(&request),
+        payload: &[],
+        sink: Sink::None,
+    };
+    match call(environment, caller, cancel) {
+        Ok(_) => Ok(()),
+        // It no longer waits.
+        Err(ClientError::Failed(errno)) if i32::from(errno.0) == libc::ENOENT => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn announce(interruption: &Interruption<'_>, request: u64) -> bool {
+    interruption.request.compare_exchange(0, request, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+fn succeeded(reply: Reply, bytes: usize) -> Result<(Reply, usize)> {
+    match reply {
+        Reply::Failed(errno) => Err(ClientError::Failed(errno)),
+        reply => Ok((reply, bytes)),
+    }
+}
+
+fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result<Lease<'s>> {
+    link.lease(lane, || {
+        environment.check_generation()?;
+        if environment.counts_as_lost(link) {
+            return Err(environment.lose(link));
+        }
+        Ok(())
+    })
+}
+
+/// One round of [`call_all`]: begins what finds a slot, and finishes it.
+fn round(
+    environment: Environment<'_>,
+    caller: &Caller,
+    calls: &mut [Call<'_, '_>],
+    answers: &mut [Option<Result<(Reply, usize)>>],
+) {
+    let mut exchanges = Vec::new();
+    for (index, call) in calls.iter_mut().enumerate() {
+        if answers[index].is_some() || exchanges.len() == POLLED {
+            continue;
+        }
+        let begun = environment.session().link(call.server).and_then(|link| {
+            let found = match link.try_lease(call.lane) {
+                Some(found) => found,
+                None if exchanges.is_empty() => lease(environment, link, call.lane)?,
+                None => return Ok(None),
+            };
+            let mut exchange = Exchange::begin(environment, link, found, caller, call)?;
+            let progress = exchange.step(environment, caller, call, false)?;
+            Ok(Some((exchange, progress)))
+        });
+        match begun {
+            Ok(None) => {}
+            Ok(Some((_, Progress::Replied(reply, bytes)))) => {
+                answers[index] = Some(succeeded(reply, bytes));
+            }
+            Ok(Some((exchange, Progress::Waiting { .. }))) => exchanges.push((index, exchange)),
+            Err(error) => answers[index] = Some(Err(error)),
+        }
+    }
+    while !exchanges.is_empty() {
+        let alone = exchanges.len() == 1;
+        let mut moved_any = false;
+        exchanges.retain_mut(|(index, exchange)| {
+            match exchange.step(environment, caller, &mut calls[*index], alone) {
+                Ok(Progress::Waiting { moved, .. }) => {
+                    moved_any |= moved;
+                    return true;
+                }
+                Ok(Progress::Replied(reply, bytes)) => answers[*index] = Some(succeeded(reply, bytes)),
+                Err(error) => answers[*index] = Some(Err(error)),
+            }
+            moved_any = true;
+            false
+        });
+        if !moved_any && !alone {
+            wait_for_any(environment, &exchanges);
+        }
+    }
+}
+
+fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)]) {
+    let mut ready: Vec<PollFd<'_>> = exchanges
+        .iter()
+        .filter_map(|(_, exchange)| {
+            let descriptor = exchange.lease.live()?.connection.readiness().ok()?;
+            let events = if exchange.transfer.is_sending() { PollFlags::OUT } else { PollFlags::IN };
+            Some(PollFd::from_borrowed_fd(descriptor, events))
+        })
+        .collect();
+    // Late or interrupted: the caller looks at every exchange in any case.
+    let _ = rustix::event::poll(&mut ready, Some(&timespec(environment.tick())));
+}
+
+impl<'s> Exchange<'s> {
+    /// Connects where needed and writes the request into the slot's buffer. Nothing is sent yet.
+    fn begin(
+        environment: Environment<'s>,
+        link: &'s Link,
+        mut lease: Lease<'s>,
+        caller: &Caller,
+        call: &Call<'_, '_>,
+    ) -> Result<Exchange<'s>> {
+        prepare(environment, link, &mut lease, caller)?;
+        let session = environment.session();
+        let request = lease.take_request_id(&session.next_request);
+        let payload_bytes = call.payload.iter().map(|slice| slice.len()).sum::<usize>() as u32;
+        let header = Header {
+            kind: Kind::Request,
+            body_bytes: 0,
+            payload_bytes,
+            identity: IdentityId(caller.number()),
+            request: RequestId(request),
+            acknowledged: RequestId(link.lowest_outstanding(session.next_request.load(Ordering::SeqCst))),
+        };
+        encode(&mut lease, header, call.message);
+        let transfer = Transfer::new(RequestId(request), &lease.state().send, call.payload);
+        Counters::add(&environment.counters().requests, 1);
+        let since = session.milliseconds();
+        Ok(Exchange { link, lease, transfer, request, since, resends: 0, is_resent: true })
+    }
+
+    /// Goes on as far as possible; with `block`, waits up to a tick.
+    fn step(
+        &mut self,
+        environment: Environment<'s>,
+        caller: &Caller,
+        call: &mut Call<'_, '_>,
+        block: bool,
+    ) -> Result<Progress> {
+        loop {
+            let state = self.lease.state();
+            match self.transfer.advance(state, call.payload, &mut call.sink, block) {
+                Ok(Step::Complete) => {
+                    environment.heard(self.link);
+                    let reply = self.transfer.reply(&self.lease.state().receive);
+                    let (reply, bytes) = reply.map_err(|fault| self.fail(environment, fault))?;
+                    return Ok(Progress::Replied(reply, bytes));
+                }
+                Ok(Step::Stalled { moved, interrupted }) => {
+                    if moved {
+                        self.since = environment.session().milliseconds();
+                    } else {
+                        self.check_silence(environment)?;
+                    }
+                    return Ok(Progress::Waiting { moved, interrupted });
+                }
+                Err(Fault::Broken) => self.resend(environment, caller)?,
+                Err(fault) => return Err(self.fail(environment, fault)),
+            }
+        }
+    }
+
+    /// Connects again and starts the same request over; the server knows it by its id.
+    fn resend(&mut self, environment: Environment<'s>, caller: &Caller) -> Result<()> {
+        environment.check_generation()?;
+        self.link.breaks.fetch_add(1, Ordering::SeqCst);
+        self.lease.disconnect();
+        if !self.is_resent {
+            return Err(self.broken(environment));
+        }
+        self.resends += 1;
+        if self.resends > RESENDS_MAX {
+            return Err(environment.lose(self.link));
+        }
+        if self.resends > 1 {
+            std::thread::sleep(Duration::from_millis(1 << self.resends));
+        }
+        // The handshake uses the slot's buffers, so the frame is kept aside.
+        let frame = std::mem::take(&mut self.lease.state().send);
+        let prepared = prepare(environment, self.link, &mut self.lease, caller);
+        self.lease.state().send = frame;
+        prepared?;
+        Counters::add(&environment.counters().resends, 1);
+        Counters::add(&environment.counters().requests, 1);
+        self.transfer.restart();
+        self.since = environment.session().milliseconds();
+        Ok(())
+    }
+
+    /// After a stall: asks whether the server lives when nothing was heard of it for a while.
+    fn check_silence(&mut self, environment: Environment<'s>) -> Result<()> {
+        environment.check_generation()?;
+        let silence = environment.silence().as_millis() as u64;
+        let quiet = self.quiet(environment);
+        if quiet >= silence {
+            self.lease.disconnect();
+            self.link.breaks.fetch_add(1, Ordering::SeqCst);
+            return Err(environment.lose(self.link));
+        }
+        if quiet >= silence / 4 {
+            probe(environment, self.link, Duration::from_millis(silence - quiet));
+        }
+        Ok(())
+    }
+
+    /// Milliseconds since anything was heard of the server.
+    fn quiet(&self, environment: Environment<'s>) -> u64 {
+        let heard = self.link.heard.load(Ordering::Relaxed).max(self.since);
+        environment.session().milliseconds().saturating_sub(heard)
+    }
+
+    /// A connection broke and is not made again; that does not yet make the server a lost one.
+    fn broken(&self, environment: Environment<'s>) -> ClientError {
+        let waited_seconds = environment.silence().as_secs();
+        ClientError::Lost { server: self.link.address.server, waited_seconds }
+    }
+
+    fn fail(&mut self, environment: Environment<'s>, fault: Fault) -> ClientError {
+        self.lease.disconnect();
+        let server = self.link.address.server;
+        match fault {
+            Fault::Refused(reason) => ClientError::Refused { server, reason },
+            Fault::Protocol(source) => ClientError::Protocol { server, source },
+            Fault::Broken | Fault::Silent => environment.lose(self.link),
+        }
+    }
+}
+
+/// Asks the server whether it lives, unless another thread is asking; the answer is noted at the link.
+fn probe(environment: Environment<'_>, link: &Link, limit: Duration) {
+    let Some(mut lease) = link.try_lease(Lane::Probe) else { return };
+    let deadline = Instant::now() + limit;
+    if lease.live().is_none() && connect_once(environment, link, &mut lease, deadline).is_err() {
+        lease.disconnect();
+        // Refused at once: the caller must not come back before something can have changed.
+        std::thread::sleep(environment.tick().min(limit));
+        return;
+    }
+    let state = lease.state();
+    let Some(live) = &mut state.live else { return };
+    let connection = live.connection.as_mut();
+    match converse(connection, &mut state.send, &mut state.receive, &Request::Ping, deadline) {
+        Ok(_) => environment.heard(link),
+        Err(_) => {
+            link.breaks.fetch_add(1, Ordering::SeqCst);
+            lease.disconnect();
+        }
+    }
+}
+
+/// Says that this client lives: a ping on the probe lane, bounded by a tick.
+pub(crate) fn heartbeat(environment: Environment<'_>, link: &Link) {
+    if link.is_connected() {
+        probe(environment, link, environment.tick());
+    }
+}
+
+fn encode(lease: &mut Lease<'_>, header: Header, message: Message<'_>) {
+    let state = lease.state();
+    let mut extents = std::mem::take(&mut state.extents);
+    extents.clear();
+    let owned = match message {
+        Message::Plain(request) => {
+            encode_frame(&mut state.send, header, request);
+            state.extents = extents;
+            return;
+        }
+        Message::Read { capability, target, epoch, extent } => {
+            extents.push(extent);
+            Request::Read { capability, target, epoch, extents }
+        }
+        Message::Write { capability, target, epoch, extent, publication } => {
+            extents.push(extent);
+            Request::Write { capability, target, epoch, extents, publication }
+        }
+    };
+    encode_frame(&mut state.send, header, &owned);
+    // The vector goes back to the slot: a read or write allocates nothing.
+    if let Request::Read { extents, .. } | Request::Write { extents, .. } = owned {
+        state.extents = extents;
+    }
+}

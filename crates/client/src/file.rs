@@ -1,0 +1,327 @@
+//! Open regular files: what is known of them, size, durability and closing.
+
+use crate::exchange::{call, call_all, Call, Message};
+use crate::known::{KnownSize, Pending, Size};
+use crate::operations::plain;
+use crate::pool::Lane;
+use crate::session::Environment;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Counters, HandleState, Opened, Place, Result, Store};
+use weir_placement::{Layout, ServerId, TargetId};
+use weir_wire::{AttributeChange, Attributes, Capability, HandleId, Ino, Publication, Reply, Request};
+
+/// An open regular file. All methods take `&self` and may run at once from several threads.
+///
+/// Dropping a `File` does not close its description: [`File::close`] does.
+#[derive(Debug)]
+pub struct File {
+    store: Store,
+    ino: Ino,
+    handle: HandleId,
+    capability: Capability,
+    layout: Layout,
+    append: bool,
+    /// Whether the description is this client's, to be closed by it.
+    owned: bool,
+    pub(crate) known: KnownSize,
+    pub(crate) pending: Pending,
+}
+
+impl File {
+    /// The regular file that [`Store::open`] answered; `append` is `O_APPEND`.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is not a regular file.
+    pub fn new(store: &Store, opened: Opened, append: bool) -> Result<File> {
+        let layout = opened
+            .layout
+            .filter(|layout| !layout.targets.is_empty() && layout.stripe_bytes > 0)
+            .ok_or(ClientError::number(libc::EINVAL))?;
+        let state = HandleState {
+            ino: opened.attributes.ino,
+            handle: opened.handle,
+            capability: opened.capability,
+            layout,
+            append,
+            size_bytes: opened.attributes.size_bytes,
+            epoch: opened.attributes.epoch,
+        };
+        Ok(File { owned: true, ..File::from_state(store, state) })
+    }
+
+    /// A file that another process opened. Its description stays the other's: [`File::close`] only publishes.
+    pub fn from_state(store: &Store, state: HandleState) -> File {
+        let size = Size { bytes: state.size_bytes, epoch: state.epoch };
+        File {
+            store: store.clone(),
+            ino: state.ino,
+            handle: state.handle,
+            capability: state.capability,
+            layout: state.layout,
+            append: state.append,
+            owned: false,
+            known: KnownSize::new(size),
+            pending: Pending::default(),
+        }
+    }
+
+    /// The file as another process needs it, with the size known here.
+    pub fn state(&self) -> HandleState {
+        // A size of 0 is right in any epoch: it only costs one question.
+        let size = self.known.find().unwrap_or(Size { bytes: 0, epoch: 0 });
+        HandleState {
+            ino: self.ino,
+            handle: self.handle,
+            capability: self.capability,
+            layout: self.layout.clone(),
+            append: self.append,
+            size_bytes: size.bytes,
+            epoch: size.epoch,
+        }
+    }
+
+    /// Its inode.
+    pub fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    /// Its open description.
+    pub fn handle(&self) -> HandleId {
+        self.handle
+    }
+
+    /// The right to its bytes.
+    pub fn capability(&self) -> Capability {
+        self.capability
+    }
+
+    /// Where its bytes are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether it was opened with `O_APPEND`.
+    pub fn is_append(&self) -> bool {
+        self.append
+    }
+
+    /// The size now, asked of the home.
+    ///
+    /// # Errors
+    /// Those of `fstat(2)`.
+    pub fn size(&self, caller: &Caller) -> Result<u64> {
+        Counters::add(&self.store.counters().metadata_calls, 1);
+        Ok(self.refresh(self.environment()?, caller)?.bytes)
+    }
+
+    /// Attributes now, after publishing a pending modification time.
+    ///
+    /// # Errors
+    /// Those of `fstat(2)`.
+    pub fn attributes(&self, caller: &Caller) -> Result<Attributes> {
+        self.publish_pending(caller)?;
+        let attributes = self.store.walk(caller)?.attributes(Place::inode(self.ino), false)?;
+        self.known.learn(Size { bytes: attributes.size_bytes, epoch: attributes.epoch });
+        Ok(attributes)
+    }
+
+    /// Sets the size through the description's write right.
+    ///
+    /// # Errors
+    /// Those of `ftruncate(2)`.
+    pub fn truncate(&self, caller: &Caller, size_bytes: u64) -> Result<()> {
+        if !self.capability.rights.write {
+            return Err(ClientError::number(libc::EINVAL));
+        }
+        if size_bytes > weir_wire::limits::FILE_BYTES {
+            return Err(ClientError::number(libc::EFBIG));
+        }
+        Counters::add(&self.store.counters().space_calls, 1);
+        let change = AttributeChange {
+            size_bytes: Some(size_bytes),
+            capability: Some(self.capability),
+            ..AttributeChange::default()
+        };
+        let walk = self.store.walk_uncounted(caller)?;
+        let at = weir_wire::At::inode(self.ino);
+        let request = Request::Change { at, follow: false, change };
+        match call(walk.environment, caller, plain(self.ino.home(), &request))?.0 {
+            Reply::Attributes(attributes) => {
+                self.known.learn(Size { bytes: attributes.size_bytes, epoch: attributes.epoch });
+                self.pending.published(walk.environment.session().milliseconds());
+                Ok(())
+            }
+            _ => Err(self.unexpected("Change")),
+        }
+    }
+
+    /// Makes the bytes durable on every target that holds some, then the size (and, unless `data_only`, the
+    /// modification time).
+    ///
+    /// # Errors
+    /// Those of `fsync(2)`.
+    pub fn sync(&self, caller: &Caller, data_only: bool) -> Result<()> {
+        let environment = self.environment()?;
+        Counters::add(&environment.counters().sync_calls, 1);
+        if !data_only {
+            self.publish_pending(caller)?;
+        }
+        // Bytes of others count too, so the size is asked: stripes beyond it hold nothing.
+        let size = self.refresh(environment, caller)?.bytes;
+        let requests: Vec<(ServerId, Request)> = (0..self.layout.targets.len())
+            .filter(|stripe| self.layout.object_bytes(*stripe, size) > 0)
+            .map(|stripe| self.layout.targets[stripe])
+            .map(|target| (target.server, Request::SyncObject { capability: self.capability, target }))
+            .collect();
+        let mut calls: Vec<Call<'_, '_>> =
+            requests.iter().map(|(server, request)| plain(*server, request)).collect();
+        for answer in call_all(environment, caller, &mut calls) {
+            answer?;
+        }
+        let request = Request::SyncMetadata { ino: self.ino };
+        self.ask_home(environment, caller, Lane::Small, &request).map(|_| ())
+    }
+
+    /// Publishes a pending modification time.
+    ///
+    /// # Errors
+    /// A lost server.
+    pub fn publish_pending(&self, caller: &Caller) -> Result<()> {
+        let environment = self.environment()?;
+        match self.pending.take(environment.session().milliseconds()) {
+            // Stale: the file was shortened since, which set its modification time.
+            Some(publication) => self.publish(environment, caller, publication).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Publishes what is pending and ends the description where this client owns it.
+    ///
+    /// # Errors
+    /// A lost server.
+    pub fn close(&self, caller: &Caller) -> Result<()> {
+        let published = self.publish_pending(caller);
+        if self.owned {
+            self.store.close(caller, self.ino, self.handle)?;
+        }
+        published
+    }
+
+    /// Tells the layout's servers that this mount holds pages of the file: writes by others then wait for
+    /// [`Store::next_invalidation`] of that server to be confirmed.
+    ///
+    /// # Errors
+    /// A lost server.
+    pub fn watch(&self, caller: &Caller) -> Result<()> {
+        self.tell_servers(caller, &Request::Watch { ino: self.ino })
+    }
+
+    /// Tells the layout's servers that this mount holds no pages of the file any more.
+    ///
+    /// # Errors
+    /// A lost server.
+    pub fn unwatch(&self, caller: &Caller) -> Result<()> {
+        self.tell_servers(caller, &Request::Unwatch { ino: self.ino })
+    }
+
+    fn tell_servers(&self, caller: &Caller, request: &Request) -> Result<()> {
+        let mut servers: Vec<ServerId> = self.layout.targets.iter().map(|target| target.server).collect();
+        // The home cuts the file, which changes pages too.
+        servers.push(self.ino.home());
+        servers.sort_unstable();
+        servers.dedup();
+        let mut calls: Vec<Call<'_, '_>> = servers.iter().map(|server| plain(*server, request)).collect();
+        for answer in call_all(self.environment()?, caller, &mut calls) {
+            answer?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn environment(&self) -> Result<Environment<'_>> {
+        self.store.environment()
+    }
+
+    /// Size and epoch, as the home knows them now.
+    pub(crate) fn refresh(&self, environment: Environment<'_>, caller: &Caller) -> Result<Size> {
+        let request = Request::Attributes { at: weir_wire::At::inode(self.ino), follow: false };
+        match self.ask_home(environment, caller, Lane::Small, &request)? {
+            Reply::Attributes(attributes) => {
+                let size = Size { bytes: attributes.size_bytes, epoch: attributes.epoch };
+                self.known.learn(size);
+                Ok(size)
+            }
+            _ => Err(self.unexpected("Attributes")),
+        }
+    }
+
+    /// What is known, or what the home says.
+    pub(crate) fn known_or_fresh(&self, environment: Environment<'_>, caller: &Caller) -> Result<Size> {
+        match self.known.find() {
+            Some(size) => Ok(size),
+            None => self.refresh(environment, caller),
+        }
+    }
+
+    /// Tells the home of written bytes; `false` when the file was shortened since their epoch.
+    pub(crate) fn publish(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        publication: Publication,
+    ) -> Result<bool> {
+        let request = Request::Publish { capability: self.capability, publication };
+        match self.ask_home(environment, caller, Lane::Small, &request)? {
+            Reply::StaleEpoch { .. } => Ok(false),
+            Reply::Written { size } => {
+                self.published(environment, publication, size);
+                Ok(true)
+            }
+            Reply::Done => {
+                self.published(environment, publication, None);
+                Ok(true)
+            }
+            _ => Err(self.unexpected("Publish")),
+        }
+    }
+
+    /// Learns from an accepted publication.
+    pub(crate) fn published(
+        &self,
+        environment: Environment<'_>,
+        publication: Publication,
+        size: Option<(u64, u64)>,
+    ) {
+        let (bytes, epoch) = size.unwrap_or((publication.end, publication.epoch));
+        self.known.learn(Size { bytes, epoch });
+        self.pending.published(environment.session().milliseconds());
+    }
+
+    /// A request without payload to the home.
+    pub(crate) fn home_call<'a, 'u>(
+        &self,
+        lane: Lane,
+        request: &'a Request,
+        sink: Sink<'a, 'u>,
+    ) -> Call<'a, 'u> {
+        Call { server: self.ino.home(), lane, message: Message::Plain(request), payload: &[], sink }
+    }
+
+    pub(crate) fn ask_home(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        lane: Lane,
+        request: &Request,
+    ) -> Result<Reply> {
+        Ok(call(environment, caller, self.home_call(lane, request, Sink::None))?.0)
+    }
+
+    /// Whether the object's server owns the file's size.
+    pub(crate) fn is_home(&self, target: TargetId) -> bool {
+        target.server == self.ino.home()
+    }
+
+    pub(crate) fn unexpected(&self, request: &'static str) -> ClientError {
+        ClientError::UnexpectedReply { server: self.ino.home(), request }
+    }
+}

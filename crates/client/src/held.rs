@@ -1,0 +1,139 @@
+//! What this client holds at a server and claims again after a restart: open descriptions and locks.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use weir_wire::{Capability, HandleId, Ino, LockKind, LockOwner, LockRange, LockType};
+
+/// Locks remembered at one server; above it a restart loses the further ones, as if another had taken them.
+const LOCKS_MAX: usize = 65_536;
+/// Looks at a busy record before a caller goes without it. The holder needs well under a microsecond, unless it is
+/// the very thread that a signal handler interrupted.
+const LOOKS: u32 = 2_000;
+
+/// Open descriptions and locks of this client at one server.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Open descriptions.
+    pub(crate) handles: HashMap<HandleId, Capability>,
+    /// Locks; ranges of one owner and file do not overlap.
+    pub(crate) locks: Vec<HeldLock>,
+}
+
+/// A lock that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldLock {
+    pub(crate) ino: Ino,
+    pub(crate) handle: HandleId,
+    pub(crate) owner: LockOwner,
+    pub(crate) pid: u32,
+    pub(crate) kind: LockKind,
+    pub(crate) lock: LockType,
+    pub(crate) range: LockRange,
+}
+
+/// The record behind `mutex`, or nothing when it stays busy: never waits for a lock that may never be given back.
+pub(crate) fn look<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for round in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if round % 64 == 63 => std::thread::yield_now(),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    None
+}
+
+impl HeldLock {
+    fn same_owner(&self, other: &HeldLock) -> bool {
+        self.ino == other.ino
+            && self.kind == other.kind
+            && match self.kind {
+                LockKind::Posix => self.owner == other.owner,
+                LockKind::Description | LockKind::Flock => self.handle == other.handle,
+            }
+    }
+}
+
+impl Held {
+    /// Records what a granted lock call left: `granted` replaces the owner's locks in its range.
+    pub(crate) fn apply(&mut self, granted: HeldLock) {
+        let mut kept = Vec::new();
+        self.locks.retain(|lock| {
+            let disjoint = lock.range.last < granted.range.first || granted.range.last < lock.range.first;
+            if disjoint || !lock.same_owner(&granted) {
+                return true;
+            }
+            if lock.range.first < granted.range.first {
+                let range = LockRange { first: lock.range.first, last: granted.range.first - 1 };
+                kept.push(HeldLock { range, ..*lock });
+            }
+            if lock.range.last > granted.range.last {
+                let range = LockRange { first: granted.range.last + 1, last: lock.range.last };
+                kept.push(HeldLock { range, ..*lock });
+            }
+            false
+        });
+        if granted.lock != LockType::Unlock {
+            kept.push(granted);
+        }
+        let room = LOCKS_MAX.saturating_sub(self.locks.len());
+        self.locks.extend(kept.into_iter().take(room));
+    }
+
+    /// Forgets the POSIX locks of `owner` on `ino`.
+    pub(crate) fn release_posix(&mut self, ino: Ino, owner: LockOwner) {
+        self.locks.retain(|lock| !(lock.ino == ino && lock.kind == LockKind::Posix && lock.owner == owner));
+    }
+
+    /// Forgets a description and the locks that it owns.
+    pub(crate) fn close(&mut self, handle: HandleId) {
+        self.handles.remove(&handle);
+        self.locks.retain(|lock| lock.kind == LockKind::Posix || lock.handle != handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lock(owner: u64, lock: LockType, first: u64, last: u64) -> HeldLock {
+        HeldLock {
+            ino: Ino(1),
+            handle: HandleId(1),
+            owner: LockOwner(owner),
+            pid: 1,
+            kind: LockKind::Posix,
+            lock,
+            range: LockRange { first, last },
+        }
+    }
+
+    proptest! {
+        /// Against a model with one cell per byte and owner.
+        #[test]
+        fn ranges_replace_each_other_byte_by_byte(
+            calls in proptest::collection::vec((0u64..2, 0u8..3, 0u64..20, 0u64..20), 0..40),
+        ) {
+            let mut held = Held::default();
+            let mut model = [[LockType::Unlock; 40]; 2];
+            for (owner, what, first, length) in calls {
+                let what = [LockType::Read, LockType::Write, LockType::Unlock][usize::from(what)];
+                held.apply(lock(owner, what, first, first + length));
+                model[owner as usize][first as usize..=(first + length) as usize].fill(what);
+            }
+            for (owner, bytes) in model.iter().enumerate() {
+                for (position, expected) in bytes.iter().enumerate() {
+                    let position = position as u64;
+                    let found: Vec<_> = held.locks.iter()
+                        .filter(|lock| lock.owner.0 == owner as u64)
+                        .filter(|lock| lock.range.first <= position && position <= lock.range.last)
+                        .collect();
+                    prop_assert!(found.len() <= 1);
+                    prop_assert_eq!(found.first().map_or(LockType::Unlock, |lock| lock.lock), *expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What an open file believes of its size: an atomic pair of size and epoch, and the pending modification time.
+
+use crate::{ClientError, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use weir_wire::Publication;
+
+/// In the place of an epoch while the pair is being changed.
+const CHANGING: u64 = u64::MAX;
+/// A pending modification time is published when the last publication is this old (ARCHITECTURE, Consistency).
+const PUBLISH_MILLISECONDS: u64 = 100;
+
+/// Attempts that follow each other at once, where usually one is enough.
+const EAGER_ATTEMPTS: u32 = 4;
+/// Longest pause between two attempts: a cut over several servers takes less.
+const PAUSE_MAX: Duration = Duration::from_millis(8);
+
+/// Beginning a call again because the file is being shortened: bounded by time, since a cut over several servers
+/// may take long, and with pauses, since its objects answer "stale" until it is over.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    limit: Duration,
+    began: Option<Instant>,
+    count: u32,
+}
+
+impl Attempts {
+    /// Attempts for as long as a silent server is waited for.
+    pub(crate) fn new(limit: Duration) -> Attempts {
+        Attempts { limit, began: None, count: 0 }
+    }
+
+    /// To be called before each new attempt.
+    ///
+    /// # Errors
+    /// `EIO` when others shortened the file at every attempt until the limit.
+    pub(crate) fn again(&mut self) -> Result<()> {
+        let began = *self.began.get_or_insert_with(Instant::now);
+        self.count += 1;
+        if self.count > EAGER_ATTEMPTS {
+            if began.elapsed() >= self.limit {
+                return Err(ClientError::number(libc::EIO));
+            }
+            let doublings = (self.count - EAGER_ATTEMPTS).min(8);
+            std::thread::sleep((Duration::from_micros(50) * (1 << doublings)).min(PAUSE_MAX));
+        }
+        Ok(())
+    }
+}
+
+/// Size and epoch of a file as of some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Size in bytes.
+    pub(crate) bytes: u64,
+    /// Epoch under which it holds.
+    pub(crate) epoch: u64,
+}
+
+/// The last size that this open file learned. It may be too small, never too large for its epoch.
+///
+/// Whoever finds it being changed goes without it: nobody waits, so a signal handler may call.
+#[derive(Debug)]
+pub(crate) struct KnownSize {
+    bytes: AtomicU64,
+    epoch: AtomicU64,
+}
+
+/// Overwrites whose modification time the home does not know yet.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    written_bytes: AtomicU64,
+    epoch: AtomicU64,
+    /// When something was last published, in milliseconds of the session's clock; 0 before.
+    published: AtomicU64,
+}
+
+impl KnownSize {
+    pub(crate) fn new(size: Size) -> KnownSize {
+        KnownSize { bytes: AtomicU64::new(size.bytes), epoch: AtomicU64::new(size.epoch) }
+    }
+
+    /// The pair, unless it is being changed.
+    pub(crate) fn find(&self) -> Option<Size> {
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        let bytes = self.bytes.load(Ordering::SeqCst);
+        let unchanged = self.epoch.load(Ordering::SeqCst) == epoch;
+        (unchanged && epoch != CHANGING).then_some(Size { bytes, epoch })
+    }
+
+    /// Takes `size` over when it is newer: a later epoch, or grown within the same one.
+    pub(crate) fn learn(&self, size: Size) {
+        let known = self.epoch.load(Ordering::SeqCst);
+        if known == CHANGING || size.epoch < known {
+            return;
+        }
+        if self.epoch.compare_exchange(known, CHANGING, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return;
+        }
+        let bytes = self.bytes.load(Ordering::SeqCst);
+        let newer = if size.epoch > known { size.bytes } else { bytes.max(size.bytes) };
+        self.bytes.store(newer, Ordering::SeqCst);
+        self.epoch.store(size.epoch, Ordering::SeqCst);
+    }
+}
+
+impl Pending {
+    /// Notes an overwrite; answers whether it is time to publish.
+    pub(crate) fn note(&self, written_bytes: u64, epoch: u64, now: u64) -> bool {
+        self.epoch.store(epoch, Ordering::SeqCst);
+        self.written_bytes.fetch_add(written_bytes, Ordering::SeqCst);
+        let published = self.published.load(Ordering::SeqCst);
+        published == 0 || now.saturating_sub(published) >= PUBLISH_MILLISECONDS
+    }
+
+    /// What is to be published; nothing when all is. It never grows the file: its end would belong to the epoch of
+    /// one of several writes, and under a later epoch it would undo a cut.
+    pub(crate) fn take(&self, now: u64) -> Option<Publication> {
+        let written_bytes = self.written_bytes.swap(0, Ordering::SeqCst);
+        if written_bytes == 0 {
+            return None;
+        }
+        self.published.store(now, Ordering::SeqCst);
+        Some(Publication { end: 0, written_bytes, epoch: self.epoch.load(Ordering::SeqCst) })
+    }
+
+    /// Notes that something else told the home of a modification just now.
+    pub(crate) fn published(&self, now: u64) {
+        self.published.store(now, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(bytes: u64, epoch: u64) -> Size {
+        Size { bytes, epoch }
+    }
+
+    #[test]
+    fn a_size_is_never_too_large_for_its_epoch() {
+        let known = KnownSize::new(size(100, 5));
+        known.learn(size(10, 6));
+        assert_eq!(known.find(), Some(size(10, 6)));
+        known.learn(size(100, 5));
+        assert_eq!(known.find(), Some(size(10, 6)), "an old epoch says nothing");
+        known.learn(size(20, 6));
+        known.learn(size(15, 6));
+        assert_eq!(known.find(), Some(size(20, 6)));
+    }
+
+    #[test]
+    fn the_first_overwrite_is_published_at_once_and_later_ones_together() {
+        let pending = Pending::default();
+        let publication = |written_bytes| Some(Publication { end: 0, written_bytes, epoch: 1 });
+        assert!(pending.note(10, 1, 1));
+        assert_eq!(pending.take(1), publication(10));
+        assert!(!pending.note(10, 1, 50));
+        assert!(!pending.note(10, 1, 60));
+        assert!(pending.note(10, 1, 101));
+        assert_eq!(pending.take(101), publication(30));
+        assert_eq!(pending.take(101), None);
+    }
+}

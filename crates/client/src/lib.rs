@@ -1,0 +1,42 @@
+//! The client of a Weir store, for programs (through the preload library) and for the mount.
+//!
+//! A [`Store`] opens nothing until its first call, starts no thread and keeps no lock across a wait, so it works
+//! in signal handlers and across `fork`. Operations on paths start at a [`Place`]; [`Store::open`] answers
+//! an [`Opened`], from which a [`File`] reads and writes under the consistency protocol of `ARCHITECTURE.md`.
+#![forbid(unsafe_code)]
+
+mod caller;
+mod connect;
+mod counters;
+mod descriptors;
+mod error;
+mod exchange;
+mod file;
+mod handle_state;
+mod held;
+mod known;
+mod locks;
+mod operations;
+mod paths;
+mod plan;
+mod pool;
+mod read;
+mod session;
+mod settings;
+mod space;
+mod store;
+mod transfer;
+mod transport;
+mod write;
+
+pub use caller::Caller;
+pub use counters::{CounterSnapshot, Counters};
+pub use descriptors::{is_own_descriptor, own_descriptors};
+pub use error::{ClientError, Result};
+pub use file::File;
+pub use handle_state::{HandleState, HANDLE_STATE_BYTES};
+pub use locks::{LockRequest, LockWait};
+pub use settings::{Settings, TransportChoice};
+pub use store::{Invalidation, Listing, Opened, Place, Store};
+pub use transport::{Connection, SocketTransport, Transport};
+pub use weir_wire as wire;

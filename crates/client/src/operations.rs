@@ -1,0 +1,392 @@
+//! Operations on names and attributes.
+
+use crate::exchange::{call, call_all, call_while_remembered, Call, Message};
+use crate::held::look;
+use crate::paths::{Final, Load, Walk};
+use crate::pool::Lane;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Counters, Invalidation, Listing, Opened, Place, Result, Store};
+use std::io::IoSlice;
+use weir_placement::ServerId;
+use weir_wire::{
+    decode_body, limits, At, AttributeChange, Attributes, Capability, DirectoryEntry, HandleId, Ino,
+    NodeKind, OpenFlags, RenameMode, Reply, Request, Sequence, StoreStatistics, XattrMode,
+};
+
+impl Store {
+    /// Attributes of a node.
+    ///
+    /// # Errors
+    /// Those of `stat(2)`.
+    pub fn attributes(&self, caller: &Caller, place: Place<'_>, follow: bool) -> Result<Attributes> {
+        self.walk(caller)?.attributes(place, follow)
+    }
+
+    /// Whether the caller may do `mask` (R_OK 4, W_OK 2, X_OK 1; 0 asks for existence).
+    ///
+    /// # Errors
+    /// Those of `access(2)`.
+    pub fn access(&self, caller: &Caller, place: Place<'_>, mask: u8, follow: bool) -> Result<()> {
+        let request = |at| Request::Access { at, mask, follow };
+        self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
+    }
+
+    /// Changes attributes, also the size; answers the attributes after it.
+    ///
+    /// # Errors
+    /// Those of `chmod(2)`, `chown(2)`, `utimensat(2)`, `truncate(2)`.
+    pub fn change(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        follow: bool,
+        change: AttributeChange,
+    ) -> Result<Attributes> {
+        let walk = self.walk(caller)?;
+        let reply =
+            walk.ask(place, Final::Node, Load::none(), |at| Request::Change { at, follow, change })?;
+        made(&walk, place, reply, "Change")
+    }
+
+    /// Opens a file or directory; may create. The description belongs to this client until [`Store::close`].
+    ///
+    /// # Errors
+    /// Those of `open(2)`.
+    pub fn open(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        flags: OpenFlags,
+        permissions: u16,
+    ) -> Result<Opened> {
+        let walk = self.walk_uncounted(caller)?;
+        Counters::add(&self.counters().opens, 1);
+        let last = if flags.create { Final::Entry } else { Final::Node };
+        let request = |at| Request::Open { at, flags, permissions };
+        let Reply::Opened { attributes, handle, capability, layout, created } =
+            walk.ask(place, last, Load::none(), request)?
+        else {
+            return Err(walk.unexpected(place, "Open"));
+        };
+        self.hold(handle, capability)?;
+        Ok(Opened { attributes, handle, capability, layout, created })
+    }
+
+    /// Ends an open description.
+    ///
+    /// # Errors
+    /// A lost server.
+    pub fn close(&self, caller: &Caller, ino: Ino, handle: HandleId) -> Result<()> {
+        // First, so that a reconnection in the midst of this call does not claim it again.
+        if let Some(mut held) = look(&self.environment()?.session().link(ino.home())?.held) {
+            held.close(handle);
+        }
+        self.ask_server(caller, ino.home(), &Request::Close { ino, handle }).map(|_| ())
+    }
+
+    /// Registers a description that another process of this host opened (before `fork` or `exec`) as held by this
+    /// client too, so that it outlives the other.
+    ///
+    /// # Errors
+    /// `ESTALE` when the server no longer knows it.
+    pub fn adopt(&self, handle: HandleId, capability: Capability) -> Result<()> {
+        let request = Request::Reclaim { handles: vec![(handle, capability)] };
+        self.ask_server(&Caller::own(), capability.ino.home(), &request)?;
+        self.hold(handle, capability)
+    }
+
+    /// Makes a directory, regular file, fifo, socket or device.
+    ///
+    /// # Errors
+    /// Those of `mknod(2)` and `mkdir(2)`.
+    pub fn make(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        kind: NodeKind,
+        permissions: u16,
+    ) -> Result<Attributes> {
+        let walk = self.walk(caller)?;
+        let request = |at| Request::Make { at, kind, permissions };
+        let reply = walk.ask(place, Final::Entry, Load::none(), request)?;
+        made(&walk, place, reply, "Make")
+    }
+
+    /// Makes a symbolic link to `target`.
+    ///
+    /// # Errors
+    /// Those of `symlink(2)`.
+    pub fn symlink(&self, caller: &Caller, place: Place<'_>, target: &[u8]) -> Result<Attributes> {
+        if target.len() >= limits::PATH_BYTES {
+            return Err(ClientError::number(libc::ENAMETOOLONG));
+        }
+        let walk = self.walk(caller)?;
+        let request = |at| Request::Symlink { at, target: target.to_vec() };
+        let reply = walk.ask(place, Final::Entry, Load::none(), request)?;
+        made(&walk, place, reply, "Symlink")
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// Those of `readlink(2)`.
+    pub fn read_link(&self, caller: &Caller, place: Place<'_>) -> Result<Vec<u8>> {
+        let walk = self.walk(caller)?;
+        match walk.ask(place, Final::Entry, Load::none(), |at| Request::ReadLink { at })? {
+            Reply::Link { target } => Ok(target),
+            _ => Err(walk.unexpected(place, "ReadLink")),
+        }
+    }
+
+    /// Makes a hard link; answers the attributes of the node.
+    ///
+    /// # Errors
+    /// Those of `link(2)`; `EXDEV` between trees of different homes.
+    pub fn link(&self, caller: &Caller, from: Place<'_>, follow: bool, to: Place<'_>) -> Result<Attributes> {
+        let walk = self.walk(caller)?;
+        let request = |from, to| Request::Link { from, follow, to };
+        let reply = match two_paths_at_once(self, &walk, (from, Final::Entry), to, request)? {
+            Some(reply) => reply,
+            None => {
+                let node = walk.attributes(from, follow)?.ino;
+                let (parent, name) = walk.parent(to)?;
+                if node.home() != parent.home() {
+                    return Err(ClientError::number(libc::EXDEV));
+                }
+                let request = request(At::inode(node), At::new(parent, name));
+                self.ask_server(caller, parent.home(), &request)?
+            }
+        };
+        made(&walk, to, reply, "Link")
+    }
+
+    /// Removes a name; a directory when `directory`.
+    ///
+    /// # Errors
+    /// Those of `unlink(2)` and `rmdir(2)`.
+    pub fn unlink(&self, caller: &Caller, place: Place<'_>, directory: bool) -> Result<()> {
+        let request = |at| Request::Unlink { at, directory };
+        self.walk(caller)?.ask(place, Final::Entry, Load::none(), request).map(|_| ())
+    }
+
+    /// Moves a name.
+    ///
+    /// # Errors
+    /// Those of `renameat2(2)`; `EXDEV` between trees of different homes.
+    pub fn rename(&self, caller: &Caller, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
+        let walk = self.walk(caller)?;
+        let request = |from, to| Request::Rename { from, to, mode };
+        if two_paths_at_once(self, &walk, (from, Final::Entry), to, request)?.is_some() {
+            return Ok(());
+        }
+        let (from_parent, from_name) = walk.parent(from)?;
+        let (to_parent, to_name) = walk.parent(to)?;
+        if from_parent.home() != to_parent.home() {
+            return Err(ClientError::number(libc::EXDEV));
+        }
+        let request = request(At::new(from_parent, from_name), At::new(to_parent, to_name));
+        self.ask_server(caller, from_parent.home(), &request).map(|_| ())
+    }
+
+    /// A part of an open directory from `cookie` (0 at first), of at most `bytes` encoded bytes.
+    ///
+    /// # Errors
+    /// Those of `getdents64(2)`.
+    pub fn list(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        handle: HandleId,
+        cookie: u64,
+        bytes: u32,
+        attributes: bool,
+    ) -> Result<Listing> {
+        let environment = self.environment()?;
+        Counters::add(&self.counters().metadata_calls, 1);
+        let bytes = bytes.min(limits::INLINE_PAYLOAD_BYTES as u32);
+        let request = Request::List { ino, handle, cookie, bytes, attributes };
+        let mut payload = Vec::new();
+        let list = Call {
+            server: ino.home(),
+            lane: Lane::Small,
+            message: Message::Plain(&request),
+            payload: &[],
+            sink: Sink::Vector(&mut payload),
+        };
+        let bad = || ClientError::UnexpectedReply { server: ino.home(), request: "List" };
+        let Reply::Listing { end } = call(environment, caller, list)?.0 else { return Err(bad()) };
+        let entries: Vec<DirectoryEntry> = decode_body(&payload, "listing").map_err(|_| bad())?;
+        Ok(Listing { entries, end })
+    }
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// Those of `getxattr(2)`.
+    pub fn xattr(&self, caller: &Caller, place: Place<'_>, follow: bool, name: &[u8]) -> Result<Vec<u8>> {
+        check_xattr_name(name)?;
+        let mut value = Vec::new();
+        let load = Load { payload: &[], received: Some(&mut value) };
+        let request = |at| Request::XattrGet { at, follow, name: name.to_vec() };
+        self.walk(caller)?.ask(place, Final::Node, load, request)?;
+        Ok(value)
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// Those of `setxattr(2)`.
+    pub fn set_xattr(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        follow: bool,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        check_xattr_name(name)?;
+        if value.len() > limits::XATTR_VALUE_BYTES {
+            return Err(ClientError::number(libc::E2BIG));
+        }
+        let payload = [IoSlice::new(value)];
+        let load = Load { payload: &payload, received: None };
+        let request = |at| Request::XattrSet { at, follow, name: name.to_vec(), mode };
+        self.walk(caller)?.ask(place, Final::Node, load, request).map(|_| ())
+    }
+
+    /// The names of the extended attributes, each ended by a zero byte.
+    ///
+    /// # Errors
+    /// Those of `listxattr(2)`.
+    pub fn xattr_names(&self, caller: &Caller, place: Place<'_>, follow: bool) -> Result<Vec<u8>> {
+        let mut names = Vec::new();
+        let load = Load { payload: &[], received: Some(&mut names) };
+        self.walk(caller)?.ask(place, Final::Node, load, |at| Request::XattrList { at, follow })?;
+        Ok(names)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// Those of `removexattr(2)`.
+    pub fn remove_xattr(&self, caller: &Caller, place: Place<'_>, follow: bool, name: &[u8]) -> Result<()> {
+        check_xattr_name(name)?;
+        let request = |at| Request::XattrRemove { at, follow, name: name.to_vec() };
+        self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
+    }
+
+    /// Capacity, summed over all servers that answer.
+    ///
+    /// # Errors
+    /// The last error, when no server answers.
+    pub fn statistics(&self, caller: &Caller) -> Result<StoreStatistics> {
+        let environment = self.environment()?;
+        Counters::add(&self.counters().metadata_calls, 1);
+        let request = Request::Statistics;
+        let servers = environment.session().links.iter().map(|link| link.address.server);
+        let mut calls: Vec<Call<'_, '_>> = servers.map(|server| plain(server, &request)).collect();
+        let mut sum = None;
+        let mut failure = ClientError::number(libc::EIO);
+        for answer in call_all(environment, caller, &mut calls) {
+            match answer {
+                Ok((Reply::Statistics(one), _)) => {
+                    let sum: &mut StoreStatistics = sum.get_or_insert_default();
+                    sum.capacity_bytes = sum.capacity_bytes.saturating_add(one.capacity_bytes);
+                    sum.free_bytes = sum.free_bytes.saturating_add(one.free_bytes);
+                    sum.inodes = sum.inodes.saturating_add(one.inodes);
+                    sum.inodes_free = sum.inodes_free.saturating_add(one.inodes_free);
+                }
+                Ok(_) => {}
+                Err(error) => failure = error,
+            }
+        }
+        sum.ok_or(failure)
+    }
+
+    /// Makes the metadata of `ino` (of a directory, say) durable.
+    ///
+    /// # Errors
+    /// Those of `fsync(2)`.
+    pub fn sync_metadata(&self, caller: &Caller, ino: Ino) -> Result<()> {
+        Counters::add(&self.counters().sync_calls, 1);
+        self.ask_server(caller, ino.home(), &Request::SyncMetadata { ino }).map(|_| ())
+    }
+
+    /// A number that changes when `server` may have forgotten what it was told, such as [`crate::File::watch`]: a
+    /// connection broke, or it started anew.
+    ///
+    /// # Errors
+    /// An unreadable cluster.json or credential, an unknown server.
+    pub fn memory(&self, server: ServerId) -> Result<u64> {
+        Ok(self.environment()?.session().link(server)?.memory())
+    }
+
+    /// Long poll of a mount, one per server from a thread of its own: confirms invalidation `done` (0 at first) and
+    /// waits for the next one of that server, as long as its [`Store::memory`] stays.
+    ///
+    /// # Errors
+    /// A lost server, or one that may have forgotten the watches.
+    pub fn next_invalidation(&self, server: ServerId, done: Sequence, memory: u64) -> Result<Invalidation> {
+        let environment = self.environment()?;
+        let request = Request::Invalidations { done };
+        let wait = Call { lane: Lane::Waiting, ..plain(server, &request) };
+        match call_while_remembered(environment, wait, memory)?.0 {
+            Reply::Invalidate { sequence, ranges } => Ok(Invalidation { sequence, ranges }),
+            _ => Err(ClientError::UnexpectedReply { server, request: "Invalidations" }),
+        }
+    }
+
+    /// Asks one server on its small lane.
+    pub(crate) fn ask_server(&self, caller: &Caller, server: ServerId, request: &Request) -> Result<Reply> {
+        Ok(call(self.environment()?, caller, plain(server, request))?.0)
+    }
+
+    fn hold(&self, handle: HandleId, capability: Capability) -> Result<()> {
+        let link = self.environment()?.session().link(capability.ino.home())?;
+        if let Some(mut held) = look(&link.held) {
+            held.handles.insert(handle, capability);
+        }
+        Ok(())
+    }
+}
+
+/// A small request without payload.
+pub(crate) fn plain<'a, 'u>(server: ServerId, request: &'a Request) -> Call<'a, 'u> {
+    Call { server, lane: Lane::Small, message: Message::Plain(request), payload: &[], sink: Sink::None }
+}
+
+fn check_xattr_name(name: &[u8]) -> Result<()> {
+    match name.len() {
+        0 => Err(ClientError::number(libc::ERANGE)),
+        length if length > limits::XATTR_NAME_BYTES => Err(ClientError::number(libc::ERANGE)),
+        _ => Ok(()),
+    }
+}
+
+fn made(walk: &Walk<'_>, place: Place<'_>, reply: Reply, request: &'static str) -> Result<Attributes> {
+    match reply {
+        Reply::Attributes(attributes) => Ok(attributes),
+        _ => Err(walk.unexpected(place, request)),
+    }
+}
+
+/// One round trip where both paths begin at the same home; nothing when either leads away from it.
+fn two_paths_at_once(
+    store: &Store,
+    walk: &Walk<'_>,
+    (from, last): (Place<'_>, Final),
+    to: Place<'_>,
+    request: impl Fn(At, At) -> Request,
+) -> Result<Option<Reply>> {
+    let from = walk.anchors.start(from, last)?;
+    let to = walk.anchors.start(to, Final::Entry)?;
+    let home = from.ino.home();
+    if to.ino.home() != home {
+        return Ok(None);
+    }
+    match store.ask_server(walk.caller, home, &request(from, to))? {
+        Reply::Redirect { .. } | Reply::Escape { .. } | Reply::Stale => Ok(None),
+        reply => Ok(Some(reply)),
+    }
+}

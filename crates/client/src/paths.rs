@@ -1,0 +1,280 @@
+//! Walking paths: redirects between homes, absolute links, and the cache of root entries.
+
+use crate::exchange::{call, Call, Message};
+use crate::held::look;
+use crate::pool::Lane;
+use crate::session::Environment;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Place, Result};
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Mutex;
+use weir_wire::{limits, At, Attributes, Ino, Reply, Request};
+
+/// Homes that one path may cross, twice the links it may follow: anything longer goes round in circles.
+const CROSSINGS: u32 = 2 * limits::SYMLINK_HOPS as u32;
+/// Root entries remembered; a process seldom works in more trees.
+const ANCHORS: usize = 256;
+
+/// Which inode stood under which name in the root directory when it was last looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Anchors {
+    known: Mutex<HashMap<Vec<u8>, Ino>>,
+}
+
+/// What an operation needs of the last component of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Final {
+    /// The node, so a root entry may be named by its inode.
+    Node,
+    /// Its parent and name.
+    Entry,
+}
+
+/// A walk over a path.
+#[derive(Debug)]
+pub(crate) struct Walk<'a> {
+    pub(crate) environment: Environment<'a>,
+    pub(crate) anchors: &'a Anchors,
+    pub(crate) root: Option<&'a Path>,
+    pub(crate) caller: &'a Caller,
+}
+
+/// What comes with a request besides its path.
+#[derive(Debug)]
+pub(crate) struct Load<'a> {
+    pub(crate) payload: &'a [IoSlice<'a>],
+    pub(crate) received: Option<&'a mut Vec<u8>>,
+}
+
+impl Load<'_> {
+    /// Nothing.
+    pub(crate) const fn none() -> Load<'static> {
+        Load { payload: &[], received: None }
+    }
+}
+
+impl Anchors {
+    fn find(&self, name: &[u8]) -> Option<Ino> {
+        look(&self.known)?.get(name).copied()
+    }
+
+    fn learn(&self, name: &[u8], ino: Ino) {
+        if let Some(mut known) = look(&self.known) {
+            if known.len() >= ANCHORS {
+                known.clear();
+            }
+            known.insert(name.to_vec(), ino);
+        }
+    }
+
+    fn forget(&self, name: &[u8]) {
+        if let Some(mut known) = look(&self.known) {
+            known.remove(name);
+        }
+    }
+
+    /// Where an operation on `place` starts.
+    pub(crate) fn start(&self, place: Place<'_>, last: Final) -> Result<At> {
+        let path = trim_start(place.path);
+        if path.len() > limits::PATH_BYTES {
+            return Err(ClientError::number(libc::ENAMETOOLONG));
+        }
+        if path.contains(&0) {
+            return Err(ClientError::number(libc::EINVAL));
+        }
+        if place.ino == Ino::ROOT {
+            let (name, rest) = split_first(path);
+            if !rest.is_empty() || last == Final::Node {
+                if let Some(ino) = self.find(name) {
+                    let anchor = Some(name.to_vec().into());
+                    return Ok(At { ino, path: rest.to_vec(), anchor, hops: 0 });
+                }
+            }
+        }
+        Ok(At::new(place.ino, path))
+    }
+}
+
+impl Walk<'_> {
+    /// Asks the home of `place`, going on where the path leads; `request` is made anew for each home.
+    pub(crate) fn ask(
+        &self,
+        place: Place<'_>,
+        last: Final,
+        mut load: Load<'_>,
+        request: impl Fn(At) -> Request,
+    ) -> Result<Reply> {
+        let mut at = self.anchors.start(place, last)?;
+        for _ in 0..CROSSINGS {
+            let message = request(at.clone());
+            let lane = Lane::of_payload(load.payload.iter().map(|slice| slice.len()).sum());
+            let sink = match &mut load.received {
+                Some(vector) => Sink::Vector(vector),
+                None => Sink::None,
+            };
+            let call_at = Call {
+                server: at.ino.home(),
+                lane,
+                message: Message::Plain(&message),
+                payload: load.payload,
+                sink,
+            };
+            match call(self.environment, self.caller, call_at)?.0 {
+                Reply::Redirect { at: next } => {
+                    if let Some(name) = &next.anchor {
+                        self.anchors.learn(name, next.ino);
+                    }
+                    at = self.stay_inside(next)?;
+                }
+                Reply::Escape { path, hops } => at = self.enter_again(path, hops)?,
+                Reply::Stale => {
+                    match &at.anchor {
+                        Some(name) => self.anchors.forget(name),
+                        None => return Err(ClientError::number(libc::ESTALE)),
+                    }
+                    at = At::new(place.ino, trim_start(place.path));
+                }
+                reply => return Ok(reply),
+            }
+        }
+        Err(ClientError::number(libc::ELOOP))
+    }
+
+    /// Parent directory (in which the caller may search) and final name of `place`, with the slashes behind the name.
+    pub(crate) fn parent<'p>(&self, place: Place<'p>) -> Result<(Ino, &'p [u8])> {
+        let (parent, name) = split_last(trim_start(place.path));
+        if parent.is_empty() {
+            return Ok((place.ino, name));
+        }
+        let searched = [parent, b"/."].concat();
+        let attributes = self.attributes(Place { ino: place.ino, path: &searched }, true)?;
+        Ok((attributes.ino, name))
+    }
+
+    /// Attributes of a node.
+    pub(crate) fn attributes(&self, place: Place<'_>, follow: bool) -> Result<Attributes> {
+        match self.ask(place, Final::Node, Load::none(), |at| Request::Attributes { at, follow })? {
+            Reply::Attributes(attributes) => Ok(attributes),
+            _ => Err(self.unexpected(place, "Attributes")),
+        }
+    }
+
+    /// A reply that does not answer the request.
+    pub(crate) fn unexpected(&self, place: Place<'_>, request: &'static str) -> ClientError {
+        ClientError::UnexpectedReply { server: place.ino.home(), request }
+    }
+
+    /// A path that climbs above the root directory goes on beside the store's root on the host; where the store has
+    /// no place on the host, the root is its own parent.
+    fn stay_inside(&self, at: At) -> Result<At> {
+        let rest = match at.path.strip_prefix(b"..") {
+            Some(rest) if at.ino == Ino::ROOT && (rest.is_empty() || rest[0] == b'/') => rest,
+            _ => return Ok(at),
+        };
+        match self.root {
+            Some(root) => {
+                let parent = root.parent().unwrap_or(root).as_os_str().as_bytes();
+                let parent = parent.strip_suffix(b"/").unwrap_or(parent);
+                let path = [parent, b"/", trim_start(rest)].concat();
+                Err(ClientError::Outside { path, hops: at.hops })
+            }
+            None => Ok(At { path: trim_start(rest).to_vec(), ..at }),
+        }
+    }
+
+    /// Where an absolute link goes on: below the root again, or outside of the store.
+    fn enter_again(&self, path: Vec<u8>, hops: u8) -> Result<At> {
+        match self.root.and_then(|root| below(root.as_os_str().as_bytes(), &path)) {
+            Some(rest) => {
+                let mut at = At::new(Ino::ROOT, rest);
+                at.hops = hops;
+                Ok(at)
+            }
+            None => Err(ClientError::Outside { path, hops }),
+        }
+    }
+}
+
+/// The part of `path` below `root`; nothing when it is not below, or climbs out again by `..`.
+fn below<'p>(root: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    let rest = path.strip_prefix(root)?;
+    if !rest.is_empty() && rest[0] != b'/' {
+        return None;
+    }
+    let mut depth = 0i64;
+    for component in rest.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => depth -= 1,
+            _ => depth += 1,
+        }
+        if depth < 0 {
+            return None;
+        }
+    }
+    Some(trim_start(rest))
+}
+
+fn trim_start(path: &[u8]) -> &[u8] {
+    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
+    &path[slashes..]
+}
+
+/// First component, and what follows it without slashes in front.
+fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().position(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], trim_start(&path[slash..])),
+        None => (path, b""),
+    }
+}
+
+/// What precedes the last component, and the last component with its trailing slashes.
+fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    (&path[..start], &path[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_as_the_kernel_does() {
+        assert_eq!(split_first(b"a//b/c"), (&b"a"[..], &b"b/c"[..]));
+        assert_eq!(split_first(b"a/"), (&b"a"[..], &b""[..]));
+        assert_eq!(split_first(b""), (&b""[..], &b""[..]));
+        assert_eq!(split_last(b"a/b/c//"), (&b"a/b/"[..], &b"c//"[..]));
+        assert_eq!(split_last(b"c"), (&b""[..], &b"c"[..]));
+        assert_eq!(split_last(b""), (&b""[..], &b""[..]));
+    }
+
+    #[test]
+    fn an_absolute_link_leads_back_in_only_below_the_root() {
+        assert_eq!(below(b"/weir", b"/weir/a/b"), Some(&b"a/b"[..]));
+        assert_eq!(below(b"/weir/", b"/weir"), Some(&b""[..]));
+        assert_eq!(below(b"/weir", b"/weird/a"), None);
+        assert_eq!(below(b"/weir", b"/etc/passwd"), None);
+        assert_eq!(below(b"/weir", b"/weir/a/../../etc"), None);
+        assert_eq!(below(b"/weir", b"/weir/a/../b"), Some(&b"a/../b"[..]));
+    }
+
+    #[test]
+    fn an_anchor_stands_for_a_first_name_only_where_that_is_enough() {
+        let anchors = Anchors::default();
+        anchors.learn(b"project", Ino(77));
+        let at = anchors.start(Place::root(b"/project//x"), Final::Entry).expect("short");
+        assert_eq!((at.ino, at.path.as_slice()), (Ino(77), &b"x"[..]));
+        let entry = anchors.start(Place::root(b"project/"), Final::Entry).expect("short");
+        assert_eq!((entry.ino, entry.path.as_slice()), (Ino::ROOT, &b"project/"[..]));
+        let node = anchors.start(Place::root(b"project/"), Final::Node).expect("short");
+        assert_eq!((node.ino, node.path.as_slice()), (Ino(77), &b""[..]));
+        anchors.forget(b"project");
+        assert_eq!(anchors.start(Place::root(b"project/x"), Final::Node).expect("short").ino, Ino::ROOT);
+        assert!(anchors.start(Place::root(&[b'a'; 5000]), Final::Node).is_err());
+    }
+}

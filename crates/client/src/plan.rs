@@ -1,0 +1,225 @@
+//! Cutting a range of a file into requests.
+//!
+//! Stripe `n` of a target follows stripe `n - 1` in its object, so a contiguous range of the file is one extent of each
+//! target it touches; only the buffers of that extent are scattered.
+
+use std::io::{IoSlice, IoSliceMut};
+use weir_placement::Layout;
+use weir_wire::limits;
+
+/// The part of a range that lies on one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Index into the layout's targets.
+    pub(crate) stripe: usize,
+    /// First byte inside the object.
+    pub(crate) object_offset: u64,
+    /// Length in bytes.
+    pub(crate) length: u64,
+    /// First file byte of the part.
+    pub(crate) file_offset: u64,
+}
+
+/// The parts of `[offset, offset + length)`, one per target, by their first file byte.
+pub(crate) fn parts(layout: &Layout, offset: u64, length: u64) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    if let Some(whole) = single(layout, offset, length) {
+        parts.push(whole);
+        return parts;
+    }
+    let stripe_bytes = u64::from(layout.stripe_bytes);
+    let end = offset + length;
+    // The first pieces of all targets lie in the first row's worth of bytes; the object lengths follow from the end.
+    let row_bytes = stripe_bytes * layout.targets.len() as u64;
+    for piece in layout.pieces(offset, length.min(row_bytes)) {
+        if parts.iter().any(|part| part.stripe == piece.stripe) {
+            continue;
+        }
+        let length = layout.object_bytes(piece.stripe, end) - piece.object_offset;
+        parts.push(Part {
+            stripe: piece.stripe,
+            object_offset: piece.object_offset,
+            length,
+            file_offset: piece.file_offset,
+        });
+    }
+    parts
+}
+
+/// The range as one part, where it lies on one target.
+pub(crate) fn single(layout: &Layout, offset: u64, length: u64) -> Option<Part> {
+    let first = layout.pieces(offset, length).next()?;
+    (first.length == length).then_some(Part {
+        stripe: first.stripe,
+        object_offset: first.object_offset,
+        length,
+        file_offset: offset,
+    })
+}
+
+/// Longest range from any offset whose parts each fit the payload of one request.
+pub(crate) fn window_bytes(layout: &Layout) -> u64 {
+    let count = layout.targets.len() as u64;
+    if count == 1 {
+        return limits::PAYLOAD_BYTES as u64;
+    }
+    let rows = (limits::PAYLOAD_BYTES as u64 / u64::from(layout.stripe_bytes)).max(1);
+    rows * u64::from(layout.stripe_bytes) * count
+}
+
+/// The bytes `[skip, skip + length)` of `buffers`.
+pub(crate) fn slice_of<'a>(buffers: &'a [IoSlice<'_>], skip: u64, length: u64) -> Vec<IoSlice<'a>> {
+    let mut found = Vec::new();
+    append_slices(buffers, skip, length, &mut found);
+    found
+}
+
+fn append_slices<'a>(buffers: &'a [IoSlice<'_>], skip: u64, length: u64, found: &mut Vec<IoSlice<'a>>) {
+    let (mut skip, mut left) = (skip as usize, length as usize);
+    for buffer in buffers {
+        if skip >= buffer.len() {
+            skip -= buffer.len();
+            continue;
+        }
+        if left == 0 {
+            break;
+        }
+        let end = buffer.len().min(skip + left);
+        found.push(IoSlice::new(&buffer[skip..end]));
+        left -= end - skip;
+        skip = 0;
+    }
+}
+
+/// For each part, the slices of `buffers` (which begin at file byte `offset`) that hold its bytes.
+pub(crate) fn gather<'a>(
+    layout: &Layout,
+    parts: &[Part],
+    buffers: &'a [IoSlice<'_>],
+    base: u64,
+    offset: u64,
+    length: u64,
+) -> Vec<Vec<IoSlice<'a>>> {
+    let mut gathered: Vec<Vec<IoSlice<'a>>> = parts.iter().map(|_| Vec::new()).collect();
+    for piece in layout.pieces(offset, length) {
+        if let Some(index) = parts.iter().position(|part| part.stripe == piece.stripe) {
+            append_slices(buffers, piece.file_offset - base, piece.length, &mut gathered[index]);
+        }
+    }
+    gathered
+}
+
+/// For each part, the room in `buffers` (the next bytes of which belong to file byte `offset`) for its bytes. What is
+/// used is cut off from `buffers`.
+pub(crate) fn scatter<'u>(
+    layout: &Layout,
+    parts: &[Part],
+    buffers: &mut Room<'u, '_>,
+    offset: u64,
+    length: u64,
+) -> Vec<Vec<IoSliceMut<'u>>> {
+    let mut scattered: Vec<Vec<IoSliceMut<'u>>> = parts.iter().map(|_| Vec::new()).collect();
+    for piece in layout.pieces(offset, length) {
+        let index = parts.iter().position(|part| part.stripe == piece.stripe);
+        let mut left = piece.length as usize;
+        while left > 0 {
+            let Some(slice) = buffers.cut(left) else { return scattered };
+            left -= slice.len();
+            if let Some(index) = index {
+                scattered[index].push(IoSliceMut::new(slice));
+            }
+        }
+    }
+    scattered
+}
+
+/// Buffers that are handed out from the front.
+#[derive(Debug)]
+pub(crate) struct Room<'u, 'o> {
+    left: std::slice::IterMut<'u, IoSliceMut<'o>>,
+    current: &'u mut [u8],
+}
+
+impl<'u, 'o> Room<'u, 'o> {
+    pub(crate) fn new(buffers: &'u mut [IoSliceMut<'o>]) -> Room<'u, 'o> {
+        Room { left: buffers.iter_mut(), current: &mut [] }
+    }
+
+    fn cut(&mut self, length: usize) -> Option<&'u mut [u8]> {
+        while self.current.is_empty() {
+            self.current = self.left.next()?;
+        }
+        let length = length.min(self.current.len());
+        let (front, back) = std::mem::take(&mut self.current).split_at_mut(length);
+        self.current = back;
+        Some(front)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_placement::{ServerId, TargetId};
+
+    fn layout(stripe_bytes: u32, count: u16) -> Layout {
+        let targets = (0..count).map(|index| TargetId { server: ServerId(0), index }).collect();
+        Layout { stripe_bytes, targets }
+    }
+
+    proptest! {
+        /// Writes through the plan into one array per target, byte by byte compared with the layout, then reads back.
+        #[test]
+        fn a_range_goes_to_its_objects_and_back(
+            stripe_bytes in 1u32..40, count in 1u16..6, offset in 0u64..500, cuts in proptest::collection::vec(0usize..90, 1..6),
+        ) {
+            let layout = layout(stripe_bytes, count);
+            let total: usize = cuts.iter().sum();
+            let data: Vec<u8> = (0..total).map(|index| (index * 7 + 3) as u8).collect();
+            let mut rest = &data[..];
+            let buffers: Vec<IoSlice<'_>> = cuts.iter().map(|cut| {
+                let (front, back) = rest.split_at(*cut);
+                rest = back;
+                IoSlice::new(front)
+            }).collect();
+            let planned = parts(&layout, offset, total as u64);
+            let mut objects = vec![vec![None; 2000]; usize::from(count)];
+            let gathered = gather(&layout, &planned, &buffers, offset, offset, total as u64);
+            for (part, slices) in planned.iter().zip(&gathered) {
+                let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+                prop_assert_eq!(bytes.len() as u64, part.length);
+                for (index, byte) in bytes.iter().enumerate() {
+                    objects[part.stripe][part.object_offset as usize + index] = Some(*byte);
+                }
+            }
+            for piece in layout.pieces(offset, total as u64) {
+                for index in 0..piece.length {
+                    let expected = data[(piece.file_offset - offset + index) as usize];
+                    prop_assert_eq!(objects[piece.stripe][(piece.object_offset + index) as usize], Some(expected));
+                }
+            }
+            let mut back: Vec<Vec<u8>> = cuts.iter().map(|cut| vec![0; *cut]).collect();
+            let mut slots: Vec<IoSliceMut<'_>> = back.iter_mut().map(|slot| IoSliceMut::new(slot)).collect();
+            let mut room = Room::new(&mut slots);
+            let mut scattered = scatter(&layout, &planned, &mut room, offset, total as u64);
+            for (part, slices) in planned.iter().zip(&mut scattered) {
+                let mut position = part.object_offset as usize;
+                for slice in slices {
+                    for byte in slice.iter_mut() {
+                        *byte = objects[part.stripe][position].expect("written above");
+                        position += 1;
+                    }
+                }
+            }
+            prop_assert_eq!(back.concat(), data);
+        }
+
+        #[test]
+        fn each_part_of_a_window_fits_one_request(stripe in 12u32..23, count in 1u16..9, offset in 0u64..1 << 40) {
+            let layout = layout((1 << stripe).min(limits::STRIPE_BYTES_MAX), count);
+            for part in parts(&layout, offset, window_bytes(&layout)) {
+                prop_assert!(part.length <= limits::PAYLOAD_BYTES as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The connections to one server: lanes of slots, each with at most one outstanding request.
+//!
+//! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock: a signal handler that interrupts a
+//! call, or a child forked in its midst, finds the slot taken and uses another one.
+
+use crate::held::Held;
+use crate::transport::{timespec, Connection};
+use rustix::thread::futex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::Duration;
+use weir_wire::{limits, Extent, Nonce, ServerAddress, HEADER_BYTES};
+
+/// What a connection is used for; payloads above [`limits::INLINE_PAYLOAD_BYTES`] must not delay small requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Requests with payloads up to [`limits::INLINE_PAYLOAD_BYTES`] both ways.
+    Small,
+    /// Larger payloads.
+    Bulk,
+    /// Requests that wait for other clients: locks, append turns, invalidations.
+    Waiting,
+    /// Asking whether the server lives.
+    Probe,
+}
+
+/// Small requests at once of one process to one server: enough for one per thread of a usual program.
+const SMALL_SLOTS: usize = 16;
+/// Large transfers at once of one process to one server: more only share the same bandwidth.
+const BULK_SLOTS: usize = 8;
+/// How many times as many slots a mount has for requests and transfers: it acts for all programs of its host, and those
+/// that a policy holds back must leave room for the others.
+const MOUNT_SLOTS_FACTOR: usize = 16;
+/// Waiting locks at once of one process or mount at one server; above it they poll.
+const WAITING_SLOTS: usize = 256;
+/// Bytes received at once before the length of a reply is known: a reply that carries a page fits.
+pub(crate) const RECEIVE_BYTES: usize = 8 * 1024;
+/// How often a thread without a slot looks again, should a wake-up have been lost.
+const LEASE_TICK: Duration = Duration::from_millis(50);
+
+impl Lane {
+    /// The lane for requests whose larger payload has `bytes`.
+    pub(crate) fn of_payload(bytes: usize) -> Lane {
+        if bytes <= limits::INLINE_PAYLOAD_BYTES {
+            Lane::Small
+        } else {
+            Lane::Bulk
+        }
+    }
+}
+
+/// A server and the connections to it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) address: ServerAddress,
+    /// Whether this client is a mount.
+    is_mount: bool,
+    lanes: [OnceLock<LaneSlots>; 4],
+    /// When a reply last came, in milliseconds of the session's clock.
+    pub(crate) heard: AtomicU64,
+    /// Until when the server counts as lost, in the same clock; calls then try once instead of waiting.
+    pub(crate) lost_until: AtomicU64,
+    /// Start of the server that the last connection found; 0 before.
+    pub(crate) boot: AtomicU64,
+    /// Connections that broke.
+    pub(crate) breaks: AtomicU64,
+    /// Value of `breaks` up to which handles and locks were reclaimed.
+    pub(crate) reclaimed: AtomicU64,
+    /// Handles and locks that this client holds at the server.
+    pub(crate) held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct LaneSlots {
+    slots: Box<[Slot]>,
+    /// Grows whenever a slot is given back; a futex for those who wait for one.
+    released: AtomicU32,
+    waiters: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: Mutex<SlotState>,
+    /// Lower bound on the id of the request in flight; 0 when there is none.
+    outstanding: AtomicU64,
+    /// Number of the connection's descriptor, -1 when there is none.
+    descriptor: AtomicI32,
+}
+
+/// A connection and its buffers, which live as long as the slot.
+#[derive(Debug, Default)]
+pub(crate) struct SlotState {
+    pub(crate) live: Option<Live>,
+    pub(crate) send: Vec<u8>,
+    pub(crate) receive: Vec<u8>,
+    pub(crate) extents: Vec<Extent>,
+}
+
+/// An authenticated connection.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) connection: Box<dyn Connection>,
+    pub(crate) client_nonce: Nonce,
+    pub(crate) server_nonce: Nonce,
+    /// Identities registered on it: number to generation.
+    pub(crate) identities: HashMap<u32, u32>,
+}
+
+/// A slot that nobody else uses until the lease is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease<'s> {
+    guard: Option<MutexGuard<'s, SlotState>>,
+    slot: &'s Slot,
+    lane: &'s LaneSlots,
+}
+
+impl Link {
+    pub(crate) fn new(address: ServerAddress, is_mount: bool) -> Link {
+        Link {
+            address,
+            is_mount,
+            lanes: [const { OnceLock::new() }; 4],
+            heard: AtomicU64::new(0),
+            lost_until: AtomicU64::new(0),
+            boot: AtomicU64::new(0),
+            breaks: AtomicU64::new(0),
+            reclaimed: AtomicU64::new(0),
+            held: Mutex::new(Held::default()),
+        }
+    }
+
+    /// A number that changes when the server may have forgotten what it was told over earlier connections: one broke,
+    /// or the server started anew.
+    pub(crate) fn memory(&self) -> u64 {
+        self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
+    }
+
+    /// A free slot, without waiting; connected ones first.
+    pub(crate) fn try_lease(&self, lane: Lane) -> Option<Lease<'_>> {
+        self.lane(lane).try_lease()
+    }
+
+    /// A free slot. `give_up` is asked at every look whether to stop waiting.
+    pub(crate) fn lease<E>(&self, lane: Lane, give_up: impl Fn() -> Result<(), E>) -> Result<Lease<'_>, E> {
+        let lane = self.lane(lane);
+        loop {
+            if let Some(lease) = lane.try_lease() {
+                return Ok(lease);
+            }
+            give_up()?;
+            if let Some(lease) = lane.wait() {
+                return Ok(lease);
+            }
+        }
+    }
+
+    /// Whether any slot has a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.slots().any(|slot| slot.descriptor.load(Ordering::Relaxed) >= 0)
+    }
+
+    /// The lowest request id that may be in flight, at most `next`.
+    pub(crate) fn lowest_outstanding(&self, next: u64) -> u64 {
+        self.slots()
+            .map(|slot| slot.outstanding.load(Ordering::SeqCst))
+            .filter(|id| *id != 0)
+            .fold(next, u64::min)
+    }
+
+    /// Drops every connection, as the child of a fork must; `close` gets the descriptors of slots that a thread of
+    /// the parent was using.
+    pub(crate) fn abandon(&self, close: &mut impl FnMut(i32)) {
+        for slot in self.slots() {
+            if let Ok(mut state) = slot.state.try_lock() {
+                state.live = None;
+                slot.descriptor.store(-1, Ordering::Relaxed);
+                continue;
+            }
+            let descriptor = slot.descriptor.swap(-1, Ordering::Relaxed);
+            if descriptor >= 0 {
+                crate::descriptors::forget(descriptor);
+                close(descriptor);
+            }
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.lanes.iter().filter_map(OnceLock::get).flat_map(|lane| lane.slots.iter())
+    }
+
+    fn lane(&self, lane: Lane) -> &LaneSlots {
+        let factor = if self.is_mount { MOUNT_SLOTS_FACTOR } else { 1 };
+        let (index, slots) = match lane {
+            Lane::Small => (0, SMALL_SLOTS * factor),
+            Lane::Bulk => (1, BULK_SLOTS * factor),
+            Lane::Waiting => (2, WAITING_SLOTS),
+            Lane::Probe => (3, 1),
+        };
+        if let Some(made) = self.lanes[index].get() {
+            return made;
+        }
+        // Made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
+        let fresh = LaneSlots::new(slots);
+        self.lanes[index].get_or_init(|| fresh)
+    }
+}
+
+impl LaneSlots {
+    fn new(count: usize) -> LaneSlots {
+        let slot = || Slot {
+            state: Mutex::new(SlotState::default()),
+            outstanding: AtomicU64::new(0),
+            descriptor: AtomicI32::new(-1),
+        };
+        LaneSlots {
+            slots: std::iter::repeat_with(slot).take(count).collect(),
+            released: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
+        }
+    }
+
+    fn try_lease(&self) -> Option<Lease<'_>> {
+        let free = |slot| Slot::try_lease(slot, self);
+        let connected = self.slots.iter().filter(|slot| slot.descriptor.load(Ordering::Relaxed) >= 0);
+        connected.clone().find_map(free).or_else(|| self.slots.iter().find_map(free))
+    }
+
+    /// Waits until a slot was given back, or a tick; answers one that became free before it slept.
+    fn wait(&self) -> Option<Lease<'_>> {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let seen = self.released.load(Ordering::SeqCst);
+        let lease = self.try_lease();
+        if lease.is_none() {
+            // Woken, late or interrupted: the caller looks again in any case.
+            let _ = futex::wait(&self.released, futex::Flags::PRIVATE, seen, Some(&timespec(LEASE_TICK)));
+        }
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        lease
+    }
+
+    fn give_back(&self) {
+        self.released.fetch_add(1, Ordering::SeqCst);
+        if self.waiters.load(Ordering::SeqCst) > 0 {
+            let _ = futex::wake(&self.released, futex::Flags::PRIVATE, 1);
+        }
+    }
+}
+
+impl Slot {
+    fn try_lease<'s>(slot: &'s Slot, lane: &'s LaneSlots) -> Option<Lease<'s>> {
+        let mut guard = match slot.state.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::Poisoned(poisoned)) => {
+                // A panic left the connection in the midst of a frame.
+                slot.state.clear_poison();
+                let mut guard = poisoned.into_inner();
+                guard.live = None;
+                slot.descriptor.store(-1, Ordering::Relaxed);
+                guard
+            }
+        };
+        if guard.receive.is_empty() {
+            guard.receive.resize(RECEIVE_BYTES, 0);
+            guard.send.reserve(HEADER_BYTES + 256);
+            guard.extents.reserve(1);
+        }
+        Some(Lease { guard: Some(guard), slot, lane })
+    }
+}
+
+impl Lease<'_> {
+    /// The connection and its buffers.
+    pub(crate) fn state(&mut self) -> &mut SlotState {
+        // The guard is there until `drop` takes it.
+        match &mut self.guard {
+            Some(guard) => guard,
+            None => unreachable!("a lease holds its guard until it is dropped"),
+        }
+    }
+
+    /// The connection, for `poll`.
+    pub(crate) fn live(&self) -> Option<&Live> {
+        self.guard.as_ref().and_then(|guard| guard.live.as_ref())
+    }
+
+    /// Records a new connection.
+    pub(crate) fn set_live(&mut self, live: Live) {
+        self.slot.descriptor.store(live.connection.descriptor_number(), Ordering::Relaxed);
+        self.state().live = Some(live);
+    }
+
+    /// Closes the connection.
+    pub(crate) fn disconnect(&mut self) {
+        self.slot.descriptor.store(-1, Ordering::Relaxed);
+        self.state().live = None;
+    }
+
+    /// Takes the next request id of `next`, so that [`Link::lowest_outstanding`] never passes it meanwhile.
+    pub(crate) fn take_request_id(&self, next: &AtomicU64) -> u64 {
+        self.slot.outstanding.store(next.load(Ordering::SeqCst), Ordering::SeqCst);
+        next.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.slot.outstanding.store(0, Ordering::SeqCst);
+        drop(self.guard.take());
+        self.lane.give_back();
+    }
+}

@@ -1,0 +1,210 @@
+//! Reading: clipped at the size, in parallel from all targets, straight into the caller's memory.
+
+use crate::exchange::{call, call_all, Call, Message};
+use crate::known::{Attempts, Size};
+use crate::plan::{parts, scatter, single, window_bytes, Part, Room};
+use crate::pool::Lane;
+use crate::session::Environment;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Counters, File, Result};
+use std::io::IoSliceMut;
+use weir_wire::{limits, Extent, Reply};
+
+/// What a window of a read came to.
+enum Outcome {
+    /// So many bytes from its start; fewer than asked only at a failure or the end of the file.
+    Bytes(u64),
+    /// The file was shortened: ask its size and begin again.
+    Stale,
+}
+
+/// What a read that may pass the end of the file came to.
+enum AtEnd {
+    /// It is done, or to be begun again.
+    Read(Outcome),
+    /// The file has grown to this size: it is to be read within it.
+    Grown(Size),
+}
+
+impl File {
+    /// Reads at `offset` into `buffers`; 0 at the end of the file.
+    ///
+    /// # Errors
+    /// Those of `preadv(2)`, when nothing was read.
+    pub fn read_at(&self, caller: &Caller, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        if !self.capability().rights.read {
+            return Err(ClientError::number(libc::EBADF));
+        }
+        if offset > limits::FILE_BYTES {
+            return Err(ClientError::number(libc::EINVAL));
+        }
+        let environment = self.environment()?;
+        let wanted = buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        let wanted = wanted.min(limits::FILE_BYTES - offset);
+        let counters = environment.counters();
+        Counters::add(&counters.read_calls, 1);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let mut attempts = Attempts::new(environment.silence());
+        loop {
+            let outcome = self.try_read(environment, caller, buffers, offset, wanted)?;
+            if let Outcome::Bytes(bytes) = outcome {
+                Counters::add(&counters.read_bytes, bytes);
+                return Ok(bytes as usize);
+            }
+            attempts.again()?;
+            self.refresh(environment, caller)?;
+        }
+    }
+
+    fn try_read(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &mut [IoSliceMut<'_>],
+        offset: u64,
+        wanted: u64,
+    ) -> Result<Outcome> {
+        let mut size = self.known_or_fresh(environment, caller)?;
+        if offset + wanted > size.bytes {
+            // One round trip where the object's server is the home, which tells its size in the reply.
+            let whole = single(self.layout(), offset, wanted);
+            let whole = whole.filter(|part| self.is_home(self.layout().targets[part.stripe]));
+            if let Some(part) = whole.filter(|part| part.length <= limits::PAYLOAD_BYTES as u64) {
+                match self.read_to_the_end(environment, caller, buffers, part, size)? {
+                    AtEnd::Read(outcome) => return Ok(outcome),
+                    AtEnd::Grown(grown) => size = grown,
+                }
+            } else {
+                size = self.refresh(environment, caller)?;
+            }
+        }
+        let length = wanted.min(size.bytes.saturating_sub(offset));
+        self.read_within(environment, caller, buffers, offset, length, size.epoch)
+    }
+
+    /// Reads a part whose end may lie beyond the file's.
+    ///
+    /// Bytes beyond the size that was known before are not taken: they may have been read just before a writer
+    /// put them there, and the size looked at just after.
+    fn read_to_the_end(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &mut [IoSliceMut<'_>],
+        part: Part,
+        known: Size,
+    ) -> Result<AtEnd> {
+        let sink = Sink::Slices(buffers);
+        match self.read_part(environment, caller, part, known.epoch, sink)? {
+            Reply::StaleEpoch { .. } => Ok(AtEnd::Read(Outcome::Stale)),
+            Reply::Data { size: Some((bytes, epoch)) } if epoch == known.epoch => {
+                let size = Size { bytes, epoch };
+                self.known.learn(size);
+                if bytes > known.bytes && bytes > part.file_offset {
+                    return Ok(AtEnd::Grown(size));
+                }
+                Ok(AtEnd::Read(Outcome::Bytes(part.length.min(bytes.saturating_sub(part.file_offset)))))
+            }
+            // It is being cut, or was since.
+            _ => Ok(AtEnd::Read(Outcome::Stale)),
+        }
+    }
+
+    /// Reads `length` bytes that lie inside the file.
+    fn read_within(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &mut [IoSliceMut<'_>],
+        offset: u64,
+        length: u64,
+        epoch: u64,
+    ) -> Result<Outcome> {
+        if length == 0 {
+            return Ok(Outcome::Bytes(0));
+        }
+        let whole = single(self.layout(), offset, length);
+        if let Some(part) = whole.filter(|part| part.length <= limits::PAYLOAD_BYTES as u64) {
+            let sink = Sink::Slices(buffers);
+            return match self.read_part(environment, caller, part, epoch, sink)? {
+                Reply::StaleEpoch { .. } => Ok(Outcome::Stale),
+                _ => Ok(Outcome::Bytes(length)),
+            };
+        }
+        let window = window_bytes(self.layout());
+        let mut room = Room::new(buffers);
+        let mut done = 0;
+        while done < length {
+            let step = window.min(length - done);
+            match self.read_window(environment, caller, &mut room, offset + done, step, epoch) {
+                Ok(Outcome::Bytes(bytes)) => done += bytes,
+                Ok(Outcome::Stale) => return Ok(Outcome::Stale),
+                // What was read stands before what could not be read.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Outcome::Bytes(done))
+    }
+
+    fn read_window(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        room: &mut Room<'_, '_>,
+        offset: u64,
+        length: u64,
+        epoch: u64,
+    ) -> Result<Outcome> {
+        let layout = self.layout();
+        let planned = parts(layout, offset, length);
+        let mut scattered = scatter(layout, &planned, room, offset, length);
+        let mut calls: Vec<Call<'_, '_>> = planned
+            .iter()
+            .zip(&mut scattered)
+            .map(|(part, slices)| self.read_call(*part, epoch, Sink::Slices(slices)))
+            .collect();
+        for ((reply, bytes), part) in call_all(environment, caller, &mut calls)
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .zip(&planned)
+        {
+            match reply {
+                Reply::StaleEpoch { .. } => return Ok(Outcome::Stale),
+                Reply::Data { .. } if bytes as u64 == part.length => {}
+                _ => return Err(self.unexpected("Read")),
+            }
+        }
+        Ok(Outcome::Bytes(length))
+    }
+
+    fn read_part(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        part: Part,
+        epoch: u64,
+        sink: Sink<'_, '_>,
+    ) -> Result<Reply> {
+        match call(environment, caller, self.read_call(part, epoch, sink))? {
+            (reply @ Reply::Data { .. }, bytes) if bytes as u64 == part.length => Ok(reply),
+            (reply @ Reply::StaleEpoch { .. }, _) => Ok(reply),
+            _ => Err(self.unexpected("Read")),
+        }
+    }
+
+    fn read_call<'a, 'u>(&self, part: Part, epoch: u64, sink: Sink<'a, 'u>) -> Call<'a, 'u> {
+        let target = self.layout().targets[part.stripe];
+        let extent = Extent { offset: part.object_offset, length: part.length as u32 };
+        Call {
+            server: target.server,
+            lane: Lane::of_payload(part.length as usize),
+            message: Message::Read { capability: self.capability(), target, epoch, extent },
+            payload: &[],
+            sink,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One process's part of a store: client id, credential and links; a forked child begins a new one.
+
+use crate::paths::Anchors;
+use crate::pool::Link;
+use crate::transport::Transport;
+use crate::{ClientError, Counters, Result, Settings};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use weir_placement::ServerId;
+use weir_wire::{ClientId, Cluster, Credential, Role, ServerAddress};
+
+/// Longest cluster.json or credential file that is read: thousands of servers fit.
+const FILE_BYTES: usize = 4 * 1024 * 1024;
+/// After a server was lost, calls for this long make one attempt instead of waiting for it.
+const LOST_SECONDS: u64 = 2;
+/// Longest wait in one system call, after which a thread looks whether the server lives.
+const TICK_MAX: Duration = Duration::from_millis(500);
+
+/// One process's part of a store.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: ClientId,
+    pub(crate) credential: Credential,
+    pub(crate) links: Vec<Link>,
+    pub(crate) next_request: AtomicU64,
+    pub(crate) anchors: Anchors,
+    origin: Instant,
+    generation: u32,
+}
+
+/// The sessions of a process and its forebears: one per `fork` on the way here.
+#[derive(Debug, Default)]
+pub(crate) struct Generations {
+    first: Node,
+    generation: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    session: OnceLock<Session>,
+    next: OnceLock<Box<Node>>,
+}
+
+/// What every call needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Environment<'s> {
+    session: &'s Session,
+    generations: &'s Generations,
+    settings: &'s Settings,
+    counters: &'s Counters,
+    transport: &'s dyn Transport,
+}
+
+/// The form of cluster.json.
+#[derive(serde::Deserialize)]
+struct ClusterFile {
+    version: u32,
+    servers: Vec<ServerAddress>,
+}
+
+impl Generations {
+    /// The session of this process, begun at its first call.
+    pub(crate) fn current(&self, settings: &Settings) -> Result<&Session> {
+        let generation = self.generation.load(Ordering::Acquire);
+        let node = self.node(generation);
+        if let Some(session) = node.session.get() {
+            return Ok(session);
+        }
+        // Made outside of the cell: a signal handler in the midst of it makes its own, and one of the two is kept.
+        let fresh = Session::begin(settings, generation)?;
+        Ok(node.session.get_or_init(|| fresh))
+    }
+
+    /// The session of this process, if it began one.
+    pub(crate) fn begun(&self) -> Option<&Session> {
+        self.node(self.generation.load(Ordering::Acquire)).session.get()
+    }
+
+    /// Begins a new generation; answers the session of the former one.
+    pub(crate) fn advance(&self) -> Option<&Session> {
+        let former = self.begun();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        former
+    }
+
+    fn node(&self, generation: u32) -> &Node {
+        let mut node = &self.first;
+        for _ in 0..generation {
+            if node.next.get().is_none() {
+                let fresh = Box::default();
+                node.next.get_or_init(|| fresh);
+            }
+            match node.next.get() {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node
+    }
+}
+
+impl Session {
+    fn begin(settings: &Settings, generation: u32) -> Result<Session> {
+        let cluster = read_cluster(settings)?;
+        let credential = read_credential(settings)?;
+        let is_mount = credential.claims.role == Role::Mount;
+        let mut client = [0; 8];
+        fill_random(&mut client)?;
+        Ok(Session {
+            client: ClientId(u64::from_le_bytes(client)),
+            credential,
+            links: cluster.servers.into_iter().map(|address| Link::new(address, is_mount)).collect(),
+            next_request: AtomicU64::new(1),
+            anchors: Anchors::default(),
+            origin: Instant::now(),
+            generation,
+        })
+    }
+
+    /// The link to a server.
+    pub(crate) fn link(&self, server: ServerId) -> Result<&Link> {
+        let usual = self.links.get(usize::from(server.0)).filter(|link| link.address.server == server);
+        usual
+            .or_else(|| self.links.iter().find(|link| link.address.server == server))
+            .ok_or(ClientError::UnknownServer(server))
+    }
+
+    /// Milliseconds of the session's clock.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        // From 1, so that 0 stays "never".
+        self.origin.elapsed().as_millis() as u64 + 1
+    }
+}
+
+impl<'s> Environment<'s> {
+    pub(crate) fn new(
+        generations: &'s Generations,
+        settings: &'s Settings,
+        counters: &'s Counters,
+        transport: &'s dyn Transport,
+    ) -> Result<Environment<'s>> {
+        let session = generations.current(settings)?;
+        Ok(Environment { session, generations, settings, counters, transport })
+    }
+
+    pub(crate) fn session(&self) -> &'s Session {
+        self.session
+    }
+
+    pub(crate) fn counters(&self) -> &'s Counters {
+        self.counters
+    }
+
+    pub(crate) fn transport(&self) -> &'s dyn Transport {
+        self.transport
+    }
+
+    /// Bound on a server's silence.
+    pub(crate) fn silence(&self) -> Duration {
+        self.settings.silence
+    }
+
+    /// Longest wait in one system call.
+    pub(crate) fn tick(&self) -> Duration {
+        (self.settings.silence / 8).min(TICK_MAX)
+    }
+
+    /// Notes that the server answered.
+    pub(crate) fn heard(&self, link: &Link) {
+        link.heard.store(self.session.milliseconds(), Ordering::Relaxed);
+        if link.lost_until.load(Ordering::Relaxed) != 0 {
+            link.lost_until.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the server was lost a moment ago.
+    pub(crate) fn counts_as_lost(&self, link: &Link) -> bool {
+        link.lost_until.load(Ordering::Relaxed) > self.session.milliseconds()
+    }
+
+    /// Notes that the server is lost.
+    pub(crate) fn lose(&self, link: &Link) -> ClientError {
+        link.lost_until.store(self.session.milliseconds() + LOST_SECONDS * 1000, Ordering::Relaxed);
+        Counters::add(&self.counters.lost, 1);
+        ClientError::Lost { server: link.address.server, waited_seconds: self.settings.silence.as_secs() }
+    }
+
+    /// Fails in the child of a fork that a signal handler made in the midst of this call.
+    pub(crate) fn check_generation(&self) -> Result<()> {
+        if self.generations.generation.load(Ordering::Acquire) != self.session.generation {
+            return Err(ClientError::number(libc::EIO));
+        }
+        Ok(())
+    }
+
+    /// A reply that does not answer the request.
+    pub(crate) fn unexpected(&self, link: &Link, request: &'static str) -> ClientError {
+        ClientError::UnexpectedReply { server: link.address.server, request }
+    }
+}
+
+/// Reads cluster.json.
+pub(crate) fn read_cluster(settings: &Settings) -> Result<Cluster> {
+    let hint = "start the servers with `weir up`, and point WEIR_CLUSTER at its cluster.json";
+    let bad = |reason: String| ClientError::Settings {
+        what: format!("cannot use {}: {reason}", settings.cluster.display()),
+        hint,
+    };
+    let bytes = read_file(&settings.cluster).map_err(|errno| bad(errno.to_string()))?;
+    let file: ClusterFile = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    if file.version != 1 {
+        return Err(bad(format!("version {} where this program reads 1", file.version)));
+    }
+    if file.servers.is_empty() {
+        return Err(bad("it lists no server".to_owned()));
+    }
+    Ok(Cluster { servers: file.servers })
+}
+
+fn read_credential(settings: &Settings) -> Result<Credential> {
+    let hint = "point WEIR_CREDENTIAL at a credential made by `weir up`, `weir run` or `weir grant`";
+    let bad = |reason: String| ClientError::Settings {
+        what: format!("cannot use {}: {reason}", settings.credential.display()),
+        hint,
+    };
+    let bytes = read_file(&settings.credential).map_err(|errno| bad(errno.to_string()))?;
+    Credential::from_json(&String::from_utf8_lossy(&bytes)).map_err(|error| bad(error.to_string()))
+}
+
+/// Reads a file by direct system calls, which no hook of this process sees.
+fn read_file(path: &Path) -> std::result::Result<Vec<u8>, Errno> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut bytes = vec![0; 16 * 1024];
+    let mut filled = 0;
+    loop {
+        if filled == bytes.len() {
+            if filled >= FILE_BYTES {
+                return Err(Errno::FBIG);
+            }
+            bytes.resize(filled * 2, 0);
+        }
+        match rustix::io::read(&file, &mut bytes[filled..]) {
+            Ok(0) => {
+                bytes.truncate(filled);
+                return Ok(bytes);
+            }
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Fills `bytes` from the kernel's random source.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(ClientError::number(errno.raw_os_error())),
+        }
+    }
+    Ok(())
+}

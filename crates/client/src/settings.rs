@@ -1,0 +1,144 @@
+//! Where the store is and who is calling: environment variables or explicit values.
+
+use crate::Result;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How servers are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// The Unix socket where its path exists on this host, else TCP.
+    #[default]
+    Automatic,
+    /// The Unix socket.
+    Unix,
+    /// TCP.
+    Tcp,
+}
+
+/// Where the store is and who is calling.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Path of `cluster.json`.
+    pub cluster: PathBuf,
+    /// Path of the credential file.
+    pub credential: PathBuf,
+    /// How servers are reached.
+    pub transport: TransportChoice,
+    /// How long a server may be silent before it counts as lost.
+    pub silence: Duration,
+    /// Mount point or prefix of the store on this host: absolute symbolic links below it lead back into the store.
+    pub root: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Bound on a server's silence where none is set.
+    pub const SILENCE_DEFAULT: Duration = Duration::from_secs(10);
+
+    /// Settings with the default transport and bound.
+    pub fn explicit(
+        cluster: impl Into<PathBuf>,
+        credential: impl Into<PathBuf>,
+        root: Option<PathBuf>,
+    ) -> Settings {
+        Settings {
+            cluster: cluster.into(),
+            credential: credential.into(),
+            transport: TransportChoice::Automatic,
+            silence: Settings::SILENCE_DEFAULT,
+            root,
+        }
+    }
+
+    /// Settings from `WEIR_CLUSTER`, `WEIR_CREDENTIAL`, `WEIR_MOUNT` or `WEIR_PREFIX`, `WEIR_TRANSPORT` and
+    /// `WEIR_TIMEOUT_SECONDS`. No file is opened.
+    ///
+    /// # Errors
+    /// [`crate::ClientError::Settings`] for a missing or unreadable variable.
+    pub fn from_environment() -> Result<Settings> {
+        Settings::from_variables(|name| std::env::var_os(name))
+    }
+
+    /// As [`Settings::from_environment`], with the variables looked up by `variable`.
+    ///
+    /// # Errors
+    /// As [`Settings::from_environment`].
+    pub fn from_variables(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Settings> {
+        let path = |name: &str, hint: &'static str| {
+            variable(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+                .ok_or_else(|| crate::ClientError::Settings { what: format!("{name} is not set"), hint })
+        };
+        let cluster = path("WEIR_CLUSTER", "start the program with `weir run`")?;
+        let credential = path("WEIR_CREDENTIAL", "start the program with `weir run`")?;
+        let root = variable("WEIR_MOUNT")
+            .filter(|value| !value.is_empty())
+            .or_else(|| variable("WEIR_PREFIX"))
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from);
+        let mut settings = Settings::explicit(cluster, credential, root);
+        if let Some(value) = variable("WEIR_TRANSPORT").filter(|value| !value.is_empty()) {
+            settings.transport = match value.to_str() {
+                Some("unix") => TransportChoice::Unix,
+                Some("tcp") => TransportChoice::Tcp,
+                _ => {
+                    let what = format!("WEIR_TRANSPORT is {value:?}");
+                    return Err(crate::ClientError::Settings { what, hint: "use `unix` or `tcp`" });
+                }
+            };
+        }
+        if let Some(value) = variable("WEIR_TIMEOUT_SECONDS").filter(|value| !value.is_empty()) {
+            let seconds = value.to_str().and_then(|text| text.parse::<f64>().ok());
+            settings.silence = match seconds {
+                Some(seconds) if (0.1..=86_400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
+                _ => {
+                    let what = format!("WEIR_TIMEOUT_SECONDS is {value:?}");
+                    return Err(crate::ClientError::Settings { what, hint: "use seconds from 0.1 to 86400" });
+                }
+            };
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(variables: &[(&str, &str)]) -> Result<Settings> {
+        Settings::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn every_variable_is_read() {
+        let read = settings(&[
+            ("WEIR_CLUSTER", "/c"),
+            ("WEIR_CREDENTIAL", "/k"),
+            ("WEIR_MOUNT", ""),
+            ("WEIR_PREFIX", "/weir"),
+            ("WEIR_TRANSPORT", "tcp"),
+            ("WEIR_TIMEOUT_SECONDS", "0.5"),
+        ])
+        .expect("complete");
+        assert_eq!(read.cluster, PathBuf::from("/c"));
+        assert_eq!(read.root, Some(PathBuf::from("/weir")));
+        assert_eq!(read.transport, TransportChoice::Tcp);
+        assert_eq!(read.silence, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        let complete = [("WEIR_CLUSTER", "/c"), ("WEIR_CREDENTIAL", "/k")];
+        for (name, value) in
+            [("WEIR_TRANSPORT", "rdma"), ("WEIR_TIMEOUT_SECONDS", "-1"), ("WEIR_TIMEOUT_SECONDS", "NaN")]
+        {
+            let variables = [complete[0], complete[1], (name, value)];
+            let message = settings(&variables).expect_err("bad").to_string();
+            assert!(message.contains(name), "{message}");
+        }
+        assert!(settings(&complete[..1]).expect_err("missing").to_string().contains("WEIR_CREDENTIAL"));
+    }
+}

@@ -1,0 +1,199 @@
+//! Space inside files: allocation, holes, and copying ranges.
+
+use crate::exchange::{call_all, Call};
+use crate::known::{Attempts, Size};
+use crate::operations::plain;
+use crate::plan::parts;
+use crate::session::Environment;
+use crate::{Caller, ClientError, Counters, File, Result};
+use std::io::{IoSlice, IoSliceMut};
+use weir_placement::ServerId;
+use weir_wire::{limits, Publication, Reply, Request, Seek};
+
+/// Bytes copied at once: one default stripe, so that a copy neither waits for each page nor takes much memory.
+const COPY_BYTES: u64 = 1024 * 1024;
+
+impl File {
+    /// Allocates a range; grows the size unless `keep_size`.
+    ///
+    /// # Errors
+    /// Those of `fallocate(2)`.
+    pub fn reserve(&self, caller: &Caller, offset: u64, length: u64, keep_size: bool) -> Result<()> {
+        self.change_space(caller, offset, length, &[false], keep_size)
+    }
+
+    /// Frees a range, which reads as zeros; the size stays.
+    ///
+    /// # Errors
+    /// Those of `fallocate(2)`.
+    pub fn punch(&self, caller: &Caller, offset: u64, length: u64) -> Result<()> {
+        self.change_space(caller, offset, length, &[true], true)
+    }
+
+    /// Makes a range read as zeros and allocates it; grows the size unless `keep_size`.
+    ///
+    /// # Errors
+    /// Those of `fallocate(2)`.
+    pub fn zero(&self, caller: &Caller, offset: u64, length: u64, keep_size: bool) -> Result<()> {
+        self.change_space(caller, offset, length, &[true, false], keep_size)
+    }
+
+    /// Carries out `steps` (whether each one punches) on every target of the range, then tells the home.
+    fn change_space(
+        &self,
+        caller: &Caller,
+        offset: u64,
+        length: u64,
+        steps: &[bool],
+        keep_size: bool,
+    ) -> Result<()> {
+        if !self.capability().rights.write {
+            return Err(ClientError::number(libc::EBADF));
+        }
+        if length == 0 {
+            return Err(ClientError::number(libc::EINVAL));
+        }
+        let end = offset.checked_add(length).filter(|end| *end <= limits::FILE_BYTES);
+        let end = end.ok_or(ClientError::number(libc::EFBIG))?;
+        let environment = self.environment()?;
+        Counters::add(&environment.counters().space_calls, 1);
+        let mut attempts = Attempts::new(environment.silence());
+        loop {
+            let size = self.known_or_fresh(environment, caller)?;
+            let mut is_current = true;
+            let publication =
+                Publication { end: if keep_size { 0 } else { end }, written_bytes: 0, epoch: size.epoch };
+            for punch in steps {
+                match self.change_objects(environment, caller, offset, length, size, *punch) {
+                    Ok(is_done) => is_current &= is_done,
+                    Err(error) => {
+                        // A home that knows of no data leaves the objects alone when the file goes; best effort, as the
+                        // caller is told of the failure in any case.
+                        let _ = self.publish(environment, caller, Publication { end: 0, ..publication });
+                        return Err(error);
+                    }
+                }
+            }
+            if is_current && self.publish(environment, caller, publication)? {
+                return Ok(());
+            }
+            attempts.again()?;
+            self.refresh(environment, caller)?;
+        }
+    }
+
+    /// One step on all objects; `false` when the file was shortened meanwhile.
+    fn change_objects(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        offset: u64,
+        length: u64,
+        size: Size,
+        punch: bool,
+    ) -> Result<bool> {
+        let planned = parts(self.layout(), offset, length);
+        let requests: Vec<(ServerId, Request)> = planned
+            .iter()
+            .map(|part| {
+                let target = self.layout().targets[part.stripe];
+                let request = Request::Reserve {
+                    capability: self.capability(),
+                    target,
+                    epoch: size.epoch,
+                    offset: part.object_offset,
+                    length: part.length,
+                    punch,
+                };
+                (target.server, request)
+            })
+            .collect();
+        let mut calls: Vec<Call<'_, '_>> =
+            requests.iter().map(|(server, request)| plain(*server, request)).collect();
+        let mut is_current = true;
+        for answer in call_all(environment, caller, &mut calls) {
+            is_current &= !matches!(answer?.0, Reply::StaleEpoch { .. });
+        }
+        Ok(is_current)
+    }
+
+    /// Where the next data or hole is, at or after `offset`.
+    ///
+    /// # Errors
+    /// `ENXIO` beyond the end, or where no data follows.
+    pub fn seek(&self, caller: &Caller, offset: u64, seek: Seek) -> Result<u64> {
+        let environment = self.environment()?;
+        Counters::add(&environment.counters().space_calls, 1);
+        let size = self.refresh(environment, caller)?.bytes;
+        if offset >= size {
+            return Err(ClientError::number(libc::ENXIO));
+        }
+        let layout = self.layout();
+        let planned = parts(layout, offset, size - offset);
+        let requests: Vec<(ServerId, Request)> = planned
+            .iter()
+            .map(|part| {
+                let target = layout.targets[part.stripe];
+                let capability = self.capability();
+                let request = Request::ObjectSeek { capability, target, offset: part.object_offset, seek };
+                (target.server, request)
+            })
+            .collect();
+        let mut calls: Vec<Call<'_, '_>> =
+            requests.iter().map(|(server, request)| plain(*server, request)).collect();
+        // The size ends every file with a hole.
+        let mut nearest = size;
+        for (answer, part) in call_all(environment, caller, &mut calls).into_iter().zip(&planned) {
+            let Reply::Position(position) = answer?.0 else { return Err(self.unexpected("ObjectSeek")) };
+            let end = part.object_offset + part.length;
+            if let Some(position) = position.filter(|position| *position < end) {
+                nearest = nearest.min(layout.file_offset(part.stripe, position.max(part.object_offset)));
+            }
+        }
+        match seek {
+            Seek::Data if nearest >= size => Err(ClientError::number(libc::ENXIO)),
+            Seek::Data | Seek::Hole => Ok(nearest.max(offset)),
+        }
+    }
+
+    /// Copies up to `length` bytes into `target`, another file or this one.
+    ///
+    /// # Errors
+    /// Those of `copy_file_range(2)`, when nothing was copied.
+    pub fn copy_range(
+        &self,
+        caller: &Caller,
+        offset: u64,
+        target: &File,
+        target_offset: u64,
+        length: u64,
+    ) -> Result<u64> {
+        if !self.capability().rights.read || !target.capability().rights.write || target.is_append() {
+            return Err(ClientError::number(libc::EBADF));
+        }
+        let (end, target_end) = (offset.saturating_add(length), target_offset.saturating_add(length));
+        if self.ino() == target.ino() && offset < target_end && target_offset < end {
+            return Err(ClientError::number(libc::EINVAL));
+        }
+        if length > 0 && target_offset >= limits::FILE_BYTES {
+            return Err(ClientError::number(libc::EFBIG));
+        }
+        let mut buffer = vec![0; length.min(COPY_BYTES) as usize];
+        let mut copied = 0;
+        while copied < length {
+            let step = (length - copied).min(COPY_BYTES) as usize;
+            let mut slices = [IoSliceMut::new(&mut buffer[..step])];
+            let moved = self.read_at(caller, &mut slices, offset + copied).and_then(|read| match read {
+                0 => Ok(0),
+                read => target.write_at(caller, &[IoSlice::new(&buffer[..read])], target_offset + copied),
+            });
+            match moved {
+                Ok(0) => break,
+                Ok(written) => copied += written as u64,
+                Err(_) if copied > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(copied)
+    }
+}

@@ -1,0 +1,390 @@
+//! Writing and appending: in parallel to all targets, published before the call returns.
+
+use crate::exchange::{call, call_all, Call, Message};
+use crate::known::{Attempts, Size};
+use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
+use crate::pool::Lane;
+use crate::session::Environment;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Counters, File, Result};
+use std::io::IoSlice;
+use weir_wire::{limits, Extent, Publication, Reply, Request};
+
+/// What writing a range came to, before publication.
+struct Written {
+    /// Bytes from the start of the range that are on their targets, without a gap.
+    bytes: u64,
+    /// Why it stopped there.
+    failure: Option<ClientError>,
+    /// Whether every request so far carried its publication.
+    is_published: bool,
+}
+
+/// How a write tells the home about itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    /// In the request where one request does it all, else afterwards.
+    Publish,
+    /// The append turn's end does it.
+    ByTurn,
+}
+
+/// An attempt, or the news that the file was shortened meanwhile.
+enum Attempt<T> {
+    Done(T),
+    Stale,
+}
+
+impl File {
+    /// Writes at `offset`, also when the file was opened with `O_APPEND`; answers how many bytes were written and
+    /// published: all, or the part before a failure.
+    ///
+    /// # Errors
+    /// Those of `pwritev(2)`, when nothing was written.
+    pub fn write_at(&self, caller: &Caller, buffers: &[IoSlice<'_>], offset: u64) -> Result<usize> {
+        let length = self.check_write(buffers, offset)?;
+        let environment = self.environment()?;
+        Counters::add(&environment.counters().write_calls, 1);
+        if length == 0 {
+            return Ok(0);
+        }
+        let mut attempts = Attempts::new(environment.silence());
+        loop {
+            let size = self.known_or_fresh(environment, caller)?;
+            if let Attempt::Done(bytes) =
+                self.try_write(environment, caller, buffers, offset, length, size)?
+            {
+                Counters::add(&environment.counters().write_bytes, bytes);
+                return Ok(bytes as usize);
+            }
+            attempts.again()?;
+            self.refresh(environment, caller)?;
+        }
+    }
+
+    /// Appends atomically; answers the offset at which the bytes stand and their number.
+    ///
+    /// # Errors
+    /// Those of `write(2)`, when nothing was written.
+    pub fn append(&self, caller: &Caller, buffers: &[IoSlice<'_>]) -> Result<(u64, usize)> {
+        let length = self.check_write(buffers, 0)?;
+        let environment = self.environment()?;
+        Counters::add(&environment.counters().write_calls, 1);
+        if length == 0 {
+            return Ok((self.known_or_fresh(environment, caller)?.bytes, 0));
+        }
+        let size = self.known_or_fresh(environment, caller)?;
+        let guess = single(self.layout(), size.bytes, length);
+        let guess = guess.filter(|part| self.is_home(self.layout().targets[part.stripe]));
+        // Above it the payload would stay in the socket while the offset, which depends on others, is not yet known.
+        if guess.is_some_and(|part| part.length <= limits::INLINE_PAYLOAD_BYTES as u64) {
+            if let Some(offset) = self.append_at_once(environment, caller, buffers)? {
+                Counters::add(&environment.counters().write_bytes, length);
+                return Ok((offset, length as usize));
+            }
+        }
+        let mut attempts = Attempts::new(environment.silence());
+        loop {
+            if let Attempt::Done((offset, bytes)) =
+                self.append_in_turn(environment, caller, buffers, length)?
+            {
+                Counters::add(&environment.counters().write_bytes, bytes);
+                return Ok((offset, bytes as usize));
+            }
+            attempts.again()?;
+        }
+    }
+
+    /// The number of bytes to write, within the largest file.
+    fn check_write(&self, buffers: &[IoSlice<'_>], offset: u64) -> Result<u64> {
+        if !self.capability().rights.write {
+            return Err(ClientError::number(libc::EBADF));
+        }
+        let length = buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        let room = limits::FILE_BYTES.saturating_sub(offset);
+        if room == 0 && length > 0 {
+            return Err(ClientError::number(libc::EFBIG));
+        }
+        Ok(length.min(room))
+    }
+
+    fn try_write(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        offset: u64,
+        length: u64,
+        size: Size,
+    ) -> Result<Attempt<u64>> {
+        let written =
+            match self.write_range(environment, caller, buffers, offset, length, size, Telling::Publish)? {
+                Attempt::Done(written) => written,
+                Attempt::Stale => return Ok(Attempt::Stale),
+            };
+        if written.bytes == 0 {
+            return Err(written.failure.unwrap_or(self.unexpected("Write")));
+        }
+        let publication =
+            Publication { end: offset + written.bytes, written_bytes: written.bytes, epoch: size.epoch };
+        if written.is_published {
+            return Ok(Attempt::Done(written.bytes));
+        }
+        let is_told = if publication.end > size.bytes {
+            self.publish(environment, caller, publication)?
+        } else {
+            let now = environment.session().milliseconds();
+            let is_due = self.pending.note(publication.written_bytes, publication.epoch, now);
+            match is_due.then(|| self.pending.take(now)).flatten() {
+                Some(due) => self.publish(environment, caller, due)?,
+                None => true,
+            }
+        };
+        Ok(if is_told { Attempt::Done(written.bytes) } else { Attempt::Stale })
+    }
+
+    /// Writes a range window by window and stops at the first failure.
+    #[allow(clippy::too_many_arguments)]
+    fn write_range(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        offset: u64,
+        length: u64,
+        size: Size,
+        telling: Telling,
+    ) -> Result<Attempt<Written>> {
+        if let Some(part) =
+            single(self.layout(), offset, length).filter(|part| part.length <= limits::PAYLOAD_BYTES as u64)
+        {
+            return self.write_whole(environment, caller, buffers, part, size, telling);
+        }
+        let window = window_bytes(self.layout());
+        let mut written = Written { bytes: 0, failure: None, is_published: false };
+        while written.bytes < length && written.failure.is_none() {
+            let from = offset + written.bytes;
+            let step = window.min(length - written.bytes);
+            match self.write_window(environment, caller, buffers, offset, from, step, size)? {
+                Attempt::Done((bytes, failure)) => {
+                    written.bytes += bytes;
+                    written.failure = failure;
+                }
+                Attempt::Stale => return Ok(Attempt::Stale),
+            }
+        }
+        Ok(Attempt::Done(written))
+    }
+
+    /// Writes what one request carries, with its publication where the target's server is the home.
+    fn write_whole(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        part: Part,
+        size: Size,
+        telling: Telling,
+    ) -> Result<Attempt<Written>> {
+        let target = self.layout().targets[part.stripe];
+        let publication = (telling == Telling::Publish && self.is_home(target)).then(|| Publication {
+            end: part.file_offset + part.length,
+            written_bytes: part.length,
+            epoch: size.epoch,
+        });
+        let total = buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        let clipped;
+        let payload = if total == part.length {
+            buffers
+        } else {
+            clipped = slice_of(buffers, 0, part.length);
+            &clipped
+        };
+        let write = self.write_call(part, size.epoch, publication, payload);
+        match call(environment, caller, write)?.0 {
+            Reply::StaleEpoch { .. } => Ok(Attempt::Stale),
+            Reply::Written { size: told } => {
+                if let Some(publication) = publication {
+                    self.published(environment, publication, told);
+                }
+                let is_published = publication.is_some();
+                Ok(Attempt::Done(Written { bytes: part.length, failure: None, is_published }))
+            }
+            _ => Err(self.unexpected("Write")),
+        }
+    }
+
+    /// Writes a window to its targets at once; answers the bytes before the first failure, and the failure.
+    #[allow(clippy::too_many_arguments)]
+    fn write_window(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        base: u64,
+        offset: u64,
+        length: u64,
+        size: Size,
+    ) -> Result<Attempt<(u64, Option<ClientError>)>> {
+        let layout = self.layout();
+        let planned = parts(layout, offset, length);
+        let gathered = gather(layout, &planned, buffers, base, offset, length);
+        let mut calls: Vec<Call<'_, '_>> = planned
+            .iter()
+            .zip(&gathered)
+            .map(|(part, slices)| self.write_call(*part, size.epoch, None, slices))
+            .collect();
+        let answers = call_all(environment, caller, &mut calls);
+        let mut failure: Option<(u64, ClientError)> = None;
+        let mut arrived = Vec::new();
+        let mut is_stale = false;
+        for (answer, part) in answers.into_iter().zip(&planned) {
+            let error = match answer {
+                Ok((Reply::Written { .. }, _)) => {
+                    arrived.push(*part);
+                    continue;
+                }
+                Ok((Reply::StaleEpoch { .. }, _)) => {
+                    is_stale = true;
+                    continue;
+                }
+                Ok(_) => self.unexpected("Write"),
+                Err(error) => error,
+            };
+            // Parts come in the order of their first bytes, so the first failure is the earliest.
+            failure.get_or_insert((part.file_offset - offset, error));
+        }
+        let Some((bytes, error)) = failure else {
+            return Ok(if is_stale { Attempt::Stale } else { Attempt::Done((length, None)) });
+        };
+        self.take_back(environment, caller, &arrived, offset + bytes, size);
+        Ok(Attempt::Done((bytes, Some(error))))
+    }
+
+    /// Frees what arrived behind a failure and beyond the size, so that no later hole shows it. Best effort: the
+    /// file's size does not cover these bytes.
+    fn take_back(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        arrived: &[Part],
+        from: u64,
+        size: Size,
+    ) {
+        let from = from.max(size.bytes);
+        for part in arrived {
+            let target = self.layout().targets[part.stripe];
+            let first = self.layout().object_bytes(part.stripe, from).max(part.object_offset);
+            let end = part.object_offset + part.length;
+            if first >= end {
+                continue;
+            }
+            let request = Request::Reserve {
+                capability: self.capability(),
+                target,
+                epoch: size.epoch,
+                offset: first,
+                length: end - first,
+                punch: true,
+            };
+            let _ = call(environment, caller, crate::operations::plain(target.server, &request));
+        }
+        if !arrived.is_empty() {
+            // A home that knows of no data leaves the objects alone when the file goes.
+            let nothing = Publication { end: 0, written_bytes: 0, epoch: size.epoch };
+            let _ = self.publish(environment, caller, nothing);
+        }
+    }
+
+    fn write_call<'a, 'u>(
+        &self,
+        part: Part,
+        epoch: u64,
+        publication: Option<Publication>,
+        payload: &'a [IoSlice<'a>],
+    ) -> Call<'a, 'u> {
+        let target = self.layout().targets[part.stripe];
+        let extent = Extent { offset: part.object_offset, length: part.length as u32 };
+        Call {
+            server: target.server,
+            lane: Lane::of_payload(part.length as usize),
+            message: Message::Write { capability: self.capability(), target, epoch, extent, publication },
+            payload,
+            sink: Sink::None,
+        }
+    }
+
+    /// One round trip; nothing when the home says that the bytes do not fit one of its objects.
+    fn append_at_once(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+    ) -> Result<Option<u64>> {
+        let request = Request::Append { capability: self.capability() };
+        let append = Call { payload: buffers, ..self.home_call(Lane::Small, &request, Sink::None) };
+        match call(environment, caller, append)?.0 {
+            Reply::Appended { offset, size_bytes, epoch } => {
+                self.known.learn(Size { bytes: size_bytes, epoch });
+                self.pending.published(environment.session().milliseconds());
+                Ok(Some(offset))
+            }
+            Reply::AppendElsewhere => Ok(None),
+            _ => Err(self.unexpected("Append")),
+        }
+    }
+
+    /// Takes the file's append turn, writes, and ends the turn in any case.
+    fn append_in_turn(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        length: u64,
+    ) -> Result<Attempt<(u64, u64)>> {
+        let capability = self.capability();
+        // Others may have the turn, so it is waited for where no small request is held up.
+        let begin = Request::AppendBegin { capability };
+        let Reply::Turn { turn, offset, epoch } =
+            self.ask_home(environment, caller, Lane::Waiting, &begin)?
+        else {
+            return Err(self.unexpected("AppendBegin"));
+        };
+        let size = Size { bytes: offset, epoch };
+        self.known.learn(size);
+        let length = length.min(limits::FILE_BYTES.saturating_sub(offset));
+        let written = if length == 0 {
+            Err(ClientError::number(libc::EFBIG))
+        } else {
+            self.write_range(environment, caller, buffers, offset, length, size, Telling::ByTurn)
+        };
+        let bytes = match &written {
+            Ok(Attempt::Done(written)) => written.bytes,
+            Ok(Attempt::Stale) | Err(_) => 0,
+        };
+        let publication =
+            (bytes > 0).then_some(Publication { end: offset + bytes, written_bytes: bytes, epoch });
+        let end = Request::AppendEnd { capability, turn, publication };
+        let ended = self.ask_home(environment, caller, Lane::Small, &end);
+        let written = match written? {
+            Attempt::Done(written) => written,
+            Attempt::Stale => return Ok(Attempt::Stale),
+        };
+        // EBADF: the turn went with a lost connection, and nothing was appended.
+        if matches!(&ended, Err(error) if error.errno() == libc::EBADF) {
+            return Ok(Attempt::Stale);
+        }
+        match (ended?, publication) {
+            (Reply::StaleEpoch { .. }, _) => Ok(Attempt::Stale),
+            (Reply::Written { size }, Some(publication)) => {
+                self.published(environment, publication, size);
+                Ok(Attempt::Done((offset, bytes)))
+            }
+            (_, Some(publication)) => {
+                self.published(environment, publication, None);
+                Ok(Attempt::Done((offset, bytes)))
+            }
+            (_, None) => Err(written.failure.unwrap_or(self.unexpected("AppendEnd"))),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a policy may know of a job: the attributes its credential proves.
+
+use std::fmt;
+
+/// A job as the resource manager numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// The numeric user (uid) a job runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserId(pub u32);
+
+/// The numeric group (gid) a job runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+/// The priority the resource manager gave a job; larger is more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(pub u32);
+
+/// The caller's name for one queued request; the scheduler only hands it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// One job, as policies see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobAttributes {
+    /// The job.
+    pub job: JobId,
+    /// Who runs it.
+    pub user: UserId,
+    /// The group it runs as.
+    pub group: GroupId,
+    /// Compute nodes it runs on; 0 (unknown) counts as 1.
+    pub nodes: u32,
+    /// Its priority.
+    pub priority: Priority,
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}

@@ -1,0 +1,311 @@
+//! The registered jobs of one target: their queues, what they were charged, and who is active.
+//!
+//! Every scheduler keeps its jobs here and adds only an order, so a change of policy moves this
+//! table and loses nothing. Idle jobs wait for the end of their grace in a list linked through the
+//! entries, oldest first.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::job::{JobAttributes, JobId, Token};
+use crate::scheduler::{Dispatch, JobShare, Refusal, Settings, REQUEST_COST_MAX};
+use crate::time::Nanos;
+
+/// The jobs, queues and accounts of a scheduler, on their way to another one.
+#[derive(Debug)]
+pub struct JobTable {
+    settings: Settings,
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    slots: HashMap<JobId, usize>,
+    queued: usize,
+    arrivals: u64,
+    latest: Nanos,
+    idle_oldest: Option<usize>,
+    idle_newest: Option<usize>,
+}
+
+/// One queued request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) token: Token,
+    pub(crate) cost: Nanos,
+    /// Its place in the order of arrival over all jobs.
+    pub(crate) arrival: u64,
+    enqueued: Nanos,
+}
+
+/// A request taken out for service, with what its job is to be charged.
+pub(crate) struct Started {
+    pub(crate) dispatch: Dispatch,
+    pub(crate) arrival: u64,
+    /// Nanoseconds: the expected cost, and what earlier requests took beyond (or below) theirs.
+    pub(crate) charge: i64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    attributes: JobAttributes,
+    queue: VecDeque<Request>,
+    in_service: usize,
+    charged: i64,
+    correction: i64,
+    activity: Activity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    Inactive,
+    /// Requests are queued or in service.
+    Busy,
+    /// Within its grace: active, and linked to its neighbours in the list of idle jobs.
+    Idle {
+        since: Nanos,
+        older: Option<usize>,
+        newer: Option<usize>,
+    },
+}
+
+impl JobTable {
+    pub(crate) fn new(settings: Settings) -> JobTable {
+        JobTable {
+            settings,
+            entries: Vec::new(),
+            free: Vec::new(),
+            slots: HashMap::new(),
+            queued: 0,
+            arrivals: 0,
+            latest: Nanos::ZERO,
+            idle_oldest: None,
+            idle_newest: None,
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The latest moment seen, `now` included: the table's time never runs backwards.
+    pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    pub(crate) fn slot(&self, job: JobId) -> Option<usize> {
+        self.slots.get(&job).copied()
+    }
+
+    /// Slots in use, in no meaningful order.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
+        self.entries.iter().enumerate().filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queued
+    }
+
+    pub(crate) fn attributes(&self, slot: usize) -> &JobAttributes {
+        &self.entry(slot).attributes
+    }
+
+    pub(crate) fn queue(&self, slot: usize) -> &VecDeque<Request> {
+        &self.entry(slot).queue
+    }
+
+    /// Whether the job counts as active, its grace taken as of the last [`end_grace`] call.
+    ///
+    /// [`end_grace`]: JobTable::end_grace
+    pub(crate) fn is_active(&self, slot: usize) -> bool {
+        self.entry(slot).activity != Activity::Inactive
+    }
+
+    /// Whether the job counts as active at `now`.
+    pub(crate) fn is_active_at(&self, slot: usize, now: Nanos) -> bool {
+        match self.entry(slot).activity {
+            Activity::Inactive => false,
+            Activity::Busy => true,
+            Activity::Idle { since, .. } => {
+                now.max(self.latest).saturating_since(since) < self.settings.grace
+            }
+        }
+    }
+
+    pub(crate) fn upsert(&mut self, attributes: JobAttributes) -> usize {
+        if let Some(slot) = self.slot(attributes.job) {
+            self.entry_mut(slot).attributes = attributes;
+            return slot;
+        }
+        let entry = Entry {
+            attributes,
+            queue: VecDeque::new(),
+            in_service: 0,
+            charged: 0,
+            correction: 0,
+            activity: Activity::Inactive,
+        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        self.entries[slot] = Some(entry);
+        self.slots.insert(attributes.job, slot);
+        slot
+    }
+
+    /// Forgets the job in `slot`; returns its queue.
+    pub(crate) fn remove(&mut self, slot: usize) -> VecDeque<Request> {
+        self.unlink_idle(slot);
+        let entry = self.entries[slot].take().expect("an occupied slot");
+        self.slots.remove(&entry.attributes.job);
+        self.free.push(slot);
+        self.queued -= entry.queue.len();
+        entry.queue
+    }
+
+    /// Queues a request within the limits; returns its place in the order of arrival.
+    pub(crate) fn enqueue(
+        &mut self,
+        slot: usize,
+        token: Token,
+        cost: Nanos,
+        now: Nanos,
+    ) -> Result<u64, Refusal> {
+        let limit = self.settings.queued_max_per_job;
+        if self.entry(slot).queue.len() >= limit {
+            return Err(Refusal::JobQueueFull { job: self.entry(slot).attributes.job, limit });
+        }
+        let limit = self.settings.queued_max_total;
+        if self.queued >= limit {
+            return Err(Refusal::TotalQueueFull { limit });
+        }
+        self.unlink_idle(slot);
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        self.queued += 1;
+        let cost = cost.clamp(Nanos(1), REQUEST_COST_MAX);
+        let entry = self.entry_mut(slot);
+        entry.queue.push_back(Request { token, cost, arrival, enqueued: now });
+        entry.activity = Activity::Busy;
+        Ok(arrival)
+    }
+
+    /// Takes out the job's first request for service. Its queue must not be empty.
+    pub(crate) fn start(&mut self, slot: usize, now: Nanos) -> Started {
+        self.queued -= 1;
+        let entry = self.entry_mut(slot);
+        let request = entry.queue.pop_front().expect("a job chosen has a request queued");
+        entry.in_service += 1;
+        entry.charged += signed(request.cost);
+        Started {
+            dispatch: Dispatch {
+                job: entry.attributes.job,
+                token: request.token,
+                cost: request.cost,
+                waited: now.saturating_since(request.enqueued),
+            },
+            arrival: request.arrival,
+            charge: signed(request.cost) + std::mem::take(&mut entry.correction),
+        }
+    }
+
+    /// Ends a request in service. The difference is charged with the job's next request, so a
+    /// completion costs no reordering; it is bounded by the largest request either way.
+    pub(crate) fn complete(&mut self, slot: usize, estimated: Nanos, actual: Nanos, now: Nanos) {
+        let difference = signed(actual.min(REQUEST_COST_MAX)) - signed(estimated);
+        let bound = signed(REQUEST_COST_MAX);
+        let entry = self.entry_mut(slot);
+        entry.charged += difference;
+        entry.correction = (entry.correction + difference).clamp(-bound, bound);
+        entry.in_service = entry.in_service.saturating_sub(1);
+        self.link_if_idle(slot, now);
+    }
+
+    /// Takes a queued request out; returns its place in the order of arrival, and whether it was
+    /// its job's first.
+    pub(crate) fn cancel(&mut self, slot: usize, token: Token) -> Option<(u64, bool)> {
+        let latest = self.latest;
+        let entry = self.entry_mut(slot);
+        let position = entry.queue.iter().position(|request| request.token == token)?;
+        let request = entry.queue.remove(position)?;
+        self.queued -= 1;
+        self.link_if_idle(slot, latest);
+        Some((request.arrival, position == 0))
+    }
+
+    /// Makes one job whose grace is over inactive, if there is one; to be called until `None`.
+    pub(crate) fn end_grace(&mut self, now: Nanos) -> Option<usize> {
+        let slot = self.idle_oldest?;
+        if self.is_active_at(slot, now) {
+            return None;
+        }
+        self.unlink_idle(slot);
+        self.entry_mut(slot).activity = Activity::Inactive;
+        Some(slot)
+    }
+
+    /// The accounts of all jobs by ascending id; `owed` tells what a slot's job is owed.
+    pub(crate) fn shares(&self, now: Nanos, owed: impl Fn(usize) -> f64) -> Vec<JobShare> {
+        let account = |slot: usize| {
+            let entry = self.entry(slot);
+            JobShare {
+                job: entry.attributes.job,
+                owed: owed(slot),
+                active: self.is_active_at(slot, now),
+                queued: entry.queue.len(),
+                charged: Nanos(entry.charged.max(0).unsigned_abs()),
+            }
+        };
+        let mut shares: Vec<JobShare> = self.occupied().map(account).collect();
+        shares.sort_unstable_by_key(|share| share.job);
+        shares
+    }
+
+    fn entry(&self, slot: usize) -> &Entry {
+        self.entries[slot].as_ref().expect("an occupied slot")
+    }
+
+    fn entry_mut(&mut self, slot: usize) -> &mut Entry {
+        self.entries[slot].as_mut().expect("an occupied slot")
+    }
+
+    /// Starts the grace of a job that has nothing queued and nothing in service any more.
+    fn link_if_idle(&mut self, slot: usize, now: Nanos) {
+        let older = self.idle_newest;
+        let entry = self.entry_mut(slot);
+        let nothing_left = entry.queue.is_empty() && entry.in_service == 0;
+        if !nothing_left || entry.activity != Activity::Busy {
+            return;
+        }
+        entry.activity = Activity::Idle { since: now, older, newer: None };
+        self.idle_newest = Some(slot);
+        self.relink(older, |_, newer| *newer = Some(slot));
+        if older.is_none() {
+            self.idle_oldest = Some(slot);
+        }
+    }
+
+    /// Takes the job out of the list of idle jobs, if it is there.
+    fn unlink_idle(&mut self, slot: usize) {
+        let Activity::Idle { older, newer, .. } = self.entry(slot).activity else { return };
+        self.relink(older, |_, link| *link = newer);
+        self.relink(newer, |link, _| *link = older);
+        if older.is_none() {
+            self.idle_oldest = newer;
+        }
+        if newer.is_none() {
+            self.idle_newest = older;
+        }
+    }
+
+    /// Changes the links (older, newer) of an idle job.
+    fn relink(&mut self, slot: Option<usize>, change: impl FnOnce(&mut Option<usize>, &mut Option<usize>)) {
+        let Some(slot) = slot else { return };
+        if let Activity::Idle { older, newer, .. } = &mut self.entry_mut(slot).activity {
+            change(older, newer);
+        }
+    }
+}
+
+/// Device time as a signed number of nanoseconds, for differences.
+fn signed(nanos: Nanos) -> i64 {
+    i64::try_from(nanos.0).unwrap_or(i64::MAX)
+}

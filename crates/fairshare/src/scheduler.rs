@@ -1,0 +1,165 @@
+//! The one interface of all schedulers, what goes in and out of it, and the choice among them.
+
+use crate::fifo::Fifo;
+use crate::job::{JobAttributes, JobId, Token};
+use crate::jobs::JobTable;
+use crate::policy::Policy;
+use crate::time::Nanos;
+use crate::virtual_time::VirtualTime;
+
+/// The largest cost one request may carry, about 4.6 minutes of device time; larger ones are
+/// charged as this much. It keeps the fixed-point virtual time within 64-bit division.
+pub const REQUEST_COST_MAX: Nanos = Nanos((1 << 38) - 1);
+
+/// Decides which queued request one target executes next.
+///
+/// All schedulers are work-conserving: [`dispatch`](Scheduler::dispatch) answers `None` only when
+/// nothing is queued. Within a job, requests leave in the order they came.
+///
+/// **Time.** `now` is a moment since an origin the caller keeps fixed. A `now` earlier than one
+/// already seen counts as the latest seen: waits and grace periods stand still until the clock has
+/// caught up, and no decision is undone.
+pub trait Scheduler: Send {
+    /// Registers a job, or replaces the attributes of a known one; its queue and lag stay.
+    fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos);
+
+    /// Forgets a job that ended, with its account. Returns its cancelled requests in the order
+    /// they came; requests in service run on, and their completion is ignored.
+    ///
+    /// Not for a mere disconnect: a job that could be forgotten at will would shed what it owes.
+    fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token>;
+
+    /// Queues a request expected to need `cost` of device time (at least 1 ns is charged, and at
+    /// most [`REQUEST_COST_MAX`]).
+    ///
+    /// # Errors
+    /// [`Refusal`]: the job is unknown, or a queue is full. Nothing was queued.
+    fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal>;
+
+    /// Takes out the request to execute now and charges its job the expected cost.
+    fn dispatch(&mut self, now: Nanos) -> Option<Dispatch>;
+
+    /// Tells that a dispatched request ended, to be called once for each: corrects the charge from
+    /// `estimated` (the dispatch's `cost`) to the `actual` device time.
+    fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos);
+
+    /// Takes a request out of its queue, uncharged. False where it is not queued (any more).
+    fn cancel(&mut self, job: JobId, token: Token) -> bool;
+
+    /// The number of queued requests, those in service not counted.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is queued.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every registered job's account, by ascending job id.
+    fn shares(&self, now: Nanos) -> Vec<JobShare>;
+
+    /// Ends this scheduler and hands over its jobs, queues and accounts, for [`replace_policy`].
+    fn into_jobs(self: Box<Self>) -> JobTable;
+}
+
+/// A request to execute now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// Whose request it is.
+    pub job: JobId,
+    /// The caller's name for it.
+    pub token: Token,
+    /// The device time charged for it, until [`Scheduler::complete`] corrects it.
+    pub cost: Nanos,
+    /// How long it was queued.
+    pub waited: Nanos,
+}
+
+/// One job's account.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobShare {
+    /// The job.
+    pub job: JobId,
+    /// The fraction of the target's time the policy owes this job while the jobs now active all
+    /// want more than theirs; 0 for an inactive job. The fractions sum to 1 where any is active.
+    pub owed: f64,
+    /// Whether the job has requests queued or in service, or had within the grace period.
+    pub active: bool,
+    /// Its queued requests.
+    pub queued: usize,
+    /// Device time charged since it was registered.
+    pub charged: Nanos,
+}
+
+/// Why a request was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The job was never registered, or was removed.
+    #[error("job {job} is not registered with this scheduler")]
+    UnknownJob {
+        /// The job named.
+        job: JobId,
+    },
+    /// The job has [`Settings::queued_max_per_job`] requests queued.
+    #[error("job {job} already has {limit} requests queued, its limit; retry when one completes")]
+    JobQueueFull {
+        /// The job named.
+        job: JobId,
+        /// The limit that was met.
+        limit: usize,
+    },
+    /// All jobs together have [`Settings::queued_max_total`] requests queued.
+    #[error("{limit} requests are queued, the limit of one target; retry when one completes")]
+    TotalQueueFull {
+        /// The limit that was met.
+        limit: usize,
+    },
+}
+
+/// What a site may set, each with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a job stays active after its last request ended. Default 5 ms: longer than a
+    /// synchronous client needs to send its next request over any network (ten times a slow TCP
+    /// round trip of 0.5 ms), much shorter than the 100 ms in which servers exchange their jobs.
+    pub grace: Nanos,
+    /// The most device time an active job that asked for less than its share may catch up later.
+    /// Default 2 ms: the requests missed while a synchronous client turns around, yet no burst a
+    /// neighbour would notice. A job may always catch up one request, however long.
+    pub credit_max: Nanos,
+    /// The most requests one job may have queued. Default 4,096: a client has at most some dozens
+    /// of credits, and a large job some hundreds of clients at one target.
+    pub queued_max_per_job: usize,
+    /// The most requests all jobs may have queued. Default 262,144: 8 MiB of queue entries.
+    pub queued_max_total: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            grace: Nanos::from_millis(5),
+            credit_max: Nanos::from_millis(2),
+            queued_max_per_job: 4_096,
+            queued_max_total: 262_144,
+        }
+    }
+}
+
+/// A scheduler of one target under `policy`, without jobs.
+pub fn scheduler(policy: &Policy, settings: Settings) -> Box<dyn Scheduler> {
+    with_jobs(policy, JobTable::new(settings))
+}
+
+/// Continues under another policy: registered jobs, queued requests in their order of arrival,
+/// requests in service and accounts all stay. What jobs had in lead or lag is forgotten, because
+/// it was measured against the old policy.
+pub fn replace_policy(current: Box<dyn Scheduler>, policy: &Policy) -> Box<dyn Scheduler> {
+    with_jobs(policy, current.into_jobs())
+}
+
+fn with_jobs(policy: &Policy, jobs: JobTable) -> Box<dyn Scheduler> {
+    match policy {
+        Policy::Fifo => Box::new(Fifo::new(jobs)),
+        Policy::Fair(levels) => Box::new(VirtualTime::new(levels, jobs)),
+    }
+}

@@ -1,0 +1,455 @@
+//! The share tree: which leaf is served next, so that every node divides its time by weight.
+//!
+//! Each inner node orders its children by WF2Q+ / EEVDF: eligible is a child that has not had more
+//! than its due (start <= the node's virtual time), and of those the earliest finish is served
+//! (Bennett and Zhang, "Hierarchical packet fair queueing algorithms", SIGCOMM 1996). So at every
+//! node a backlogged child is at most one request ahead of, or behind, its share of the node's time.
+
+use std::collections::HashMap;
+use std::num::{NonZeroU32, NonZeroU64};
+
+use crate::policy::{Branch, Entity};
+use crate::scheduler::REQUEST_COST_MAX;
+use crate::time::Nanos;
+use crate::wheel::{Link, Wheel};
+
+/// Virtual time is device time over weight, in units of 2^-22 ns: a request of 1 us still moves a
+/// child of weight one million by thousands of units, and REQUEST_COST_MAX twice fits an i64.
+const FRACTION_BITS: u32 = 22;
+/// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
+const FIRST_SHIFT: u32 = FRACTION_BITS + 20;
+
+/// A node of one tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NodeId(NonZeroU32);
+
+/// The order among one inner node's children.
+#[derive(Clone, Copy, Debug)]
+struct ArbiterId(NonZeroU32);
+
+impl NodeId {
+    const ROOT: NodeId = NodeId(NonZeroU32::MIN);
+
+    fn new(index: usize) -> NodeId {
+        NodeId(from_index(index))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        to_index(self.0)
+    }
+
+    /// Its number in the wheels.
+    fn item(self) -> u32 {
+        self.index() as u32
+    }
+}
+
+/// Where a node stands among its parent's children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nothing queued below it.
+    Empty,
+    /// It had more than its due; ordered by start.
+    Waiting,
+    /// Ordered by finish.
+    Eligible,
+}
+
+/// What a decision reads and writes of a node: one cache line, because with ten thousand jobs a
+/// decision is as fast as the lines it misses.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Node {
+    /// Virtual time at its parent from which its next request counts.
+    start: i128,
+    /// Virtual time at its parent at which its next request, if it has one, is due.
+    finish: i128,
+    /// Scaled device time charged but too little to move `start`, in `0..weight`.
+    remainder: i64,
+    /// The request that comes next below it.
+    first_cost: Option<Cost>,
+    weight: u32,
+    parent: Option<NodeId>,
+    /// Its children's order; a leaf has none.
+    arbiter: Option<ArbiterId>,
+    standing: Standing,
+}
+
+/// What only attaching and activating touch of a node.
+#[derive(Debug)]
+struct Membership {
+    entity: Option<Entity>,
+    /// Attached children.
+    children: usize,
+    /// Active children; of a leaf, 1 while it is active.
+    active: usize,
+}
+
+/// What a request costs, 1 to REQUEST_COST_MAX.
+#[derive(Clone, Copy, Debug)]
+struct Cost(NonZeroU64);
+
+/// The order among the children of one inner node.
+#[derive(Debug)]
+struct Arbiter {
+    virtual_time: i128,
+    /// Scaled device time served but too little to move `virtual_time`, or (negative) charged
+    /// before it was found not to have been used.
+    remainder: i64,
+    /// Sum of the active children's weights.
+    weight: i64,
+    eligible: Wheel,
+    waiting: Wheel,
+}
+
+/// Nodes of any depth over leaves; one leaf stands for one job.
+#[derive(Debug)]
+pub(crate) struct ShareTree {
+    nodes: Vec<Node>,
+    memberships: Vec<Membership>,
+    links: Vec<Link>,
+    arbiters: Vec<Arbiter>,
+    by_entity: HashMap<(NodeId, Entity), NodeId>,
+    free_nodes: Vec<NodeId>,
+    free_arbiters: Vec<ArbiterId>,
+    credit_max: i64,
+}
+
+impl ShareTree {
+    /// A tree without leaves. A child that comes back may have fallen behind its share by at most
+    /// `credit_max` of device time, or by its next request where that is longer.
+    pub(crate) fn new(credit_max: Nanos) -> ShareTree {
+        let mut tree = ShareTree {
+            nodes: Vec::new(),
+            memberships: Vec::new(),
+            links: Vec::new(),
+            arbiters: Vec::new(),
+            by_entity: HashMap::new(),
+            free_nodes: Vec::new(),
+            free_arbiters: Vec::new(),
+            credit_max: nanoseconds(credit_max),
+        };
+        tree.add_node(None, 1);
+        tree.add_arbiter(NodeId::ROOT);
+        tree
+    }
+
+    /// The leaf at the end of `path` (outermost branch first), made as needed; nodes that exist
+    /// take the path's weights.
+    pub(crate) fn attach(&mut self, path: &[Branch]) -> NodeId {
+        let mut node = NodeId::ROOT;
+        for &branch in path {
+            if self.nodes[node.index()].arbiter.is_none() {
+                self.add_arbiter(node);
+            }
+            node = match self.by_entity.get(&(node, branch.entity)) {
+                Some(&child) => {
+                    self.reweigh(child, branch.weight.max(1));
+                    child
+                }
+                None => self.add_node(Some((node, branch.entity)), branch.weight),
+            };
+        }
+        node
+    }
+
+    /// Forgets an inactive leaf without requests, and inner nodes left without children.
+    pub(crate) fn detach(&mut self, leaf: NodeId) {
+        let mut node = leaf;
+        while let Some(parent) = self.nodes[node.index()].parent {
+            let gone = &mut self.memberships[node.index()];
+            debug_assert!(gone.active == 0 && self.nodes[node.index()].standing == Standing::Empty);
+            if let Some(entity) = gone.entity.take() {
+                self.by_entity.remove(&(parent, entity));
+            }
+            self.free_arbiters.extend(self.nodes[node.index()].arbiter.take());
+            self.free_nodes.push(node);
+            let parent_membership = &mut self.memberships[parent.index()];
+            parent_membership.children -= 1;
+            if parent_membership.children > 0 {
+                return;
+            }
+            node = parent;
+        }
+    }
+
+    /// Counts the leaf's weight from now on. It starts level: with what it owed, without credit.
+    pub(crate) fn activate(&mut self, leaf: NodeId) {
+        let mut child = leaf;
+        while let Some((parent, arbiter)) = self.above(child) {
+            let active = &mut self.memberships[child.index()].active;
+            *active += 1;
+            if *active > 1 {
+                return;
+            }
+            let node = &mut self.nodes[child.index()];
+            let arbiter = &mut self.arbiters[arbiter];
+            arbiter.weight += i64::from(node.weight);
+            node.start = node.start.max(arbiter.virtual_time);
+            child = parent;
+        }
+    }
+
+    /// Counts the leaf's weight no more. It must have no request queued.
+    pub(crate) fn deactivate(&mut self, leaf: NodeId) {
+        let mut child = leaf;
+        while let Some((parent, arbiter)) = self.above(child) {
+            let active = &mut self.memberships[child.index()].active;
+            *active -= 1;
+            if *active > 0 {
+                return;
+            }
+            self.arbiters[arbiter].weight -= i64::from(self.nodes[child.index()].weight);
+            child = parent;
+        }
+    }
+
+    /// Sets the cost of the leaf's next request, or that it has none. The leaf must be active to
+    /// have one.
+    pub(crate) fn offer(&mut self, leaf: NodeId, next: Option<Nanos>) {
+        self.serve(leaf, 0, next);
+    }
+
+    /// The leaf to serve next.
+    pub(crate) fn first(&self) -> Option<NodeId> {
+        let mut node = NodeId::ROOT;
+        while let Some(arbiter) = self.nodes[node.index()].arbiter {
+            node = NodeId::new(self.arbiters[to_index(arbiter.0)].eligible.first()? as usize);
+        }
+        (node != NodeId::ROOT).then_some(node)
+    }
+
+    /// Charges the leaf and all above it `charge` nanoseconds; `next` is its next request's cost.
+    pub(crate) fn serve(&mut self, leaf: NodeId, charge: i64, next: Option<Nanos>) {
+        self.nodes[leaf.index()].first_cost = next.and_then(Cost::of);
+        self.settle(leaf, charge);
+    }
+
+    /// The fraction of the root's time each node is owed while exactly the leaves `active` are
+    /// active, by node index; 0 for the others.
+    pub(crate) fn owed(&self, active: impl Iterator<Item = NodeId>) -> Vec<f64> {
+        let active: Vec<NodeId> = active.collect();
+        let mut counted = vec![false; self.nodes.len()];
+        let mut children_weight = vec![0_i64; self.nodes.len()];
+        for &leaf in &active {
+            let mut child = leaf;
+            while let Some(parent) = self.nodes[child.index()].parent {
+                if std::mem::replace(&mut counted[child.index()], true) {
+                    break;
+                }
+                children_weight[parent.index()] += i64::from(self.nodes[child.index()].weight);
+                child = parent;
+            }
+        }
+        let mut owed = vec![0.0; self.nodes.len()];
+        for leaf in active {
+            let mut fraction = 1.0;
+            let mut child = leaf;
+            while let Some(parent) = self.nodes[child.index()].parent {
+                let weight = self.nodes[child.index()].weight;
+                fraction *= f64::from(weight) / children_weight[parent.index()] as f64;
+                child = parent;
+            }
+            owed[leaf.index()] = fraction;
+        }
+        owed
+    }
+
+    fn add_node(&mut self, parent: Option<(NodeId, Entity)>, weight: u32) -> NodeId {
+        let arbiter = parent.and_then(|(parent, _)| self.nodes[parent.index()].arbiter);
+        let start = arbiter.map_or(0, |arbiter| self.arbiters[to_index(arbiter.0)].virtual_time);
+        let node = Node {
+            start,
+            finish: start,
+            remainder: 0,
+            first_cost: None,
+            weight: weight.max(1),
+            parent: parent.map(|(parent, _)| parent),
+            arbiter: None,
+            standing: Standing::Empty,
+        };
+        let membership = Membership { entity: parent.map(|(_, entity)| entity), children: 0, active: 0 };
+        let id = match self.free_nodes.pop() {
+            Some(id) => {
+                self.nodes[id.index()] = node;
+                self.memberships[id.index()] = membership;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                self.memberships.push(membership);
+                self.links.push(Link::UNLINKED);
+                NodeId::new(self.nodes.len() - 1)
+            }
+        };
+        if let Some((parent, entity)) = parent {
+            self.memberships[parent.index()].children += 1;
+            self.by_entity.insert((parent, entity), id);
+        }
+        id
+    }
+
+    fn add_arbiter(&mut self, node: NodeId) {
+        let arbiter = Arbiter {
+            virtual_time: 0,
+            remainder: 0,
+            weight: 0,
+            eligible: Wheel::new(FIRST_SHIFT),
+            waiting: Wheel::new(FIRST_SHIFT),
+        };
+        let id = match self.free_arbiters.pop() {
+            Some(id) => {
+                self.arbiters[to_index(id.0)] = arbiter;
+                id
+            }
+            None => {
+                self.arbiters.push(arbiter);
+                ArbiterId(from_index(self.arbiters.len() - 1))
+            }
+        };
+        self.nodes[node.index()].arbiter = Some(id);
+    }
+
+    fn reweigh(&mut self, child: NodeId, weight: u32) {
+        let Some((_, arbiter)) = self.above(child) else { return };
+        let node = &mut self.nodes[child.index()];
+        if node.weight == weight {
+            return;
+        }
+        if self.memberships[child.index()].active > 0 {
+            self.arbiters[arbiter].weight += i64::from(weight) - i64::from(node.weight);
+        }
+        node.weight = weight;
+        node.remainder = 0;
+        self.settle(child, 0);
+    }
+
+    fn above(&self, child: NodeId) -> Option<(NodeId, usize)> {
+        let parent = self.nodes[child.index()].parent?;
+        let arbiter = self.nodes[parent.index()].arbiter?;
+        Some((parent, to_index(arbiter.0)))
+    }
+
+    /// From `node` up to the root: charges it, puts it in its place among its parent's children,
+    /// and so finds the request that comes next below the parent.
+    fn settle(&mut self, node: NodeId, charge: i64) {
+        let mut child = node;
+        while let Some((parent, index)) = self.above(child) {
+            let node = &mut self.nodes[child.index()];
+            let arbiter = &mut self.arbiters[index];
+            let was_empty = node.standing == Standing::Empty;
+            arbiter.take_out(&mut self.links, node, child);
+            if charge != 0 {
+                (node.start, node.remainder) = node.after(charge);
+                arbiter.advance(charge);
+            }
+            if let Some(cost) = node.first_cost {
+                if was_empty {
+                    let credit = scaled(self.credit_max.max(cost.nanoseconds())) / i64::from(node.weight);
+                    node.start = node.start.max(arbiter.virtual_time - i128::from(credit));
+                }
+                node.finish = node.start + i128::from(scaled(cost.nanoseconds()) / i64::from(node.weight));
+                arbiter.put_in(&mut self.links, node, child);
+            }
+            arbiter.promote(&mut self.links, &mut self.nodes);
+            let first = arbiter.eligible.first();
+            self.nodes[parent.index()].first_cost =
+                first.and_then(|first| self.nodes[first as usize].first_cost);
+            child = parent;
+        }
+    }
+}
+
+impl Cost {
+    fn of(nanos: Nanos) -> Option<Cost> {
+        NonZeroU64::new(nanos.min(REQUEST_COST_MAX).0).map(Cost)
+    }
+
+    fn nanoseconds(self) -> i64 {
+        self.0.get() as i64
+    }
+}
+
+impl Node {
+    /// Where its start stands after a charge, and what is left over of the division by weight.
+    fn after(&self, charge: i64) -> (i128, i64) {
+        let total = scaled(charge) + self.remainder;
+        let weight = i64::from(self.weight);
+        let (mut moved, mut remainder) = (total / weight, total % weight);
+        if remainder < 0 {
+            (moved, remainder) = (moved - 1, remainder + weight);
+        }
+        (self.start + i128::from(moved), remainder)
+    }
+}
+
+impl Arbiter {
+    /// Moves the virtual time on by `charge` nanoseconds shared among the active children.
+    fn advance(&mut self, charge: i64) {
+        let total = scaled(charge).saturating_add(self.remainder);
+        let moved = (total / self.weight.max(1)).max(0);
+        self.virtual_time += i128::from(moved);
+        self.remainder = total - moved * self.weight.max(1);
+    }
+
+    fn take_out(&mut self, links: &mut [Link], node: &mut Node, id: NodeId) {
+        match node.standing {
+            Standing::Empty => return,
+            Standing::Waiting => self.waiting.remove(links, id.item()),
+            Standing::Eligible => self.eligible.remove(links, id.item()),
+        }
+        node.standing = Standing::Empty;
+    }
+
+    fn put_in(&mut self, links: &mut [Link], node: &mut Node, id: NodeId) {
+        if node.start <= self.virtual_time {
+            node.standing = Standing::Eligible;
+            self.eligible.insert(links, id.item(), node.finish);
+        } else {
+            node.standing = Standing::Waiting;
+            self.waiting.insert(links, id.item(), node.start);
+        }
+    }
+
+    /// Makes every waiting child eligible whose start has come. Where nothing else is eligible the
+    /// virtual time jumps to the next start: no time is left unused while a request is queued.
+    fn promote(&mut self, links: &mut [Link], nodes: &mut [Node]) {
+        while let Some(first) = self.waiting.first() {
+            let start = links[first as usize].key();
+            if self.eligible.is_empty() {
+                self.virtual_time = self.virtual_time.max(start);
+            }
+            if start > self.virtual_time {
+                break;
+            }
+            let node = &mut nodes[first as usize];
+            self.waiting.remove(links, first);
+            self.eligible.insert(links, first, node.finish);
+            node.standing = Standing::Eligible;
+        }
+        self.waiting.advance(links, self.virtual_time);
+        self.eligible.advance(links, self.virtual_time);
+    }
+}
+
+/// Index zero is number one: with zero free, `Option` takes no room.
+fn from_index(index: usize) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(index as u32)
+}
+
+fn to_index(number: NonZeroU32) -> usize {
+    number.get() as usize - 1
+}
+
+/// Nanoseconds as a signed number, at most REQUEST_COST_MAX.
+fn nanoseconds(nanos: Nanos) -> i64 {
+    nanos.min(REQUEST_COST_MAX).0 as i64
+}
+
+/// Nanoseconds in units of virtual time for a weight of one.
+fn scaled(nanoseconds: i64) -> i64 {
+    nanoseconds << FRACTION_BITS
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The command line.
+
+use crate::error::MountError;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const HELP: &str = "\
+Shows a Weir store as a file system.
+
+usage: weir-mount --cluster CLUSTER.json --credential FILE MOUNTPOINT
+
+Stays in the foreground, writes `ready` to stdout once mounted, and ends on SIGTERM, SIGINT or when it is unmounted.
+As root it mounts for all users where the credential allows to act for them; as a user it mounts through fusermount3.
+
+  --cluster FILE     where the servers are (cluster.json)
+  --credential FILE  who mounts
+  --help             this text
+  --version          the version
+
+WEIR_TRANSPORT (unix or tcp) and WEIR_TIMEOUT_SECONDS (bound on a server's silence) are honoured.
+";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// A text for stdout.
+    Print(String),
+    /// To mount.
+    Mount(Arguments),
+}
+
+/// What a mount needs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    pub(crate) cluster: PathBuf,
+    pub(crate) credential: PathBuf,
+    pub(crate) mount_point: PathBuf,
+}
+
+/// Reads the arguments after the program's name.
+///
+/// # Errors
+/// [`MountError::Usage`] naming the argument that is missing or unknown.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, MountError> {
+    let mut arguments = arguments.into_iter();
+    let (mut cluster, mut credential, mut mount_point) = (None, None, None);
+    while let Some(argument) = arguments.next() {
+        let slot = match argument.to_str() {
+            Some("--help" | "-h") => return Ok(Action::Print(HELP.into())),
+            Some("--version") => {
+                return Ok(Action::Print(format!("weir-mount {}\n", env!("CARGO_PKG_VERSION"))))
+            }
+            Some("--cluster") => &mut cluster,
+            Some("--credential") => &mut credential,
+            Some(option) if option.starts_with('-') => {
+                return Err(MountError::Usage(format!("unknown option {option}.")))
+            }
+            _ if mount_point.is_none() => {
+                mount_point = Some(PathBuf::from(argument));
+                continue;
+            }
+            _ => return Err(MountError::Usage("more than one mount point.".into())),
+        };
+        let value = arguments.next();
+        *slot =
+            Some(value.map(PathBuf::from).ok_or_else(|| {
+                MountError::Usage(format!("{} needs a value.", argument.to_string_lossy()))
+            })?);
+    }
+    let missing = |name: &str| MountError::Usage(format!("{name} is missing."));
+    Ok(Action::Mount(Arguments {
+        cluster: cluster.ok_or_else(|| missing("--cluster"))?,
+        credential: credential.ok_or_else(|| missing("--credential"))?,
+        mount_point: mount_point.ok_or_else(|| missing("the mount point"))?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Action, MountError> {
+        parse(arguments.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn arguments_come_in_any_order() {
+        let expected = Arguments { cluster: "c".into(), credential: "k".into(), mount_point: "/m".into() };
+        let action = parsed(&["/m", "--credential", "k", "--cluster", "c"]).expect("complete");
+        assert_eq!(action, Action::Mount(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (arguments, named) in [
+            (&["--cluster"][..], "--cluster"),
+            (&["--fast", "/m"][..], "--fast"),
+            (&["--cluster", "c", "/m"][..], "--credential"),
+            (&["--cluster", "c", "--credential", "k"][..], "mount point"),
+            (&["a", "b"][..], "more than one"),
+        ] {
+            let error = parsed(arguments).expect_err("incomplete");
+            assert!(error.to_string().contains(named), "{error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+}

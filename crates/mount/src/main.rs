@@ -1,0 +1,160 @@
+//! `weir-mount`: shows a Weir store as a file system of the kernel.
+//!
+//! It reads `/dev/fuse` itself: the kernel's lock flags and interrupts must reach the servers, and every request is made
+//! on behalf of the process that caused it, in the job of that process.
+
+mod abi;
+mod arguments;
+mod call;
+mod device;
+mod error;
+mod filesystem;
+mod handles;
+mod identity;
+mod mounting;
+mod operations;
+mod pages;
+mod process;
+mod session;
+mod signals;
+mod waits;
+mod workers;
+
+use arguments::{Action, Arguments};
+use error::MountError;
+use filesystem::Filesystem;
+use mounting::{MountedAt, Unmounted};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_client::wire::{Credential, Role};
+use weir_client::{Caller, ClientError, Place, Settings, Store};
+use workers::Workers;
+
+/// How often servers are told that the mount lives: several times within the grace of any job.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
+/// How long the end of the last requests is waited for after an unmount.
+const END_WAIT: Duration = Duration::from_secs(5);
+/// Longest credential file that is read.
+const CREDENTIAL_BYTES_MAX: u64 = 64 * 1024;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run() -> Result<(), MountError> {
+    let arguments = match arguments::parse(std::env::args_os().skip(1))? {
+        Action::Print(text) => {
+            print!("{text}");
+            return Ok(());
+        }
+        Action::Mount(arguments) => arguments,
+    };
+    // Before any thread starts, so that all of them leave the signals to the one that waits for them.
+    let signals =
+        signals::Termination::block().map_err(|error| MountError::system("cannot block signals", error))?;
+    let credential = read_credential(&arguments)?;
+    let for_others = credential.claims.role == Role::Mount;
+    let store = connect(&arguments)?;
+
+    let (device, mounted) = mounting::mount(&arguments.mount_point, for_others)?;
+    let device = Arc::new(device);
+    let features = match session::negotiate(&device) {
+        Ok(features) => features,
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = mounted.unmount();
+            return Err(error);
+        }
+    };
+    let filesystem = Filesystem::new(store.clone(), Arc::clone(&device), features, !for_others);
+    let workers = Workers::start(filesystem, device);
+    println!("ready");
+    // Nobody may be listening any more; the mount is there all the same.
+    let _ = std::io::stdout().flush();
+
+    let ending = workers.clone();
+    start("heartbeat", move || loop {
+        store.heartbeat();
+        std::thread::sleep(HEARTBEAT_INTERVAL);
+    })?;
+    start("signals", move || {
+        signals.wait();
+        leave(&mounted, &ending);
+    })?;
+    while !workers.wait_for_end(Duration::from_secs(3600)) {}
+    Ok(())
+}
+
+fn start(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), MountError> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(body)
+        .map(drop)
+        .map_err(|error| MountError::system("cannot start a thread", error))
+}
+
+fn read_credential(arguments: &Arguments) -> Result<Credential, MountError> {
+    use std::io::Read;
+    let path = &arguments.credential;
+    let fail = |reason: String| MountError::Store {
+        message: format!("cannot use the credential {}: {reason}.", path.display()),
+        hint: "get one with `weir grant`, or let `weir mount` find it",
+    };
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(CREDENTIAL_BYTES_MAX).read_to_string(&mut text))
+        .map_err(|error| fail(error.to_string()))?;
+    Credential::from_json(&text).map_err(|error| fail(error.to_string()))
+}
+
+/// A store that has answered once, so that a mount point never shows a store that is not there.
+fn connect(arguments: &Arguments) -> Result<Store, MountError> {
+    let environment = |name: &str| match name {
+        "WEIR_CLUSTER" => Some(arguments.cluster.clone().into_os_string()),
+        "WEIR_CREDENTIAL" => Some(arguments.credential.clone().into_os_string()),
+        "WEIR_MOUNT" => Some(arguments.mount_point.clone().into_os_string()),
+        name => std::env::var_os(name),
+    };
+    let store = Settings::from_variables(environment).map(Store::new);
+    let answered = store.and_then(|store| {
+        store.attributes(&Caller::own(), Place::root(b""), false)?;
+        Ok(store)
+    });
+    answered.map_err(|error| {
+        let hint = match &error {
+            ClientError::Settings { .. } => "correct the setting",
+            ClientError::Refused { .. } | ClientError::NotGenuine(_) => "get a credential with `weir grant`",
+            _ => "see `weir status`, and start the store with `weir up`",
+        };
+        let message = format!("cannot reach the store of {}: {error}.", arguments.cluster.display());
+        MountError::Store { message, hint }
+    })
+}
+
+/// Unmounts and sees to it that the process ends, also when programs still use the store.
+fn leave(mounted: &MountedAt, workers: &Workers) {
+    let path = mounted.path().display();
+    match mounted.unmount() {
+        Ok(Unmounted::Clean | Unmounted::Already) => {}
+        Ok(Unmounted::Detached) => {
+            eprintln!("weir-mount: {path} is in use and was detached; programs that use it get ENOTCONN from now on");
+            std::process::exit(0);
+        }
+        Err(error) => {
+            eprintln!("error: cannot unmount {path}: {error}. hint: run `umount -l {path}`");
+            std::process::exit(1);
+        }
+    }
+    if !workers.wait_for_end(END_WAIT) {
+        eprintln!("weir-mount: {path} is unmounted, but the kernel still holds it; leaving");
+        std::process::exit(0);
+    }
+}

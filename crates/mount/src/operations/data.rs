@@ -1,0 +1,171 @@
+//! Bytes of open files.
+
+use crate::abi::{flags, CopyFileRangeIn, CopyFileRangeOut, FallocateIn, Fixed, FsyncIn};
+use crate::abi::{IoctlIn, IoctlOut, LseekIn, LseekOut, ReadIn, WriteIn, WriteOut};
+use crate::call::{Answer, Call, Failure, Reply};
+use crate::device::WRITE_BYTES_MAX;
+use crate::filesystem::Filesystem;
+use crate::handles::OpenFile;
+use std::io::{IoSlice, IoSliceMut};
+use weir_client::wire::{limits, Seek};
+
+/// Most bytes copied for one request: the caller goes on with the rest, and can be interrupted in between.
+const COPY_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// What `fallocate(2)` is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allocation {
+    Reserve { keep_size: bool },
+    Punch,
+    Zero { keep_size: bool },
+}
+
+fn allocation(mode: u32) -> Option<Allocation> {
+    match mode as i32 {
+        0 => Some(Allocation::Reserve { keep_size: false }),
+        libc::FALLOC_FL_KEEP_SIZE => Some(Allocation::Reserve { keep_size: true }),
+        mode if mode == libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE => Some(Allocation::Punch),
+        libc::FALLOC_FL_ZERO_RANGE => Some(Allocation::Zero { keep_size: false }),
+        mode if mode == libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE => {
+            Some(Allocation::Zero { keep_size: true })
+        }
+        _ => None,
+    }
+}
+
+fn seek_for(whence: u32) -> Option<Seek> {
+    match whence as i32 {
+        libc::SEEK_DATA => Some(Seek::Data),
+        libc::SEEK_HOLE => Some(Seek::Hole),
+        _ => None,
+    }
+}
+
+impl Filesystem {
+    pub(crate) fn read(&self, call: &mut Call<'_>) -> Answer {
+        let asked: ReadIn = call.take()?;
+        let open = self.handles.file(asked.handle)?;
+        if asked.size > WRITE_BYTES_MAX {
+            return Err(Failure(libc::EINVAL));
+        }
+        if asked.read_flags & flags::READ_LOCK_OWNER == 0 {
+            self.pages.hold(&open)?;
+        }
+        let room = call.room(asked.size as usize);
+        let length = open.file.read_at(&open.opener, &mut [IoSliceMut::new(room)], asked.offset)?;
+        Ok(Reply::Scratch(length))
+    }
+
+    pub(crate) fn write(&self, call: &mut Call<'_>) -> Answer {
+        let asked: WriteIn = call.take()?;
+        let open = self.handles.file(asked.handle)?;
+        let bytes = call.bytes(asked.size)?;
+        let length = if asked.write_flags & flags::WRITE_CACHE != 0 {
+            write_back(&open, bytes, asked.offset)?
+        } else if asked.flags & libc::O_APPEND as u32 != 0 {
+            open.file.append(&open.opener, &[IoSlice::new(bytes)])?.1
+        } else {
+            open.file.write_at(&open.opener, &[IoSlice::new(bytes)], asked.offset)?
+        };
+        Reply::of(&WriteOut { size: length as u32, padding: 0 })
+    }
+
+    pub(crate) fn sync(&self, call: &mut Call<'_>) -> Answer {
+        let asked: FsyncIn = call.take()?;
+        let open = self.handles.file(asked.handle)?;
+        open.file.sync(&open.opener, asked.flags & flags::FSYNC_DATA_ONLY != 0)?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn allocate(&self, call: &mut Call<'_>) -> Answer {
+        let asked: FallocateIn = call.take()?;
+        let open = self.handles.file(asked.handle)?;
+        let allocation = allocation(asked.mode).ok_or(Failure(libc::EOPNOTSUPP))?;
+        if asked.offset.checked_add(asked.length).is_none_or(|end| end > limits::FILE_BYTES) {
+            return Err(Failure(libc::EFBIG));
+        }
+        let (file, caller) = (&open.file, &open.opener);
+        match allocation {
+            Allocation::Reserve { keep_size } => {
+                file.reserve(caller, asked.offset, asked.length, keep_size)?
+            }
+            Allocation::Punch => file.punch(caller, asked.offset, asked.length)?,
+            Allocation::Zero { keep_size } => file.zero(caller, asked.offset, asked.length, keep_size)?,
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn seek(&self, call: &mut Call<'_>) -> Answer {
+        let asked: LseekIn = call.take()?;
+        let open = self.handles.file(asked.handle)?;
+        let seek = seek_for(asked.whence).ok_or(Failure(libc::EINVAL))?;
+        let offset = open.file.seek(&open.opener, asked.offset, seek)?;
+        Reply::of(&LseekOut { offset })
+    }
+
+    /// The long form answers 64 bits, else the two are the same.
+    pub(crate) fn copy_range(&self, call: &mut Call<'_>, long: bool) -> Answer {
+        let asked: CopyFileRangeIn = call.take()?;
+        let from = self.handles.file(asked.handle_in)?;
+        let to = self.handles.file(asked.handle_out)?;
+        let length = asked.length.min(COPY_BYTES_MAX);
+        let copied =
+            from.file.copy_range(&from.opener, asked.offset_in, &to.file, asked.offset_out, length)?;
+        if long {
+            return Reply::of(&CopyFileRangeOut { bytes: copied });
+        }
+        Reply::of(&WriteOut { size: copied as u32, padding: 0 })
+    }
+
+    /// Tells the client library of the calling process what it needs to reach the file's servers by itself.
+    pub(crate) fn ioctl(&self, call: &mut Call<'_>) -> Answer {
+        let asked: IoctlIn = call.take()?;
+        if asked.command != flags::IOCTL_HANDLE || asked.out_size as usize != flags::IOCTL_HANDLE_BYTES {
+            return Err(Failure(libc::ENOTTY));
+        }
+        let open = self.handles.file(asked.handle)?;
+        let state = open.file.state().encode()?;
+        let mut bytes = IoctlOut::default().to_bytes();
+        bytes.extend_from_slice(&(state.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&state);
+        Ok(Reply::Bytes(bytes))
+    }
+}
+
+/// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the file, and
+/// the kernel may believe the file longer than it is: so what lies beyond the end is dropped.
+fn write_back(open: &OpenFile, bytes: &[u8], offset: u64) -> Result<usize, Failure> {
+    let inside = open.file.size(&open.opener)?.saturating_sub(offset);
+    let inside = usize::try_from(inside).unwrap_or(usize::MAX).min(bytes.len());
+    let mut written = 0;
+    while written < inside {
+        let rest = IoSlice::new(&bytes[written..inside]);
+        match open.file.write_at(&open.opener, &[rest], offset + written as u64)? {
+            0 => return Err(Failure(libc::EIO)),
+            length => written += length,
+        }
+    }
+    Ok(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocation_modes_are_known_or_refused() {
+        let keep = libc::FALLOC_FL_KEEP_SIZE as u32;
+        let punch = libc::FALLOC_FL_PUNCH_HOLE as u32;
+        let zero = libc::FALLOC_FL_ZERO_RANGE as u32;
+        assert_eq!(allocation(0), Some(Allocation::Reserve { keep_size: false }));
+        assert_eq!(allocation(keep), Some(Allocation::Reserve { keep_size: true }));
+        assert_eq!(allocation(punch | keep), Some(Allocation::Punch));
+        assert_eq!(allocation(zero), Some(Allocation::Zero { keep_size: false }));
+        assert_eq!(allocation(zero | keep), Some(Allocation::Zero { keep_size: true }));
+        for refused in
+            [punch, libc::FALLOC_FL_COLLAPSE_RANGE as u32, libc::FALLOC_FL_INSERT_RANGE as u32, 1 << 30]
+        {
+            assert_eq!(allocation(refused), None, "{refused:#x}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Which files have pages in the kernel's cache, and dropping them when others write.
+//!
+//! A file is watched at its layout's servers from its first page fault until its last close. The kernel drops a file's
+//! pages at every open, so pages that outlive the last close are never seen again.
+
+use crate::call::Failure;
+use crate::device::Device;
+use crate::handles::OpenFile;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weir_client::wire::{Ino, Sequence};
+use weir_client::Store;
+use weir_placement::ServerId;
+
+/// Longest wait for another thread that registers or ends the watch of the same file: above the usual bound on a server's
+/// silence, after which that thread gives up by itself.
+const WATCH_WAIT: Duration = Duration::from_secs(60);
+/// How often a watch is registered anew because a server was lost in between.
+const REGISTRATIONS_MAX: u32 = 3;
+/// Pause before the invalidations of a lost server are asked for again.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// The watched files of a mount.
+pub(crate) struct Pages {
+    watches: Mutex<Watches>,
+    settled: Condvar,
+    store: Store,
+    device: Arc<Device>,
+}
+
+#[derive(Default)]
+struct Watches {
+    states: HashMap<Ino, State>,
+    /// Servers whose invalidations a thread carries out.
+    followed: HashSet<ServerId>,
+    /// Whether these are all.
+    is_listening: bool,
+    /// How often all watches were given up because a server was lost.
+    losses: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The servers are being told that pages will be held.
+    Registering,
+    /// Writes by others wait until the pages are dropped.
+    Watched,
+    /// The servers are being told that no pages are held any more.
+    Leaving,
+}
+
+impl Pages {
+    pub(crate) fn new(store: Store, device: Arc<Device>) -> Pages {
+        Pages { watches: Mutex::default(), settled: Condvar::new(), store, device }
+    }
+
+    /// To be called before pages of `open` are read for the kernel's cache.
+    ///
+    /// # Errors
+    /// That of a lost server; pages must not be handed out then.
+    pub(crate) fn hold(self: &Arc<Self>, open: &OpenFile) -> Result<(), Failure> {
+        self.listen()?;
+        for _ in 0..REGISTRATIONS_MAX {
+            let Some(losses) = self.begin_registering(open.ino)? else { return Ok(()) };
+            let registered = open.file.watch(&open.opener);
+            let mut watches = self.watches();
+            // A server lost meanwhile may have forgotten this watch with all others.
+            let holds = registered.is_ok() && watches.losses == losses;
+            if holds {
+                watches.states.insert(open.ino, State::Watched);
+            } else {
+                watches.states.remove(&open.ino);
+            }
+            drop(watches);
+            self.settled.notify_all();
+            registered?;
+            if holds {
+                return Ok(());
+            }
+        }
+        Err(Failure(libc::EIO))
+    }
+
+    /// Marks `ino` as being registered and answers the number of losses so far; `None` when it is watched already.
+    fn begin_registering(&self, ino: Ino) -> Result<Option<u64>, Failure> {
+        let unsettled = |watches: &mut Watches| {
+            matches!(watches.states.get(&ino), Some(State::Registering | State::Leaving))
+        };
+        let waited = self.settled.wait_timeout_while(self.watches(), WATCH_WAIT, unsettled);
+        let mut watches = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match watches.states.get(&ino) {
+            Some(State::Watched) => Ok(None),
+            Some(_) => Err(Failure(libc::EIO)),
+            None => {
+                watches.states.insert(ino, State::Registering);
+                Ok(Some(watches.losses))
+            }
+        }
+    }
+
+    /// `open` was the last open file of its inode, unless `reopened` says that there is another again.
+    pub(crate) fn leave(&self, open: &OpenFile, reopened: impl FnOnce() -> bool) {
+        let mut watches = self.watches();
+        if watches.states.get(&open.ino) != Some(&State::Watched) || reopened() {
+            return;
+        }
+        watches.states.insert(open.ino, State::Leaving);
+        drop(watches);
+        // A server that was not reached forgets the watch with the session; until then writers wait in vain, but bounded.
+        let _ = open.file.unwatch(&open.opener);
+        self.watches().states.remove(&open.ino);
+        self.settled.notify_all();
+    }
+
+    /// Starts one thread per server that carries out its invalidations, unless they run.
+    fn listen(self: &Arc<Self>) -> Result<(), Failure> {
+        if self.watches().is_listening {
+            return Ok(());
+        }
+        let servers = self.store.cluster()?.servers;
+        let mut watches = self.watches();
+        for server in servers.iter().map(|address| address.server) {
+            if watches.followed.contains(&server) {
+                continue;
+            }
+            // Taken before the first watch, so that no restart after it stays unnoticed.
+            let memory = self.store.memory(server)?;
+            let pages = Arc::clone(self);
+            let started = std::thread::Builder::new()
+                .name(format!("invalidate-{server}"))
+                .spawn(move || pages.follow(server, memory));
+            if let Err(error) = started {
+                eprintln!("weir-mount: no thread for the invalidations of server {server}: {error}");
+                return Err(Failure(libc::EIO));
+            }
+            watches.followed.insert(server);
+        }
+        watches.is_listening = true;
+        Ok(())
+    }
+
+    fn follow(&self, server: ServerId, mut memory: u64) {
+        let mut done = Sequence(0);
+        loop {
+            match self.store.next_invalidation(server, done, memory) {
+                Ok(invalidation) => {
+                    for (ino, offset, length) in invalidation.ranges {
+                        self.device.invalidate(ino.0, offset, length);
+                    }
+                    done = invalidation.sequence;
+                }
+                Err(_) => {
+                    // First the memory: what is watched from here on belongs to the new one.
+                    memory = self.store.memory(server).unwrap_or(memory);
+                    self.drop_everything();
+                    done = Sequence(0);
+                    std::thread::sleep(RETRY_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// A server to which a connection broke may have started anew and forgotten the watches: every page goes, and the next fault watches anew.
+    fn drop_everything(&self) {
+        let mut watches = self.watches();
+        watches.losses += 1;
+        let watched: Vec<Ino> = watches
+            .states
+            .iter()
+            .filter(|(_, state)| **state == State::Watched)
+            .map(|(ino, _)| *ino)
+            .collect();
+        for ino in &watched {
+            watches.states.remove(ino);
+        }
+        drop(watches);
+        for ino in watched {
+            self.device.invalidate(ino.0, 0, 0);
+        }
+    }
+
+    /// A poisoned table is whole: each change is one insertion or removal.
+    fn watches(&self) -> MutexGuard<'_, Watches> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

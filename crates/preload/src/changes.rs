@@ -1,0 +1,500 @@
+//! Calls that change attributes: permissions, owners, times, size, extended attributes.
+
+use crate::counters::{self, Call};
+use crate::guard::{attempt, fail, finish, returned, Failure, Outcome};
+use crate::paths::{self, Touch};
+use crate::session::{self, Mode, CALLER};
+use crate::{kernel, prefix, promotion, sharing, table};
+use libc::{c_char, c_int, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t, utimbuf};
+use weir_client::wire::{AttributeChange, Errno, FileKind, Moment, XattrMode};
+use weir_client::{ClientError, Place, Store};
+
+/// Nanoseconds of a microsecond.
+const NANOSECONDS: i64 = 1000;
+
+/// Changes attributes of a path.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+unsafe fn change(
+    at: (c_int, *const c_char),
+    follow: bool,
+    kind: Call,
+    change: AttributeChange,
+    pass: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        paths::call(
+            at,
+            Touch::following(follow),
+            kind,
+            |store, place| store.change(&CALLER, place, follow, change),
+            |_| 0,
+            pass,
+        )
+    }
+}
+
+/// Runs `operate` on the inode of a descriptor where no kernel knows the store; with a mount the kernel, to which
+/// pending times are told first, does it.
+fn on_descriptor<T>(
+    descriptor: c_int,
+    kind: Call,
+    operate: impl FnOnce(&Store, Place<'_>) -> weir_client::Result<T>,
+) -> Outcome<T> {
+    sharing::settle(descriptor);
+    if !prefix::may_hold(descriptor) {
+        return None;
+    }
+    attempt(|| {
+        let description = promotion::discovered(descriptor)?;
+        let placeholder = description.placeholder()?;
+        let result = operate(session::store()?, Place::inode(placeholder.ino()));
+        if result.is_ok() {
+            counters::served(kind);
+        }
+        session::outcome(result)
+    })
+}
+
+fn change_descriptor(descriptor: c_int, change: AttributeChange, pass: impl FnOnce() -> c_int) -> c_int {
+    let changed =
+        on_descriptor(descriptor, Call::Change, |store, place| store.change(&CALLER, place, true, change));
+    finish(changed, |_| 0, pass)
+}
+
+/// `fchmodat(3)`.
+pub(crate) unsafe fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        change_mode((directory, path), mode, flags, |directory, path| {
+            if flags != 0 {
+                // libc knows which of the kernel's newer calls does what the flags say.
+                return crate::real::fchmodat(directory, path, mode, flags);
+            }
+            let arguments = [directory as usize, path as usize, mode as usize, 0, 0, 0];
+            returned(kernel::raw(libc::SYS_fchmodat, arguments))
+        })
+    }
+}
+
+/// `fchmodat2(2)`, which libc has no name for.
+pub(crate) unsafe fn fchmodat2(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
+    // SAFETY: see `fchmodat`.
+    unsafe {
+        if flags & libc::AT_EMPTY_PATH != 0 && names_descriptor(directory, path) {
+            return fchmod(directory, mode);
+        }
+        change_mode((directory, path), mode, flags, |directory, path| {
+            let arguments = [directory as usize, path as usize, mode as usize, flags as usize, 0, 0];
+            returned(kernel::raw(libc::SYS_fchmodat2, arguments))
+        })
+    }
+}
+
+/// # Safety
+/// `path` is null or ends with a zero byte.
+unsafe fn change_mode(
+    at: (c_int, *const c_char),
+    mode: mode_t,
+    flags: c_int,
+    pass: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> c_int {
+    if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 || (flags != 0 && session::mode() == Mode::Mount) {
+        sharing::settle(at.0);
+        return pass(at.0, at.1);
+    }
+    let follow = flags == 0;
+    let wanted = AttributeChange { permissions: Some((mode & 0o7777) as u16), ..Default::default() };
+    // SAFETY: as the caller promises.
+    unsafe {
+        paths::call(
+            at,
+            Touch::following(follow),
+            Call::Change,
+            |store, place| {
+                if !follow && store.attributes(&CALLER, place, false)?.kind == FileKind::Symlink {
+                    // As Linux: a symbolic link has no permissions of its own.
+                    return Err(ClientError::Failed(Errno(libc::EOPNOTSUPP as u16)));
+                }
+                store.change(&CALLER, place, follow, wanted)
+            },
+            |_| 0,
+            pass,
+        )
+    }
+}
+
+/// `fchmod(2)`.
+pub(crate) unsafe fn fchmod(descriptor: c_int, mode: mode_t) -> c_int {
+    let wanted = AttributeChange { permissions: Some((mode & 0o7777) as u16), ..Default::default() };
+    change_descriptor(descriptor, wanted, || {
+        // SAFETY: no memory is passed.
+        returned(unsafe { kernel::raw(libc::SYS_fchmod, [descriptor as usize, mode as usize, 0, 0, 0, 0]) })
+    })
+}
+
+/// Whether an empty path means a placeholder: the kernel would change the memfd behind it.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+unsafe fn names_descriptor(descriptor: c_int, path: *const c_char) -> bool {
+    // SAFETY: as the caller promises.
+    prefix::holds(descriptor) && unsafe { paths::text(path) }.is_some_and(<[u8]>::is_empty)
+}
+
+fn owners(uid: uid_t, gid: gid_t) -> AttributeChange {
+    let wanted = |number: u32| (number != u32::MAX).then_some(number);
+    AttributeChange { uid: wanted(uid), gid: wanted(gid), ..Default::default() }
+}
+
+/// `fchownat(2)`.
+pub(crate) unsafe fn fchownat(
+    directory: c_int,
+    path: *const c_char,
+    uid: uid_t,
+    gid: gid_t,
+    flags: c_int,
+) -> c_int {
+    let pass = |directory: c_int, path: *const c_char| {
+        let arguments = [directory as usize, path as usize, uid as usize, gid as usize, flags as usize, 0];
+        // SAFETY: see `fchmodat`.
+        returned(unsafe { kernel::raw(libc::SYS_fchownat, arguments) })
+    };
+    if flags & libc::AT_EMPTY_PATH != 0 {
+        // SAFETY: see `fchmodat`.
+        if unsafe { names_descriptor(directory, path) } {
+            // SAFETY: see `fchmodat`.
+            return unsafe { fchown(directory, uid, gid) };
+        }
+        sharing::settle(directory);
+        return pass(directory, path);
+    }
+    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: see `fchmodat`.
+    unsafe { change((directory, path), follow, Call::Change, owners(uid, gid), pass) }
+}
+
+/// `fchown(2)`.
+pub(crate) unsafe fn fchown(descriptor: c_int, uid: uid_t, gid: gid_t) -> c_int {
+    change_descriptor(descriptor, owners(uid, gid), || {
+        let arguments = [descriptor as usize, uid as usize, gid as usize, 0, 0, 0];
+        // SAFETY: no memory is passed.
+        returned(unsafe { kernel::raw(libc::SYS_fchown, arguments) })
+    })
+}
+
+/// The times that `utimensat` sets; `None` for what the kernel refuses.
+///
+/// # Safety
+/// `times` is null or points to two elements.
+unsafe fn wanted_times(times: *const timespec) -> Option<AttributeChange> {
+    if times.is_null() {
+        return Some(AttributeChange { accessed: Some(None), modified: Some(None), ..Default::default() });
+    }
+    // SAFETY: as the caller promises.
+    let (accessed, modified) = unsafe { (*times, *times.add(1)) };
+    let wanted = |time: timespec| match time.tv_nsec {
+        libc::UTIME_OMIT => Some(None),
+        libc::UTIME_NOW => Some(Some(None)),
+        nanoseconds @ 0..=999_999_999 => {
+            Some(Some(Some(Moment { seconds: time.tv_sec, nanoseconds: nanoseconds as u32 })))
+        }
+        _ => None,
+    };
+    Some(AttributeChange { accessed: wanted(accessed)?, modified: wanted(modified)?, ..Default::default() })
+}
+
+/// `utimensat(2)`; a null path means the descriptor.
+pub(crate) unsafe fn utimensat(
+    directory: c_int,
+    path: *const c_char,
+    times: *const timespec,
+    flags: c_int,
+) -> c_int {
+    let pass = |directory: c_int, path: *const c_char| {
+        let arguments = [directory as usize, path as usize, times as usize, flags as usize, 0, 0];
+        // SAFETY: see `fchmodat`.
+        returned(unsafe { kernel::raw(libc::SYS_utimensat, arguments) })
+    };
+    // SAFETY: see `fchmodat`.
+    let Some(wanted) = (unsafe { wanted_times(times) }) else { return pass(directory, path) };
+    // SAFETY: see `fchmodat`.
+    let is_descriptor =
+        path.is_null() || (flags & libc::AT_EMPTY_PATH != 0 && unsafe { names_descriptor(directory, path) });
+    if is_descriptor {
+        return change_descriptor(directory, wanted, || pass(directory, path));
+    }
+    if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
+        sharing::settle(directory);
+        return pass(directory, path);
+    }
+    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: see `fchmodat`.
+    unsafe { change((directory, path), follow, Call::Change, wanted, pass) }
+}
+
+/// `futimens(3)`.
+pub(crate) unsafe fn futimens(descriptor: c_int, times: *const timespec) -> c_int {
+    if descriptor < 0 {
+        return fail(libc::EBADF);
+    }
+    // SAFETY: see `fchmodat`.
+    unsafe { utimensat(descriptor, std::ptr::null(), times, 0) }
+}
+
+/// Microseconds as the kernel's newer calls want them; `None` for what is out of range.
+///
+/// # Safety
+/// `times` points to two elements.
+unsafe fn precise(times: *const timeval) -> Option<[timespec; 2]> {
+    // SAFETY: as the caller promises.
+    let both = unsafe { [*times, *times.add(1)] };
+    let valid = both.iter().all(|time| (0..1_000_000).contains(&time.tv_usec));
+    valid.then(|| both.map(|time| timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_usec * NANOSECONDS }))
+}
+
+/// `futimesat(2)` and, with flags, `lutimes(3)`.
+pub(crate) unsafe fn utimes_at(
+    directory: c_int,
+    path: *const c_char,
+    times: *const timeval,
+    flags: c_int,
+) -> c_int {
+    if times.is_null() {
+        // SAFETY: see `fchmodat`.
+        return unsafe { utimensat(directory, path, std::ptr::null(), flags) };
+    }
+    // SAFETY: see `fchmodat`.
+    match unsafe { precise(times) } {
+        // SAFETY: see `fchmodat`.
+        Some(both) => unsafe { utimensat(directory, path, both.as_ptr(), flags) },
+        None => fail(libc::EINVAL),
+    }
+}
+
+/// `utime(2)`.
+pub(crate) unsafe fn utime(path: *const c_char, times: *const utimbuf) -> c_int {
+    // SAFETY: see `fchmodat`.
+    unsafe {
+        if times.is_null() {
+            return utimensat(libc::AT_FDCWD, path, std::ptr::null(), 0);
+        }
+        let whole = |seconds| timespec { tv_sec: seconds, tv_nsec: 0 };
+        let both = [whole((*times).actime), whole((*times).modtime)];
+        utimensat(libc::AT_FDCWD, path, both.as_ptr(), 0)
+    }
+}
+
+/// `truncate(2)`.
+pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
+    let pass = |_: c_int, path: *const c_char| {
+        // SAFETY: see `fchmodat`.
+        returned(unsafe { kernel::raw(libc::SYS_truncate, [path as usize, length as usize, 0, 0, 0, 0]) })
+    };
+    let Ok(size_bytes) = u64::try_from(length) else { return pass(libc::AT_FDCWD, path) };
+    let wanted = AttributeChange { size_bytes: Some(size_bytes), ..Default::default() };
+    // SAFETY: see `fchmodat`.
+    unsafe { change((libc::AT_FDCWD, path), true, Call::Truncate, wanted, pass) }
+}
+
+/// A value or list as the attribute calls answer it: its length where no room is given.
+///
+/// # Safety
+/// `buffer` is writable for `size` bytes.
+unsafe fn copy_out(value: &[u8], buffer: *mut c_void, size: size_t) -> ssize_t {
+    if size == 0 {
+        return value.len() as ssize_t;
+    }
+    if value.len() > size {
+        return fail(libc::ERANGE);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), buffer.cast(), value.len()) };
+    value.len() as ssize_t
+}
+
+/// What an attribute call is done on.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject {
+    /// The node at a path, a symbolic link at its end being followed.
+    Path(*const c_char),
+    /// The node at a path.
+    Link(*const c_char),
+    /// An open file.
+    Descriptor(c_int),
+}
+
+impl Subject {
+    fn raw(self) -> usize {
+        match self {
+            Subject::Path(path) | Subject::Link(path) => path as usize,
+            Subject::Descriptor(descriptor) => descriptor as usize,
+        }
+    }
+
+    fn number<N>(self, path: N, link: N, descriptor: N) -> N {
+        match self {
+            Subject::Path(_) => path,
+            Subject::Link(_) => link,
+            Subject::Descriptor(_) => descriptor,
+        }
+    }
+}
+
+/// Does an attribute call.
+///
+/// # Safety
+/// Paths end with a zero byte.
+unsafe fn on_subject<T, R: Failure>(
+    subject: Subject,
+    operate: impl FnOnce(&Store, Place<'_>, bool) -> weir_client::Result<T>,
+    convert: impl FnOnce(T) -> R,
+    pass: impl FnOnce(Subject) -> R,
+) -> R {
+    match subject {
+        Subject::Descriptor(descriptor) => {
+            let done = on_descriptor(descriptor, Call::Attribute, |store, place| operate(store, place, true));
+            finish(done, convert, || pass(subject))
+        }
+        Subject::Path(path) | Subject::Link(path) => {
+            let follow = matches!(subject, Subject::Path(_));
+            // SAFETY: as the caller promises.
+            unsafe {
+                paths::call(
+                    (libc::AT_FDCWD, path),
+                    Touch::following(follow),
+                    Call::Attribute,
+                    |store, place| operate(store, place, follow),
+                    convert,
+                    |_, path| pass(if follow { Subject::Path(path) } else { Subject::Link(path) }),
+                )
+            }
+        }
+    }
+}
+
+/// `getxattr(2)`, `lgetxattr(2)`, `fgetxattr(2)`.
+pub(crate) unsafe fn get_attribute(
+    subject: Subject,
+    name: *const c_char,
+    value: *mut c_void,
+    size: size_t,
+) -> ssize_t {
+    // SAFETY: see `fchmodat`.
+    unsafe {
+        let Some(wanted) = paths::text(name) else { return fail(libc::EFAULT) };
+        on_subject(
+            subject,
+            |store, place, follow| store.xattr(&CALLER, place, follow, wanted),
+            |found| copy_out(&found, value, size),
+            |subject| {
+                let number = subject.number(libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr);
+                returned(kernel::raw(number, [subject.raw(), name as usize, value as usize, size, 0, 0]))
+            },
+        )
+    }
+}
+
+/// `setxattr(2)`, `lsetxattr(2)`, `fsetxattr(2)`.
+pub(crate) unsafe fn set_attribute(
+    subject: Subject,
+    name: *const c_char,
+    value: *const c_void,
+    size: size_t,
+    flags: c_int,
+) -> c_int {
+    let pass = |subject: Subject| {
+        let number = subject.number(libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr);
+        let arguments = [subject.raw(), name as usize, value as usize, size, flags as usize, 0];
+        // SAFETY: see `fchmodat`.
+        returned(unsafe { kernel::raw(number, arguments) })
+    };
+    let mode = match flags {
+        0 => XattrMode::Set,
+        libc::XATTR_CREATE => XattrMode::Create,
+        libc::XATTR_REPLACE => XattrMode::Replace,
+        _ => return pass(subject),
+    };
+    // SAFETY: see `fchmodat`.
+    unsafe {
+        let Some(wanted) = paths::text(name).filter(|_| !value.is_null() || size == 0) else {
+            return fail(libc::EFAULT);
+        };
+        let bytes: &[u8] = if size == 0 { &[] } else { std::slice::from_raw_parts(value.cast(), size) };
+        on_subject(
+            subject,
+            |store, place, follow| store.set_xattr(&CALLER, place, follow, wanted, bytes, mode),
+            |()| 0,
+            pass,
+        )
+    }
+}
+
+/// `listxattr(2)`, `llistxattr(2)`, `flistxattr(2)`.
+pub(crate) unsafe fn list_attributes(subject: Subject, list: *mut c_char, size: size_t) -> ssize_t {
+    // SAFETY: see `fchmodat`.
+    unsafe {
+        on_subject(
+            subject,
+            |store, place, follow| store.xattr_names(&CALLER, place, follow),
+            |found| copy_out(&found, list.cast(), size),
+            |subject| {
+                let number = subject.number(libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr);
+                returned(kernel::raw(number, [subject.raw(), list as usize, size, 0, 0, 0]))
+            },
+        )
+    }
+}
+
+/// `removexattr(2)`, `lremovexattr(2)`, `fremovexattr(2)`.
+pub(crate) unsafe fn remove_attribute(subject: Subject, name: *const c_char) -> c_int {
+    // SAFETY: see `fchmodat`.
+    unsafe {
+        let Some(wanted) = paths::text(name) else { return fail(libc::EFAULT) };
+        on_subject(
+            subject,
+            |store, place, follow| store.remove_xattr(&CALLER, place, follow, wanted),
+            |()| 0,
+            |subject| {
+                let number =
+                    subject.number(libc::SYS_removexattr, libc::SYS_lremovexattr, libc::SYS_fremovexattr);
+                returned(kernel::raw(number, [subject.raw(), name as usize, 0, 0, 0, 0]))
+            },
+        )
+    }
+}
+
+/// `ftruncate(2)`.
+pub(crate) unsafe fn ftruncate(descriptor: c_int, length: off_t) -> c_int {
+    let is_ours = table::is_known(descriptor) || prefix::may_hold(descriptor);
+    let outcome = if is_ours {
+        attempt(|| {
+            let description = promotion::discovered(descriptor)?;
+            description.publish();
+            let placeholder = description.placeholder()?;
+            let (Some(file), Ok(size_bytes)) = (description.promoted(descriptor), u64::try_from(length))
+            else {
+                return Some(Err(libc::EINVAL));
+            };
+            if !description.is_writable() {
+                return Some(Err(if placeholder.is_path_only() { libc::EBADF } else { libc::EINVAL }));
+            }
+            counters::served(Call::Truncate);
+            session::outcome(file.truncate(&CALLER, size_bytes))
+        })
+    } else {
+        None
+    };
+    finish(
+        outcome,
+        |()| 0,
+        || {
+            // SAFETY: no memory is passed.
+            returned(unsafe {
+                kernel::raw(libc::SYS_ftruncate, [descriptor as usize, length as usize, 0, 0, 0, 0])
+            })
+        },
+    )
+}

@@ -1,0 +1,449 @@
+//! Reading and writing: the bytes of promoted descriptors go straight to the targets.
+
+use crate::counters::{self, Call};
+use crate::description::Description;
+use crate::guard::{attempt, fail, finish, Outcome};
+use crate::session::{self, Mode, CALLER};
+use crate::{prefix, promotion, real, sharing, table};
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use weir_client::File;
+
+/// Buffers of one call (`UIO_MAXIOV`); the kernel refuses more.
+const BUFFERS: usize = 1024;
+/// Bytes of one call (`MAX_RW_COUNT`); the kernel cuts longer ones, so they are left to it.
+const CALL_BYTES: usize = 0x7fff_f000;
+
+/// Where a call reads or writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Position {
+    /// At the description's offset, which moves.
+    Current,
+    /// At this offset.
+    At(u64),
+}
+
+impl Position {
+    /// The position of `pread` and the like; absent for the negative ones that the kernel refuses.
+    fn at(offset: off_t) -> Option<Position> {
+        u64::try_from(offset).ok().map(Position::At)
+    }
+}
+
+/// The description behind a descriptor, if the fast path may serve a call at `position`.
+fn described(descriptor: c_int, position: Position) -> Option<Arc<Description>> {
+    match (position, session::mode()) {
+        // An inherited descriptor is shared: with a mount the kernel would have to serve it anyway.
+        (Position::Current, Mode::Mount) => promotion::described(descriptor),
+        _ => promotion::discovered(descriptor),
+    }
+}
+
+/// The few instructions that a descriptor outside the store costs.
+fn is_candidate(descriptor: c_int, position: Option<Position>) -> bool {
+    if table::is_known(descriptor) {
+        return position.is_some();
+    }
+    match (position, session::mode()) {
+        (None, _) | (_, Mode::Off) | (Some(Position::Current), Mode::Mount) => false,
+        _ => !table::is_foreign(descriptor),
+    }
+}
+
+/// Runs `operate` on the description; a call that the kernel has to serve is counted.
+fn on_description<T>(
+    descriptor: c_int,
+    position: Position,
+    operate: impl FnOnce(&Description) -> Outcome<T>,
+) -> Outcome<T> {
+    let description = described(descriptor, position)?;
+    let outcome = operate(&description);
+    if outcome.is_none() {
+        counters::passed();
+    }
+    outcome
+}
+
+/// The file to do data calls on; without a mount, what is not a regular file has its own answer.
+fn file_of(description: &Description, descriptor: c_int) -> Result<&File, Option<c_int>> {
+    match description.file(descriptor) {
+        Some(file) => Ok(file),
+        None => Err(description.placeholder().map(|placeholder| placeholder.refusal())),
+    }
+}
+
+/// Reads into `buffers`.
+pub(crate) fn reading(
+    descriptor: c_int,
+    position: Position,
+    buffers: &mut [IoSliceMut<'_>],
+) -> Outcome<usize> {
+    on_description(descriptor, position, |description| {
+        let file = match file_of(description, descriptor) {
+            Ok(file) => file,
+            Err(refusal) => return refusal.map(Err),
+        };
+        if !description.is_readable() {
+            return description.placeholder().map(|_| Err(libc::EBADF));
+        }
+        let mut read_at = |offset| {
+            let read = session::outcome(file.read_at(&CALLER, buffers, offset))?;
+            Some(read.inspect(|bytes| counters::read(*bytes)))
+        };
+        match position {
+            Position::At(offset) => read_at(offset),
+            Position::Current => description.with_offset(descriptor, |offset| {
+                Some(read_at(offset)?.map(|bytes| (offset + bytes as u64, bytes)))
+            }),
+        }
+    })
+}
+
+/// Writes `buffers`.
+pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<'_>]) -> Outcome<usize> {
+    on_description(descriptor, position, |description| {
+        let file = match file_of(description, descriptor) {
+            Ok(file) => file,
+            Err(refusal) => return refusal.map(Err),
+        };
+        if !description.is_writable() {
+            return description.placeholder().map(|_| Err(libc::EBADF));
+        }
+        if description.is_synchronous() && description.placeholder().is_none() {
+            description.settle(descriptor);
+            return None;
+        }
+        let written = match position {
+            Position::At(offset) => {
+                write_to(description, file, offset, buffers).map(|done| done.map(|(_, n)| n))
+            }
+            Position::Current => {
+                description.with_offset(descriptor, |offset| write_to(description, file, offset, buffers))
+            }
+        };
+        if description.is_synchronous() && matches!(written, Some(Ok(_))) {
+            if let Err(number) = session::outcome(file.sync(&CALLER, false))? {
+                return Some(Err(number));
+            }
+        }
+        written
+    })
+}
+
+/// Writes at `offset`, or at the end for `O_APPEND` (as Linux does for `pwrite` too); answers the offset after it.
+fn write_to(
+    description: &Description,
+    file: &File,
+    offset: u64,
+    buffers: &[IoSlice<'_>],
+) -> Outcome<(u64, usize)> {
+    let written = if description.appends() {
+        let appended = session::outcome(file.append(&CALLER, buffers))?;
+        appended
+            .map(|(start, bytes)| (start + bytes as u64, bytes))
+            .inspect(|(_, bytes)| counters::wrote(Call::Append, *bytes))
+    } else {
+        let written = session::outcome(file.write_at(&CALLER, buffers, offset))?;
+        written
+            .map(|bytes| (offset + bytes as u64, bytes))
+            .inspect(|(_, bytes)| counters::wrote(Call::Write, *bytes))
+    };
+    if written.is_ok() {
+        description.note_write();
+    }
+    Some(written)
+}
+
+/// Whether the kernel accepts a transfer of `bytes` at `position`: what it refuses or cuts is left to it.
+fn is_plain(position: Position, bytes: usize) -> bool {
+    let end_fits = match position {
+        Position::Current => true,
+        Position::At(offset) => offset.checked_add(bytes as u64).is_some_and(|end| end <= i64::MAX as u64),
+    };
+    bytes > 0 && bytes <= CALL_BYTES && end_fits
+}
+
+/// Reads into one buffer of the program.
+///
+/// # Safety
+/// `buffer` is writable for `count` bytes, as `read(2)` demands; a bad address faults where the kernel says EFAULT.
+unsafe fn read_one(
+    descriptor: c_int,
+    position: Option<Position>,
+    buffer: *mut c_void,
+    count: usize,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        if buffer.is_null() || !is_plain(position, count) {
+            return empty_or_settled(descriptor, count);
+        }
+        // SAFETY: as the caller promises; nobody else in this process looks at the buffer meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count) };
+        reading(descriptor, position, &mut [IoSliceMut::new(bytes)])
+    })
+}
+
+/// Writes one buffer of the program.
+///
+/// # Safety
+/// `buffer` is readable for `count` bytes, as `write(2)` demands.
+unsafe fn write_one(
+    descriptor: c_int,
+    position: Option<Position>,
+    buffer: *const c_void,
+    count: usize,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        if buffer.is_null() || !is_plain(position, count) {
+            return empty_or_settled(descriptor, count);
+        }
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), count) };
+        writing(descriptor, position, &[IoSlice::new(bytes)])
+    })
+}
+
+/// A transfer that is not plain: the kernel answers it, with the right offset; without a mount, nothing is moved.
+fn empty_or_settled(descriptor: c_int, count: usize) -> Outcome<usize> {
+    let description = promotion::discovered(descriptor)?;
+    if description.placeholder().is_some() {
+        return Some(if count == 0 { Ok(0) } else { Err(libc::EINVAL) });
+    }
+    description.settle(descriptor);
+    None
+}
+
+/// The buffers of a vectored call with their bytes in all; `None` where the kernel refuses or cuts them.
+///
+/// # Safety
+/// `vector` is readable for `count` elements, if not null.
+unsafe fn vector_of<'a>(vector: *const iovec, count: c_int) -> Option<(&'a [iovec], usize)> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= BUFFERS)?;
+    if vector.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let vector = unsafe { std::slice::from_raw_parts(vector, count) };
+    let total = vector.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
+    let has_null = vector.iter().any(|part| part.iov_base.is_null() && part.iov_len > 0);
+    (!has_null).then_some((vector, total))
+}
+
+/// A vectored read.
+///
+/// # Safety
+/// As for `readv(2)`.
+unsafe fn read_many(
+    descriptor: c_int,
+    position: Option<Position>,
+    vector: *const iovec,
+    count: c_int,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        // SAFETY: as the caller promises.
+        let Some((vector, total)) = (unsafe { vector_of(vector, count) }) else {
+            return empty_or_settled(descriptor, 1);
+        };
+        if !is_plain(position, total) {
+            return empty_or_settled(descriptor, total);
+        }
+        let parts = vector.iter().filter(|part| part.iov_len > 0);
+        // SAFETY: each part is writable memory of the program, as the caller promises.
+        let slice = |part: &iovec| unsafe {
+            std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len)
+        };
+        let mut buffers: Vec<IoSliceMut<'_>> = parts.map(|part| IoSliceMut::new(slice(part))).collect();
+        reading(descriptor, position, &mut buffers)
+    })
+}
+
+/// A vectored write.
+///
+/// # Safety
+/// As for `writev(2)`.
+unsafe fn write_many(
+    descriptor: c_int,
+    position: Option<Position>,
+    vector: *const iovec,
+    count: c_int,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        // SAFETY: as the caller promises.
+        let Some((vector, total)) = (unsafe { vector_of(vector, count) }) else {
+            return empty_or_settled(descriptor, 1);
+        };
+        if !is_plain(position, total) {
+            return empty_or_settled(descriptor, total);
+        }
+        let parts = vector.iter().filter(|part| part.iov_len > 0);
+        // SAFETY: each part is readable memory of the program, as the caller promises.
+        let slice =
+            |part: &iovec| unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
+        let buffers: Vec<IoSlice<'_>> = parts.map(|part| IoSlice::new(slice(part))).collect();
+        writing(descriptor, position, &buffers)
+    })
+}
+
+/// The position of `preadv2` and `pwritev2`, where -1 is the current offset; with flags only the kernel knows what
+/// they mean for its file system, so the offset is given back to it.
+fn position2(descriptor: c_int, offset: off_t, flags: c_int) -> Result<Option<Position>, c_int> {
+    if flags != 0 && session::mode() == Mode::Mount {
+        sharing::settle(descriptor);
+        return Ok(None);
+    }
+    if flags & !libc::RWF_HIPRI != 0 && prefix::holds(descriptor) {
+        return Err(libc::EOPNOTSUPP);
+    }
+    Ok(if offset == -1 { Some(Position::Current) } else { Position::at(offset) })
+}
+
+fn bytes(count: usize) -> ssize_t {
+    count as ssize_t
+}
+
+/// `read(2)`.
+pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        finish(read_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
+            real::read(descriptor, buffer, count)
+        })
+    }
+}
+
+/// `write(2)`.
+pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(write_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
+            real::write(descriptor, buffer, count)
+        })
+    }
+}
+
+/// `pread(2)`.
+pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_one(descriptor, Position::at(offset), buffer, count), bytes, || {
+            real::pread(descriptor, buffer, count, offset)
+        })
+    }
+}
+
+/// `pwrite(2)`.
+pub(crate) unsafe fn pwrite(
+    descriptor: c_int,
+    buffer: *const c_void,
+    count: size_t,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(write_one(descriptor, Position::at(offset), buffer, count), bytes, || {
+            real::pwrite(descriptor, buffer, count, offset)
+        })
+    }
+}
+
+/// `readv(2)`.
+pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_many(descriptor, Some(Position::Current), vector, count), bytes, || {
+            real::readv(descriptor, vector, count)
+        })
+    }
+}
+
+/// `writev(2)`.
+pub(crate) unsafe fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(write_many(descriptor, Some(Position::Current), vector, count), bytes, || {
+            real::writev(descriptor, vector, count)
+        })
+    }
+}
+
+/// `preadv(2)`.
+pub(crate) unsafe fn preadv(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_many(descriptor, Position::at(offset), vector, count), bytes, || {
+            real::preadv(descriptor, vector, count, offset)
+        })
+    }
+}
+
+/// `pwritev(2)`.
+pub(crate) unsafe fn pwritev(
+    descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(write_many(descriptor, Position::at(offset), vector, count), bytes, || {
+            real::pwritev(descriptor, vector, count, offset)
+        })
+    }
+}
+
+/// `preadv2(2)`.
+pub(crate) unsafe fn preadv2(
+    descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    let position = match position2(descriptor, offset, flags) {
+        Ok(position) => position,
+        Err(number) => return fail(number),
+    };
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_many(descriptor, position, vector, count), bytes, || {
+            real::preadv2(descriptor, vector, count, offset, flags)
+        })
+    }
+}
+
+/// `pwritev2(2)`.
+pub(crate) unsafe fn pwritev2(
+    descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    let position = match position2(descriptor, offset, flags) {
+        Ok(position) => position,
+        Err(number) => return fail(number),
+    };
+    // SAFETY: see `read`.
+    unsafe {
+        finish(write_many(descriptor, position, vector, count), bytes, || {
+            real::pwritev2(descriptor, vector, count, offset, flags)
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! New process images: the kernel gets every offset first, and without a mount the child finds the store again.
+
+use crate::guard::{self, quietly, returned};
+use crate::kernel;
+use crate::session::{self, Mode};
+use crate::{counters, prefix, process, real, sharing};
+use libc::{c_char, c_int, c_void, pid_t};
+
+extern "C" {
+    /// The program's environment.
+    pub(crate) static mut environ: *const *const c_char;
+}
+
+/// Arguments of an `execl` call that are collected: each is a pointer on the stack, as the call itself has them.
+const ARGUMENTS: usize = 4096;
+
+/// A null-terminated list of C strings, as `exec` takes them.
+pub(crate) type Strings = *const *const c_char;
+
+/// Runs an `exec` call, which returns only when it fails.
+///
+/// # Safety
+/// `environment` is a null-terminated list of C strings.
+unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
+    if session::mode() == Mode::Off || guard::is_inside() {
+        return call(environment);
+    }
+    quietly(|| {
+        sharing::settle_everything();
+        counters::write_file();
+    });
+    // SAFETY: as the caller promises.
+    let result = unsafe { prefix::with_environment(environment, call) };
+    counters::rearm();
+    result
+}
+
+/// `execve(2)`.
+pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        replacing(environment, |environment| {
+            prefix::execute(path, arguments, environment, |path| {
+                returned(kernel::raw(
+                    libc::SYS_execve,
+                    [path as usize, arguments as usize, environment as usize, 0, 0, 0],
+                ))
+            })
+        })
+    }
+}
+
+/// `execvpe(3)` and `execvp(3)`.
+pub(crate) unsafe fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    // SAFETY: see `execve`.
+    unsafe {
+        replacing(environment, |environment| {
+            prefix::execute(file, arguments, environment, |file| real::execvpe(file, arguments, environment))
+        })
+    }
+}
+
+/// `fexecve(3)`.
+pub(crate) unsafe fn fexecve(descriptor: c_int, arguments: Strings, environment: Strings) -> c_int {
+    // SAFETY: see `execve`.
+    unsafe { replacing(environment, |environment| real::fexecve(descriptor, arguments, environment)) }
+}
+
+/// `execveat(2)`.
+pub(crate) unsafe fn execveat(
+    directory: c_int,
+    path: *const c_char,
+    arguments: Strings,
+    environment: Strings,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: see `execve`.
+    unsafe {
+        replacing(environment, |environment| {
+            returned(kernel::raw(
+                libc::SYS_execveat,
+                [
+                    directory as usize,
+                    path as usize,
+                    arguments as usize,
+                    environment as usize,
+                    flags as usize,
+                    0,
+                ],
+            ))
+        })
+    }
+}
+
+/// `posix_spawn(3)` and `posix_spawnp(3)`: their result is an error number.
+pub(crate) unsafe fn spawn(
+    process: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    lists: (Strings, Strings),
+    search: bool,
+) -> c_int {
+    process::around_child(|| {
+        let (arguments, environment) = lists;
+        // SAFETY: see `execve`.
+        unsafe {
+            prefix::with_environment(environment, |environment| {
+                if search {
+                    real::posix_spawnp(process, path, actions, attributes, arguments, environment)
+                } else {
+                    real::posix_spawn(process, path, actions, attributes, arguments, environment)
+                }
+            })
+        }
+    })
+}
+
+/// Runs a call of libc that makes a child with the program's own environment (`system`, `popen`).
+///
+/// # Safety
+/// `make` makes the child before it returns.
+pub(crate) unsafe fn with_own_environment<R>(make: impl FnOnce() -> R) -> R {
+    if session::mode() != Mode::Prefix || guard::is_inside() {
+        return process::around_child(make);
+    }
+    // SAFETY: libc reads the list while it makes the child; the strings in it are the program's own.
+    process::around_child(|| unsafe {
+        prefix::with_environment(environ, |list| {
+            let before = (&raw mut environ).replace(list);
+            let result = make();
+            environ = before;
+            result
+        })
+    })
+}
+
+/// The arguments of a variadic call: those in registers, then those on the stack.
+struct Variadic {
+    registers: *const usize,
+    stack: *const usize,
+}
+
+impl Variadic {
+    /// Pointer-sized arguments that travel in registers.
+    const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
+
+    /// Argument `index`, counted from the first of the call.
+    ///
+    /// # Safety
+    /// The caller passed so many.
+    unsafe fn argument(&self, index: usize) -> *const c_char {
+        // SAFETY: as the caller promises.
+        let word = unsafe {
+            match index.checked_sub(Self::REGISTERS) {
+                None => *self.registers.add(index),
+                Some(index) => *self.stack.add(index),
+            }
+        };
+        word as *const c_char
+    }
+}
+
+/// Which of the variadic calls it is.
+#[repr(usize)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `execl`.
+    Path = 0,
+    /// `execlp`.
+    Search = 1,
+    /// `execle`: the environment follows the null.
+    Environment = 2,
+}
+
+/// The `execl` family, called by the trampolines with where the arguments are.
+pub(crate) unsafe extern "C" fn execute_listed(
+    registers: *const usize,
+    stack: *const usize,
+    form: usize,
+) -> c_int {
+    let given = Variadic { registers, stack };
+    let mut arguments = [std::ptr::null::<c_char>(); ARGUMENTS];
+    let mut count = 0;
+    // SAFETY: the program passed a path, arguments and a null, which the loop does not pass.
+    unsafe {
+        loop {
+            if count == ARGUMENTS {
+                return guard::fail(libc::E2BIG);
+            }
+            let argument = given.argument(count + 1);
+            arguments[count] = argument;
+            count += 1;
+            if argument.is_null() {
+                break;
+            }
+        }
+        let path = given.argument(0);
+        let list = arguments.as_ptr();
+        if form == Form::Search as usize {
+            execvpe(path, list, environ)
+        } else if form == Form::Environment as usize {
+            execve(path, list, given.argument(count + 1).cast())
+        } else {
+            execve(path, list, environ)
+        }
+    }
+}
+
+/// Executes a program that was copied into memory.
+///
+/// # Safety
+/// The lists are null-terminated.
+pub(crate) unsafe fn execute_image(image: c_int, arguments: Strings, environment: Strings) -> c_int {
+    let call = [
+        image as usize,
+        c"".as_ptr() as usize,
+        arguments as usize,
+        environment as usize,
+        libc::AT_EMPTY_PATH as usize,
+        0,
+    ];
+    // SAFETY: as the caller promises.
+    let result = returned(unsafe { kernel::raw(libc::SYS_execveat, call) });
+    kernel::close(image);
+    result
+}

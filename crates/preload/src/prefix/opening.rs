@@ -1,0 +1,183 @@
+//! Opening a file of the store without a mount.
+
+use crate::counters::{self, Call};
+use crate::description::Description;
+use crate::guard::{attempt, finish, Outcome};
+use crate::paths::{self, Located, Touch};
+use crate::prefix::{tree, working_directory, Kind, Placeholder, State};
+use crate::session::{self, CALLER};
+use crate::{names, promotion, table};
+use libc::{c_char, c_int, mode_t};
+use std::ffi::CString;
+use std::sync::Arc;
+use weir_client::wire::{FileKind, Ino, OpenFlags};
+use weir_client::{File, Place, Store};
+
+/// `openat`, where no mount is.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+pub(crate) unsafe fn open(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    pass: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let text = unsafe { paths::text(path) };
+    if let Some(descriptor) = text.and_then(descriptor_named).filter(|number| super::holds(*number)) {
+        return finish(
+            attempt(|| reopen(descriptor, flags, mode)),
+            |opened| opened,
+            || pass(directory, path),
+        );
+    }
+    let Some(bytes) = text.filter(|bytes| paths::is_candidate(directory, bytes)) else {
+        return pass(directory, path);
+    };
+    let mut elsewhere: Option<CString> = None;
+    let outcome = attempt(|| match paths::locate(directory, bytes, Touch::Node) {
+        Located::Host => None,
+        Located::Elsewhere(host) => {
+            elsewhere = Some(host);
+            None
+        }
+        Located::Store(ino, rest) => {
+            let store = session::store()?;
+            let opened = described(store, Place { ino, path: &rest }, flags, mode);
+            let (mut state, file) = match paths::resolved(opened, &mut elsewhere)? {
+                Ok(opened) => opened,
+                Err(number) => return Some(Err(number)),
+            };
+            state.path = name(directory, bytes);
+            enter(state, file, flags)
+        }
+    });
+    finish(
+        paths::without_directory(outcome, &[(directory, bytes)]),
+        |descriptor| descriptor,
+        || match &elsewhere {
+            Some(host) => pass(libc::AT_FDCWD, host.as_ptr()),
+            None => pass(directory, path),
+        },
+    )
+}
+
+/// The descriptor that a path of `/proc` or `/dev` names: the kernel would open the memfd behind a placeholder.
+pub(super) fn descriptor_named(path: &[u8]) -> Option<c_int> {
+    let number: &[u8] = match path {
+        b"/dev/stdin" => b"0",
+        b"/dev/stdout" => b"1",
+        b"/dev/stderr" => b"2",
+        _ => {
+            let folders: [&[u8]; 3] = [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/"];
+            folders.iter().find_map(|folder| path.strip_prefix(*folder))?
+        }
+    };
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The inode of the placeholder that such a path names.
+pub(crate) fn inode_named(path: &[u8]) -> Option<Ino> {
+    let description = promotion::discovered(descriptor_named(path)?)?;
+    description.placeholder().map(Placeholder::ino)
+}
+
+/// Opens once more what a placeholder stands for, as the kernel does for `/proc/self/fd`.
+fn reopen(descriptor: c_int, flags: c_int, mode: mode_t) -> Outcome<c_int> {
+    let description = promotion::discovered(descriptor)?;
+    let before = description.placeholder()?.state();
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
+    let opened = session::outcome(described(session::store()?, Place::inode(before.ino), flags, mode))?;
+    match opened {
+        Ok((mut state, file)) => {
+            state.path.clone_from(&before.path);
+            enter(state, file, flags)
+        }
+        Err(number) => Some(Err(number)),
+    }
+}
+
+fn name(directory: c_int, path: &[u8]) -> Vec<u8> {
+    let base = if path.first() == Some(&b'/') {
+        None
+    } else if directory == libc::AT_FDCWD {
+        working_directory::position().map(|(_, base)| base)
+    } else {
+        promotion::discovered(directory)
+            .and_then(|description| description.placeholder().map(|found| found.state().path.clone()))
+    };
+    tree::name_below(base.as_deref(), path)
+}
+
+/// Opens at the servers.
+fn described(
+    store: &Store,
+    place: Place<'_>,
+    flags: c_int,
+    mode: mode_t,
+) -> weir_client::Result<(State, Option<File>)> {
+    if flags & libc::O_PATH != 0 {
+        let follow = flags & libc::O_NOFOLLOW == 0;
+        let found = store.attributes(&CALLER, place, follow)?;
+        if flags & libc::O_DIRECTORY != 0 && found.kind != FileKind::Directory {
+            return Err(failed(libc::ENOTDIR));
+        }
+        return Ok((State { ino: found.ino, path: Vec::new(), kind: Kind::Path }, None));
+    }
+    let access = flags & libc::O_ACCMODE;
+    let unnamed = flags & libc::O_TMPFILE == libc::O_TMPFILE;
+    let wanted = OpenFlags {
+        read: matches!(access, libc::O_RDONLY | libc::O_RDWR),
+        write: matches!(access, libc::O_WRONLY | libc::O_RDWR),
+        create: flags & libc::O_CREAT != 0,
+        exclusive: flags & libc::O_EXCL != 0,
+        truncate: flags & libc::O_TRUNC != 0,
+        directory: flags & libc::O_DIRECTORY != 0 && !unnamed,
+        no_follow: flags & libc::O_NOFOLLOW != 0,
+        unnamed,
+    };
+    let opened = store.open(&CALLER, place, wanted, names::masked(mode))?;
+    counters::served(Call::Open);
+    let (ino, kind, handle, capability) =
+        (opened.attributes.ino, opened.attributes.kind, opened.handle, opened.capability);
+    match kind {
+        FileKind::Regular => {
+            let file = File::new(store, opened, flags & libc::O_APPEND != 0)?;
+            let kind = Kind::Regular(Box::new(file.state()));
+            Ok((State { ino, path: Vec::new(), kind }, Some(file)))
+        }
+        FileKind::Directory => {
+            Ok((State { ino, path: Vec::new(), kind: Kind::Directory(handle, capability) }, None))
+        }
+        _ => {
+            // Pipes, sockets and devices live in a kernel, and none knows this one.
+            store.close(&CALLER, ino, handle)?;
+            Err(failed(libc::ENXIO))
+        }
+    }
+}
+
+fn failed(number: c_int) -> weir_client::ClientError {
+    weir_client::ClientError::Failed(weir_client::wire::Errno(number as u16))
+}
+
+/// Gives the description a descriptor.
+fn enter(state: State, file: Option<File>, flags: c_int) -> Outcome<c_int> {
+    match Placeholder::make(state, flags) {
+        Ok((placeholder, descriptor, identity)) => {
+            table::forget(descriptor);
+            let description = Arc::new(Description::of_placeholder(identity, placeholder, file));
+            table::enter(descriptor, description);
+            Some(Ok(descriptor))
+        }
+        Err(number) => {
+            if let Some(file) = file {
+                // The open failed for another reason already.
+                drop(file.close(&CALLER));
+            }
+            Some(Err(number))
+        }
+    }
+}

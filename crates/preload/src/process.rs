@@ -1,0 +1,374 @@
+//! Children, images and identities: whatever makes descriptions shared or changes who calls.
+
+use crate::description::{self, Description};
+use crate::guard::{self, quietly, returned};
+use crate::kernel;
+use crate::session::{self, Mode};
+use crate::{counters, descriptors, paths, prefix, real, sharing, table};
+use libc::{c_char, c_int, c_long, c_uint, c_void, gid_t, pid_t, uid_t};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+extern "C" {
+    /// `pthread_atfork` under the name that every C library since 2.3 exports.
+    fn __register_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+        library: *mut c_void,
+    ) -> c_int;
+}
+
+/// Descriptors that `daemon` and the terminal calls replace inside libc.
+const STANDARD: std::ops::RangeInclusive<c_int> = 0..=2;
+
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// Asks to be told of every fork, `daemon`'s and `forkpty`'s too. The allocator registers first: handlers before a
+/// fork run in reverse order, so its lock is taken last.
+pub(crate) fn register() {
+    if REGISTERED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    crate::memory::survive_fork();
+    // SAFETY: the handlers live as long as the library, which is never unloaded.
+    unsafe { __register_atfork(Some(before_fork), Some(after_fork), Some(in_child), std::ptr::null_mut()) };
+}
+
+/// Before a child is made that may use our descriptors.
+pub(crate) extern "C" fn before_fork() {
+    quietly(sharing::share_everything);
+}
+
+/// In the parent, after it.
+pub(crate) extern "C" fn after_fork() {
+    quietly(sharing::child_was_made);
+}
+
+/// In the child of a fork: the parent's connections are not its own, and every description is shared.
+pub(crate) extern "C" fn in_child() {
+    quietly(|| {
+        counters::reset();
+        sharing::reset_in_child();
+        if let Some(store) = session::store_in_use() {
+            store.after_fork_in_child(kernel::close);
+        }
+        let mut rebuilt: Vec<(*const Description, Arc<Description>)> = Vec::new();
+        // SAFETY: this is the only thread of the child.
+        unsafe {
+            table::rebuild_after_fork(|old| {
+                let key = Arc::as_ptr(old);
+                if let Some((_, made)) = rebuilt.iter().find(|(known, _)| *known == key) {
+                    return Arc::clone(made);
+                }
+                let made = description::inherited(old);
+                rebuilt.push((key, Arc::clone(&made)));
+                made
+            });
+        }
+    });
+}
+
+/// Before `vfork`: the child, which runs in this very memory, must find every hook closed.
+pub(crate) extern "C" fn before_vfork() -> c_int {
+    if session::mode() == Mode::Off || guard::is_inside() {
+        return 1;
+    }
+    if session::mode() == Mode::Prefix {
+        // The child may open files of the store, for which it needs memory of its own.
+        return 0;
+    }
+    before_fork();
+    guard::mark_vfork_child(true);
+    1
+}
+
+/// After `vfork` in the parent; answers what `vfork` returns.
+pub(crate) extern "C" fn after_vfork(result: isize) -> pid_t {
+    if session::mode() == Mode::Mount && guard::is_inside() {
+        guard::mark_vfork_child(false);
+        after_fork();
+    }
+    returned(result)
+}
+
+/// `fork`, where memory cannot be shared with the child.
+pub(crate) extern "C" fn fork() -> pid_t {
+    // SAFETY: the handlers registered above keep this library right.
+    unsafe { real::fork() }
+}
+
+/// `_Fork(3)`, which runs no handlers.
+pub(crate) unsafe fn fork_without_handlers() -> pid_t {
+    before_fork();
+    // SAFETY: no memory is passed.
+    let child = unsafe { real::_Fork() };
+    if child == 0 {
+        in_child_without_handlers();
+    } else {
+        after_fork();
+    }
+    child
+}
+
+/// `clone(2)` as libc gives it.
+///
+/// A thread shares everything. A child with its own memory is a fork; one that borrows ours until it execs is a
+/// vfork; one that goes on in our memory with descriptors of its own cannot be followed.
+pub(crate) unsafe fn clone(
+    function: extern "C" fn(*mut c_void) -> c_int,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    rest: [*mut c_void; 3],
+) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    let pass = |function, argument| unsafe {
+        real::clone(function, stack, flags, argument, rest[0], rest[1], rest[2])
+    };
+    if session::mode() == Mode::Off || guard::is_inside() || flags & libc::CLONE_THREAD != 0 {
+        sharing::note_thread();
+        return pass(function, argument);
+    }
+    if flags & libc::CLONE_VM == 0 {
+        let mut start = Start { function, argument };
+        before_fork();
+        let child = pass(start_in_child, (&raw mut start).cast());
+        after_fork();
+        return child;
+    }
+    if flags & libc::CLONE_VFORK != 0 && session::mode() == Mode::Mount {
+        before_fork();
+        guard::mark_vfork_child(true);
+        let child = pass(function, argument);
+        guard::mark_vfork_child(false);
+        after_fork();
+        return child;
+    }
+    descriptors::leave_fast_path();
+    pass(function, argument)
+}
+
+/// `clone` by number: the child returns from it, so it must have a memory and a stack of its own; a thread's start
+/// is the business of whoever makes one so.
+pub(crate) unsafe fn raw_clone(a: [usize; 6]) -> c_long {
+    let flags = a[0] as c_int;
+    // SAFETY: see `clone`.
+    let pass = || unsafe { kernel::raw(libc::SYS_clone, a) };
+    if flags & libc::CLONE_VM != 0 {
+        sharing::note_thread();
+        if flags & libc::CLONE_THREAD == 0 {
+            descriptors::leave_fast_path();
+        }
+        // SAFETY: see `clone`. A child on a stack of its own returns into the program's frame by itself.
+        return unsafe { real::syscall(libc::SYS_clone, a[0], a[1], a[2], a[3], a[4], a[5]) };
+    }
+    before_fork();
+    let child = pass();
+    if child == 0 {
+        in_child_without_handlers();
+    } else {
+        after_fork();
+    }
+    returned(child)
+}
+
+/// In a child that no fork handler prepared: locks of other threads may stay taken. With a mount the kernel serves
+/// all its calls from now on; without one there is no other way than to go on.
+fn in_child_without_handlers() {
+    if session::mode() == Mode::Mount {
+        session::leave();
+    } else {
+        in_child();
+    }
+}
+
+struct Start {
+    function: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+}
+
+extern "C" fn start_in_child(start: *mut c_void) -> c_int {
+    in_child_without_handlers();
+    // SAFETY: the child's copy of the parent's stack frame, which waits in `clone`.
+    let start = unsafe { &*start.cast::<Start>() };
+    (start.function)(start.argument)
+}
+
+/// Runs a call of libc that makes a child without telling anyone.
+pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
+    if session::mode() == Mode::Off || guard::is_inside() {
+        return make();
+    }
+    before_fork();
+    let result = make();
+    after_fork();
+    result
+}
+
+/// `daemon(3)` and the like: libc replaces the standard descriptors.
+pub(crate) fn forget_standard(replaced: bool) {
+    if replaced {
+        STANDARD.for_each(descriptors::release);
+    }
+}
+
+/// The program makes a thread.
+pub(crate) unsafe fn pthread_create(
+    thread: *mut c_void,
+    attributes: *const c_void,
+    start: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    sharing::note_thread();
+    // SAFETY: see `clone`.
+    unsafe { real::pthread_create(thread, attributes, start, argument) }
+}
+
+/// The process ends: pending times are published, locks released, and the counters are written.
+fn end(streams_follow: bool) {
+    if session::mode() != Mode::Off {
+        quietly(|| {
+            sharing::settle_everything();
+            prefix::release_all_locks(streams_follow);
+            counters::write_file();
+        });
+    }
+}
+
+/// The end of a process that returns from `main` or calls `exit`, before libc writes what streams hold.
+pub(crate) extern "C" fn at_end() {
+    end(true);
+}
+
+#[cfg(not(test))]
+#[used]
+#[link_section = ".fini_array"]
+static DESTRUCTOR: extern "C" fn() = at_end;
+
+/// `_exit(2)`.
+pub(crate) unsafe fn exit_now(status: c_int) -> ! {
+    end(false);
+    loop {
+        // SAFETY: it does not return.
+        unsafe { kernel::raw(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Runs a call that may change who the process is; if it did, the credential is no longer its own.
+pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: neither has arguments or fails.
+    let who = || unsafe { (libc::geteuid(), libc::getegid()) };
+    let before = who();
+    let result = change();
+    if session::mode() == Mode::Mount && who() != before {
+        descriptors::leave_fast_path();
+    }
+    result
+}
+
+/// `setgroups(2)` and `initgroups(3)`: the credential's groups may not be the process's any more.
+pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
+    let result = change();
+    if result == 0 {
+        descriptors::leave_fast_path();
+    }
+    result
+}
+
+/// `setfsuid(2)` and `setfsgid(2)`, which answer the number before.
+pub(crate) unsafe fn set_file_system_identity(number: c_long, wanted: c_uint) -> c_int {
+    // SAFETY: no memory is passed.
+    let before = unsafe { kernel::raw(number, [wanted as usize, 0, 0, 0, 0, 0]) } as c_int;
+    if before as c_uint != wanted && wanted != uid_t::MAX && wanted != gid_t::MAX {
+        descriptors::leave_fast_path();
+    }
+    before
+}
+
+/// Runs a call after which paths or descriptors may mean something else (`chroot`, `unshare`, `setns`).
+pub(crate) fn around_view(change: impl FnOnce() -> c_int) -> c_int {
+    let result = change();
+    if result == 0 {
+        descriptors::leave_fast_path();
+        paths::forget_working_directory();
+    }
+    result
+}
+
+/// `chdir(2)`.
+pub(crate) unsafe fn chdir(path: *const c_char) -> c_int {
+    let pass = |path: *const c_char| -> c_int {
+        // SAFETY: see `clone`.
+        let result = returned(unsafe { kernel::raw(libc::SYS_chdir, [path as usize, 0, 0, 0, 0, 0]) });
+        paths::forget_working_directory();
+        result
+    };
+    let result = if session::mode() == Mode::Prefix {
+        // SAFETY: see `clone`.
+        unsafe { prefix::chdir(path, pass) }
+    } else {
+        pass(path)
+    };
+    if result < 0 {
+        // SAFETY: see `clone`.
+        paths::correct_stale(libc::AT_FDCWD, unsafe { paths::text(path) });
+    }
+    result
+}
+
+/// `fchdir(2)`.
+pub(crate) unsafe fn fchdir(descriptor: c_int) -> c_int {
+    let pass = || -> c_int {
+        // SAFETY: no memory is passed.
+        let result = returned(unsafe { kernel::raw(libc::SYS_fchdir, [descriptor as usize, 0, 0, 0, 0, 0]) });
+        paths::forget_working_directory();
+        result
+    };
+    if session::mode() == Mode::Prefix {
+        return prefix::fchdir(descriptor, pass);
+    }
+    pass()
+}
+
+/// Every descriptor in a message's `SCM_RIGHTS` will be another process's too.
+///
+/// # Safety
+/// `message` is a valid message of the program.
+pub(crate) unsafe fn share_sent(message: *const libc::msghdr) {
+    if session::mode() == Mode::Mount && !guard::is_inside() {
+        // SAFETY: as the caller promises.
+        unsafe { each_right(message, |descriptor| quietly(|| sharing::share(descriptor))) };
+    }
+}
+
+/// Visits the descriptors in a message.
+///
+/// # Safety
+/// `message` is null or a valid message.
+unsafe fn each_right(message: *const libc::msghdr, visit: impl Fn(c_int)) {
+    // SAFETY: as the caller promises; the macros walk the control data inside its length.
+    unsafe {
+        if message.is_null() || (*message).msg_control.is_null() {
+            return;
+        }
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                let data = libc::CMSG_DATA(header).cast::<c_int>();
+                (0..bytes / size_of::<c_int>()).for_each(|index| visit(data.add(index).read_unaligned()));
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
+
+/// The kernel chose numbers for descriptors in a message: what was known of them is out of date.
+///
+/// # Safety
+/// `message` was filled by `recvmsg`.
+pub(crate) unsafe fn forget_received(message: *const libc::msghdr) {
+    // SAFETY: as the caller promises.
+    unsafe { each_right(message, descriptors::note_foreign) };
+}

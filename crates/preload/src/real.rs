@@ -1,0 +1,137 @@
+//! The C library's own functions behind the ones this library defines: the next ones in link order.
+
+use libc::{c_char, c_int, c_uint, c_void, mode_t, off_t, size_t, ssize_t};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Where the next definition of `name` is; looked up at the first call.
+///
+/// A lookup takes only the dynamic linker's own recursive lock, so two threads or a signal handler may do it at once.
+fn next(cell: &AtomicPtr<c_void>, name: &std::ffi::CStr) -> *mut c_void {
+    let known = cell.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: the name ends with a zero byte.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    cell.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Declares functions of the C library; one that this C library lacks fails with `ENOSYS`.
+macro_rules! real {
+    ($( $name:ident ( $($argument:ident : $type:ty),* ) -> $result:ty; )*) => { $(
+        #[allow(non_snake_case, reason = "the names are libc's")]
+        pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
+            static CELL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            const NAME: &str = concat!(stringify!($name), "\0");
+            // SAFETY: the constant ends with the zero byte written above.
+            let name = unsafe { std::ffi::CStr::from_bytes_with_nul_unchecked(NAME.as_bytes()) };
+            let found = next(&CELL, name);
+            if found.is_null() {
+                return crate::guard::fail(libc::ENOSYS);
+            }
+            // SAFETY: the symbol of this name has this signature in every C library that has it, on the
+            // architectures where variable and fixed integer arguments travel alike.
+            unsafe {
+                let function: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(found);
+                function($($argument),*)
+            }
+        }
+    )* };
+}
+
+type Any = *mut c_void;
+type Text = *const c_char;
+type Lists = *const *const c_char;
+type Stream = *mut libc::FILE;
+
+real! {
+    read(descriptor: c_int, buffer: Any, count: size_t) -> ssize_t;
+    write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t;
+    pread(descriptor: c_int, buffer: Any, count: size_t, offset: off_t) -> ssize_t;
+    pwrite(descriptor: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t;
+    readv(descriptor: c_int, vector: *const libc::iovec, count: c_int) -> ssize_t;
+    writev(descriptor: c_int, vector: *const libc::iovec, count: c_int) -> ssize_t;
+    preadv(descriptor: c_int, vector: *const libc::iovec, count: c_int, offset: off_t) -> ssize_t;
+    pwritev(descriptor: c_int, vector: *const libc::iovec, count: c_int, offset: off_t) -> ssize_t;
+    preadv2(descriptor: c_int, vector: *const libc::iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    pwritev2(descriptor: c_int, vector: *const libc::iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    sendfile(output: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    splice(input: c_int, from: *mut off_t, output: c_int, to: *mut off_t, count: size_t, flags: c_uint) -> ssize_t;
+    openat(directory: c_int, path: Text, flags: c_int, mode: mode_t) -> c_int;
+    close(descriptor: c_int) -> c_int;
+    fcntl(descriptor: c_int, command: c_int, argument: libc::c_long) -> c_int;
+    fsync(descriptor: c_int) -> c_int;
+    fdatasync(descriptor: c_int) -> c_int;
+    flock(descriptor: c_int, operation: c_int) -> c_int;
+    lockf(descriptor: c_int, command: c_int, length: off_t) -> c_int;
+    fallocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int;
+    posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int;
+    faccessat(directory: c_int, path: Text, mode: c_int, flags: c_int) -> c_int;
+    fchmodat(directory: c_int, path: Text, mode: mode_t, flags: c_int) -> c_int;
+    statvfs(path: Text, answer: *mut libc::statvfs) -> c_int;
+    fstatvfs(descriptor: c_int, answer: *mut libc::statvfs) -> c_int;
+    getcwd(buffer: *mut c_char, size: size_t) -> *mut c_char;
+    realpath(path: Text, resolved: *mut c_char) -> *mut c_char;
+    fopen(path: Text, mode: Text) -> Stream;
+    fdopen(descriptor: c_int, mode: Text) -> Stream;
+    freopen(path: Text, mode: Text, stream: Stream) -> Stream;
+    fclose(stream: Stream) -> c_int;
+    fflush(stream: Stream) -> c_int;
+    fileno(stream: Stream) -> c_int;
+    setvbuf(stream: Stream, buffer: *mut c_char, kind: c_int, size: size_t) -> c_int;
+    fopencookie(cookie: Any, mode: Text, functions: crate::prefix::CookieFunctions) -> Stream;
+    vdprintf(descriptor: c_int, format: Text, list: Any) -> c_int;
+    vasprintf(result: *mut *mut c_char, format: Text, list: Any) -> c_int;
+    mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+    mkdtemp(template: *mut c_char) -> *mut c_char;
+    opendir(path: Text) -> *mut libc::DIR;
+    fdopendir(descriptor: c_int) -> *mut libc::DIR;
+    closedir(directory: *mut libc::DIR) -> c_int;
+    dirfd(directory: *mut libc::DIR) -> c_int;
+    readdir(directory: *mut libc::DIR) -> *mut libc::dirent;
+    readdir_r(directory: *mut libc::DIR, entry: *mut libc::dirent, result: *mut *mut libc::dirent) -> c_int;
+    rewinddir(directory: *mut libc::DIR) -> ();
+    seekdir(directory: *mut libc::DIR, position: libc::c_long) -> ();
+    telldir(directory: *mut libc::DIR) -> libc::c_long;
+    scandir(path: Text, list: *mut *mut *mut libc::dirent, filter: crate::walks::Filter, comparison: crate::walks::Comparison) -> c_int;
+    glob(pattern: Text, flags: c_int, failed: Any, result: Any) -> c_int;
+    ftw(path: Text, visit: Any, descriptors: c_int) -> c_int;
+    nftw(path: Text, visit: Any, descriptors: c_int, flags: c_int) -> c_int;
+    fork() -> libc::pid_t;
+    _Fork() -> libc::pid_t;
+    clone(function: extern "C" fn(Any) -> c_int, stack: Any, flags: c_int, argument: Any, a: Any, b: Any, c: Any) -> c_int;
+    posix_spawn(process: *mut libc::pid_t, path: Text, actions: *const c_void, attributes: *const c_void, arguments: Lists, environment: Lists) -> c_int;
+    posix_spawnp(process: *mut libc::pid_t, path: Text, actions: *const c_void, attributes: *const c_void, arguments: Lists, environment: Lists) -> c_int;
+    execvpe(file: Text, arguments: Lists, environment: Lists) -> c_int;
+    fexecve(descriptor: c_int, arguments: Lists, environment: Lists) -> c_int;
+    system(command: Text) -> c_int;
+    popen(command: Text, mode: Text) -> Stream;
+    daemon(keep_directory: c_int, keep_streams: c_int) -> c_int;
+    forkpty(terminal: *mut c_int, name: *mut c_char, settings: *const c_void, size: *const c_void) -> c_int;
+    login_tty(descriptor: c_int) -> c_int;
+    quick_exit(status: c_int) -> ();
+    pthread_create(thread: Any, attributes: *const c_void, start: Any, argument: Any) -> c_int;
+    thrd_create(thread: Any, start: Any, argument: Any) -> c_int;
+    setuid(uid: libc::uid_t) -> c_int;
+    setgid(gid: libc::gid_t) -> c_int;
+    seteuid(uid: libc::uid_t) -> c_int;
+    setegid(gid: libc::gid_t) -> c_int;
+    setreuid(real: libc::uid_t, effective: libc::uid_t) -> c_int;
+    setregid(real: libc::gid_t, effective: libc::gid_t) -> c_int;
+    setresuid(real: libc::uid_t, effective: libc::uid_t, saved: libc::uid_t) -> c_int;
+    setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) -> c_int;
+    setgroups(count: size_t, groups: *const libc::gid_t) -> c_int;
+    initgroups(user: Text, gid: libc::gid_t) -> c_int;
+    chroot(path: Text) -> c_int;
+    unshare(flags: c_int) -> c_int;
+    setns(descriptor: c_int, kind: c_int) -> c_int;
+    sendmsg(socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(socket: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    recvmsg(socket: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t;
+    posix_fadvise(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int;
+    readahead(descriptor: c_int, offset: off_t, count: size_t) -> ssize_t;
+    sync_file_range(descriptor: c_int, offset: off_t, length: off_t, flags: c_uint) -> c_int;
+    syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> libc::c_long;
+    __chk_fail() -> ();
+}

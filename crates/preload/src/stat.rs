@@ -1,0 +1,353 @@
+//! `stat`, `statx` and `access` in all their names.
+
+use crate::counters::{self, Call};
+use crate::guard::{self, attempt, fail, finish, returned, Outcome};
+use crate::kernel::{self, system_call};
+use crate::paths::{self, Touch};
+use crate::session::{self, CALLER};
+use crate::{prefix, promotion, real, sharing, table};
+use libc::{c_char, c_int, c_uint};
+use weir_client::wire::{Attributes, FileKind, Moment};
+
+/// Bytes of the unit of `st_blocks`.
+const BLOCK_UNIT: u64 = 512;
+/// What the client can tell through `statx`; other requests go to the kernel.
+const STATX_TOLD: c_uint = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+
+/// Type and permission bits as in `st_mode`.
+pub(crate) fn mode_of(attributes: &Attributes) -> u32 {
+    let kind = match attributes.kind {
+        FileKind::Regular => libc::S_IFREG,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::Fifo => libc::S_IFIFO,
+        FileKind::Socket => libc::S_IFSOCK,
+        FileKind::CharacterDevice => libc::S_IFCHR,
+        FileKind::BlockDevice => libc::S_IFBLK,
+    };
+    kind | u32::from(attributes.permissions)
+}
+
+/// The attributes as `stat` tells them, with the same device and block size as through the mount.
+pub(crate) fn stat_of(attributes: &Attributes) -> libc::stat {
+    // SAFETY: every field of the structure is a number, for which zeros are valid.
+    let mut answer: libc::stat = unsafe { std::mem::zeroed() };
+    answer.st_dev = session::device().unwrap_or(0);
+    answer.st_ino = attributes.ino.0;
+    answer.st_mode = mode_of(attributes);
+    answer.st_nlink = attributes.links.into();
+    answer.st_uid = attributes.uid;
+    answer.st_gid = attributes.gid;
+    answer.st_rdev = attributes.device;
+    answer.st_size = attributes.size_bytes as i64;
+    answer.st_blksize = session::block_bytes().into();
+    answer.st_blocks = attributes.allocated_bytes.div_ceil(BLOCK_UNIT) as i64;
+    (answer.st_atime, answer.st_atime_nsec) =
+        (attributes.accessed.seconds, attributes.accessed.nanoseconds.into());
+    (answer.st_mtime, answer.st_mtime_nsec) =
+        (attributes.modified.seconds, attributes.modified.nanoseconds.into());
+    (answer.st_ctime, answer.st_ctime_nsec) =
+        (attributes.changed.seconds, attributes.changed.nanoseconds.into());
+    answer
+}
+
+fn statx_of(attributes: &Attributes) -> libc::statx {
+    let time = |moment: Moment| {
+        // SAFETY: every field of the structure is a number, for which zeros are valid.
+        let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
+        (stamp.tv_sec, stamp.tv_nsec) = (moment.seconds, moment.nanoseconds);
+        stamp
+    };
+    // SAFETY: as above.
+    let mut answer: libc::statx = unsafe { std::mem::zeroed() };
+    let device = session::device().unwrap_or(0);
+    answer.stx_mask = STATX_TOLD;
+    answer.stx_blksize = session::block_bytes();
+    answer.stx_nlink = attributes.links;
+    answer.stx_uid = attributes.uid;
+    answer.stx_gid = attributes.gid;
+    answer.stx_mode = mode_of(attributes) as u16;
+    answer.stx_ino = attributes.ino.0;
+    answer.stx_size = attributes.size_bytes;
+    answer.stx_blocks = attributes.allocated_bytes.div_ceil(BLOCK_UNIT);
+    answer.stx_atime = time(attributes.accessed);
+    answer.stx_mtime = time(attributes.modified);
+    answer.stx_ctime = time(attributes.changed);
+    answer.stx_btime = time(attributes.created);
+    (answer.stx_dev_major, answer.stx_dev_minor) = (libc::major(device), libc::minor(device));
+    (answer.stx_rdev_major, answer.stx_rdev_minor) =
+        (libc::major(attributes.device), libc::minor(attributes.device));
+    answer
+}
+
+/// Attributes of an open description, where the client can tell them.
+fn described(descriptor: c_int) -> Outcome<Attributes> {
+    if !table::is_known(descriptor) && !prefix::may_hold(descriptor) {
+        return None;
+    }
+    attempt(|| {
+        let description = promotion::discovered(descriptor)?;
+        let attributes = match (description.promoted(descriptor), description.placeholder()) {
+            (Some(file), _) => session::outcome(file.attributes(&CALLER)),
+            (None, Some(placeholder)) => placeholder.attributes(),
+            (None, None) => None,
+        };
+        if matches!(attributes, Some(Ok(_))) {
+            counters::served(Call::Stat);
+        }
+        attributes
+    })
+}
+
+/// Attributes of a path, or of `directory` itself for the empty path where the flags allow it.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+unsafe fn attributes_at<R: guard::Failure>(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    convert: impl FnOnce(Attributes) -> R,
+    pass: impl FnOnce(c_int, *const c_char) -> R,
+) -> R {
+    // SAFETY: as the caller promises.
+    let is_empty = path.is_null() || unsafe { *path } == 0;
+    if is_empty && flags & libc::AT_EMPTY_PATH != 0 && directory != libc::AT_FDCWD {
+        return finish(described(directory), convert, || {
+            sharing::settle(directory);
+            pass(directory, path)
+        });
+    }
+    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: as the caller promises.
+    unsafe {
+        paths::call(
+            (directory, path),
+            Touch::following(follow),
+            Call::Stat,
+            |store, place| store.attributes(&CALLER, place, follow),
+            convert,
+            pass,
+        )
+    }
+}
+
+/// `fstatat(2)`.
+pub(crate) unsafe fn fstatat(
+    directory: c_int,
+    path: *const c_char,
+    answer: *mut libc::stat,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the program's own promises; the kernel's `struct stat` is the C library's on 64-bit machines.
+    unsafe {
+        let fill = |attributes: Attributes| {
+            *answer = stat_of(&attributes);
+            0
+        };
+        attributes_at(directory, path, flags, fill, |directory, path| {
+            returned(kernel::raw(
+                libc::SYS_newfstatat,
+                [directory as usize, path as usize, answer as usize, flags as usize, 0, 0],
+            ))
+        })
+    }
+}
+
+/// `stat(2)`.
+pub(crate) unsafe fn stat(path: *const c_char, answer: *mut libc::stat) -> c_int {
+    // SAFETY: the program's own promises.
+    unsafe { fstatat(libc::AT_FDCWD, path, answer, 0) }
+}
+
+/// `lstat(2)`.
+pub(crate) unsafe fn lstat(path: *const c_char, answer: *mut libc::stat) -> c_int {
+    // SAFETY: the program's own promises.
+    unsafe { fstatat(libc::AT_FDCWD, path, answer, libc::AT_SYMLINK_NOFOLLOW) }
+}
+
+/// `fstat(2)`.
+pub(crate) unsafe fn fstat(descriptor: c_int, answer: *mut libc::stat) -> c_int {
+    // SAFETY: the program's own promises.
+    unsafe {
+        let fill = |attributes: Attributes| {
+            *answer = stat_of(&attributes);
+            0
+        };
+        finish(described(descriptor), fill, || {
+            sharing::settle(descriptor);
+            returned(kernel::raw(libc::SYS_fstat, [descriptor as usize, answer as usize, 0, 0, 0, 0]))
+        })
+    }
+}
+
+/// `statx(2)`.
+pub(crate) unsafe fn statx(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    answer: *mut libc::statx,
+) -> c_int {
+    // SAFETY: the program's own promises.
+    unsafe {
+        let kernel = |directory: c_int, path: *const c_char| {
+            returned(kernel::raw(
+                libc::SYS_statx,
+                [directory as usize, path as usize, flags as usize, mask as usize, answer as usize, 0],
+            ))
+        };
+        if mask & !STATX_TOLD != 0 && session::mode() == session::Mode::Mount {
+            sharing::settle(directory);
+            return kernel(directory, path);
+        }
+        let fill = |attributes: Attributes| {
+            *answer = statx_of(&attributes);
+            0
+        };
+        attributes_at(directory, path, flags, fill, kernel)
+    }
+}
+
+/// `faccessat(3)`: `flags` may ask for the effective user, as whom the client always asks.
+pub(crate) unsafe fn faccessat(directory: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
+    let known = libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
+    let mask = u8::try_from(mode).ok().filter(|mask| *mask <= 7);
+    let Some(mask) = mask.filter(|_| flags & !known == 0) else {
+        if flags & libc::AT_EMPTY_PATH != 0 && prefix::holds(directory) {
+            return fail(libc::EOPNOTSUPP);
+        }
+        // SAFETY: the program's own promises.
+        return unsafe { real::faccessat(directory, path, mode, flags) };
+    };
+    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: the program's own promises.
+    unsafe {
+        paths::call(
+            (directory, path),
+            Touch::following(follow),
+            Call::Access,
+            |store, place| store.access(&CALLER, place, mask, follow),
+            |()| 0,
+            |directory, path| {
+                if flags == 0 {
+                    let arguments = [directory as usize, path as usize, mode as usize, 0, 0, 0];
+                    returned(kernel::raw(libc::SYS_faccessat, arguments))
+                } else {
+                    real::faccessat(directory, path, mode, flags)
+                }
+            },
+        )
+    }
+}
+
+/// `statfs(2)` and `fstatfs(2)`, where no kernel knows the store.
+pub(crate) unsafe fn statfs(path: *const c_char, answer: *mut libc::statfs) -> c_int {
+    // SAFETY: the program's own promises.
+    unsafe {
+        let pass = |path: *const c_char| {
+            returned(kernel::raw(libc::SYS_statfs, [path as usize, answer as usize, 0, 0, 0, 0]))
+        };
+        if session::mode() != session::Mode::Prefix {
+            return pass(path);
+        }
+        paths::call(
+            (libc::AT_FDCWD, path),
+            Touch::Target,
+            Call::Statistics,
+            |store, place| {
+                store.attributes(&CALLER, place, true)?;
+                store.statistics(&CALLER)
+            },
+            |statistics| {
+                *answer = prefix::statfs_of(&statistics);
+                0
+            },
+            |_, path| pass(path),
+        )
+    }
+}
+
+/// `fstatfs(2)`.
+pub(crate) unsafe fn fstatfs(descriptor: c_int, answer: *mut libc::statfs) -> c_int {
+    let statistics = prefix::statistics_of(descriptor);
+    // SAFETY: the program's own promises.
+    unsafe {
+        finish(
+            statistics,
+            |statistics| {
+                *answer = prefix::statfs_of(&statistics);
+                0
+            },
+            || returned(kernel::raw(libc::SYS_fstatfs, [descriptor as usize, answer as usize, 0, 0, 0, 0])),
+        )
+    }
+}
+
+/// `statvfs(3)`.
+pub(crate) unsafe fn statvfs(path: *const c_char, answer: *mut libc::statvfs) -> c_int {
+    if session::mode() != session::Mode::Prefix {
+        // SAFETY: the program's own promises.
+        return unsafe { real::statvfs(path, answer) };
+    }
+    // SAFETY: the program's own promises; zeros are valid for the structure of numbers.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        if statfs(path, &raw mut found) != 0 {
+            return -1;
+        }
+        *answer = statvfs_of(&found);
+        0
+    }
+}
+
+/// `fstatvfs(3)`.
+pub(crate) unsafe fn fstatvfs(descriptor: c_int, answer: *mut libc::statvfs) -> c_int {
+    if !prefix::may_hold(descriptor) {
+        // SAFETY: the program's own promises.
+        return unsafe { real::fstatvfs(descriptor, answer) };
+    }
+    // SAFETY: the program's own promises; zeros are valid for the structure of numbers.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        if fstatfs(descriptor, &raw mut found) != 0 {
+            return -1;
+        }
+        *answer = statvfs_of(&found);
+        0
+    }
+}
+
+fn statvfs_of(found: &libc::statfs) -> libc::statvfs {
+    // SAFETY: every field of the structure is a number, for which zeros are valid.
+    let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
+    answer.f_bsize = found.f_bsize as u64;
+    answer.f_frsize = if found.f_frsize > 0 { found.f_frsize as u64 } else { found.f_bsize as u64 };
+    answer.f_blocks = found.f_blocks;
+    answer.f_bfree = found.f_bfree;
+    answer.f_bavail = found.f_bavail;
+    answer.f_files = found.f_files;
+    answer.f_ffree = found.f_ffree;
+    answer.f_favail = found.f_ffree;
+    answer.f_namemax = found.f_namelen as u64;
+    answer
+}
+
+/// The `__xstat` family: only versions that mean the kernel's structure are known, as in the C library.
+pub(crate) fn is_known_version(version: c_int) -> bool {
+    let known = version == 0 || (cfg!(target_arch = "x86_64") && version == 1);
+    if !known {
+        let _: c_int = fail(libc::EINVAL);
+    }
+    known
+}
+
+/// The size of a mapped file in the kernel's eyes, refreshed: a file that grew behind its back would give SIGBUS.
+pub(crate) fn refresh_size(descriptor: c_int) {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC;
+    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
+    let _ = unsafe {
+        system_call!(libc::SYS_statx, descriptor, c"".as_ptr(), flags, libc::STATX_SIZE, answer.as_mut_ptr())
+    };
+}

@@ -1,0 +1,318 @@
+//! Streams: with a mount libc's own, whose descriptors are followed; without one, streams of this library.
+
+use crate::guard::{self, attempt, fail, quietly};
+use crate::paths::{Located, Touch};
+use crate::prefix;
+use crate::session::{self, Mode};
+use crate::table::{self, Entry};
+use crate::{descriptors, paths, real, sharing};
+use libc::{c_char, c_int, c_void, FILE};
+use std::ffi::CStr;
+use std::io::Write;
+
+const CREATED_MODE: libc::mode_t = 0o666;
+/// `/proc/self/fd/`, the digits of a number and the zero byte fit.
+const DESCRIPTOR_NAME_BYTES: usize = 32;
+
+/// The open flags that a stream's mode means; `None` for one that libc refuses.
+fn flags_of(mode: &[u8]) -> Option<c_int> {
+    let (first, rest) = mode.split_first()?;
+    // What follows a comma is a character set.
+    let rest = rest.split(|byte| *byte == b',').next().unwrap_or_default();
+    let access = if rest.contains(&b'+') {
+        libc::O_RDWR
+    } else if *first == b'r' {
+        libc::O_RDONLY
+    } else {
+        libc::O_WRONLY
+    };
+    let making = match first {
+        b'r' => 0,
+        b'w' => libc::O_CREAT | libc::O_TRUNC,
+        b'a' => libc::O_CREAT | libc::O_APPEND,
+        _ => return None,
+    };
+    let exclusive = if rest.contains(&b'x') && making != 0 { libc::O_EXCL } else { 0 };
+    let closing = if rest.contains(&b'e') { libc::O_CLOEXEC } else { 0 };
+    Some(access | making | exclusive | closing)
+}
+
+/// Enters the descriptor of a stream that libc opened by `path`.
+///
+/// # Safety
+/// `stream` is null or open; `path` ends with a zero byte.
+unsafe fn note_stream(stream: *mut FILE, path: *const c_char, generation: u32) {
+    if stream.is_null() || session::mode() != Mode::Mount || guard::is_inside() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    let (descriptor, text) = unsafe { (prefix::stream_descriptor(stream), paths::text(path)) };
+    let text = text.filter(|text| paths::is_candidate(libc::AT_FDCWD, text));
+    descriptors::note_opened(descriptor, text, 0, generation);
+    share_with_stream(descriptor);
+}
+
+fn share_with_stream(descriptor: c_int) {
+    if table::is_known(descriptor) {
+        quietly(|| {
+            if let Entry::Known(description) = table::look_up(descriptor) {
+                description.note_stream(descriptor);
+            }
+        });
+    }
+}
+
+/// `fopen(3)`.
+pub(crate) unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    let generation = sharing::generation();
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        if session::mode() == Mode::Prefix && !guard::is_inside() {
+            let is_candidate =
+                paths::text(path).is_some_and(|text| prefix::is_candidate(libc::AT_FDCWD, text));
+            if is_candidate && !mode.is_null() {
+                return open_stream(path, mode);
+            }
+        }
+        let stream = real::fopen(path, mode);
+        note_stream(stream, path, generation);
+        stream
+    }
+}
+
+unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe {
+        let Some(flags) = flags_of(CStr::from_ptr(mode).to_bytes()) else { return fail(libc::EINVAL) };
+        let descriptor = descriptors::open(path, flags, CREATED_MODE);
+        if descriptor < 0 {
+            return std::ptr::null_mut();
+        }
+        let stream = fdopen(descriptor, mode);
+        if stream.is_null() {
+            descriptors::close(descriptor);
+        }
+        stream
+    }
+}
+
+/// `fdopen(3)`.
+pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe {
+        if prefix::holds(descriptor) {
+            return prefix::stream_of(descriptor, mode);
+        }
+        share_with_stream(descriptor);
+        real::fdopen(descriptor, mode)
+    }
+}
+
+/// `fclose(3)`: libc closes the descriptor out of our sight.
+pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
+    // SAFETY: see `fopen`.
+    unsafe {
+        if session::mode() == Mode::Mount && !stream.is_null() {
+            real::fflush(stream);
+            descriptors::release(prefix::stream_descriptor(stream));
+        }
+        real::fclose(stream)
+    }
+}
+
+/// `freopen(3)`. Without a mount a stream of libc's cannot become one of this library's: to be read it gets a copy
+/// of the bytes, to be written it cannot lead into the store.
+pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    let generation = sharing::generation();
+    // SAFETY: see `fopen`.
+    unsafe {
+        let descriptor = if stream.is_null() { -1 } else { prefix::stream_descriptor(stream) };
+        if session::mode() == Mode::Prefix && !guard::is_inside() {
+            let text = paths::text(path);
+            if prefix::holds(descriptor) {
+                return fail(libc::EOPNOTSUPP);
+            }
+            if text.is_some_and(|text| prefix::is_candidate(libc::AT_FDCWD, text)) && !mode.is_null() {
+                return reopen_in_store(path, mode, stream);
+            }
+        }
+        descriptors::release(descriptor);
+        let reopened = real::freopen(path, mode, stream);
+        if !path.is_null() {
+            note_stream(reopened, path, generation);
+        }
+        reopened
+    }
+}
+
+/// `freopen` of a stream of libc's to a path that may lead into the store.
+unsafe fn reopen_in_store(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe {
+        let located = attempt(|| match paths::locate(libc::AT_FDCWD, paths::text(path)?, Touch::Target) {
+            Located::Store(..) => Some(Ok(())),
+            Located::Host | Located::Elsewhere(_) => None,
+        });
+        match located {
+            None => return real::freopen(path, mode, stream),
+            Some(Err(number)) => return closed(stream, number),
+            Some(Ok(())) => {}
+        }
+        let flags = flags_of(CStr::from_ptr(mode).to_bytes());
+        if flags.map(|flags| flags & !libc::O_CLOEXEC) != Some(libc::O_RDONLY) {
+            return closed(stream, libc::EOPNOTSUPP);
+        }
+        let opened = descriptors::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0);
+        if opened < 0 {
+            return closed(stream, guard::errno());
+        }
+        // A symbolic link out of the store was opened by the kernel.
+        let copy = if prefix::holds(opened) { attempt(|| prefix::copy_of(opened)) } else { Some(Ok(opened)) };
+        let reopened = match copy {
+            Some(Ok(readable)) => {
+                let mut name = [0_u8; DESCRIPTOR_NAME_BYTES];
+                // The buffer has room for every number.
+                let _ = write!(&mut name[..], "/proc/self/fd/{readable}");
+                let reopened = real::freopen(name.as_ptr().cast(), mode, stream);
+                if readable != opened {
+                    crate::kernel::close(readable);
+                }
+                reopened
+            }
+            Some(Err(number)) => closed(stream, number),
+            None => closed(stream, libc::EIO),
+        };
+        let before = guard::errno();
+        descriptors::close(opened);
+        guard::set_errno(before);
+        reopened
+    }
+}
+
+/// A `freopen` that failed has closed the stream all the same, which libc does for a path that is nowhere.
+unsafe fn closed(stream: *mut FILE, number: c_int) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe { real::freopen(c"".as_ptr(), c"r".as_ptr(), stream) };
+    fail(number)
+}
+
+/// `vdprintf(3)`, and `dprintf(3)` by its trampoline: libc would write inside libc, at its own offset. `list` is the
+/// C compiler's list of arguments, which travels as an address on both architectures.
+pub(crate) unsafe extern "C" fn print_to(
+    descriptor: c_int,
+    format: *const c_char,
+    list: *mut c_void,
+) -> c_int {
+    // SAFETY: see `fopen`; the text comes from libc's heap.
+    unsafe {
+        if !table::is_known(descriptor) && !prefix::holds(descriptor) {
+            return real::vdprintf(descriptor, format, list);
+        }
+        let mut text: *mut c_char = std::ptr::null_mut();
+        let length = real::vasprintf(&raw mut text, format, list);
+        let Ok(total) = usize::try_from(length) else { return -1 };
+        let mut done = 0;
+        while done < total {
+            match usize::try_from(crate::data::write(descriptor, text.add(done).cast(), total - done)) {
+                Ok(count) if count > 0 => done += count,
+                _ => break,
+            }
+        }
+        libc::free(text.cast());
+        if done == total {
+            length
+        } else {
+            -1
+        }
+    }
+}
+
+/// How a temporary file is made.
+#[derive(Clone, Copy)]
+pub(crate) enum Temporary {
+    /// `mkstemp` and the like: a file, with these flags beside its own.
+    File(c_int),
+    /// `mkdtemp`.
+    Directory,
+}
+
+/// Names tried before a caller is told that all are taken, as glibc does.
+const ATTEMPTS: u32 = 62 * 62 * 62;
+const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+const PLACES: usize = 6;
+
+/// The `mkstemp` family: 0 or a descriptor, -1 with errno. `pass` runs where libc can make it.
+pub(crate) unsafe fn temporary(
+    template: *mut c_char,
+    suffix: c_int,
+    what: Temporary,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
+    let generation = sharing::generation();
+    // SAFETY: see `fopen`.
+    unsafe {
+        let text = paths::text(template);
+        let is_candidate = text.is_some_and(|text| paths::is_candidate(libc::AT_FDCWD, text));
+        if session::mode() != Mode::Prefix || guard::is_inside() || !is_candidate {
+            let made = pass();
+            if let (Temporary::File(_), true) = (what, made >= 0 && session::mode() == Mode::Mount) {
+                let text = paths::text(template).filter(|_| is_candidate);
+                descriptors::note_opened(made, text, 0, generation);
+            }
+            return made;
+        }
+        make_temporary(template, text.map_or(0, <[u8]>::len), suffix, what)
+    }
+}
+
+unsafe fn make_temporary(template: *mut c_char, length: usize, suffix: c_int, what: Temporary) -> c_int {
+    let start = usize::try_from(suffix).ok().and_then(|suffix| length.checked_sub(suffix + PLACES));
+    let Some(start) = start else { return fail(libc::EINVAL) };
+    // SAFETY: the places lie inside the template.
+    unsafe {
+        let places = std::slice::from_raw_parts_mut(template.cast::<u8>().add(start), PLACES);
+        if places != b"XXXXXX" {
+            return fail(libc::EINVAL);
+        }
+        for _ in 0..ATTEMPTS {
+            let mut random = [0_u8; PLACES];
+            let asked = crate::kernel::checked(crate::kernel::raw(
+                libc::SYS_getrandom,
+                [random.as_mut_ptr() as usize, PLACES, 0, 0, 0, 0],
+            ));
+            if let Err(number) = asked {
+                return fail(number);
+            }
+            for (place, random) in places.iter_mut().zip(random) {
+                *place = LETTERS[usize::from(random) % LETTERS.len()];
+            }
+            let made = match what {
+                Temporary::File(flags) => {
+                    let flags = (flags & !libc::O_ACCMODE) | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+                    descriptors::open(template, flags, 0o600)
+                }
+                Temporary::Directory => crate::names::mkdirat(libc::AT_FDCWD, template, 0o700),
+            };
+            if made >= 0 || guard::errno() != libc::EEXIST {
+                return made;
+            }
+        }
+        places.copy_from_slice(b"XXXXXX");
+    }
+    fail(libc::EEXIST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_mean_what_fopen_says() {
+        assert_eq!(flags_of(b"r"), Some(libc::O_RDONLY));
+        assert_eq!(flags_of(b"rb+"), Some(libc::O_RDWR));
+        assert_eq!(flags_of(b"wx"), Some(libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_EXCL));
+        assert_eq!(flags_of(b"a+e"), Some(libc::O_RDWR | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC));
+        assert_eq!(flags_of(b"r,ccs=x+"), Some(libc::O_RDONLY));
+        assert_eq!(flags_of(b"q"), None);
+    }
+}

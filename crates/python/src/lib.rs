@@ -1,0 +1,122 @@
+//! The module `weir._core`: what the command line needs of the pure leaves.
+//!
+//! Each function is one call into a leaf, so that Python never holds a second version of a decision.
+#![forbid(unsafe_code)]
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use weir_fairshare::Policy;
+use weir_wire::{Claims, Credential, Role, SiteKey};
+
+/// What the command line needs of the pure leaves.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::{
+        claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, policy_names,
+    };
+}
+
+/// Mint a credential: the text of a credential file.
+///
+/// Times are Unix seconds. Raises ValueError when the key is not 64 hexadecimal digits or a claim is outside its limit.
+#[pyfunction]
+#[pyo3(signature = (site_key, *, job, user, group, uid, gid, groups, nodes, priority, role, issued_seconds, expires_seconds))]
+// One keyword per claim: Python names them, so the number of parameters is the number of claims.
+#[allow(clippy::too_many_arguments)]
+fn mint_credential(
+    site_key: &str,
+    job: String,
+    user: String,
+    group: String,
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+    nodes: u32,
+    priority: u32,
+    role: &str,
+    issued_seconds: u64,
+    expires_seconds: u64,
+) -> PyResult<String> {
+    let role = parse_role(role)?;
+    let claims =
+        Claims { job, user, group, uid, gid, groups, nodes, priority, role, issued_seconds, expires_seconds };
+    if !claims.is_well_formed() {
+        return Err(PyValueError::new_err(
+            "a claim is outside its limit: names have 1 to 128 bytes, nodes and priority are at least 1, \
+             and there are at most 256 groups",
+        ));
+    }
+    Ok(parse_key(site_key)?.mint(claims).to_json())
+}
+
+/// Read the claims of a credential file's text.
+///
+/// Raises ValueError saying what is wrong with the text. The tag is not checked: only servers hold the key.
+#[pyfunction]
+fn claims_of_credential<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+    let claims = parse_credential(text)?.claims;
+    let dictionary = pyo3::types::PyDict::new(py);
+    dictionary.set_item("job", claims.job)?;
+    dictionary.set_item("user", claims.user)?;
+    dictionary.set_item("group", claims.group)?;
+    dictionary.set_item("uid", claims.uid)?;
+    dictionary.set_item("gid", claims.gid)?;
+    dictionary.set_item("groups", claims.groups)?;
+    dictionary.set_item("nodes", claims.nodes)?;
+    dictionary.set_item("priority", claims.priority)?;
+    dictionary.set_item("role", role_name(claims.role))?;
+    dictionary.set_item("issued_seconds", claims.issued_seconds)?;
+    dictionary.set_item("expires_seconds", claims.expires_seconds)?;
+    Ok(dictionary)
+}
+
+/// The job's number as servers print it, from a credential file's text.
+#[pyfunction]
+fn job_identifier(text: &str) -> PyResult<String> {
+    Ok(parse_credential(text)?.claims.job_id().to_string())
+}
+
+/// The bearer token of the control API, from the site's key.
+#[pyfunction]
+fn control_token(site_key: &str) -> PyResult<String> {
+    Ok(parse_key(site_key)?.control_token())
+}
+
+/// The canonical text of a policy. Raises ValueError with the policies that exist.
+#[pyfunction]
+fn parse_policy(text: &str) -> PyResult<String> {
+    text.parse::<Policy>()
+        .map(|policy| policy.to_string())
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The names of the policies.
+#[pyfunction]
+fn policy_names() -> Vec<&'static str> {
+    Policy::NAMES.to_vec()
+}
+
+fn parse_key(text: &str) -> PyResult<SiteKey> {
+    SiteKey::from_hex(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn parse_credential(text: &str) -> PyResult<Credential> {
+    Credential::from_json(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn parse_role(name: &str) -> PyResult<Role> {
+    match name {
+        "user" => Ok(Role::User),
+        "mount" => Ok(Role::Mount),
+        other => Err(PyValueError::new_err(format!("unknown role `{other}`: expected user or mount"))),
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Mount => "mount",
+        Role::Server => "server",
+    }
+}

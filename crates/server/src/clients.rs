@@ -1,0 +1,173 @@
+//! Clients: processes and mounts, each with one or more connections, and what is released when one is gone.
+
+use crate::namespace::errno;
+use crate::server::Server;
+use crate::service::{Outcome, Stage};
+use crate::watch::{Drops, DROP_WAIT};
+use std::collections::HashMap;
+use weir_fairshare::Nanos;
+use weir_wire::{ClientId, JobId, Reply, Request, RequestId, Sequence};
+
+/// How long a client may be without a connection before its locks, open files and turns are released: long enough
+/// to connect again, short enough that others do not wait long for what a killed process held.
+const RETURN_WAIT: Nanos = Nanos::from_millis(2_000);
+/// How long the replies of a gone client are remembered for a resend.
+const REPLIES_KEPT: Nanos = Nanos::from_millis(120_000);
+
+/// One client.
+pub(crate) struct Client {
+    connections: usize,
+    last_seen: Nanos,
+    released: bool,
+    /// The long poll of a mount.
+    poll: Option<usize>,
+}
+
+/// A reply that waits until mounts have dropped pages.
+pub(crate) struct Held {
+    token: usize,
+    outcome: Outcome,
+    drops: Drops,
+    until: Nanos,
+}
+
+impl Server {
+    /// A connection of this client was proved.
+    pub(crate) fn client_connected(&mut self, client: ClientId, job: JobId, now: Nanos) {
+        let entry = self.clients.entry(client).or_insert(Client {
+            connections: 0,
+            last_seen: now,
+            released: false,
+            poll: None,
+        });
+        entry.connections += 1;
+        entry.last_seen = now;
+        entry.released = false;
+        if let Some(job) = self.jobs.job_mut(job) {
+            job.connections += 1;
+        }
+    }
+
+    /// A connection of this client ended.
+    pub(crate) fn client_disconnected(&mut self, client: ClientId, job: JobId) {
+        let now = self.now();
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.connections = entry.connections.saturating_sub(1);
+            entry.last_seen = now;
+        }
+        if let Some(job) = self.jobs.job_mut(job) {
+            job.connections = job.connections.saturating_sub(1);
+            job.last_seen = now;
+        }
+    }
+
+    /// A request came.
+    pub(crate) fn note_sign_of_life(&mut self, client: ClientId, job: JobId, now: Nanos) {
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.last_seen = now;
+        }
+        if let Some(job) = self.jobs.job_mut(job) {
+            job.last_seen = now;
+        }
+    }
+
+    /// Releases what gone clients held, and forgets them in time.
+    pub(crate) fn expire_clients(&mut self, now: Nanos) {
+        let gone = |client: &Client, wait: Nanos| {
+            client.connections == 0 && now.saturating_since(client.last_seen) > wait
+        };
+        let released: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| !client.released && gone(client, RETURN_WAIT))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in released {
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.released = true;
+            }
+            self.release_client(id);
+        }
+        let forgotten: Vec<ClientId> =
+            self.clients.iter().filter(|(_, client)| gone(client, REPLIES_KEPT)).map(|(&id, _)| id).collect();
+        for id in forgotten {
+            self.clients.remove(&id);
+            let change = self.namespace.forget_client(id);
+            self.record(&[change]);
+        }
+    }
+
+    fn release_client(&mut self, id: ClientId) {
+        let answers = self.locks.drop_client(id);
+        self.answer_locks(answers);
+        let waited: Vec<_> = self.waiting.keys().filter(|(client, _)| *client == id).copied().collect();
+        let mut ended: Vec<usize> = waited.iter().filter_map(|key| self.waiting.remove(key)).collect();
+        ended.extend(self.clients.get_mut(&id).and_then(|client| client.poll.take()));
+        for token in ended {
+            self.finish(token, Outcome::failed(errno::EIO));
+        }
+        self.watches.drop_client(id);
+        self.release_drops();
+        self.drop_from_namespace(id);
+    }
+
+    /// Keeps a reply until every watcher has dropped its pages, or its time is over.
+    pub(crate) fn hold_for_drops(&mut self, token: usize, outcome: Outcome, now: Nanos) {
+        for client in outcome.drops.iter().map(|&(client, _, _)| client).collect::<Vec<_>>() {
+            self.answer_poll(client);
+        }
+        let drops = outcome.drops.clone();
+        self.held.push(Held { token, outcome, drops, until: now + DROP_WAIT });
+    }
+
+    /// Sends the replies whose pages are dropped, or whose wait is over.
+    pub(crate) fn release_drops(&mut self) {
+        let now = self.now();
+        let mut index = 0;
+        while index < self.held.len() {
+            let held = &self.held[index];
+            if held.until <= now || self.watches.are_done(&held.drops) {
+                let held = self.held.swap_remove(index);
+                self.reply(held.token, held.outcome);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// The long poll of a mount: confirms what was dropped, and is answered when there is more.
+    pub(crate) fn poll_invalidations(&mut self, token: usize, done: Sequence) {
+        let Some(client) = self.pending.get(token).map(|pending| pending.client) else { return };
+        self.watches.confirm(client, done);
+        self.release_drops();
+        if let Some(pending) = self.pending.get_mut(token) {
+            pending.stage = Stage::Elsewhere;
+        }
+        if let Some(entry) = self.clients.get_mut(&client) {
+            if let Some(earlier) = entry.poll.replace(token) {
+                self.finish(earlier, Outcome::of(Reply::Done));
+            }
+        }
+        self.answer_poll(client);
+    }
+
+    fn answer_poll(&mut self, client: ClientId) {
+        let Some(entry) = self.clients.get_mut(&client) else { return };
+        let Some((sequence, files)) = self.watches.next(client) else { return };
+        if let Some(token) = entry.poll.take() {
+            let ranges = files.into_iter().map(|ino| (ino, 0, 0)).collect();
+            self.finish(token, Outcome::of(Reply::Invalidate { sequence, ranges }));
+        }
+    }
+
+    /// The request in hand of a client with this id, where it waits for a lock or a turn.
+    pub(crate) fn waiting_request(&self, client: ClientId, request: RequestId) -> Option<usize> {
+        let waits = |request: &Request| matches!(request, Request::Lock { .. } | Request::AppendBegin { .. });
+        self.waiting.get(&(client, request)).copied().filter(|&token| {
+            self.pending.get(token).is_some_and(|pending| pending.client == client && waits(&pending.request))
+        })
+    }
+}
+
+/// Requests that wait for a lock or a turn, by client and id.
+pub(crate) type Waiting = HashMap<(ClientId, RequestId), usize>;

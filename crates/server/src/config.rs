@@ -1,0 +1,358 @@
+//! `cluster.toml`: one file for every server of a store.
+
+use crate::error::ServerError;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_fairshare::{DeviceSpeed, Nanos, Policy, TransferSpeed};
+use weir_placement::{LayoutRequest, ServerId, TargetId};
+use weir_wire::limits;
+
+/// Version of the file this program reads.
+const FILE_VERSION: u32 = 1;
+/// Servers of one store: the upper bits of an inode number hold more, a lambda exchange of all pairs does not.
+const SERVERS_MAX: usize = 1024;
+/// Targets of one server.
+const TARGETS_MAX: usize = 64;
+const EXAMPLE: &str = "see docs/reference/configuration.md";
+
+/// A whole store.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// Version of the file.
+    pub version: u32,
+    /// How device time is divided among jobs, until changed by `weir policy set`.
+    #[serde(default = "default_policy", deserialize_with = "policy", serialize_with = "display")]
+    pub policy: Policy,
+    /// How often servers tell each other their jobs and loads, in milliseconds.
+    #[serde(default = "default_lambda")]
+    pub lambda_milliseconds: u64,
+    /// Layout of files whose directories ask for nothing else.
+    #[serde(default)]
+    pub layout: LayoutConfig,
+    /// The servers, by number.
+    #[serde(rename = "server")]
+    pub servers: Vec<ServerConfig>,
+}
+
+/// Defaults of layouts.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayoutConfig {
+    /// Bytes of a stripe.
+    #[serde(default = "default_stripe_size", deserialize_with = "size")]
+    pub stripe_size: u64,
+    /// Targets of a file; 0 means all.
+    #[serde(default)]
+    pub stripe_count: u16,
+}
+
+/// One server.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Address of the protocol; port 0 chooses a free one.
+    #[serde(default = "default_address")]
+    pub listen: String,
+    /// Address of the control API and `/metrics`; port 0 chooses a free one.
+    #[serde(default = "default_address")]
+    pub control: String,
+    /// Emulated speed of the metadata device.
+    #[serde(default)]
+    pub metadata_speed: Option<SpeedConfig>,
+    /// Its targets.
+    #[serde(rename = "target")]
+    pub targets: Vec<TargetConfig>,
+}
+
+/// Where a target keeps its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendKind {
+    /// Memory: keeps nothing over a restart.
+    Ram,
+    /// A directory of a local file system.
+    Dir,
+}
+
+/// One target.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetConfig {
+    /// Where the bytes are.
+    pub backend: BackendKind,
+    /// Most bytes; for `dir`, absent means what its file system has free.
+    #[serde(default, deserialize_with = "optional_size")]
+    pub capacity: Option<u64>,
+    /// Directory of a `dir` target; absent means one in the server's own folder.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+    /// Emulated speed; absent means as fast as it is.
+    #[serde(default)]
+    pub speed: Option<SpeedConfig>,
+}
+
+/// Speed of an emulated device.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpeedConfig {
+    /// Bytes read in a second; absent: bytes cost nothing.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub read: Option<u64>,
+    /// Bytes written in a second; absent: bytes cost nothing.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub write: Option<u64>,
+    /// Time of each request.
+    #[serde(default, deserialize_with = "duration", serialize_with = "seconds")]
+    pub fixed: Duration,
+}
+
+impl ClusterConfig {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`ServerError::Configuration`] with the line that is wrong and a hint.
+    pub fn read(path: &Path) -> Result<ClusterConfig, ServerError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ServerError::Io {
+            what: "read the configuration",
+            path: path.to_path_buf(),
+            source,
+        })?;
+        let wrong = |what: String| ServerError::Configuration { path: path.to_path_buf(), what };
+        let config: ClusterConfig = toml::from_str(&text).map_err(|error| wrong(one_line(&error, &text)))?;
+        config.check().map_err(wrong)?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.version != FILE_VERSION {
+            return Err(format!(
+                "version = {} where this program reads version {FILE_VERSION}",
+                self.version
+            ));
+        }
+        if !(1..=60_000).contains(&self.lambda_milliseconds) {
+            return Err("lambda_milliseconds must be 1 to 60000; try 100".into());
+        }
+        if self.servers.is_empty() || self.servers.len() > SERVERS_MAX {
+            return Err(format!("a store has 1 to {SERVERS_MAX} [[server]] tables; {EXAMPLE}"));
+        }
+        let stripe = self.layout.stripe_size;
+        let range = u64::from(limits::STRIPE_BYTES_MIN)..=u64::from(limits::STRIPE_BYTES_MAX);
+        if !range.contains(&stripe) || stripe % u64::from(limits::STRIPE_BYTES_MIN) != 0 {
+            return Err(format!(
+                "stripe_size = {stripe} is not a multiple of 4096 from 4096 to 4194304; try \"1MiB\""
+            ));
+        }
+        for (number, server) in self.servers.iter().enumerate() {
+            server.check().map_err(|what| format!("server {number}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// Every target of the store, by server and number.
+    pub fn targets(&self) -> Vec<TargetId> {
+        let of_server = |(number, server): (usize, &ServerConfig)| {
+            let server_id = ServerId(number as u16);
+            (0..server.targets.len() as u16).map(move |index| TargetId { server: server_id, index })
+        };
+        self.servers.iter().enumerate().flat_map(of_server).collect()
+    }
+
+    /// Layout of files whose directories ask for nothing else.
+    pub fn default_layout(&self) -> LayoutRequest {
+        LayoutRequest {
+            stripe_bytes: Some(self.layout.stripe_size as u32),
+            stripe_count: Some(self.layout.stripe_count),
+            spread: Some(false),
+        }
+    }
+
+    /// Whether metadata survives a restart: every target of the store must.
+    pub fn is_durable(&self) -> bool {
+        let mut targets = self.servers.iter().flat_map(|server| &server.targets);
+        targets.all(|target| target.backend == BackendKind::Dir)
+    }
+}
+
+impl ServerConfig {
+    fn check(&self) -> Result<(), String> {
+        for (key, address) in [("listen", &self.listen), ("control", &self.control)] {
+            resolve(address)
+                .map_err(|error| format!("{key} = \"{address}\": {error}; try \"127.0.0.1:0\""))?;
+        }
+        if self.targets.is_empty() || self.targets.len() > TARGETS_MAX {
+            return Err(format!("it has 1 to {TARGETS_MAX} [[server.target]] tables; {EXAMPLE}"));
+        }
+        for (number, target) in self.targets.iter().enumerate() {
+            if target.backend == BackendKind::Ram && target.capacity.is_none() {
+                return Err(format!("target {number}: a ram target needs a capacity, such as \"4GiB\""));
+            }
+            if target.backend == BackendKind::Ram && target.path.is_some() {
+                return Err(format!("target {number}: a ram target has no path; use backend = \"dir\""));
+            }
+            if target.capacity.is_some_and(|bytes| bytes < 1 << 20) {
+                return Err(format!("target {number}: capacity is below 1 MiB"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SpeedConfig {
+    /// The speed as the cost model takes it.
+    pub fn device_speed(&self) -> DeviceSpeed {
+        let transfer = |rate: Option<u64>| TransferSpeed {
+            fixed: Nanos::from(self.fixed),
+            bytes_per_second: rate.and_then(std::num::NonZeroU64::new).unwrap_or(std::num::NonZeroU64::MAX),
+        };
+        DeviceSpeed { read: transfer(self.read), write: transfer(self.write) }
+    }
+}
+
+/// The first address of `host:port`.
+///
+/// # Errors
+/// What the resolver answers.
+pub(crate) fn resolve(address: &str) -> std::io::Result<SocketAddr> {
+    address.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
+}
+
+fn default_policy() -> Policy {
+    "size-fair".parse().unwrap_or(Policy::Fifo)
+}
+
+fn default_lambda() -> u64 {
+    100
+}
+
+fn default_stripe_size() -> u64 {
+    1 << 20
+}
+
+fn default_address() -> String {
+    "127.0.0.1:0".into()
+}
+
+impl Default for LayoutConfig {
+    fn default() -> LayoutConfig {
+        LayoutConfig { stripe_size: default_stripe_size(), stripe_count: 0 }
+    }
+}
+
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let message = error.message().replace('\n', " ");
+    match line {
+        Some(line) => format!("line {line}: {message}"),
+        None => message,
+    }
+}
+
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn display<S: serde::Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(policy)
+}
+
+/// A size is a number of bytes or a text such as `64k` or `1MiB`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SizeText {
+    Bytes(u64),
+    Text(String),
+}
+
+impl SizeText {
+    fn bytes<E: serde::de::Error>(&self) -> Result<u64, E> {
+        match self {
+            SizeText::Bytes(bytes) => Ok(*bytes),
+            SizeText::Text(text) => {
+                parse_size::Config::new().with_binary().parse_size(text.as_bytes()).map_err(|error| {
+                    E::custom(format!("\"{text}\" is not a size ({error}); try \"64k\" or \"1MiB\""))
+                })
+            }
+        }
+    }
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    SizeText::deserialize(deserializer)?.bytes()
+}
+
+fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size(deserializer).map(Some)
+}
+
+/// A rate is a size a second; its prefixes are decimal, as vendors state speeds, unless written `MiB/s`.
+fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = match SizeText::deserialize(deserializer)? {
+        SizeText::Bytes(bytes) => return Ok(Some(bytes)),
+        SizeText::Text(text) => text,
+    };
+    let size = text.trim().strip_suffix("/s").unwrap_or(&text);
+    let rate =
+        parse_size::Config::new().with_decimal().parse_size(size.as_bytes()).ok().filter(|&rate| rate > 0);
+    rate.map(Some)
+        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a rate; try \"200MB/s\"")))
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text).map_err(|error| {
+        serde::de::Error::custom(format!("\"{text}\" is not a time ({error}); try \"100us\""))
+    })
+}
+
+fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ClusterConfig, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cluster.toml");
+        std::fs::write(&path, text).unwrap();
+        ClusterConfig::read(&path).map_err(|error| error.to_string())
+    }
+
+    const TARGET: &str = "[[server]]\n[[server.target]]\nbackend = \"ram\"\ncapacity = \"4GiB\"\n";
+
+    #[test]
+    fn a_short_file_is_filled_with_defaults() {
+        let config =
+            read(&format!("version = 1\n{TARGET}speed = {{ read = \"200MB/s\", fixed = \"100us\" }}\n"))
+                .unwrap();
+        let target = &config.servers[0].targets[0];
+        assert_eq!(target.capacity, Some(4 << 30));
+        assert_eq!(target.speed.unwrap().read, Some(200_000_000));
+        assert_eq!(target.speed.unwrap().fixed, Duration::from_micros(100));
+        assert_eq!(config.policy.to_string(), "size-fair");
+        assert!(!config.is_durable());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("version = 2\n", "missing field `server`"),
+            (&format!("version = 2\n{TARGET}"), "version = 2"),
+            (&format!("version = 1\npolicy = \"fastest\"\n{TARGET}"), "line 2"),
+            (&format!("version = 1\ncolour = 3\n{TARGET}"), "unknown field `colour`"),
+            (&format!("version = 1\n{TARGET}speed = {{ read = \"quick\" }}"), "not a rate"),
+            ("version = 1\n[[server]]\n[[server.target]]\nbackend = \"ram\"\n", "needs a capacity"),
+            ("version = 1\n[[server]]\nlisten = \"nowhere\"\ntarget = []\n", "listen"),
+            ("version = \n", "line 1"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?} gave {error:?}");
+            assert_eq!(error.lines().count(), 1, "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! One connection: bytes in, frames out, never blocking.
+//!
+//! Small frames are taken whole. A payload above the inline limit stays in the socket: the caller receives it
+//! with [`Connection::receive`] once its request is scheduled, and until then nothing more is read.
+
+use crate::target::{ReadPlan, Segment, Target};
+use mio::net::{TcpStream, UnixStream};
+use mio::{event::Source, Interest, Registry, Token};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use weir_wire::{limits, Header, Kind, Reply, RequestId, WireError, HEADER_BYTES};
+
+/// Read at once: several small frames, yet little of a large payload is copied twice.
+const RECEIVE_BYTES: usize = 16 * 1024;
+/// Buffers up to this size stay with an idle connection.
+const KEPT_BYTES: usize = 16 * 1024;
+/// Slices of one vectored send.
+const SLICES_MAX: usize = 64;
+/// Zeros for holes, sent again and again.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// A stream of either kind.
+pub(crate) enum Stream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+/// A complete frame; of a large payload only its length is known.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) header: Header,
+    pub(crate) body: Vec<u8>,
+    /// The payload when it is inline, else empty.
+    pub(crate) payload: Vec<u8>,
+    /// Bytes of payload that are still in the socket.
+    pub(crate) detached_bytes: usize,
+}
+
+/// What reading came to.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// One more frame.
+    Frame(Frame),
+    /// Nothing more for now.
+    Blocked,
+    /// The other side closed, or the socket failed.
+    Closed,
+    /// The bytes are not frames.
+    Malformed(WireError),
+}
+
+/// The bytes behind a reply's body, where they are not copied.
+pub(crate) enum Tail {
+    /// Bytes of their own.
+    Bytes(Vec<u8>),
+    /// Bytes that stay in a `ram` target until they are sent.
+    Arena {
+        /// Number of the target on this server.
+        target: usize,
+        /// Where they are.
+        plan: ReadPlan,
+    },
+}
+
+struct Outgoing {
+    head: Vec<u8>,
+    sent: usize,
+    tail: Option<Tail>,
+    tail_bytes: usize,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    stream: Stream,
+    input: Vec<u8>,
+    consumed: usize,
+    detached: usize,
+    output: VecDeque<Outgoing>,
+    /// The socket may hold unread bytes.
+    readable: bool,
+    /// The other side sends no more: read until the end is met.
+    ended: bool,
+    /// The loop is told when the socket has room.
+    awaits_room: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream) -> Connection {
+        Connection {
+            stream,
+            input: Vec::new(),
+            consumed: 0,
+            detached: 0,
+            output: VecDeque::new(),
+            readable: true,
+            ended: false,
+            awaits_room: false,
+        }
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.source().register(registry, token, Interest::READABLE)
+    }
+
+    /// Asks to be told of room in the socket only while something waits for it: every reply that a client takes
+    /// makes room, and each would wake the loop.
+    ///
+    /// # Errors
+    /// What epoll answers.
+    pub(crate) fn watch_for_room(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let blocked = self.has_output();
+        if blocked == self.awaits_room {
+            return Ok(());
+        }
+        self.awaits_room = blocked;
+        let interest = if blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        self.stream.source().reregister(registry, token, interest)
+    }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) {
+        // It is closed next, which takes it out of the poll as well.
+        let _ = self.stream.source().deregister(registry);
+    }
+
+    /// The socket reported that it can be read, and whether its other side has ended.
+    pub(crate) fn mark_readable(&mut self, ended: bool) {
+        self.readable = true;
+        self.ended |= ended;
+    }
+
+    /// Whether the other side sends no more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Replies that wait to be sent.
+    pub(crate) fn unsent_replies(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Whether replies wait to be sent.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Takes the next frame.
+    pub(crate) fn next_frame(&mut self) -> Received {
+        debug_assert_eq!(self.detached, 0, "a detached payload is received before the next frame");
+        loop {
+            match self.parse() {
+                Ok(Some(frame)) => return Received::Frame(frame),
+                Ok(None) => {}
+                Err(error) => return Received::Malformed(error),
+            }
+            if !self.readable {
+                self.release_idle_buffer();
+                return Received::Blocked;
+            }
+            match self.fill() {
+                Ok(0) => return Received::Closed,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Received::Closed,
+            }
+        }
+    }
+
+    fn parse(&mut self) -> Result<Option<Frame>, WireError> {
+        let available = &self.input[self.consumed..];
+        let Some(header_bytes) = available.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let header = Header::decode(header_bytes)?;
+        if header.kind != Kind::Request {
+            return Err(WireError::Kind(2));
+        }
+        let body_end = HEADER_BYTES + header.body_bytes as usize;
+        let payload_bytes = header.payload_bytes as usize;
+        let inline_bytes = if payload_bytes <= limits::INLINE_PAYLOAD_BYTES { payload_bytes } else { 0 };
+        if available.len() < body_end + inline_bytes {
+            return Ok(None);
+        }
+        let body = available[HEADER_BYTES..body_end].to_vec();
+        let payload = available[body_end..body_end + inline_bytes].to_vec();
+        self.consumed += body_end + inline_bytes;
+        self.detached = payload_bytes - inline_bytes;
+        Ok(Some(Frame { header, body, payload, detached_bytes: self.detached }))
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        if self.consumed > 0 {
+            self.input.drain(..self.consumed);
+            self.consumed = 0;
+        }
+        let mut scratch = [const { MaybeUninit::uninit() }; RECEIVE_BYTES];
+        let (received, _) = rustix::io::read(self.stream.descriptor(), &mut scratch)?;
+        let count = received.len();
+        self.input.extend_from_slice(received);
+        // The socket reports each arrival once, and a stream that gave less than was asked for is empty (epoll(7)).
+        self.readable = count == RECEIVE_BYTES || self.ended;
+        Ok(count)
+    }
+
+    /// A thousand idle connections should cost little.
+    fn release_idle_buffer(&mut self) {
+        if self.consumed == self.input.len() {
+            self.consumed = 0;
+            self.input.clear();
+            self.input.shrink_to(KEPT_BYTES);
+        }
+    }
+
+    /// Receives bytes of the detached payload into `buffer`; `Ok(0)` means that none are there yet.
+    ///
+    /// # Errors
+    /// UnexpectedEof when the other side closed; what the socket answers.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = buffer.len().min(self.detached);
+        let buffered = self.input.len() - self.consumed;
+        if buffered > 0 {
+            let count = buffered.min(wanted);
+            buffer[..count].copy_from_slice(&self.input[self.consumed..self.consumed + count]);
+            self.consumed += count;
+            self.detached -= count;
+            return Ok(count);
+        }
+        if !self.readable {
+            return Ok(0);
+        }
+        loop {
+            match self.stream.read(&mut buffer[..wanted]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.detached -= count;
+                    self.readable = count == wanted || self.ended;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Ok(0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Queues a reply whose payload is `payload`, or the tail.
+    pub(crate) fn reply(&mut self, request: RequestId, reply: &Reply, payload: &[u8], tail: Option<Tail>) {
+        let mut head = vec![0; HEADER_BYTES];
+        let body_bytes = weir_wire::encode_body(reply, &mut head) as u32;
+        head.extend_from_slice(payload);
+        let tail_bytes = tail.as_ref().map_or(0, Tail::length);
+        let header = Header {
+            kind: Kind::Reply,
+            body_bytes,
+            payload_bytes: (payload.len() + tail_bytes) as u32,
+            identity: weir_wire::IdentityId(0),
+            request,
+            acknowledged: RequestId(0),
+        };
+        head[..HEADER_BYTES].copy_from_slice(&header.encode());
+        self.output.push_back(Outgoing { head, sent: 0, tail, tail_bytes });
+    }
+
+    /// Queues the reason why the connection is closed.
+    pub(crate) fn refuse(&mut self, reason: &str) {
+        let body = &reason.as_bytes()[..reason.len().min(limits::BODY_BYTES)];
+        let header = Header {
+            kind: Kind::Refusal,
+            body_bytes: body.len() as u32,
+            payload_bytes: 0,
+            identity: weir_wire::IdentityId(0),
+            request: RequestId(0),
+            acknowledged: RequestId(0),
+        };
+        let mut head = header.encode().to_vec();
+        head.extend_from_slice(body);
+        self.output.push_back(Outgoing { head, sent: 0, tail: None, tail_bytes: 0 });
+    }
+
+    /// Sends what the socket takes; the tails of replies that are done are handed to `finished`.
+    ///
+    /// # Errors
+    /// What the socket answers: the connection is lost.
+    pub(crate) fn flush(&mut self, targets: &[Target], finished: &mut Vec<Tail>) -> io::Result<()> {
+        while let Some(front) = self.output.front_mut() {
+            if front.sent == front.head.len() + front.tail_bytes {
+                finished.extend(self.output.pop_front().and_then(|outgoing| outgoing.tail));
+                continue;
+            }
+            let mut slices = Vec::new();
+            if front.sent < front.head.len() {
+                slices.push(IoSlice::new(&front.head[front.sent..]));
+            }
+            if let Some(tail) = &front.tail {
+                tail.slices(targets, front.sent.saturating_sub(front.head.len()), &mut slices);
+            }
+            slices.truncate(SLICES_MAX);
+            match self.stream.write_vectored(&slices) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => front.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection: the tails that will never be sent.
+    pub(crate) fn unsent_tails(&mut self) -> impl Iterator<Item = Tail> + '_ {
+        self.output.drain(..).filter_map(|outgoing| outgoing.tail)
+    }
+}
+
+impl Tail {
+    fn length(&self) -> usize {
+        match self {
+            Tail::Bytes(bytes) => bytes.len(),
+            Tail::Arena { plan, .. } => plan.segments.iter().map(Segment::length).sum(),
+        }
+    }
+
+    /// The bytes from `position` on, as far as one vectored send takes them.
+    fn slices<'a>(&'a self, targets: &'a [Target], position: usize, slices: &mut Vec<IoSlice<'a>>) {
+        let (target, plan) = match self {
+            Tail::Bytes(bytes) => return slices.push(IoSlice::new(&bytes[position..])),
+            Tail::Arena { target, plan } => (&targets[*target], plan),
+        };
+        let mut skip = position;
+        for segment in &plan.segments {
+            let length = segment.length();
+            if skip >= length {
+                skip -= length;
+                continue;
+            }
+            if slices.len() >= SLICES_MAX {
+                return;
+            }
+            match *segment {
+                Segment::Bytes(region) => slices.push(IoSlice::new(&target.arena_bytes(region)[skip..])),
+                Segment::Zeros(length) => zero_slices(length - skip, slices),
+            }
+            skip = 0;
+        }
+    }
+}
+
+/// Zeros of a hole; where they do not fit into one send, the last slice is the last that is sent.
+fn zero_slices(mut length: usize, slices: &mut Vec<IoSlice<'_>>) {
+    while length > 0 && slices.len() <= SLICES_MAX {
+        let count = length.min(ZEROS.len());
+        slices.push(IoSlice::new(&ZEROS[..count]));
+        length -= count;
+    }
+}
+
+impl Stream {
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(stream) => stream,
+        }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(buffer),
+            Stream::Unix(stream) => stream.write(buffer),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write_vectored(slices),
+            Stream::Unix(stream) => stream.write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

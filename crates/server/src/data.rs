@@ -1,0 +1,380 @@
+//! Reads and writes of objects: checked, planned, carried out on memory here or on a directory by a worker.
+
+use crate::connection::Tail;
+use crate::events::{Event, WorkOutput, Worked};
+use crate::journal::{DirectoryStorage, SyncTicket};
+use crate::metadata::{caller, Continued};
+use crate::namespace::{errno, Caller, InlineAppend, Verdict};
+use crate::server::Server;
+use crate::service::{total_bytes, Outcome, Pending, Sink, Stage};
+use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_fairshare::Nanos;
+use weir_placement::TargetId;
+use weir_wire::{limits, Capability, Errno, Extent, Ino, Publication, Reply, Request, Seek};
+
+/// Reads up to this size are copied into the reply: cheaper than keeping their pages in place.
+const COPY_BYTES_MAX: u64 = 16 * 1024;
+
+impl Server {
+    /// Whether a data request is one that this server can take: the number of its target here.
+    pub(crate) fn check_data(
+        &self,
+        pending: &Pending,
+        target: TargetId,
+        extents: &[Extent],
+        write: bool,
+    ) -> Result<usize, Errno> {
+        let index = usize::from(target.index);
+        if target.server != self.id || index >= self.targets.len() {
+            return Err(errno::EINVAL);
+        }
+        let Some(capability) = capability_of(&pending.request) else { return Err(errno::EINVAL) };
+        let allowed = if write { capability.rights.write } else { capability.rights.read };
+        if !allowed {
+            return Err(errno::EBADF);
+        }
+        if !self.key.admits(capability) {
+            return Err(errno::EACCES);
+        }
+        let is_outside =
+            |offset: u64, length: u64| offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES);
+        let outside = match pending.request {
+            Request::Reserve { offset, length, .. } => is_outside(offset, length),
+            Request::ObjectSeek { offset, .. } => is_outside(offset, 0),
+            _ => extents.iter().any(|extent| is_outside(extent.offset, u64::from(extent.length))),
+        };
+        if outside {
+            return Err(errno::EFBIG);
+        }
+        let bytes = total_bytes(extents);
+        let expected = if matches!(pending.request, Request::Write { .. }) { bytes } else { 0 };
+        if extents.len() > limits::EXTENTS
+            || bytes > limits::PAYLOAD_BYTES as u64
+            || expected != u64::from(pending.header.payload_bytes)
+        {
+            return Err(errno::EINVAL);
+        }
+        Ok(index)
+    }
+
+    /// Decides where the detached payload of a write goes.
+    pub(crate) fn open_sink(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let Some((device, _)) = pending.device else { return };
+        let Request::Write { capability, epoch, extents, .. } = &pending.request else { return };
+        let left = pending.detached_bytes;
+        pending.sink = match self.targets.get_mut(device) {
+            Some(Target::Ram(ram)) => match ram.begin_write(capability.ino, *epoch, extents) {
+                Ok(plan) => Sink::Arena { plan, region: 0, within: 0 },
+                Err(failure) => Sink::Discard { failure: Outcome::from(failure).reply, left },
+            },
+            Some(Target::Dir(_)) => Sink::Buffer { bytes: vec![0; left], filled: 0 },
+            None => Sink::Discard { failure: Reply::Failed(errno::EINVAL), left },
+        };
+    }
+
+    /// Carries out a request whose turn it is and whose payload is here.
+    pub(crate) fn execute(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        if let Sink::Discard { failure, .. } = &pending.sink {
+            let outcome = Outcome::of(failure.clone());
+            return self.finish(token, outcome);
+        }
+        let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
+        match (target, &pending.request) {
+            (_, Request::Append { .. }) => self.execute_append(token),
+            (_, Request::Peer(_)) => self.serve_exchange(token),
+            (Some(Target::Ram(_)), _) => {
+                let before = self.clock_now();
+                let outcome = self.execute_in_memory(token);
+                let spent = self.clock_now().saturating_since(before);
+                if let Some(pending) = self.pending.get_mut(token) {
+                    pending.service = pending.service + spent;
+                }
+                self.data_done(token, outcome);
+            }
+            (Some(Target::Dir(dir)), _) => {
+                let dir = Arc::clone(dir);
+                self.execute_on_worker(token, dir);
+            }
+            (None, _) => {
+                let before = self.clock_now();
+                self.execute_namespace(token);
+                let spent = self.clock_now().saturating_since(before);
+                if let Some(pending) = self.pending.get_mut(token) {
+                    pending.service = pending.service + spent;
+                }
+            }
+        }
+    }
+
+    fn execute_in_memory(&mut self, token: usize) -> Result<Outcome, TargetFailure> {
+        let Some(pending) = self.pending.get_mut(token) else { return Ok(Outcome::of(Reply::Done)) };
+        let device = pending.device.map_or(0, |(device, _)| device);
+        let Some(Target::Ram(ram)) = self.targets.get_mut(device) else {
+            return Ok(Outcome::of(Reply::Done));
+        };
+        match &pending.request {
+            Request::Read { capability, epoch, extents, .. } => {
+                let plan = ram.begin_read(capability.ino, *epoch, extents)?;
+                let mut outcome = Outcome::of(Reply::Data { size: None });
+                if total_bytes(extents) <= COPY_BYTES_MAX {
+                    outcome.payload = copied(ram, &plan.segments);
+                    ram.finish_read(&plan);
+                } else {
+                    outcome.tail = Some(Tail::Arena { target: device, plan });
+                }
+                Ok(outcome)
+            }
+            Request::Write { capability, epoch, extents, .. } => {
+                match std::mem::replace(&mut pending.sink, Sink::None) {
+                    Sink::Arena { plan, .. } => ram.finish_write(plan)?,
+                    _ => write_inline(ram, capability.ino, *epoch, extents, &pending.payload)?,
+                }
+                Ok(Outcome::of(Reply::Written { size: None }))
+            }
+            Request::Reserve { capability, epoch, offset, length, punch, .. } => {
+                if *punch {
+                    ram.punch(capability.ino, *epoch, *offset, *length)?;
+                } else {
+                    ram.reserve(capability.ino, *epoch, *offset, *length)?;
+                }
+                Ok(Outcome::of(Reply::Done))
+            }
+            Request::ObjectSeek { capability, offset, seek, .. } => {
+                Ok(Outcome::of(Reply::Position(ram.seek(capability.ino, *offset, *seek == Seek::Data))))
+            }
+            _ => Ok(Outcome::failed(errno::EINVAL)),
+        }
+    }
+
+    fn execute_on_worker(&mut self, token: usize, dir: Arc<Dir>) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let bytes = match std::mem::replace(&mut pending.sink, Sink::None) {
+            Sink::Buffer { bytes, .. } => bytes,
+            _ => pending.payload.clone(),
+        };
+        let request = pending.request.clone();
+        pending.stage = Stage::Elsewhere;
+        self.submit(Errand::Request(token), move || run_on_directory(&dir, &request, &bytes));
+    }
+
+    /// Runs blocking work on the pool; its end comes back as an event for `errand`.
+    pub(crate) fn submit(
+        &mut self,
+        errand: Errand,
+        work: impl FnOnce() -> Result<WorkOutput, TargetFailure> + Send + 'static,
+    ) {
+        let number = self.errands.insert(errand) as u64;
+        let events = self.events.clone();
+        self.workers.submit(Box::new(move || {
+            let started = Instant::now();
+            let outcome = work();
+            events.send(Event::Worked(Worked { number, outcome, service: started.elapsed() }));
+        }));
+    }
+
+    /// A worker is done.
+    pub(crate) fn worked(&mut self, worked: Worked) {
+        self.workers.drain();
+        let Some(errand) = self.errands.try_remove(worked.number as usize) else { return };
+        match errand {
+            Errand::Request(token) => {
+                if let Some(pending) = self.pending.get_mut(token) {
+                    pending.service = pending.service + Nanos::from(worked.service);
+                }
+                let outcome = worked.outcome.map(|output| match output {
+                    WorkOutput::Done => {
+                        Outcome::of(match self.pending.get(token).map(|pending| &pending.request) {
+                            Some(Request::Write { .. }) => Reply::Written { size: None },
+                            _ => Reply::Done,
+                        })
+                    }
+                    WorkOutput::Bytes(bytes) => {
+                        Outcome { tail: Some(Tail::Bytes(bytes)), ..Outcome::of(Reply::Data { size: None }) }
+                    }
+                    WorkOutput::Position(position) => Outcome::of(Reply::Position(position)),
+                });
+                self.data_done(token, outcome);
+            }
+            Errand::Effect(effect) => self.effect_worked(&effect, worked.outcome.map(|_| ())),
+            Errand::PeerObject(token) => self.object_effect_served(token, worked.outcome.map(|_| ())),
+            Errand::Snapshot(end) => self.journal_compacted(&end),
+            Errand::Sync { tokens, ticket } => self.journal_synced(tokens, &ticket),
+        }
+    }
+
+    /// The target is done with a data request: adds the size, publishes, and tells who holds pages.
+    fn data_done(&mut self, token: usize, outcome: Result<Outcome, TargetFailure>) {
+        let mut outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(failure) => return self.finish(token, failure.into()),
+        };
+        let Some(pending) = self.pending.get(token) else { return };
+        let client = pending.client;
+        match &pending.request {
+            Request::Read { capability, .. } => {
+                outcome.reply = Reply::Data { size: self.namespace.size_and_epoch(capability.ino) };
+            }
+            Request::Write { capability, publication, .. } => {
+                let (capability, publication) = (*capability, *publication);
+                outcome.drops = self.watches.changed(client, capability.ino);
+                if let Some(publication) = publication.filter(|_| capability.ino.home() == self.id) {
+                    return self.publish(token, capability, publication, outcome);
+                }
+            }
+            Request::Reserve { capability, punch: true, .. } => {
+                outcome.drops = self.watches.changed(client, capability.ino);
+            }
+            _ => {}
+        }
+        self.finish(token, outcome);
+    }
+
+    /// Writes the payload of an `Append` at the end of its file, where one object in memory here takes all of it.
+    fn execute_append(&mut self, token: usize) {
+        let Some(pending) = self.pending.get(token) else { return };
+        let Request::Append { capability } = &pending.request else { return };
+        let capability = *capability;
+        let acting = Rc::clone(&pending.acting);
+        let caller = Caller { who: &acting.who, ..caller(pending) };
+        let length = pending.payload.len() as u64;
+        let (turn, target, object_offset, offset, epoch) =
+            match self.namespace.append_inline(&caller, &capability, length) {
+                Ok(InlineAppend::Here { turn, target, object_offset, offset, epoch }) => {
+                    (turn, target, object_offset, offset, epoch)
+                }
+                Ok(InlineAppend::Elsewhere) => {
+                    return self.finish(token, Outcome::of(Reply::AppendElsewhere))
+                }
+                Ok(InlineAppend::Done(decision)) => {
+                    return self.follow(token, Ok(Verdict::Done(*decision)), Outcome::of(Reply::Done));
+                }
+                Ok(InlineAppend::Wait(intent)) => {
+                    return self.continue_after(intent, Continued::Execute(token))
+                }
+                Err(errno) => return self.finish(token, Outcome::failed(errno)),
+            };
+        let extent = Extent { offset: object_offset, length: length as u32 };
+        let written = match self.targets.get_mut(usize::from(target.index)) {
+            Some(Target::Ram(ram)) => {
+                write_inline(ram, capability.ino, epoch, &[extent], &pending.payload).map_err(Outcome::from)
+            }
+            _ => Err(Outcome::of(Reply::AppendElsewhere)),
+        };
+        match written {
+            Ok(()) => {
+                let publication = Publication { end: offset + length, written_bytes: length, epoch };
+                let moment = self.moment();
+                let verdict = self.namespace.append_written(&caller, &capability, turn, &publication, moment);
+                let drops = self.watches.changed(caller.client, capability.ino);
+                self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) });
+            }
+            Err(outcome) => self.finish(token, outcome),
+        }
+        let grant = self.namespace.next_turn(&caller, capability.ino, turn);
+        self.grant_turn(grant);
+    }
+
+    /// The device of the target that takes an append, when it is one of this server.
+    pub(crate) fn append_device(&self, pending: &Pending) -> Option<usize> {
+        let Request::Append { capability } = &pending.request else { return None };
+        let target = self.namespace.append_target(capability.ino, pending.payload.len() as u64)?;
+        let index = usize::from(target.index);
+        (target.server == self.id && index < self.targets.len()).then_some(index)
+    }
+
+    /// Brings an object to stable storage.
+    pub(crate) fn sync_object(&mut self, token: usize, capability: Capability, target: TargetId) {
+        let index = usize::from(target.index);
+        if target.server != self.id || !self.key.admits(&capability) {
+            return self.finish(token, Outcome::failed(errno::EINVAL));
+        }
+        match self.targets.get(index) {
+            Some(Target::Ram(_)) => self.finish(token, Outcome::of(Reply::Done)),
+            Some(Target::Dir(dir)) => {
+                let dir = Arc::clone(dir);
+                let ino = capability.ino;
+                self.submit(Errand::Request(token), move || dir.sync(ino).map(|()| WorkOutput::Done));
+            }
+            None => self.finish(token, Outcome::failed(errno::EINVAL)),
+        }
+    }
+}
+
+/// Whose end an event of the worker pool is.
+pub(crate) enum Errand {
+    /// A client's request.
+    Request(usize),
+    /// An effect of the namespace.
+    Effect(Box<crate::namespace::Effect>),
+    /// What another server asked of an object here.
+    PeerObject(usize),
+    /// A snapshot of the namespace.
+    Snapshot(crate::metadata::SnapshotEnd),
+    /// The journal is on stable storage: these requests may be answered.
+    Sync { tokens: Vec<usize>, ticket: SyncEnd },
+}
+
+/// Where the ticket of a synchronisation comes back, with its result.
+pub(crate) type SyncEnd = Receiver<(SyncTicket<DirectoryStorage>, std::io::Result<()>)>;
+
+fn capability_of(request: &Request) -> Option<&Capability> {
+    match request {
+        Request::Read { capability, .. }
+        | Request::Write { capability, .. }
+        | Request::Reserve { capability, .. }
+        | Request::ObjectSeek { capability, .. } => Some(capability),
+        _ => None,
+    }
+}
+
+fn copied(ram: &Ram, segments: &[Segment]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(segments.iter().map(Segment::length).sum());
+    for segment in segments {
+        match *segment {
+            Segment::Bytes(region) => bytes.extend_from_slice(ram.bytes(region)),
+            Segment::Zeros(length) => bytes.resize(bytes.len() + length, 0),
+        }
+    }
+    bytes
+}
+
+fn write_inline(
+    ram: &mut Ram,
+    ino: Ino,
+    epoch: u64,
+    extents: &[Extent],
+    bytes: &[u8],
+) -> Result<(), TargetFailure> {
+    let plan = ram.begin_write(ino, epoch, extents)?;
+    let mut rest = bytes;
+    for region in plan.regions.clone() {
+        let (part, after) = rest.split_at(region.length);
+        ram.bytes_mut(region).copy_from_slice(part);
+        rest = after;
+    }
+    Ok(ram.finish_write(plan)?)
+}
+
+fn run_on_directory(dir: &Dir, request: &Request, bytes: &[u8]) -> Result<WorkOutput, TargetFailure> {
+    match request {
+        Request::Read { capability, epoch, extents, .. } => {
+            dir.read(capability.ino, *epoch, extents).map(WorkOutput::Bytes)
+        }
+        Request::Write { capability, epoch, extents, .. } => {
+            dir.write(capability.ino, *epoch, extents, bytes).map(|()| WorkOutput::Done)
+        }
+        Request::Reserve { capability, epoch, offset, length, punch, .. } => {
+            dir.reserve(capability.ino, *epoch, *offset, *length, *punch).map(|()| WorkOutput::Done)
+        }
+        Request::ObjectSeek { capability, offset, seek, .. } => {
+            dir.seek(capability.ino, *offset, *seek == Seek::Data).map(WorkOutput::Position)
+        }
+        _ => Err(TargetFailure::Device(i32::from(errno::EINVAL.0))),
+    }
+}

@@ -1,0 +1,193 @@
+//! A device: one target, or the metadata of a server, with the scheduler that divides its time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use weir_fairshare::{
+    replace_policy, scheduler, CostModel, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, JobShare,
+    Nanos, Policy, Scheduler, Settings, Token, TransferSpeed,
+};
+
+/// Requests in service at once on a device that is not emulated. Few, so that the policy decides late:
+/// a request in service can no longer be overtaken.
+const SLOTS: usize = 4;
+/// First guess of a learned cost: a fast local device. It is wrong for one or two dozen requests at most.
+const PRIOR: TransferSpeed = TransferSpeed {
+    fixed: Nanos::from_micros(5),
+    bytes_per_second: match std::num::NonZeroU64::new(4_000_000_000) {
+        Some(rate) => rate,
+        None => std::num::NonZeroU64::MIN,
+    },
+};
+
+/// What kind of work a request is, for its price.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) direction: Direction,
+    pub(crate) bytes: u64,
+}
+
+/// The time when an emulated device has finished a request.
+type Finish = Reverse<(Nanos, u64)>;
+
+/// A scheduler, its cost model, and the requests in service.
+pub(crate) struct Device {
+    scheduler: Option<Box<dyn Scheduler>>,
+    model: CostModel,
+    speed: Option<DeviceSpeed>,
+    busy_until: Nanos,
+    finishing: BinaryHeap<Finish>,
+    in_service: usize,
+    registered: HashMap<JobId, JobAttributes>,
+    busy: Nanos,
+    served: u64,
+    /// Time it worked for each job since [`Device::take_worked`].
+    worked: HashMap<JobId, Nanos>,
+}
+
+impl Device {
+    /// A device under `policy`; with a `speed` it is emulated.
+    pub(crate) fn new(policy: &Policy, speed: Option<DeviceSpeed>) -> Device {
+        let model = match speed {
+            Some(speed) => CostModel::known(speed),
+            None => CostModel::learned(DeviceSpeed { read: PRIOR, write: PRIOR }),
+        };
+        // A connection holds few requests and their number is limited, so the queue's own bounds only guard against bugs.
+        let settings =
+            Settings { queued_max_per_job: usize::MAX, queued_max_total: usize::MAX, ..Settings::default() };
+        Device {
+            scheduler: Some(scheduler(policy, settings)),
+            model,
+            speed,
+            busy_until: Nanos::ZERO,
+            finishing: BinaryHeap::new(),
+            in_service: 0,
+            registered: HashMap::new(),
+            busy: Nanos::ZERO,
+            served: 0,
+            worked: HashMap::new(),
+        }
+    }
+
+    /// Whether its speed is emulated.
+    pub(crate) fn speed(&self) -> Option<DeviceSpeed> {
+        self.speed
+    }
+
+    /// Queues request `token` of a job.
+    pub(crate) fn enqueue(&mut self, job: JobAttributes, token: u64, work: Work, now: Nanos) -> bool {
+        let cost = self.model.estimate(work.direction, work.bytes);
+        let Some(scheduler) = &mut self.scheduler else { return false };
+        if self.registered.get(&job.job) != Some(&job) {
+            scheduler.upsert_job(job, now);
+            self.registered.insert(job.job, job);
+        }
+        scheduler.enqueue(job.job, Token(token), cost, now).is_ok()
+    }
+
+    /// The request to serve next, while a slot is free.
+    pub(crate) fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
+        let slots = if self.speed.is_some() { 1 } else { SLOTS };
+        if self.in_service >= slots {
+            return None;
+        }
+        let dispatch = self.scheduler.as_mut()?.dispatch(now)?;
+        self.in_service += 1;
+        Some(dispatch)
+    }
+
+    /// When the emulated device will have finished a request dispatched now; it was queued since `arrived`.
+    ///
+    /// The device starts it when it became free, not when this process woke up, so oversleep does not add up.
+    pub(crate) fn emulate(&mut self, dispatch: &Dispatch, arrived: Nanos) -> Option<Nanos> {
+        self.speed?;
+        let finish = self.busy_until.max(arrived) + dispatch.cost;
+        self.busy_until = finish;
+        self.finishing.push(Reverse((finish, dispatch.token.0)));
+        Some(finish)
+    }
+
+    /// The next request that the emulated device has finished by `now`.
+    pub(crate) fn finished(&mut self, now: Nanos) -> Option<u64> {
+        match self.finishing.peek() {
+            Some(&Reverse((finish, token))) if finish <= now => {
+                self.finishing.pop();
+                Some(token)
+            }
+            _ => None,
+        }
+    }
+
+    /// When the next emulated request finishes.
+    pub(crate) fn next_finish(&self) -> Option<Nanos> {
+        self.finishing.peek().map(|&Reverse((finish, _))| finish)
+    }
+
+    /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged.
+    pub(crate) fn complete(&mut self, dispatch: &Dispatch, work: Work, actual: Nanos, now: Nanos) -> Nanos {
+        let actual = if self.speed.is_some() { dispatch.cost } else { actual };
+        self.in_service -= 1;
+        self.model.observe(work.direction, work.bytes, actual);
+        let worked = self.worked.entry(dispatch.job).or_default();
+        *worked = *worked + actual;
+        self.busy = self.busy + actual;
+        self.served += 1;
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.complete(dispatch.job, dispatch.cost, actual, now);
+        }
+        actual
+    }
+
+    /// A sender stalled in mid-request: its slot is free for others until [`Device::resume`].
+    pub(crate) fn suspend(&mut self) {
+        self.in_service -= 1;
+    }
+
+    /// The stalled request goes on; it was dispatched before, so it does not queue again.
+    pub(crate) fn resume(&mut self) {
+        self.in_service += 1;
+    }
+
+    /// Takes a request out of the queue; false where it is not queued any more.
+    pub(crate) fn cancel(&mut self, job: JobId, token: u64) -> bool {
+        self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(job, Token(token)))
+    }
+
+    /// Forgets a job that ended.
+    pub(crate) fn remove_job(&mut self, job: JobId, now: Nanos) {
+        if self.registered.remove(&job).is_some() {
+            if let Some(scheduler) = &mut self.scheduler {
+                scheduler.remove_job(job, now);
+            }
+        }
+    }
+
+    /// Continues under another policy.
+    pub(crate) fn set_policy(&mut self, policy: &Policy) {
+        self.scheduler = self.scheduler.take().map(|current| replace_policy(current, policy));
+    }
+
+    /// Requests waiting.
+    pub(crate) fn queued(&self) -> usize {
+        self.scheduler.as_ref().map_or(0, |scheduler| scheduler.len())
+    }
+
+    /// Every job's account.
+    pub(crate) fn shares(&self, now: Nanos) -> Vec<JobShare> {
+        self.scheduler.as_ref().map_or_else(Vec::new, |scheduler| scheduler.shares(now))
+    }
+
+    /// Device time each job received since the last call.
+    pub(crate) fn take_worked(&mut self) -> HashMap<JobId, Nanos> {
+        std::mem::take(&mut self.worked)
+    }
+
+    /// Time it worked since it started.
+    pub(crate) fn busy(&self) -> Nanos {
+        self.busy
+    }
+
+    /// Requests it served since it started.
+    pub(crate) fn served(&self) -> u64 {
+        self.served
+    }
+}

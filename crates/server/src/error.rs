@@ -1,0 +1,46 @@
+//! What can stop a server from starting, or end it.
+
+use std::path::PathBuf;
+
+/// An error of the daemon; each names what was tried, on what, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A file or directory.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `cluster.toml` is wrong.
+    #[error("{}: {what}", path.display())]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        what: String,
+    },
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; is another server running there? set another port, or 0 to choose a free one")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The event loop lost its own means.
+    #[error("the event loop cannot go on: {what}: {source}")]
+    Loop {
+        /// What failed.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] crate::journal::JournalError),
+}

@@ -1,0 +1,354 @@
+//! The event loop: waits, reads, serves, sends.
+
+use crate::config::ClusterConfig;
+use crate::connection::Stream;
+use crate::control;
+use crate::error::ServerError;
+use crate::events::{Event, Events};
+use crate::links::{Link, LINKS_MAX};
+use crate::server::Server;
+use mio::net::{TcpListener, UnixListener};
+use mio::unix::SourceFd;
+use mio::{Interest, Poll, Token, Waker};
+use rustix::time::{
+    timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+};
+use std::io::ErrorKind;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_wire::{limits, ServerAddress, SiteKey};
+
+const WAKER: Token = Token(0);
+const TIMER: Token = Token(1);
+const TCP: Token = Token(2);
+const UNIX: Token = Token(3);
+/// Tokens from here on are links.
+const FIRST_LINK: usize = 16;
+/// Events taken in one turn: a turn stays well below a millisecond.
+const EVENTS_PER_TURN: usize = 256;
+/// Longest path of a Unix socket (sun_path without its final zero).
+const SOCKET_PATH_MAX: usize = 107;
+/// A wait never takes longer, whatever the deadlines say.
+const WAIT_MAX: Nanos = Nanos::from_millis(500);
+
+/// Pause after a failed accept: a descriptor may be free then.
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
+
+struct Doors {
+    tcp: TcpListener,
+    unix: Option<UnixListener>,
+    timer: OwnedFd,
+    /// When the timer will wake the loop; none once it has.
+    armed: Option<Nanos>,
+    /// When to try again after an accept failed: the poll tells of each arrival once.
+    accept_again: Option<Nanos>,
+}
+
+/// Runs server `id` of the store until it is told to stop.
+///
+/// # Errors
+/// [`ServerError`] when it cannot start, or its loop cannot go on.
+pub fn run(config: ClusterConfig, id: ServerId, home: &Path) -> Result<(), ServerError> {
+    let io = |what: &'static str, path: &Path| {
+        let path = path.to_path_buf();
+        move |source| ServerError::Io { what, path, source }
+    };
+    // Other processes find the socket by this path, wherever they stand.
+    let home = &std::path::absolute(home).map_err(io("find", home))?;
+    let folder = home.join(format!("servers/{id}"));
+    std::fs::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
+    let key_path = home.join("site.key");
+    let key_text = std::fs::read_to_string(&key_path).map_err(io("read the site key", &key_path))?;
+    let key = SiteKey::from_hex(&key_text).map_err(|error| ServerError::Io {
+        what: "read the site key",
+        path: key_path.clone(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error),
+    })?;
+
+    let lost = |what: &'static str| move |source: std::io::Error| ServerError::Loop { what, source };
+    let mut poll = Poll::new().map_err(lost("make a poll"))?;
+    let (events, receiver) = Events::new(Waker::new(poll.registry(), WAKER).map_err(lost("make a waker"))?);
+    stop_on_signals(events.clone())?;
+    raise_descriptor_limit();
+    let own = config.servers[usize::from(id.0)].clone();
+    let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
+    let mut server = Server::open(config, id, &folder, key.clone(), registry, events.clone())?;
+    let (mut doors, mut address) = open_doors(&poll, &own.listen, &folder, id)?;
+    let control_address = control::start(&own.control, key.control_token(), events)?;
+    address.control = control_address.to_string();
+    announce(&folder, &address)?;
+    eprintln!("weir-server: server {id} listens on {}, control on {}", address.tcp, address.control);
+    server.addresses.insert(id, address);
+    server.meet_peers(home)?;
+    let outcome = turn_until_stopped(&mut poll, &mut server, &mut doors, &receiver);
+    server.close_journal();
+    // The files say that the server is up; a missing one is as good as a removed one.
+    let _ = std::fs::remove_file(folder.join("address.json"));
+    let _ = std::fs::remove_file(folder.join("socket"));
+    outcome
+}
+
+fn turn_until_stopped(
+    poll: &mut Poll,
+    server: &mut Server,
+    doors: &mut Doors,
+    receiver: &Receiver<Event>,
+) -> Result<(), ServerError> {
+    let mut ready = mio::Events::with_capacity(EVENTS_PER_TURN);
+    loop {
+        server.read_clock();
+        let deadline = server.next_deadline().min(doors.accept_again.unwrap_or(server.now() + WAIT_MAX));
+        let timeout =
+            if server.has_work() { Some(Duration::ZERO) } else { doors.arm(deadline, server.clock_now())? };
+        match poll.poll(&mut ready, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(source) => return Err(ServerError::Loop { what: "wait for events", source }),
+        }
+        server.read_clock();
+        for event in &ready {
+            match event.token() {
+                WAKER => {}
+                TIMER => doors.armed = None,
+                TCP | UNIX => doors.accept(server),
+                Token(token) => {
+                    server.link_ready(token - FIRST_LINK, event.is_readable(), event.is_read_closed())
+                }
+            }
+        }
+        if doors.accept_again.is_some_and(|again| again <= server.now()) {
+            doors.accept(server);
+        }
+        for _ in 0..EVENTS_PER_TURN {
+            match receiver.try_recv() {
+                Ok(Event::Stop) => return Ok(()),
+                Ok(event) => server.handle_event(event),
+                Err(_) => break,
+            }
+        }
+        server.read_paused_links();
+        server.serve_devices();
+        server.tick();
+        server.flush_links();
+    }
+}
+
+impl Server {
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Worked(worked) => self.worked(worked),
+            Event::Peer { question, answer } => self.peer_answered(question, answer),
+            Event::Control(question) => self.answer_question(question),
+            Event::Stop => {}
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || !self.paused.is_empty()
+    }
+
+    fn link_ready(&mut self, index: usize, readable: bool, ended: bool) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        if readable || ended {
+            link.connection.mark_readable(ended);
+            match link.receiving {
+                Some(token) => self.receive(token),
+                None => self.read_link(index),
+            }
+        }
+        self.dirty.push(index);
+    }
+
+    fn read_paused_links(&mut self) {
+        let mut paused = std::mem::take(&mut self.paused);
+        paused.sort_unstable();
+        paused.dedup();
+        for index in paused {
+            self.read_link(index);
+        }
+    }
+
+    fn flush_links(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        let mut sent = Vec::new();
+        for index in dirty {
+            let Some(link) = self.links.get_mut(index) else { continue };
+            let outcome = link.connection.flush(&self.targets, &mut sent);
+            let finished = link.closing && !link.connection.has_output();
+            let watched = link.connection.watch_for_room(&self.registry, Token(index + FIRST_LINK));
+            for tail in sent.drain(..) {
+                crate::service::release_tail(&mut self.targets, tail);
+            }
+            if outcome.is_err() || watched.is_err() || finished {
+                self.close_link(index);
+            } else if link.full && link.in_hand() < limits::OUTSTANDING_PER_CONNECTION {
+                link.full = false;
+                self.paused.push(index);
+            }
+        }
+    }
+
+    fn accept(&mut self, stream: Stream) {
+        if self.links.len() >= LINKS_MAX {
+            // Dropping it closes it: the client sees a lost connection and tries again within its bound.
+            eprintln!("weir-server: {LINKS_MAX} connections are open, one more is turned away");
+            return;
+        }
+        self.link_serial += 1;
+        let now = self.now();
+        let index = self.links.insert(Link::new(stream, self.link_serial, now));
+        let registered = self.links[index].connection.register(&self.registry, Token(index + FIRST_LINK));
+        if registered.is_err() {
+            self.links.remove(index);
+        }
+    }
+}
+
+fn accept_tcp(server: &mut Server, listener: &TcpListener) -> std::io::Error {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                // Replies are written whole, so waiting to gather more would only delay them.
+                let _ = stream.set_nodelay(true);
+                server.accept(Stream::Tcp(stream));
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+fn accept_unix(server: &mut Server, listener: &UnixListener) -> std::io::Error {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
+                server.accept(Stream::Unix(stream));
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+fn open_doors(
+    poll: &Poll,
+    listen: &str,
+    folder: &Path,
+    id: ServerId,
+) -> Result<(Doors, ServerAddress), ServerError> {
+    let refused = |source: std::io::Error| ServerError::Listen { address: listen.to_string(), source };
+    let lost = |what: &'static str| move |source: std::io::Error| ServerError::Loop { what, source };
+    let mut tcp = TcpListener::bind(crate::config::resolve(listen).map_err(refused)?).map_err(refused)?;
+    let tcp_address = tcp.local_addr().map_err(refused)?;
+    poll.registry().register(&mut tcp, TCP, Interest::READABLE).map_err(lost("watch the listener"))?;
+
+    let path = folder.join("socket");
+    let _ = std::fs::remove_file(&path);
+    let mut unix = match path.as_os_str().len() {
+        0..=SOCKET_PATH_MAX => Some(UnixListener::bind(&path).map_err(|source| ServerError::Io {
+            what: "listen on the socket",
+            path: path.clone(),
+            source,
+        })?),
+        _ => None,
+    };
+    if let Some(unix) = &mut unix {
+        // Whoever connects is asked for a credential, so the socket is open to every user of the host.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let opened = std::fs::set_permissions(&path, open);
+        opened.map_err(|source| ServerError::Io { what: "open to all users", path: path.clone(), source })?;
+        poll.registry().register(unix, UNIX, Interest::READABLE).map_err(lost("watch the socket"))?;
+    }
+
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
+    let timer = timer.map_err(|errno| ServerError::Loop { what: "make a timer", source: errno.into() })?;
+    let source = timer.as_raw_fd();
+    poll.registry()
+        .register(&mut SourceFd(&source), TIMER, Interest::READABLE)
+        .map_err(lost("watch the timer"))?;
+    let address = ServerAddress {
+        server: id,
+        tcp: tcp_address.to_string(),
+        unix: unix.is_some().then(|| path.display().to_string()),
+        control: String::new(),
+    };
+    Ok((Doors { tcp, unix, timer, armed: None, accept_again: None }, address))
+}
+
+impl Doors {
+    /// Takes the connections that have arrived; where they cannot be had now, as no descriptor is free, again soon.
+    fn accept(&mut self, server: &mut Server) {
+        let tcp = accept_tcp(server, &self.tcp);
+        let unix = self.unix.as_ref().map(|listener| accept_unix(server, listener));
+        let failed =
+            [Some(tcp), unix].into_iter().flatten().find(|error| error.kind() != ErrorKind::WouldBlock);
+        if let (Some(error), None) = (&failed, self.accept_again) {
+            eprintln!(
+                "weir-server: connections wait: {error}; hint: raise the limit of open files (ulimit -n)"
+            );
+        }
+        self.accept_again = failed.map(|_| server.now() + ACCEPT_PAUSE);
+    }
+
+    /// Sets the timer, where it is not set to an earlier time: poll's own timeout counts in milliseconds, which is coarser
+    /// than an emulated request.
+    fn arm(&mut self, deadline: Nanos, now: Nanos) -> Result<Option<Duration>, ServerError> {
+        let wait = deadline.saturating_since(now);
+        if wait == Nanos::ZERO {
+            return Ok(Some(Duration::ZERO));
+        }
+        if self.armed.is_some_and(|armed| armed <= deadline && armed > now) {
+            return Ok(None);
+        }
+        let value =
+            Timespec { tv_sec: (wait.0 / 1_000_000_000) as i64, tv_nsec: (wait.0 % 1_000_000_000) as i64 };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        timerfd_settime(
+            &self.timer,
+            TimerfdTimerFlags::empty(),
+            &Itimerspec { it_interval: zero, it_value: value },
+        )
+        .map_err(|errno| ServerError::Loop { what: "set the timer", source: errno.into() })?;
+        self.armed = Some(deadline);
+        Ok(None)
+    }
+}
+
+/// Every connection takes a descriptor, and the usual soft limit is 1,024 while the hard one is far above.
+fn raise_descriptor_limit() {
+    use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // A refusal leaves what there is: connections beyond it wait.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Tells clients and peers on this host where the server is; the file appears whole or not at all.
+fn announce(folder: &Path, address: &ServerAddress) -> Result<(), ServerError> {
+    let path = folder.join("address.json");
+    let temporary = folder.join("address.json.new");
+    let text = serde_json::to_string(address).unwrap_or_default();
+    std::fs::write(&temporary, text)
+        .and_then(|()| std::fs::rename(&temporary, &path))
+        .map_err(|source| ServerError::Io { what: "write the address to", path, source })
+}
+
+fn stop_on_signals(events: Events) -> Result<(), ServerError> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])
+        .map_err(|source| ServerError::Loop { what: "listen for signals", source })?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            if signals.forever().next().is_some() {
+                events.send(Event::Stop);
+            }
+        })
+        .map(|_| ())
+        .map_err(|source| ServerError::Loop { what: "start the signal thread", source })
+}

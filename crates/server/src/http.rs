@@ -1,0 +1,323 @@
+//! HTTP/1.1 for the control API: one request a connection, and every length, wait and number of threads bounded.
+//!
+//! Whoever reaches the port may send anything, so nothing here trusts a length or waits without end.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Connections served at once, each by a short-lived thread; one more is closed unanswered.
+const CONNECTIONS_MAX: usize = 64;
+/// Longest request line and headers, as other servers take them.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Headers of one request: what browsers and scrapers send, several times over.
+const HEADERS_MAX: usize = 64;
+/// Longest body: a policy and its name.
+const BODY_BYTES_MAX: usize = 4096;
+/// How long a caller may take to send its request, and to say that it has the answer.
+const REQUEST_WAIT: Duration = Duration::from_secs(5);
+/// How long a caller may take to read its answer: some megabytes, for thousands of jobs.
+const RESPONSE_WAIT: Duration = Duration::from_secs(30);
+/// Pause after a failed accept: without a free descriptor it would fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const STACK_BYTES: usize = 512 * 1024;
+
+/// A request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// `GET`, `PUT`, in the caller's spelling.
+    pub(crate) method: String,
+    /// Path without the query.
+    pub(crate) path: String,
+    /// Value of the `Authorization` header.
+    pub(crate) authorization: Option<String>,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+}
+
+/// An answer.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+/// Why there is no request.
+#[derive(Debug)]
+enum Refused {
+    /// The caller is told this status.
+    Status(u16),
+    /// The connection is of no more use.
+    Lost,
+}
+
+/// Serves `handler` on `address` from threads of its own; answers the address that it listens on.
+///
+/// # Errors
+/// The address cannot be had, or the system refuses a thread.
+pub(crate) fn serve(
+    address: &str,
+    handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let bound = listener.local_addr()?;
+    let handler = Arc::new(handler);
+    let serving = Arc::new(AtomicUsize::new(0));
+    std::thread::Builder::new().name("control".into()).spawn(move || loop {
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(ACCEPT_PAUSE);
+            continue;
+        };
+        if serving.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+            serving.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (handler, ended) = (Arc::clone(&handler), Arc::clone(&serving));
+        let thread = std::thread::Builder::new().name("control-caller".into()).stack_size(STACK_BYTES);
+        let spawned = thread.spawn(move || {
+            // A caller that goes away before its answer loses only the answer.
+            let _ = answer(stream, &*handler);
+            ended.fetch_sub(1, Ordering::Relaxed);
+        });
+        if spawned.is_err() {
+            serving.fetch_sub(1, Ordering::Relaxed);
+        }
+    })?;
+    Ok(bound)
+}
+
+fn answer(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Response) -> io::Result<()> {
+    let response = match receive(&mut stream, Instant::now() + REQUEST_WAIT) {
+        Ok(request) => handler(&request),
+        Err(Refused::Status(status)) => {
+            Response { status, content_type: "text/plain", body: format!("{}\n", reason(status)) }
+        }
+        Err(Refused::Lost) => return Ok(()),
+    };
+    let head = format!(
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        response.status,
+        reason(response.status),
+        response.content_type,
+        response.body.len()
+    );
+    let until = Instant::now() + RESPONSE_WAIT;
+    send(&mut stream, head.as_bytes(), until)?;
+    send(&mut stream, response.body.as_bytes(), until)?;
+    // Closing with bytes unread would reset the connection and could take the answer with it.
+    stream.shutdown(Shutdown::Write)?;
+    let until = Instant::now() + REQUEST_WAIT;
+    let mut scratch = [0; 4096];
+    for _ in 0..HEAD_BYTES_MAX / scratch.len() {
+        if read_until(&mut stream, &mut scratch, until)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn receive(stream: &mut impl Timed, until: Instant) -> Result<Request, Refused> {
+    let mut bytes = Vec::new();
+    let (mut request, head_bytes, body_bytes) = loop {
+        if let Some(parsed) = parse_head(&bytes).map_err(Refused::Status)? {
+            break parsed;
+        }
+        if bytes.len() >= HEAD_BYTES_MAX {
+            return Err(Refused::Status(431));
+        }
+        take_more(stream, &mut bytes, until)?;
+    };
+    let mut body = bytes.split_off(head_bytes);
+    while body.len() < body_bytes {
+        take_more(stream, &mut body, until)?;
+    }
+    body.truncate(body_bytes);
+    request.body = body;
+    Ok(request)
+}
+
+/// The request without its body, and the lengths of head and body; none while the head is incomplete, or the status
+/// that refuses it.
+fn parse_head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, u16> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let head_bytes = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(431),
+        Err(_) => return Err(400),
+    };
+    let path = head.path.unwrap_or_default().split('?').next().unwrap_or_default().to_string();
+    let method = head.method.unwrap_or_default().to_string();
+    let mut request = Request { method, path, authorization: None, body: Vec::new() };
+    let mut body_bytes = None;
+    for header in head.headers.iter() {
+        let value = std::str::from_utf8(header.value).map_err(|_| 400u16)?;
+        if header.name.eq_ignore_ascii_case("authorization") {
+            request.authorization = Some(value.to_string());
+        } else if header.name.eq_ignore_ascii_case("content-length") {
+            let length = value.parse().map_err(|_| 400u16)?;
+            if body_bytes.is_some_and(|earlier| earlier != length) {
+                return Err(400);
+            }
+            body_bytes = Some(length);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err(501);
+        }
+    }
+    match body_bytes.unwrap_or(0) {
+        length if length > BODY_BYTES_MAX => Err(413),
+        length => Ok(Some((request, head_bytes, length))),
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        413 => "Content Too Large",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        _ => "Service Unavailable",
+    }
+}
+
+/// A stream whose next read ends at some time.
+trait Timed: Read {
+    fn read_ends_in(&mut self, wait: Duration) -> io::Result<()>;
+}
+
+impl Timed for TcpStream {
+    fn read_ends_in(&mut self, wait: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(wait))
+    }
+}
+
+fn take_more(stream: &mut impl Timed, bytes: &mut Vec<u8>, until: Instant) -> Result<(), Refused> {
+    let mut scratch = [0; 4096];
+    match read_until(stream, &mut scratch, until) {
+        Ok(0) | Err(_) => Err(Refused::Lost),
+        Ok(count) => {
+            bytes.extend_from_slice(&scratch[..count]);
+            Ok(())
+        }
+    }
+}
+
+fn read_until(stream: &mut impl Timed, bytes: &mut [u8], until: Instant) -> io::Result<usize> {
+    loop {
+        stream.read_ends_in(left(until)?)?;
+        match stream.read(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Time that is left; a timeout of zero would mean none.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bytes that arrive in pieces, then the end.
+    struct Pieces<'a>(Vec<&'a [u8]>);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            let Some(first) = self.0.first_mut() else { return Ok(0) };
+            let count = first.len().min(bytes.len());
+            bytes[..count].copy_from_slice(&first[..count]);
+            *first = &first[count..];
+            self.0.retain(|piece| !piece.is_empty());
+            Ok(count)
+        }
+    }
+
+    impl Timed for Pieces<'_> {
+        fn read_ends_in(&mut self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn received(bytes: &[u8], piece: usize) -> Result<Request, Refused> {
+        let pieces = bytes.chunks(piece).collect();
+        receive(&mut Pieces(pieces), Instant::now() + REQUEST_WAIT)
+    }
+
+    #[test]
+    fn a_request_is_understood_however_it_arrives() {
+        let bytes = b"PUT /v1/policy?x=1 HTTP/1.1\r\nhost: x\r\nAUTHORIZATION: Bearer 12\r\nContent-Length: 4\r\n\r\nbodymore";
+        let expected = Request {
+            method: "PUT".into(),
+            path: "/v1/policy".into(),
+            authorization: Some("Bearer 12".into()),
+            body: b"body".to_vec(),
+        };
+        for piece in 1..bytes.len() {
+            assert_eq!(received(bytes, piece).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_status() {
+        let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 * HEAD_BYTES_MAX));
+        for (text, expected) in [
+            ("GET / HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n", 413),
+            ("GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
+            ("GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+            ("GET /\r\n\r\n", 400),
+            (" / HTTP/1.1\r\n\r\n", 400),
+            (&long, 431),
+        ] {
+            match received(text.as_bytes(), 1000) {
+                Err(Refused::Status(status)) => assert_eq!(status, expected, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        assert!(matches!(received(b"GET / HTTP/1.1\r\n", 100), Err(Refused::Lost)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_request_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), piece in 1usize..50) {
+            if let Ok(request) = received(&bytes, piece) {
+                prop_assert!(request.body.len() <= BODY_BYTES_MAX);
+            }
+        }
+
+        #[test]
+        fn any_head_is_parsed_or_refused(head in "(GET|PUT|x)? ?/?[a-z?]{0,5} HTTP/1.[012](\r\n[a-zA-Z-]{0,16}:? ?[ -~]{0,20}){0,4}\r\n\r\n") {
+            if let Ok(Some((_, head_bytes, body_bytes))) = parse_head(head.as_bytes()) {
+                prop_assert!(body_bytes <= BODY_BYTES_MAX && head_bytes <= head.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Requests that never wait behind others: signs of life, locks, turns, closes, synchronisation, watches.
+
+use crate::data::Errand;
+use crate::events::WorkOutput;
+use crate::locks::{Answer as LockAnswer, LockRequest, Outcome as LockOutcome};
+use crate::namespace::{errno, AppendGrant, TurnReply};
+use crate::server::Server;
+use crate::service::{Outcome, Stage};
+use crate::target::TargetFailure;
+use weir_wire::{Cluster, PeerRequest, Reply, Request, StoreStatistics};
+
+impl Server {
+    /// Serves a request outside every queue.
+    pub(crate) fn serve_at_once(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.stage = Stage::Elsewhere;
+        let client = pending.client;
+        let request = pending.request.clone();
+        let done = |server: &mut Server, reply: Reply| server.finish(token, Outcome::of(reply));
+        match request {
+            Request::Ping => done(self, Reply::Done),
+            Request::Cluster => {
+                let mut servers: Vec<_> = self.addresses.values().cloned().collect();
+                servers.sort_by_key(|address| address.server);
+                done(self, Reply::Cluster(Cluster { servers }));
+            }
+            Request::Statistics => {
+                let statistics = self.statistics();
+                done(self, Reply::Statistics(statistics));
+            }
+            Request::Lock { .. } => self.lock(token),
+            Request::TestLock { .. } => {
+                let reply = match self.lock_request(token).map(|asked| self.locks.test(&asked)) {
+                    Some(Ok(conflict)) => Reply::Conflict(conflict),
+                    Some(Err(errno)) => Reply::Failed(errno),
+                    None => Reply::Failed(errno::EINVAL),
+                };
+                done(self, reply);
+            }
+            Request::CancelLock { waiting, .. } => {
+                if let Some(waiter) = self.waiting_request(client, waiting) {
+                    self.locks.cancel(client, waiting);
+                    self.waiting.remove(&(client, waiting));
+                    self.finish(waiter, Outcome::failed(errno::EINTR));
+                }
+                done(self, Reply::Done);
+            }
+            Request::ReleaseLocks { ino, owner } => {
+                let answers = self.locks.release_owner(ino, client, owner);
+                done(self, Reply::Done);
+                self.answer_locks(answers);
+            }
+            Request::Close { ino, handle } => {
+                let answers = self.locks.close(ino, handle);
+                self.answer_locks(answers);
+                self.execute_namespace(token);
+            }
+            Request::Reclaim { handles } => {
+                let reply = self.reclaim(token, &handles);
+                done(self, reply);
+            }
+            Request::SyncMetadata { .. } => self.sync_metadata(token),
+            Request::SyncObject { capability, target } => self.sync_object(token, capability, target),
+            Request::Publish { .. } | Request::AppendEnd { .. } => self.execute_namespace(token),
+            Request::AppendBegin { .. } => self.begin_append(token),
+            Request::Watch { ino } => {
+                self.watches.watch(client, ino);
+                done(self, Reply::Done);
+            }
+            Request::Unwatch { ino } => {
+                self.watches.unwatch(client, ino);
+                done(self, Reply::Done);
+            }
+            Request::Invalidations { done } => self.poll_invalidations(token, done),
+            Request::Peer(request) => self.serve_peer(token, &request),
+            _ => done(self, Reply::Failed(errno::EOPNOTSUPP)),
+        }
+    }
+
+    fn statistics(&self) -> StoreStatistics {
+        let fills = self.targets.iter().map(crate::target::Target::fill);
+        let (capacity_bytes, used_bytes) =
+            fills.fold((0, 0), |(capacity, used), (bytes, in_use)| (capacity + bytes, used + in_use));
+        StoreStatistics {
+            capacity_bytes,
+            free_bytes: capacity_bytes.saturating_sub(used_bytes),
+            ..self.namespace.statistics()
+        }
+    }
+
+    fn lock_request(&self, token: usize) -> Option<LockRequest> {
+        let pending = self.pending.get(token)?;
+        let (client, request) = (pending.client, pending.header.request);
+        Some(match pending.request {
+            Request::Lock { ino, handle, owner, pid, kind, lock, range, wait, reclaim } => {
+                LockRequest { client, request, ino, handle, owner, pid, kind, lock, range, wait, reclaim }
+            }
+            Request::TestLock { ino, handle, owner, kind, lock, range } => LockRequest {
+                client,
+                request,
+                ino,
+                handle,
+                owner,
+                pid: 0,
+                kind,
+                lock,
+                range,
+                wait: false,
+                reclaim: false,
+            },
+            _ => return None,
+        })
+    }
+
+    fn lock(&mut self, token: usize) {
+        let Some(asked) = self.lock_request(token) else { return };
+        let (outcome, answers) = self.locks.acquire(&asked);
+        match outcome {
+            LockOutcome::Granted => self.finish(token, Outcome::of(Reply::Done)),
+            LockOutcome::Failed(errno) => self.finish(token, Outcome::failed(errno)),
+            LockOutcome::Waiting => {
+                // A resend of a request that waits takes its place.
+                if let Some(earlier) = self.waiting.insert((asked.client, asked.request), token) {
+                    self.finish(earlier, Outcome::failed(errno::EAGAIN));
+                }
+            }
+        }
+        self.answer_locks(answers);
+    }
+
+    /// Answers lock requests that waited.
+    pub(crate) fn answer_locks(&mut self, answers: Vec<LockAnswer>) {
+        for answer in answers {
+            if let Some(token) = self.waiting.remove(&(answer.client, answer.request)) {
+                let reply = answer.result.map_or_else(Reply::Failed, |()| Reply::Done);
+                self.finish(token, Outcome::of(reply));
+            }
+        }
+    }
+
+    fn begin_append(&mut self, token: usize) {
+        let Some(pending) = self.pending.get(token) else { return };
+        let Request::AppendBegin { capability } = &pending.request else { return };
+        let capability = *capability;
+        let key = (pending.client, pending.header.request);
+        let caller = crate::metadata::caller(pending);
+        match self.namespace.append_begin(&caller, &capability) {
+            Ok(TurnReply::Now(reply)) => self.finish(token, Outcome::of(reply)),
+            Ok(TurnReply::Later) => {
+                self.waiting.insert(key, token);
+            }
+            Ok(TurnReply::Wait(intent)) => {
+                self.continue_after(intent, crate::metadata::Continued::AtOnce(token))
+            }
+            Err(errno) => self.finish(token, Outcome::failed(errno)),
+        }
+    }
+
+    /// Answers an `AppendBegin` whose turn came.
+    pub(crate) fn grant_turn(&mut self, grant: Option<AppendGrant>) {
+        let Some(AppendGrant { appender, reply }) = grant else { return };
+        if let Some(token) = self.waiting.remove(&(appender.client, appender.request)) {
+            self.finish(token, Outcome::of(reply));
+        }
+    }
+
+    /// Answers when everything in the journal so far is on stable storage; requests share one synchronisation.
+    fn sync_metadata(&mut self, token: usize) {
+        if self.journal.is_none() {
+            return self.finish(token, Outcome::of(Reply::Done));
+        }
+        self.to_sync.push(token);
+        self.start_sync();
+    }
+
+    fn start_sync(&mut self) {
+        let Some(journal) = &mut self.journal else { return };
+        if self.syncing || self.to_sync.is_empty() {
+            return;
+        }
+        let tokens = std::mem::take(&mut self.to_sync);
+        let Some(ticket) = journal.sync_begin() else {
+            let reply = match journal.durable() == journal.appended() {
+                true => Reply::Done,
+                false => Reply::Failed(errno::EIO),
+            };
+            for token in tokens {
+                self.finish(token, Outcome::of(reply.clone()));
+            }
+            return;
+        };
+        self.syncing = true;
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.submit(Errand::Sync { tokens, ticket: receiver }, move || {
+            let result = ticket.run();
+            let failure = result.as_ref().err().and_then(std::io::Error::raw_os_error);
+            // The loop holds the receiving side until this errand has come back.
+            let _ = sender.try_send((ticket, result));
+            failure.map_or(Ok(WorkOutput::Done), |raw| Err(TargetFailure::Device(raw)))
+        });
+    }
+
+    /// A synchronisation ended.
+    pub(crate) fn journal_synced(&mut self, tokens: Vec<usize>, ticket: &crate::data::SyncEnd) {
+        self.syncing = false;
+        let completed = match (&mut self.journal, ticket.try_recv()) {
+            (Some(journal), Ok((ticket, result))) => journal.sync_complete(ticket, result).map_err(|error| {
+                eprintln!("weir-server: {error}");
+            }),
+            _ => Err(()),
+        };
+        let reply = completed.map_or(Reply::Failed(errno::EIO), |()| Reply::Done);
+        for token in tokens {
+            self.finish(token, Outcome::of(reply.clone()));
+        }
+        self.start_sync();
+    }
+
+    fn serve_peer(&mut self, token: usize, request: &PeerRequest) {
+        let Some(link) = self.pending.get(token).map(|pending| pending.link) else { return };
+        if self.peer_of(link).is_none() {
+            return self.finish(token, Outcome::failed(errno::EPERM));
+        }
+        match request {
+            PeerRequest::Exchange => self.serve_exchange(token),
+            PeerRequest::TruncateObject { .. } | PeerRequest::RemoveObject { .. } => {
+                self.serve_object_effect(token, request);
+            }
+            _ => self.serve_directory_request(token, request),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The job table: who has been here, what they did, what they were owed and what they received.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::time::Duration;
+use weir_fairshare::{GroupId, JobAttributes, JobShare, Nanos, Priority, UserId};
+use weir_wire::{Claims, JobId, JobReport};
+
+/// How long a job is listed after its last sign of life: long enough to ask about a job that just ended.
+const JOB_EXPIRY: Duration = Duration::from_secs(600);
+/// Jobs remembered at once; beyond it the longest silent one is forgotten first.
+const JOBS_MAX: usize = 20_000;
+/// Longest wait that the histogram tells apart, in nanoseconds: ten minutes.
+const WAIT_MAX: u64 = 600_000_000_000;
+
+/// Encoded bytes of a job's report beside its names, at most.
+const REPORT_FIXED_BYTES: usize = 64;
+/// Most bytes of all jobs' reports: a frame's payload, less what is said of the targets.
+const REPORTS_BYTES_MAX: usize = weir_wire::limits::PAYLOAD_BYTES - 64 * 1024;
+
+/// Everything a server knows of one job.
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) user: String,
+    pub(crate) group: String,
+    pub(crate) attributes: JobAttributes,
+    pub(crate) connections: usize,
+    pub(crate) last_seen: Nanos,
+    pub(crate) operations: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) device: Nanos,
+    /// Time each request waited for its turn, in nanoseconds.
+    pub(crate) waits: Histogram<u64>,
+    /// Device time that the server gave to anybody while this job was active, and what of it was owed to the job.
+    contended: f64,
+    owed: f64,
+    received: f64,
+    pub(crate) active: bool,
+}
+
+/// One line of `weir jobs`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct JobLine {
+    pub(crate) job: String,
+    pub(crate) id: String,
+    pub(crate) user: String,
+    pub(crate) group: String,
+    pub(crate) uid: u32,
+    pub(crate) nodes: u32,
+    pub(crate) priority: u32,
+    pub(crate) active: bool,
+    pub(crate) connections: usize,
+    pub(crate) operations: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) device_seconds: f64,
+    pub(crate) queue_wait_seconds_median: f64,
+    pub(crate) queue_wait_seconds_p99: f64,
+    /// Device time that this server gave to anybody while the job was active, and what of it the policy owed to
+    /// the job and the job received; sums over servers give its shares of the whole store.
+    pub(crate) contended_seconds: f64,
+    pub(crate) owed_seconds: f64,
+    pub(crate) received_seconds: f64,
+    /// Share of the device time that the policy owed the job while it was active; absent before it was.
+    pub(crate) share_owed: Option<f64>,
+    /// Share that it received.
+    pub(crate) share_received: Option<f64>,
+    pub(crate) last_seen_seconds: f64,
+}
+
+/// The jobs of one server.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    jobs: HashMap<JobId, Job>,
+}
+
+impl Jobs {
+    /// Enters the job of `claims`, or notes that it is still there.
+    pub(crate) fn meet(&mut self, claims: &Claims, now: Nanos) -> JobAttributes {
+        let attributes = attributes(claims);
+        let job = self.jobs.entry(claims.job_id()).or_insert_with(|| Job::new(claims, attributes, now));
+        job.attributes = attributes;
+        job.last_seen = now;
+        attributes
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    pub(crate) fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
+        self.jobs.get_mut(&id)
+    }
+
+    /// Begins an accounting interval: nobody is active until a device says so.
+    pub(crate) fn begin_interval(&mut self) {
+        for job in self.jobs.values_mut() {
+            job.active = false;
+        }
+    }
+
+    /// Accounts one device's interval: `shares` are its accounts, `received` the device time that it gave each job.
+    pub(crate) fn account(&mut self, shares: &[JobShare], received: &HashMap<weir_fairshare::JobId, Nanos>) {
+        let given: f64 = received.values().map(|&time| seconds(time)).sum();
+        for share in shares.iter().filter(|share| share.active || received.contains_key(&share.job)) {
+            if let Some(job) = self.jobs.get_mut(&JobId(share.job.0)) {
+                job.contended += given;
+                job.owed += given * share.owed;
+                job.received += received.get(&share.job).map_or(0.0, |&time| seconds(time));
+                job.active |= share.active;
+            }
+        }
+    }
+
+    /// Forgets jobs that have been silent for long, and returns them.
+    pub(crate) fn expire(&mut self, now: Nanos) -> Vec<JobId> {
+        let silent = |job: &Job| now.saturating_since(job.last_seen);
+        let mut gone: Vec<JobId> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.connections == 0 && silent(job) > Nanos::from(JOB_EXPIRY))
+            .map(|(&id, _)| id)
+            .collect();
+        let excess = (self.jobs.len() - gone.len()).saturating_sub(JOBS_MAX);
+        if excess > 0 {
+            let mut idle: Vec<_> = self.jobs.iter().filter(|(_, job)| job.connections == 0).collect();
+            idle.sort_by_key(|(_, job)| job.last_seen);
+            gone.extend(idle.into_iter().take(excess).map(|(&id, _)| id));
+        }
+        for id in &gone {
+            self.jobs.remove(id);
+        }
+        gone
+    }
+
+    /// The table, for people.
+    pub(crate) fn lines(&self, now: Nanos) -> Vec<JobLine> {
+        let mut lines: Vec<JobLine> = self.jobs.iter().map(|(&id, job)| job.line(id, now)).collect();
+        lines.sort_by(|left, right| left.job.cmp(&right.job).then(left.uid.cmp(&right.uid)));
+        lines
+    }
+
+    /// The table, for other servers; where it does not fit one frame, without those that have been silent for longest.
+    pub(crate) fn reports(&self) -> Vec<JobReport> {
+        let report = |(&id, job): (&JobId, &Job)| JobReport {
+            job: id,
+            name: job.name.clone(),
+            user: job.user.clone(),
+            group: job.group.clone(),
+            uid: job.attributes.user.0,
+            nodes: job.attributes.nodes,
+            priority: job.attributes.priority.0,
+            active: job.active,
+            device_seconds: seconds(job.device),
+        };
+        let length = |job: &Job| REPORT_FIXED_BYTES + job.name.len() + job.user.len() + job.group.len();
+        let mut jobs: Vec<(&JobId, &Job)> = self.jobs.iter().collect();
+        if jobs.iter().map(|(_, job)| length(job)).sum::<usize>() > REPORTS_BYTES_MAX {
+            jobs.sort_unstable_by_key(|(_, job)| std::cmp::Reverse(job.last_seen));
+            let mut total = 0;
+            jobs.retain(|(_, job)| {
+                total += length(job);
+                total <= REPORTS_BYTES_MAX
+            });
+        }
+        jobs.into_iter().map(report).collect()
+    }
+}
+
+impl Job {
+    fn new(claims: &Claims, attributes: JobAttributes, now: Nanos) -> Job {
+        // Two significant digits and this range are within what the histogram takes, so the fallback is never met.
+        let waits =
+            Histogram::new_with_bounds(1, WAIT_MAX, 2).unwrap_or_else(|_| unreachable!("constant bounds"));
+        Job {
+            name: claims.job.clone(),
+            user: claims.user.clone(),
+            group: claims.group.clone(),
+            attributes,
+            connections: 0,
+            last_seen: now,
+            operations: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            device: Nanos::ZERO,
+            waits,
+            contended: 0.0,
+            owed: 0.0,
+            received: 0.0,
+            active: false,
+        }
+    }
+
+    /// Share of the device time that the policy owed the job while it was active.
+    pub(crate) fn share_owed(&self) -> Option<f64> {
+        (self.contended > 0.0).then(|| self.owed / self.contended)
+    }
+
+    /// Share of the device time that it received while it was active.
+    pub(crate) fn share_received(&self) -> Option<f64> {
+        (self.contended > 0.0).then(|| self.received / self.contended)
+    }
+
+    /// Waits as a histogram: requests up to each bound and above the one before, and the sum of all in seconds.
+    pub(crate) fn wait_buckets(&self, bounds: &[f64]) -> (Vec<(f64, u64)>, f64) {
+        let mut buckets = Vec::with_capacity(bounds.len() + 1);
+        let mut first = 0;
+        for &bound in bounds {
+            let last = (bound * 1e9) as u64;
+            buckets.push((bound, self.waits.count_between(first, last)));
+            first = last + 1;
+        }
+        buckets.push((f64::INFINITY, self.waits.count_between(first, WAIT_MAX)));
+        (buckets, self.waits.mean() * self.waits.len() as f64 / 1e9)
+    }
+
+    fn line(&self, id: JobId, now: Nanos) -> JobLine {
+        let wait = |quantile: f64| self.waits.value_at_quantile(quantile) as f64 / 1e9;
+        JobLine {
+            job: self.name.clone(),
+            id: id.to_string(),
+            user: self.user.clone(),
+            group: self.group.clone(),
+            uid: self.attributes.user.0,
+            nodes: self.attributes.nodes,
+            priority: self.attributes.priority.0,
+            active: self.active,
+            connections: self.connections,
+            operations: self.operations,
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            device_seconds: seconds(self.device),
+            queue_wait_seconds_median: wait(0.5),
+            queue_wait_seconds_p99: wait(0.99),
+            contended_seconds: self.contended,
+            owed_seconds: self.owed,
+            received_seconds: self.received,
+            share_owed: self.share_owed(),
+            share_received: self.share_received(),
+            last_seen_seconds: seconds(now.saturating_since(self.last_seen)),
+        }
+    }
+}
+
+/// What a policy may know of the job of `claims`.
+pub(crate) fn attributes(claims: &Claims) -> JobAttributes {
+    JobAttributes {
+        job: weir_fairshare::JobId(claims.job_id().0),
+        user: UserId(claims.uid),
+        group: GroupId(claims.gid),
+        nodes: claims.nodes,
+        priority: Priority(claims.priority),
+    }
+}
+
+/// Nanoseconds as seconds.
+pub(crate) fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}

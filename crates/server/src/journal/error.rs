@@ -1,0 +1,88 @@
+//! What can be wrong with a journal.
+
+use std::io;
+
+/// Why the journal could not be opened, written or made durable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The system refused an operation. After a failed append the journal is as it was before.
+    #[error("cannot {action} {file}: {source}{}", hint(source))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        file: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Another process has the journal open.
+    #[error(
+        "the journal {directory} is in use by process {holder}; hint: stop that server first, or give this one its own --home"
+    )]
+    InUse {
+        /// The journal.
+        directory: String,
+        /// Process number of its holder, as far as its lock file tells.
+        holder: String,
+    },
+    /// Bytes that had been stored are not what they were.
+    #[error(
+        "the journal is damaged: {reason} at byte {offset} of {file}; hint: restore the journal's directory from a \
+         copy{give_up}"
+    )]
+    Damaged {
+        /// The damaged file.
+        file: String,
+        /// First damaged byte.
+        offset: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// How to give up what follows, with the commands; empty where that cannot be done.
+        give_up: String,
+    },
+    /// The file was written by another version of Weir.
+    #[error("{file} has format {found}, this program reads {expected}; hint: start the version of Weir that wrote it")]
+    Format {
+        /// The file.
+        file: String,
+        /// Its format: version of the journal and of the records in it.
+        found: String,
+        /// Format of this program.
+        expected: String,
+    },
+    /// A group or record above [`super::GROUP_BYTES`].
+    #[error("a group of {bytes} bytes is above the journal's limit of {limit}")]
+    TooLong {
+        /// Its encoded length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A record that the encoding cannot express.
+    #[error("a record cannot be encoded: {0}")]
+    Encode(#[from] postcard::Error),
+    /// An earlier sync failed, so nobody knows which bytes are stored.
+    #[error(
+        "the journal stopped since its storage failed to sync; hint: look at the disk, then restart the server"
+    )]
+    Stopped,
+}
+
+impl JournalError {
+    pub(super) fn io(
+        action: &'static str,
+        file: impl Into<String>,
+    ) -> impl FnOnce(io::Error) -> JournalError {
+        let file = file.into();
+        move |source| JournalError::Io { action, file, source }
+    }
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; hint: free space on its file system",
+        io::ErrorKind::PermissionDenied => "; hint: start the server as the user that owns it",
+        _ => "",
+    }
+}

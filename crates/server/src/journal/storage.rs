@@ -1,0 +1,190 @@
+//! The files a journal lives in: one small trait, and the directory that implements it.
+
+use super::JournalError;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const LOCK_FILE: &str = "lock";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A flat directory of files. What was written survives a killed process at once, and a power loss after
+/// [`StorageFile::sync`]; a name that was made, changed or removed survives it after [`Storage::sync_directory`].
+pub trait Storage: Clone + Send + Sync + 'static {
+    /// An open file.
+    type File: StorageFile;
+
+    /// Names of all files.
+    fn names(&self) -> io::Result<Vec<String>>;
+    /// Opens a file that is there. Each call gives a descriptor of its own, which learns of write errors on its own.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
+    /// Makes a file, or empties it.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+    /// Renames a file, replacing `to`.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes the names durable.
+    fn sync_directory(&self) -> io::Result<()>;
+    /// A number for the time since the machine started: within it, nothing written can be lost.
+    fn boot(&self) -> u128;
+    /// A random number for the checksums of a file, so that nobody's data can pass for a record.
+    fn salt(&self) -> io::Result<u32>;
+    /// How a message names the file.
+    fn describe(&self, name: &str) -> String;
+}
+
+/// One file of a [`Storage`]; clones share the descriptor.
+pub trait StorageFile: Clone + Send + Sync + 'static {
+    /// Reads at `offset`; 0 bytes at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes at `offset`; tells how many bytes were written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Its length in bytes.
+    fn length(&self) -> io::Result<u64>;
+    /// Cuts the file to `length` bytes.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+    /// Makes the bytes and the length durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A directory of a local file system, locked against a second server while any clone lives.
+#[derive(Clone, Debug)]
+pub struct DirectoryStorage(Arc<Directory>);
+
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    handle: File,
+    boot: u128,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl DirectoryStorage {
+    /// Opens the directory, making it where it is missing, and locks it.
+    ///
+    /// # Errors
+    /// [`JournalError::InUse`] when another process has it; [`JournalError::Io`].
+    pub fn open(path: &Path) -> Result<DirectoryStorage, JournalError> {
+        let named = || path.display().to_string();
+        if !path.is_dir() {
+            let mut builder = std::fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(path).map_err(JournalError::io("make", named()))?;
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                let synced = File::open(parent).and_then(|parent| parent.sync_all());
+                synced.map_err(JournalError::io("sync", parent.display().to_string()))?;
+            }
+        }
+        let handle = File::open(path).map_err(JournalError::io("open", named()))?;
+        let lock = lock(path)?;
+        Ok(DirectoryStorage(Arc::new(Directory { path: path.to_owned(), handle, boot: boot(), _lock: lock })))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path.join(name)
+    }
+}
+
+/// The number of this boot; outside Linux's own name for it there is none, and every start counts as a new one.
+fn boot() -> u128 {
+    let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
+}
+
+fn lock(directory: &Path) -> Result<File, JournalError> {
+    let path = directory.join(LOCK_FILE);
+    let named = || path.display().to_string();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(&path).map_err(JournalError::io("open", named()))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let holder = std::fs::read_to_string(&path).unwrap_or_default();
+            let holder = if holder.trim().is_empty() { "(unknown)" } else { holder.trim() }.to_owned();
+            return Err(JournalError::InUse { directory: directory.display().to_string(), holder });
+        }
+        Err(errno) => return Err(JournalError::io("lock", named())(errno.into())),
+    }
+    let text = format!("{}\n", std::process::id());
+    let written = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
+    written.map_err(JournalError::io("write", named()))?;
+    Ok(file)
+}
+
+impl Storage for DirectoryStorage {
+    type File = Arc<File>;
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.0.path)? {
+            // A name that is not text is not one of the journal's.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<File>> {
+        OpenOptions::new().read(true).write(true).open(self.path(name)).map(Arc::new)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        options.open(self.path(name)).map(Arc::new)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.0.handle.sync_all()
+    }
+
+    fn boot(&self) -> u128 {
+        self.0.boot
+    }
+
+    fn salt(&self) -> io::Result<u32> {
+        let mut bytes = [0; 4];
+        let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        if filled < bytes.len() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+impl StorageFile for Arc<File> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(&**self, buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(&**self, bytes, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

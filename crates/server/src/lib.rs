@@ -1,0 +1,35 @@
+//! The Weir server: one event loop that owns the namespace, the targets, the schedulers and the job table.
+//!
+//! A node with many cores runs several servers; see `ARCHITECTURE.md`, "The server: one event loop".
+#![deny(unsafe_code)]
+
+mod clients;
+mod config;
+mod connection;
+mod control;
+mod data;
+mod device;
+mod error;
+mod event_loop;
+mod events;
+mod exchange;
+mod http;
+mod immediate;
+mod jobs;
+pub mod journal;
+mod links;
+pub mod locks;
+mod metadata;
+mod metrics;
+pub mod namespace;
+mod payloads;
+mod peers;
+mod server;
+mod service;
+mod target;
+mod watch;
+mod workers;
+
+pub use config::{BackendKind, ClusterConfig, LayoutConfig, ServerConfig, SpeedConfig, TargetConfig};
+pub use error::ServerError;
+pub use event_loop::run;

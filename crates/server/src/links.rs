@@ -1,0 +1,424 @@
+//! Links: accepted connections, their handshake, and the way from a frame to a request in hand.
+
+use crate::connection::{Connection, Frame, Received, Stream};
+use crate::namespace::errno;
+use crate::server::Server;
+use crate::service::Pending;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use weir_fairshare::{JobAttributes, Nanos};
+use weir_placement::ServerId;
+use weir_wire::{
+    decode_body, limits, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, JobId, Nonce, Proof,
+    Reply, Request, RequestId, Role,
+};
+
+/// Connections at once: with two requests in hand each they fit the default limit of descriptors of a service.
+pub(crate) const LINKS_MAX: usize = 16_384;
+/// How long a connection may take to prove who it is.
+const HANDSHAKE_WAIT: Nanos = Nanos::from_millis(10_000);
+/// A client that is silent for this long is forgotten when its last connection is gone already.
+pub(crate) const HEARTBEAT_SECONDS: u32 = 10;
+
+/// Links that are tried for each payload that leaves: one would take its place, and one may be of a job that has no
+/// room yet. When the last payload has left all are tried.
+const HELD_BACK_READ: usize = 2;
+
+const PEER_JOB: &str = "server-";
+
+/// On whose behalf a request acts.
+#[derive(Debug)]
+pub(crate) struct Acting {
+    pub(crate) who: Identity,
+    pub(crate) job: JobId,
+    pub(crate) attributes: JobAttributes,
+}
+
+/// How far the handshake is.
+enum Standing {
+    Fresh,
+    Challenged { client: ClientId, claims: Claims, theirs: Nonce, ours: Nonce },
+    Ready(Session),
+}
+
+/// A proved connection.
+pub(crate) struct Session {
+    pub(crate) client: ClientId,
+    pub(crate) role: Role,
+    own: Rc<Acting>,
+    identities: HashMap<IdentityId, Rc<Acting>>,
+    theirs: Nonce,
+    ours: Nonce,
+    job: JobId,
+    /// The server that this client is.
+    peer: Option<ServerId>,
+}
+
+/// One accepted connection.
+pub(crate) struct Link {
+    pub(crate) connection: Connection,
+    /// Tells this link from an earlier one in the same place.
+    pub(crate) serial: u64,
+    standing: Standing,
+    /// Requests in hand.
+    pub(crate) requests: HashSet<usize>,
+    /// The request whose payload is still in the socket.
+    pub(crate) receiving: Option<usize>,
+    /// Close once the output is sent.
+    pub(crate) closing: bool,
+    /// It has as many requests in hand as it may have, and is read again when it has fewer.
+    pub(crate) full: bool,
+    /// It waits in the queue of those held back.
+    pub(crate) held_back: bool,
+    since: Nanos,
+}
+
+/// A link, as something that may be gone by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkKey {
+    pub(crate) index: usize,
+    pub(crate) serial: u64,
+}
+
+impl Link {
+    pub(crate) fn new(stream: Stream, serial: u64, since: Nanos) -> Link {
+        Link {
+            connection: Connection::new(stream),
+            serial,
+            standing: Standing::Fresh,
+            requests: HashSet::new(),
+            receiving: None,
+            closing: false,
+            full: false,
+            held_back: false,
+            since,
+        }
+    }
+
+    /// Requests that were read and whose replies have not left.
+    pub(crate) fn in_hand(&self) -> usize {
+        self.requests.len() + self.connection.unsent_replies()
+    }
+
+    /// The proved session.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match &self.standing {
+            Standing::Ready(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Whether the handshake takes too long.
+    pub(crate) fn is_overdue(&self, now: Nanos) -> bool {
+        !matches!(self.standing, Standing::Ready(_)) && now.saturating_since(self.since) > HANDSHAKE_WAIT
+    }
+}
+
+impl Server {
+    /// Takes and handles the frames of a link, until it has none, or enough requests in hand.
+    pub(crate) fn read_link(&mut self, index: usize) {
+        loop {
+            let Some(link) = self.links.get_mut(index) else { return };
+            if link.closing || link.receiving.is_some() {
+                return;
+            }
+            if link.in_hand() >= limits::OUTSTANDING_PER_CONNECTION {
+                // Nobody would take the answers of a client that is gone, and nothing else is read until it has some.
+                match link.connection.has_ended() {
+                    true => return self.close_link(index),
+                    false => link.full = true,
+                }
+                return;
+            }
+            if !self.payloads.admit(link.session().map(|session| session.job)) {
+                if !std::mem::replace(&mut link.held_back, true) {
+                    self.held_back.push_back(index);
+                }
+                return;
+            }
+            match link.connection.next_frame() {
+                Received::Frame(frame) => self.handle_frame(index, frame),
+                Received::Blocked => return,
+                Received::Closed => return self.close_link(index),
+                Received::Malformed(error) => {
+                    self.malformed += 1;
+                    return self.refuse_link(index, &error.to_string());
+                }
+            }
+        }
+    }
+
+    /// Memory for payloads was freed: as many of the links that wait for it go on as may find some.
+    pub(crate) fn read_held_back(&mut self) {
+        let count = if self.payloads.is_empty() { usize::MAX } else { HELD_BACK_READ };
+        for _ in 0..count.min(self.held_back.len()) {
+            let Some(index) = self.held_back.pop_front() else { return };
+            if let Some(link) = self.links.get_mut(index) {
+                link.held_back = false;
+                self.paused.push(index);
+            }
+        }
+    }
+
+    /// Says why, and closes when that is sent.
+    pub(crate) fn refuse_link(&mut self, index: usize, reason: &str) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.connection.refuse(reason);
+            link.closing = true;
+            self.dirty.push(index);
+        }
+    }
+
+    fn handle_frame(&mut self, index: usize, frame: Frame) {
+        let request = match decode_body::<Request>(&frame.body, "request") {
+            Ok(request) => request,
+            Err(error) => {
+                self.malformed += 1;
+                return self.refuse_link(index, &error.to_string());
+            }
+        };
+        let Some(link) = self.links.get_mut(index) else { return };
+        match (&mut link.standing, request) {
+            (Standing::Fresh, Request::Hello { client, claims, nonce })
+                if frame.header.payload_bytes == 0 =>
+            {
+                self.challenge(index, frame.header.request, client, claims, nonce);
+            }
+            (Standing::Challenged { .. }, Request::Prove { proof }) if frame.header.payload_bytes == 0 => {
+                self.welcome(index, frame.header.request, &proof);
+            }
+            (Standing::Ready(_), Request::Hello { .. } | Request::Prove { .. }) => {
+                self.refuse_link(index, "this connection is already proved");
+            }
+            (Standing::Ready(_), Request::Identify { identity, who, job }) if frame.detached_bytes == 0 => {
+                let reply = match self.identify(index, identity, who, job) {
+                    Ok(()) => Reply::Done,
+                    Err(errno) => Reply::Failed(errno),
+                };
+                self.answer(index, frame.header.request, &reply);
+            }
+            (Standing::Ready(session), request) => {
+                let acting = match frame.header.identity {
+                    IdentityId(0) => Some(Rc::clone(&session.own)),
+                    identity => session.identities.get(&identity).cloned(),
+                };
+                let client = session.client;
+                match acting {
+                    Some(acting) => self.take_request(index, client, acting, frame, request),
+                    None if frame.detached_bytes > 0 => self.refuse_link(index, "unknown identity"),
+                    None => self.answer(index, frame.header.request, &Reply::Failed(errno::EACCES)),
+                }
+            }
+            _ => self.refuse_link(index, "a connection begins with Hello and Prove"),
+        }
+    }
+
+    fn take_request(
+        &mut self,
+        index: usize,
+        client: ClientId,
+        acting: Rc<Acting>,
+        frame: Frame,
+        request: Request,
+    ) {
+        let now = self.now();
+        self.note_sign_of_life(client, acting.job, now);
+        let Some(link) = self.links.get_mut(index) else { return };
+        let Some(session_job) = link.session().map(|session| session.job) else { return };
+        let key = LinkKey { index, serial: link.serial };
+        self.payloads.hold(session_job, frame.payload.len());
+        let pending = Pending::new(key, client, (acting, session_job), frame, request, now);
+        let detached = pending.detached_bytes > 0;
+        let token = self.pending.insert(pending);
+        let Some(link) = self.links.get_mut(index) else { return };
+        link.requests.insert(token);
+        if detached {
+            link.receiving = Some(token);
+        }
+        self.route(token);
+    }
+
+    fn challenge(
+        &mut self,
+        index: usize,
+        request: RequestId,
+        client: ClientId,
+        claims: Claims,
+        theirs: Nonce,
+    ) {
+        let mut ours = [0; 32];
+        let filled = rustix::rand::getrandom(&mut ours, rustix::rand::GetRandomFlags::empty());
+        if filled != Ok(ours.len()) {
+            return self.refuse_link(index, "the server has no randomness for a challenge: try again");
+        }
+        if let Some(link) = self.links.get_mut(index) {
+            link.standing = Standing::Challenged { client, claims, theirs, ours };
+            self.answer(index, request, &Reply::Challenge { nonce: ours });
+        }
+    }
+
+    fn welcome(&mut self, index: usize, request: RequestId, proof: &Proof) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        let standing = std::mem::replace(&mut link.standing, Standing::Fresh);
+        let Standing::Challenged { client, claims, theirs, ours } = standing else { return };
+        if let Err(reason) = self.check_claims(&claims, proof, &theirs, &ours) {
+            self.refusals += 1;
+            eprintln!(
+                "weir-server: credential of job {:?} of uid {} refused: {reason}",
+                claims.job, claims.uid
+            );
+            self.answer(index, request, &Reply::Failed(errno::EACCES));
+            if let Some(link) = self.links.get_mut(index) {
+                link.closing = true;
+            }
+            return;
+        }
+        let now = self.now();
+        let job = claims.job_id();
+        // A server is no job: it is not listed, and its requests are never queued.
+        let attributes = match claims.role {
+            Role::Server => crate::jobs::attributes(&claims),
+            Role::User | Role::Mount => self.jobs.meet(&claims, now),
+        };
+        self.client_connected(client, job, now);
+        let server_proof = self.key.server_proof(&claims, &theirs, &ours);
+        let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
+        let own = Rc::new(Acting { who, job, attributes });
+        let session = Session {
+            client,
+            role: claims.role,
+            own,
+            identities: HashMap::new(),
+            theirs,
+            ours,
+            job,
+            peer: peer_named(&claims),
+        };
+        let reply = Reply::Welcome {
+            server: self.id,
+            boot: self.boot,
+            proof: server_proof,
+            heartbeat_seconds: HEARTBEAT_SECONDS,
+        };
+        if let Some(link) = self.links.get_mut(index) {
+            link.standing = Standing::Ready(session);
+            self.answer(index, request, &reply);
+        }
+    }
+
+    fn check_claims(
+        &self,
+        claims: &Claims,
+        proof: &Proof,
+        theirs: &Nonce,
+        ours: &Nonce,
+    ) -> Result<(), &'static str> {
+        if !claims.is_well_formed() {
+            return Err("a claim is outside its limits");
+        }
+        if self.key.expected_proof(claims, theirs, ours) != *proof {
+            return Err("it was forged, altered, or minted with another site key");
+        }
+        let now = self.wall_seconds();
+        if claims.issued_seconds > now + 300 {
+            return Err("it is not valid yet: are the clocks set?");
+        }
+        if claims.expires_seconds < now {
+            return Err("it has expired");
+        }
+        Ok(())
+    }
+
+    /// Registers an identity; only a mount may, and a forwarded job must be proved and belong to that user.
+    fn identify(
+        &mut self,
+        index: usize,
+        identity: IdentityId,
+        who: Identity,
+        delegated: Option<DelegatedJob>,
+    ) -> Result<(), Errno> {
+        let now = self.now();
+        let link = self.links.get(index).ok_or(errno::EIO)?;
+        let session = link.session().ok_or(errno::EACCES)?;
+        if session.role != Role::Mount || identity == IdentityId(0) {
+            return Err(errno::EPERM);
+        }
+        let full = session.identities.len() >= limits::IDENTITIES_PER_CONNECTION;
+        if who.groups.len() > limits::GROUPS || full && !session.identities.contains_key(&identity) {
+            return Err(errno::E2BIG);
+        }
+        let claims = match delegated {
+            Some(DelegatedJob { claims, proof }) => {
+                let checked = self.check_claims(&claims, &proof, &session.theirs, &session.ours);
+                if checked.is_err() || claims.uid != who.uid {
+                    self.refusals += 1;
+                    return Err(errno::EACCES);
+                }
+                claims
+            }
+            None => default_claims(&who),
+        };
+        let attributes = self.jobs.meet(&claims, now);
+        let acting = Rc::new(Acting { who, job: claims.job_id(), attributes });
+        if let Some(Standing::Ready(session)) = self.links.get_mut(index).map(|link| &mut link.standing) {
+            session.identities.insert(identity, acting);
+        }
+        Ok(())
+    }
+
+    /// Answers outside any queue.
+    pub(crate) fn answer(&mut self, index: usize, request: RequestId, reply: &Reply) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.connection.reply(request, reply, &[], None);
+            self.dirty.push(index);
+        }
+    }
+
+    /// The other server at the far end of a link; none where it is a client.
+    pub(crate) fn peer_of(&self, key: LinkKey) -> Option<ServerId> {
+        let link = self.links.get(key.index).filter(|link| link.serial == key.serial)?;
+        link.session()?.peer
+    }
+
+    /// Ends a link: what it had in hand is given up, and its client is forgotten later if it does not return.
+    pub(crate) fn close_link(&mut self, index: usize) {
+        let Some(mut link) = self.links.try_remove(index) else { return };
+        link.connection.deregister(&self.registry);
+        for tail in link.connection.unsent_tails() {
+            crate::service::release_tail(&mut self.targets, tail);
+        }
+        for token in std::mem::take(&mut link.requests) {
+            self.give_up(token);
+        }
+        if let Some(session) = link.session() {
+            self.client_disconnected(session.client, session.job);
+        }
+    }
+}
+
+/// The job of a user whose process carries no credential: one node, all of the user's such processes together.
+fn default_claims(who: &Identity) -> Claims {
+    Claims {
+        job: format!("uid-{}", who.uid),
+        user: who.uid.to_string(),
+        group: who.gid.to_string(),
+        uid: who.uid,
+        gid: who.gid,
+        groups: Vec::new(),
+        nodes: 1,
+        priority: 1,
+        role: Role::User,
+        issued_seconds: 0,
+        expires_seconds: u64::MAX,
+    }
+}
+
+/// The job in the credential of a server.
+pub(crate) fn peer_job(server: ServerId) -> String {
+    format!("{PEER_JOB}{server}")
+}
+
+fn peer_named(claims: &Claims) -> Option<ServerId> {
+    let number = claims.job.strip_prefix(PEER_JOB)?.parse().ok()?;
+    (claims.role == Role::Server).then_some(ServerId(number))
+}

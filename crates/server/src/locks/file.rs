@@ -1,0 +1,133 @@
+//! The locks of one file within one class: what is held, and who waits in which order.
+
+use super::runs::{Mode, Runs};
+use super::{LockRequest, Owner};
+use std::collections::BTreeMap;
+use weir_wire::{LockRange, LockType};
+
+/// Process number that stands for an open description, which has none.
+const NO_PROCESS: u32 = u32::MAX;
+
+/// Held ranges and waiting requests of one class on one file.
+#[derive(Debug, Default)]
+pub(super) struct FileLocks {
+    held: BTreeMap<Owner, Held>,
+    /// By arrival: the order in which they are granted.
+    pub(super) waiting: BTreeMap<u64, Waiting>,
+    runs: usize,
+    exclusive: usize,
+}
+
+/// A request in the queue.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) asked: LockRequest,
+    pub(super) mode: Mode,
+}
+
+/// What [`FileLocks::set`] did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changed {
+    /// Some byte is held less strongly than before.
+    pub(super) weakened: bool,
+    /// The owner held nothing before and holds something now.
+    pub(super) appeared: bool,
+    /// The owner holds nothing any more.
+    pub(super) vanished: bool,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    pid: u32,
+    runs: Runs,
+}
+
+impl FileLocks {
+    /// Whether nothing is held and nobody waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Number of ranges held.
+    pub(super) fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// Gives `owner` the `range` in `mode`, or takes it away.
+    pub(super) fn set(&mut self, owner: Owner, pid: u32, range: LockRange, mode: Option<Mode>) -> Changed {
+        if mode.is_none() && !self.held.contains_key(&owner) {
+            return Changed::default();
+        }
+        let held = self.held.entry(owner).or_default();
+        let (runs, exclusive) = (held.runs.len(), held.runs.exclusive());
+        held.pid = pid;
+        let weakened = held.runs.set(range, mode);
+        self.runs = self.runs + held.runs.len() - runs;
+        self.exclusive = self.exclusive + held.runs.exclusive() - exclusive;
+        let vanished = held.runs.len() == 0;
+        if vanished {
+            self.held.remove(&owner);
+        }
+        Changed { weakened, appeared: runs == 0 && !vanished, vanished: vanished && runs > 0 }
+    }
+
+    /// Whether another owner keeps `owner` from holding `range` in `mode`.
+    pub(super) fn is_blocked(&self, owner: Owner, range: LockRange, mode: Mode) -> bool {
+        self.blockers(owner, range, mode).next().is_some()
+    }
+
+    /// The owners that keep `owner` from holding `range` in `mode`.
+    pub(super) fn blockers(
+        &self,
+        owner: Owner,
+        range: LockRange,
+        mode: Mode,
+    ) -> impl Iterator<Item = Owner> + '_ {
+        // Many readers of one file are the common crowd, and none of them is in another's way.
+        let possible = mode == Mode::Exclusive || self.exclusive > 0;
+        let held = if possible { Some(self.held.iter()) } else { None };
+        held.into_iter()
+            .flatten()
+            .filter(move |(other, held)| **other != owner && held.runs.excludes(range, mode))
+            .map(|(other, _)| *other)
+    }
+
+    /// The conflicting range that begins first, as `F_GETLK` reports it.
+    pub(super) fn conflict(
+        &self,
+        owner: Owner,
+        range: LockRange,
+        mode: Mode,
+    ) -> Option<(LockType, LockRange, u32)> {
+        self.held
+            .iter()
+            .filter(|(other, _)| **other != owner)
+            .filter_map(|(other, held)| Some((other, held, held.runs.conflict(range, mode)?)))
+            .min_by_key(|(_, _, (conflict, _))| conflict.first)
+            .map(|(other, held, (conflict, mode))| {
+                let pid = if other.is_process() { held.pid } else { NO_PROCESS };
+                (mode.lock_type(), conflict, pid)
+            })
+    }
+
+    /// The mode in which `owner` holds the whole file (flock).
+    pub(super) fn mode_of(&self, owner: Owner) -> Option<Mode> {
+        let runs = &self.held.get(&owner)?.runs;
+        Some(if runs.exclusive() > 0 { Mode::Exclusive } else { Mode::Shared })
+    }
+
+    /// Whether `owner` holds all of `range` at least as strongly as `mode`.
+    pub(super) fn holds(&self, owner: Owner, range: LockRange, mode: Mode) -> bool {
+        self.held.get(&owner).is_some_and(|held| held.runs.covers(range, mode))
+    }
+
+    /// Whether releasing `range` makes two ranges of one.
+    pub(super) fn is_split_by(&self, owner: Owner, range: LockRange) -> bool {
+        self.held.get(&owner).is_some_and(|held| held.runs.is_split_by(range))
+    }
+
+    /// The owners of one client's processes that hold something.
+    pub(super) fn owners_between(&self, first: Owner, last: Owner) -> Vec<Owner> {
+        self.held.range(first..=last).map(|(owner, _)| *owner).collect()
+    }
+}

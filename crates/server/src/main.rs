@@ -1,0 +1,99 @@
+//! `weir-server`: one server of a store.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weir_placement::ServerId;
+use weir_server::{run, ClusterConfig};
+
+const USAGE: &str = "usage: weir-server --config CLUSTER.toml --home DIR --server N
+       weir-server --config CLUSTER.toml --check
+
+Runs one server of a store in the foreground until SIGTERM; `weir up` starts all of them.
+  --config FILE  the store's configuration
+  --home DIR     folder of the store's state: site.key, servers/N
+  --server N     number of this server in the configuration
+  --check        only check the configuration and print it as JSON
+";
+
+enum Task {
+    Help,
+    Check(PathBuf),
+    Run { config: PathBuf, home: PathBuf, server: u16 },
+}
+
+fn main() -> ExitCode {
+    let task = match parse() {
+        Ok(task) => task,
+        Err(error) => {
+            eprintln!("error: {error}; hint: weir-server --help");
+            return ExitCode::from(2);
+        }
+    };
+    match task {
+        Task::Help => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Task::Check(path) => check(&path),
+        Task::Run { config, home, server } => start(&config, &home, server),
+    }
+}
+
+fn parse() -> Result<Task, lexopt::Error> {
+    use lexopt::prelude::*;
+    let (mut config, mut home, mut server, mut only_check) = (None, None, None, false);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("config") => config = Some(PathBuf::from(parser.value()?)),
+            Long("home") => home = Some(PathBuf::from(parser.value()?)),
+            Long("server") => server = Some(parser.value()?.parse()?),
+            Long("check") => only_check = true,
+            Long("help") | Short('h') => return Ok(Task::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let config = config.ok_or("--config is missing")?;
+    if only_check {
+        return Ok(Task::Check(config));
+    }
+    let home = home.ok_or("--home is missing")?;
+    Ok(Task::Run { config, home, server: server.ok_or("--server is missing")? })
+}
+
+fn check(path: &std::path::Path) -> ExitCode {
+    match ClusterConfig::read(path) {
+        Ok(config) => {
+            println!("{}", serde_json::to_string(&config).unwrap_or_default());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(config: &std::path::Path, home: &std::path::Path, server: u16) -> ExitCode {
+    let config = match ClusterConfig::read(config) {
+        Ok(config) if usize::from(server) < config.servers.len() => config,
+        Ok(config) => {
+            eprintln!(
+                "error: --server {server}: the configuration has servers 0 to {}",
+                config.servers.len() - 1
+            );
+            return ExitCode::from(2);
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(config, ServerId(server), home) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

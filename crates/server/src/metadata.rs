@@ -1,0 +1,517 @@
+//! Requests of the namespace: decided, journaled, applied, their effects carried out, then answered.
+
+use crate::data::Errand;
+use crate::error::ServerError;
+use crate::events::WorkOutput;
+use crate::journal::{DirectoryStorage, Journal, SnapshotDone};
+use crate::namespace::{
+    errno, Answer, Caller, Change, Continuation, Decision, Effect, IntentId, PeerFailure, Verdict,
+};
+use crate::peers;
+use crate::server::Server;
+use crate::service::{Outcome, Pending, Stage};
+use crate::target::{Target, TargetFailure};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_wire::{
+    Capability, ClientId, Errno, HandleId, Ino, PeerReply, PeerRequest, Publication, Reply, Request,
+};
+
+/// Version of the journal's records.
+const JOURNAL_SCHEMA: u32 = 1;
+/// How long another server may take to do its part of a request that a client waits for: above it the client
+/// is told EIO, while it would itself wait for ten seconds of silence.
+const QUESTION_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for an intent to be settled: long enough for a server that is restarted at once.
+const SETTLEMENT_WAIT: Nanos = Nanos::from_millis(10_000);
+/// How long one try of an effect lasts; it is repeated until the other server has answered.
+const EFFECT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What goes on when an intent is settled.
+pub(crate) enum Continued {
+    /// A request whose turn at its device it was.
+    Execute(usize),
+    /// A request that is served at once.
+    AtOnce(usize),
+    /// The publication of a write that is done.
+    Publish(usize, Box<Outcome>),
+    /// A reply, which may wait for more intents.
+    Reply(usize, Box<Outcome>, Box<Decision>),
+}
+
+/// A question to a peer, by what its answer is for.
+pub(crate) enum Asked {
+    /// The lambda exchange.
+    Exchange(ServerId),
+    /// An effect of a decision.
+    Effect(Box<Effect>),
+    /// A request that depends on the answer.
+    Request(usize, Box<Continuation>),
+}
+
+impl Continued {
+    fn token(&self) -> usize {
+        match self {
+            Continued::Execute(token)
+            | Continued::AtOnce(token)
+            | Continued::Publish(token, _)
+            | Continued::Reply(token, _, _) => *token,
+        }
+    }
+}
+
+/// Where the result of a snapshot comes back.
+pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, crate::journal::JournalError>>;
+
+/// The namespace's view of who asks.
+pub(crate) fn caller(pending: &Pending) -> Caller<'_> {
+    Caller {
+        client: pending.client,
+        request: pending.header.request,
+        acknowledged: pending.header.acknowledged,
+        who: &pending.acting.who,
+    }
+}
+
+impl Server {
+    /// Opens the journal of a durable store and brings the namespace to where it was.
+    ///
+    /// # Errors
+    /// [`ServerError::Journal`] when it is damaged or in use.
+    pub(crate) fn recover(&mut self, folder: &Path) -> Result<(), ServerError> {
+        let mut returned = false;
+        if self.config.is_durable() {
+            let storage = DirectoryStorage::open(&folder.join("journal"))?;
+            let namespace = &mut self.namespace;
+            let (journal, recovered) =
+                Journal::open(storage, JOURNAL_SCHEMA, |change| namespace.apply(&change))?;
+            for notice in &recovered.notices {
+                eprintln!("weir-server: {notice}");
+            }
+            returned = recovered.groups > 0 || recovered.snapshot_records > 0;
+            self.journal = Some(journal);
+        }
+        let start = self.namespace.start(self.moment());
+        self.record(&[start]);
+        if returned {
+            self.begin_grace();
+        } else {
+            self.expire_orphans();
+        }
+        Ok(())
+    }
+
+    /// Carries out what was left unfinished by an earlier start.
+    pub(crate) fn resume_effects(&mut self) {
+        for effect in self.namespace.pending_effects() {
+            self.carry_out(effect);
+        }
+    }
+
+    /// Decides a request of the namespace and follows the decision.
+    pub(crate) fn execute_namespace(&mut self, token: usize) {
+        let moment = self.moment();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.stage = Stage::Elsewhere;
+        let pending = &self.pending[token];
+        if let Some(&first) = self.unfinished.get(&pending.key()).filter(|&&first| first != token) {
+            self.followers.entry(first).or_default().push(token);
+            return self.end_service(token);
+        }
+        let caller = caller(pending);
+        if let Request::AppendEnd { capability, turn, publication } = &pending.request {
+            let (ino, turn, acting) = (capability.ino, *turn, Rc::clone(&pending.acting));
+            let verdict = self.namespace.append_end(&caller, capability, turn, publication.as_ref(), moment);
+            let caller = Caller { who: &acting.who, ..caller };
+            if let Ok(Verdict::Wait(intent)) = verdict {
+                return self.continue_after(intent, Continued::AtOnce(token));
+            }
+            self.follow(token, verdict, Outcome::of(Reply::Done));
+            let grant = self.namespace.next_turn(&caller, ino, turn);
+            return self.grant_turn(grant);
+        }
+        let verdict = self.namespace.decide(&caller, &pending.request, &pending.payload, moment);
+        self.follow(token, verdict, Outcome::of(Reply::Done));
+    }
+
+    /// Publishes what a write wrote; the reply of the write tells the size.
+    pub(crate) fn publish(
+        &mut self,
+        token: usize,
+        capability: Capability,
+        publication: Publication,
+        outcome: Outcome,
+    ) {
+        let moment = self.moment();
+        let Some(pending) = self.pending.get(token) else { return };
+        let request = Request::Publish { capability, publication };
+        match self.namespace.decide(&caller(pending), &request, &[], moment) {
+            Ok(Verdict::Wait(intent)) => {
+                self.continue_after(intent, Continued::Publish(token, Box::new(outcome)))
+            }
+            verdict => self.follow(token, verdict, outcome),
+        }
+    }
+
+    /// Does what a verdict says; `outcome` carries what the reply needs beside the decision's answer.
+    pub(crate) fn follow(&mut self, token: usize, verdict: Result<Verdict, Errno>, outcome: Outcome) {
+        match verdict {
+            Err(errno) => self.finish(token, Outcome { reply: Reply::Failed(errno), ..outcome }),
+            Ok(Verdict::Wait(intent)) => {
+                let at_once = self.pending.get(token).is_some_and(|pending| pending.device.is_none());
+                let continued = if at_once { Continued::AtOnce(token) } else { Continued::Execute(token) };
+                self.continue_after(intent, continued);
+            }
+            Ok(Verdict::Ask(question)) => {
+                if !self.record(&question.changes) {
+                    return self.finish(token, Outcome::failed(errno::EIO));
+                }
+                self.begin_wait(token);
+                let asked = Asked::Request(token, Box::new(question.continuation));
+                self.ask_peer(question.server, question.request, Vec::new(), QUESTION_PATIENCE, asked);
+            }
+            Ok(Verdict::Done(decision)) => {
+                if self.commit(&decision) {
+                    self.reply_when_settled(token, outcome, decision);
+                } else {
+                    self.finish(token, Outcome::failed(errno::EIO));
+                }
+            }
+        }
+    }
+
+    /// Replies once every intent of the decision is settled.
+    fn reply_when_settled(&mut self, token: usize, mut outcome: Outcome, decision: Decision) {
+        let open = decision.wait.iter().copied().find(|&intent| !self.namespace.is_settled(intent));
+        if let Some(intent) = open {
+            let continued = Continued::Reply(token, Box::new(outcome), Box::new(decision));
+            return self.continue_after(intent, continued);
+        }
+        let was_cut = !decision.wait.is_empty();
+        let (reply, payload) = self.namespace.answer(decision.answer);
+        if let (true, Some(pending)) = (was_cut, self.pending.get(token)) {
+            let file = match &reply {
+                Reply::Attributes(attributes) | Reply::Opened { attributes, .. } => Some(attributes.ino),
+                _ => None,
+            };
+            if let Some(ino) = file {
+                outcome.drops.extend(self.watches.changed(pending.client, ino));
+            }
+        }
+        if !matches!(reply, Reply::Done) || matches!(outcome.reply, Reply::Done) {
+            outcome.reply = reply;
+        }
+        outcome.payload = payload;
+        self.finish(token, outcome);
+    }
+
+    /// Goes on when the intent is settled, or now if it is.
+    pub(crate) fn continue_after(&mut self, intent: IntentId, continued: Continued) {
+        if self.namespace.is_settled(intent) {
+            return self.go_on(continued);
+        }
+        self.begin_wait(continued.token());
+        let since = self.now();
+        self.continued.entry(intent).or_default().push((since, continued));
+    }
+
+    /// A request waits for others: its service slot is free, and a resend of it joins it.
+    fn begin_wait(&mut self, token: usize) {
+        self.end_service(token);
+        if let Some(pending) = self.pending.get(token) {
+            self.unfinished.insert(pending.key(), token);
+        }
+    }
+
+    /// Tells those EIO whose intent a lost server has kept from being settled for too long. The intent stays, and is
+    /// settled when the server is back.
+    pub(crate) fn expire_waits(&mut self, now: Nanos) {
+        let mut overdue = Vec::new();
+        for waiting in self.continued.values_mut() {
+            let is_overdue = |since: Nanos| now.saturating_since(since) > SETTLEMENT_WAIT;
+            overdue
+                .extend(waiting.iter().filter(|(since, _)| is_overdue(*since)).map(|(_, one)| one.token()));
+            waiting.retain(|(since, _)| !is_overdue(*since));
+        }
+        for token in overdue {
+            self.finish(token, Outcome::failed(errno::EIO));
+        }
+    }
+
+    fn go_on(&mut self, continued: Continued) {
+        match continued {
+            Continued::Execute(token) => self.execute(token),
+            Continued::AtOnce(token) => self.serve_at_once(token),
+            Continued::Reply(token, outcome, decision) => self.reply_when_settled(token, *outcome, *decision),
+            Continued::Publish(token, outcome) => {
+                let Some(Request::Write { capability, publication: Some(publication), .. }) =
+                    self.pending.get(token).map(|pending| &pending.request)
+                else {
+                    return;
+                };
+                let (capability, publication) = (*capability, *publication);
+                self.publish(token, capability, publication, *outcome);
+            }
+        }
+    }
+
+    /// Writes changes to the journal and applies them; false, with a notice, when the journal does not take them.
+    pub(crate) fn record(&mut self, changes: &[Change]) -> bool {
+        if !self.append(changes) {
+            return false;
+        }
+        for change in changes {
+            self.namespace.apply(change);
+        }
+        true
+    }
+
+    /// Journals and applies a decision and starts its effects; false when the journal does not take it.
+    pub(crate) fn commit(&mut self, decision: &Decision) -> bool {
+        if !self.append(&decision.changes) {
+            return false;
+        }
+        for effect in self.namespace.commit(decision) {
+            self.carry_out(effect);
+        }
+        true
+    }
+
+    fn append(&mut self, changes: &[Change]) -> bool {
+        match self.journal.as_mut().map(|journal| journal.append(changes)) {
+            None | Some(Ok(_)) => true,
+            Some(Err(error)) => {
+                eprintln!("weir-server: {error}");
+                false
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        if effect.server != self.id {
+            let (server, request) = (effect.server, effect.request.clone());
+            return self.ask_peer(
+                server,
+                request,
+                Vec::new(),
+                EFFECT_PATIENCE,
+                Asked::Effect(Box::new(effect)),
+            );
+        }
+        match object_of(&effect.request).map(|index| self.targets.get_mut(index)) {
+            Some(Some(Target::Ram(ram))) => {
+                change_in_memory(ram, &effect.request);
+                self.effect_done(&effect, Ok(()));
+            }
+            Some(Some(Target::Dir(dir))) => {
+                let (dir, request) = (Arc::clone(dir), effect.request.clone());
+                self.submit(Errand::Effect(Box::new(effect)), move || change_in_directory(&dir, &request));
+            }
+            _ => self.effect_done(&effect, Err(errno::EIO)),
+        }
+    }
+
+    /// A worker carried out an effect.
+    pub(crate) fn effect_worked(&mut self, effect: &Effect, outcome: Result<(), TargetFailure>) {
+        self.effect_done(effect, outcome.map_err(TargetFailure::errno));
+    }
+
+    fn effect_done(&mut self, effect: &Effect, result: Result<(), Errno>) {
+        let moment = self.moment();
+        let Some(decision) = self.namespace.finish_effect(effect.intent, effect.part, result, moment) else {
+            return;
+        };
+        if !self.commit(&decision) {
+            return;
+        }
+        let failure = match decision.answer {
+            Answer::Now(Reply::Failed(errno), _) => Some(errno),
+            _ => None,
+        };
+        for (_, continued) in self.continued.remove(&effect.intent).unwrap_or_default() {
+            match (failure, continued) {
+                (Some(errno), Continued::Reply(token, outcome, _)) => {
+                    self.finish(token, Outcome { reply: Reply::Failed(errno), ..*outcome });
+                }
+                (_, continued) => self.go_on(continued),
+            }
+        }
+    }
+
+    /// A peer answered, or did not in time.
+    pub(crate) fn peer_answered(&mut self, question: u64, answer: peers::Answer) {
+        match self.asked.try_remove(question as usize) {
+            Some(Asked::Exchange(server)) => self.exchanged(server, answer),
+            Some(Asked::Effect(effect)) => match answer {
+                Ok(_) => self.effect_done(&effect, Ok(())),
+                Err(peers::PeerFailure::Refused(errno)) => self.effect_done(&effect, Err(errno)),
+                Err(peers::PeerFailure::Lost) => self.carry_out(*effect),
+            },
+            Some(Asked::Request(token, continuation)) => {
+                let answer = answer.map(|(reply, _)| reply).map_err(|failure| match failure {
+                    peers::PeerFailure::Refused(errno) => PeerFailure::Refused(errno),
+                    peers::PeerFailure::Lost => PeerFailure::Unreachable,
+                });
+                let verdict = self.namespace.resume(*continuation, answer, self.moment());
+                let settled: Vec<IntentId> = match &verdict {
+                    Verdict::Done(decision) => decision.settled().collect(),
+                    Verdict::Ask(_) | Verdict::Wait(_) => Vec::new(),
+                };
+                self.follow(token, Ok(verdict), Outcome::of(Reply::Done));
+                for intent in settled {
+                    for (_, continued) in self.continued.remove(&intent).unwrap_or_default() {
+                        self.go_on(continued);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Another server has an object here cut or removed.
+    pub(crate) fn serve_object_effect(&mut self, token: usize, request: &PeerRequest) {
+        match object_of(request).map(|index| self.targets.get_mut(index)) {
+            Some(Some(Target::Ram(ram))) => {
+                change_in_memory(ram, request);
+                self.object_effect_served(token, Ok(()));
+            }
+            Some(Some(Target::Dir(dir))) => {
+                let (dir, request) = (Arc::clone(dir), request.clone());
+                self.submit(Errand::PeerObject(token), move || change_in_directory(&dir, &request));
+            }
+            _ => self.finish(token, Outcome::failed(errno::EINVAL)),
+        }
+    }
+
+    /// Answers the other server when mounts that watch the file here have dropped their pages.
+    pub(crate) fn object_effect_served(&mut self, token: usize, outcome: Result<(), TargetFailure>) {
+        let Some(pending) = self.pending.get(token) else { return };
+        let changed = match &pending.request {
+            Request::Peer(PeerRequest::TruncateObject { ino, .. }) => Some(*ino),
+            _ => None,
+        };
+        let drops = changed.map_or_else(Vec::new, |ino: Ino| self.watches.changed(ClientId(0), ino));
+        let reply = match outcome {
+            Ok(()) => Reply::Peer(PeerReply::Done),
+            Err(failure) => Reply::Failed(failure.errno()),
+        };
+        self.finish(token, Outcome { drops, ..Outcome::of(reply) });
+    }
+
+    /// Another server's part of an operation on directories.
+    pub(crate) fn serve_directory_request(&mut self, token: usize, request: &PeerRequest) {
+        let Some(from) = self.pending.get(token).and_then(|pending| self.peer_of(pending.link)) else {
+            return self.finish(token, Outcome::failed(errno::EPERM));
+        };
+        let reply = match self.namespace.decide_peer(from, request, self.moment()) {
+            Ok(decision) if self.record(&decision.changes) => Reply::Peer(decision.reply),
+            Ok(_) => Reply::Failed(errno::EIO),
+            Err(errno) => Reply::Failed(errno),
+        };
+        self.finish(token, Outcome::of(reply));
+    }
+
+    /// Takes back descriptions of a client that connected again.
+    pub(crate) fn reclaim(&mut self, token: usize, handles: &[(HandleId, Capability)]) -> Reply {
+        match self.pending.get(token) {
+            Some(pending) => self.namespace.reclaim(&caller(pending), handles),
+            None => Reply::Failed(errno::EIO),
+        }
+    }
+
+    /// Ends the grace period: files without a name that nobody reclaimed go.
+    pub(crate) fn expire_orphans(&mut self) {
+        while let Some(decision) = self.namespace.expire_orphans() {
+            if !self.commit(&decision) {
+                return;
+            }
+        }
+    }
+
+    /// Releases the open files and turns of a client that is gone.
+    pub(crate) fn drop_from_namespace(&mut self, client: ClientId) {
+        let departure = self.namespace.drop_client(client);
+        self.commit(&departure.decision);
+        for (ino, handle) in departure.closed {
+            let answers = self.locks.close(ino, handle);
+            self.answer_locks(answers);
+        }
+        for grant in departure.grants {
+            self.grant_turn(Some(grant));
+        }
+    }
+
+    /// Replaces a long journal by a snapshot.
+    pub(crate) fn compact_journal(&mut self) {
+        let Some(journal) = self.journal.as_mut().filter(|journal| journal.wants_snapshot()) else { return };
+        let begun = journal.snapshot_begin().and_then(|writer| {
+            let Some(mut writer) = writer else { return Ok(None) };
+            for change in self.namespace.snapshot() {
+                if let Err(error) = writer.push(&change) {
+                    journal.snapshot_abandon(writer);
+                    return Err(error);
+                }
+            }
+            Ok(Some(journal.snapshot_seal(writer)))
+        });
+        match begun {
+            Ok(Some(ticket)) => {
+                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+                self.submit(Errand::Snapshot(receiver), move || {
+                    // The loop holds the receiving side until this errand has come back.
+                    let _ = sender.try_send(ticket.run());
+                    Ok(WorkOutput::Done)
+                });
+            }
+            Ok(None) => {}
+            Err(error) => eprintln!("weir-server: {error}"),
+        }
+    }
+
+    /// A snapshot ended.
+    pub(crate) fn journal_compacted(&mut self, end: &SnapshotEnd) {
+        if let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) {
+            if let Err(error) = journal.snapshot_complete(result) {
+                eprintln!("weir-server: {error}");
+            }
+        }
+    }
+
+    /// A clean stop leaves nothing unsynced.
+    pub(crate) fn close_journal(&mut self) {
+        if let Some(Err(error)) = self.journal.as_mut().map(Journal::sync) {
+            eprintln!("weir-server: {error}");
+        }
+    }
+}
+
+fn object_of(request: &PeerRequest) -> Option<usize> {
+    match request {
+        PeerRequest::TruncateObject { target, .. } | PeerRequest::RemoveObject { target, .. } => {
+            Some(usize::from(target.index))
+        }
+        _ => None,
+    }
+}
+
+fn change_in_memory(ram: &mut crate::target::Ram, request: &PeerRequest) {
+    match request {
+        PeerRequest::TruncateObject { ino, length, epoch, .. } => ram.truncate(*ino, *length, *epoch),
+        PeerRequest::RemoveObject { ino, .. } => ram.remove(*ino),
+        _ => {}
+    }
+}
+
+fn change_in_directory(dir: &crate::target::Dir, request: &PeerRequest) -> Result<WorkOutput, TargetFailure> {
+    match request {
+        PeerRequest::TruncateObject { ino, length, epoch, .. } => dir.truncate(*ino, *length, *epoch)?,
+        PeerRequest::RemoveObject { ino, .. } => dir.remove(*ino)?,
+        _ => {}
+    }
+    Ok(WorkOutput::Done)
+}

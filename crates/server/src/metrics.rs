@@ -1,0 +1,146 @@
+//! Every metric, in one place; the reference page lists them with their units.
+
+use crate::control::Snapshot;
+use crate::jobs::JobLine;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt::Error;
+
+/// Content type of the exposition.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Upper bounds of the queue wait histogram, in seconds: from the cost of one small request to the patience of a user.
+pub(crate) const WAIT_BOUNDS: [f64; 10] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 1.0, 10.0];
+
+type JobCounter = (&'static str, &'static str, fn(&JobLine) -> f64);
+type Gauge = (&'static str, &'static str, f64);
+
+/// Counters of each job: name, help, value.
+const JOB_COUNTERS: [JobCounter; 4] = [
+    ("weir_job_operations", "Requests served for the job", |job| job.operations as f64),
+    ("weir_job_read_bytes", "Bytes read by the job", |job| job.bytes_read as f64),
+    ("weir_job_written_bytes", "Bytes written by the job", |job| job.bytes_written as f64),
+    ("weir_job_device_seconds", "Device time that the job received", |job| job.device_seconds),
+];
+/// Gauges of each job.
+const JOB_GAUGES: [JobCounter; 3] = [
+    ("weir_job_share_owed_ratio", "Share of device time owed while the job was active", |job| {
+        job.share_owed.unwrap_or(0.0)
+    }),
+    ("weir_job_share_received_ratio", "Share of device time received while the job was active", |job| {
+        job.share_received.unwrap_or(0.0)
+    }),
+    ("weir_job_active", "1 while the job has requests, or had within the grace period", |job| {
+        f64::from(u8::from(job.active))
+    }),
+];
+
+/// The exposition of one moment.
+pub(crate) fn encode(snapshot: &Snapshot) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposition(snapshot.clone())));
+    let mut text = String::new();
+    match text::encode(&mut text, &registry) {
+        Ok(()) => text,
+        Err(Error) => String::new(),
+    }
+}
+
+#[derive(Debug)]
+struct Exposition(Snapshot);
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let snapshot = &self.0;
+        for (name, help, value) in JOB_COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for job in &snapshot.jobs {
+                ConstCounter::new(value(job)).encode(family.encode_family(&labels(job))?)?;
+            }
+        }
+        for (name, help, value) in JOB_GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for job in &snapshot.jobs {
+                ConstGauge::new(value(job)).encode(family.encode_family(&labels(job))?)?;
+            }
+        }
+        self.encode_waits(&mut encoder)?;
+        self.encode_targets(&mut encoder)?;
+        let status = &snapshot.status;
+        let gauges: [Gauge; 5] = [
+            ("weir_connections", "Connections", status.connections as f64),
+            ("weir_requests_outstanding", "Requests received and not answered", status.outstanding as f64),
+            ("weir_inodes", "Inodes whose home this server is", status.inodes as f64),
+            (
+                "weir_metadata_load_ratio",
+                "Share of the last interval in which metadata was busy",
+                status.metadata.load,
+            ),
+            ("weir_uptime_seconds", "Time since the server started", status.uptime_seconds),
+        ];
+        for (name, help, value) in gauges {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(family)?;
+        }
+        for (name, help, value) in [
+            ("weir_credentials_refused", "Connections refused for their credential", snapshot.refusals),
+            ("weir_frames_malformed", "Connections ended for bytes that are no frame", snapshot.malformed),
+        ] {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(value).encode(family)?;
+        }
+        Ok(())
+    }
+}
+
+impl Exposition {
+    fn encode_waits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let help = "Time requests waited for their turn";
+        let mut family =
+            encoder.encode_descriptor("weir_job_queue_wait_seconds", help, None, MetricType::Histogram)?;
+        for (job, (buckets, sum)) in self.0.jobs.iter().zip(&self.0.waits) {
+            let count = buckets.iter().map(|&(_, count)| count).sum();
+            family
+                .encode_family(&labels(job))?
+                .encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn encode_targets(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        type Value = fn(&crate::control::TargetStatus) -> f64;
+        let gauges: [(&str, &str, Value); 5] = [
+            ("weir_target_capacity_bytes", "Capacity of the target", |target| target.capacity_bytes as f64),
+            ("weir_target_used_bytes", "Bytes in use on the target", |target| target.used_bytes as f64),
+            ("weir_target_load_ratio", "Share of the last interval in which the target was busy", |target| {
+                target.device.load
+            }),
+            ("weir_target_queued_requests", "Requests waiting for the target", |target| {
+                target.device.queued as f64
+            }),
+            ("weir_target_latency_seconds", "Mean time a request was in service lately", |target| {
+                target.device.latency_seconds
+            }),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for target in &self.0.status.targets {
+                let labels = [("target", target.target.clone()), ("backend", target.backend.to_string())];
+                ConstGauge::new(value(target)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn labels(job: &JobLine) -> [(&'static str, String); 4] {
+    [
+        ("job", job.job.clone()),
+        ("user", job.user.clone()),
+        ("group", job.group.clone()),
+        ("uid", job.uid.to_string()),
+    ]
+}

@@ -1,0 +1,216 @@
+//! Appends: one at a time for each file, at its end.
+
+use super::change::OutcomeKind;
+use super::draft::Draft;
+use super::errno::{EAGAIN, EBADF, EFBIG};
+use super::turns::{Appender, Asked};
+use super::{Caller, Decision, Namespace, Verdict};
+use weir_placement::{Layout, TargetId};
+use weir_wire::{limits, Capability, Errno, Ino, Moment, Publication, Reply, Sequence};
+
+/// A turn that came: answer this request with the reply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendGrant {
+    /// Whose turn it is.
+    pub appender: Appender,
+    /// `Reply::Turn`, or `Failed` when the file is gone.
+    pub reply: Reply,
+}
+
+/// What becomes of `AppendBegin`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TurnReply {
+    /// It is this client's turn.
+    Now(Reply),
+    /// The turn comes as an [`AppendGrant`] later.
+    Later,
+    /// The file is being cut: ask again when this intent is settled.
+    Wait(super::IntentId),
+}
+
+/// What becomes of `Append`.
+#[derive(Clone, Debug)]
+pub enum InlineAppend {
+    /// A resend: commit this decision and answer.
+    Done(Box<Decision>),
+    /// Write the payload here, then call [`Namespace::append_written`].
+    Here {
+        /// The turn that it holds.
+        turn: Sequence,
+        /// Target of this server.
+        target: TargetId,
+        /// Offset inside the object.
+        object_offset: u64,
+        /// Offset inside the file.
+        offset: u64,
+        /// Epoch to write under.
+        epoch: u64,
+    },
+    /// The client has to use `AppendBegin`.
+    Elsewhere,
+    /// The file is being cut: ask again when this intent is settled.
+    Wait(super::IntentId),
+}
+
+impl Namespace {
+    /// Asks for the append turn of a file.
+    ///
+    /// # Errors
+    /// EACCES, EBADF, ESTALE for the capability; EAGAIN when too many wait.
+    pub fn append_begin(&mut self, caller: &Caller<'_>, capability: &Capability) -> Result<TurnReply, Errno> {
+        self.writable(capability)?;
+        if let Some(&id) = self.state.cuts.get(&capability.ino) {
+            return Ok(TurnReply::Wait(id));
+        }
+        let appender = Appender { client: caller.client, request: caller.request };
+        match self.turns.ask(capability.ino, appender) {
+            Asked::Granted(turn) => Ok(TurnReply::Now(self.turn_reply(capability.ino, turn))),
+            Asked::Queued => Ok(TurnReply::Later),
+            Asked::Full => Err(EAGAIN),
+        }
+    }
+
+    /// Decides the end of a turn; after the commit, [`Namespace::next_turn`] follows.
+    ///
+    /// # Errors
+    /// EBADF where the client does not have the turn (it was lost with its session); else as `Publish`.
+    pub fn append_end(
+        &self,
+        caller: &Caller<'_>,
+        capability: &Capability,
+        turn: Sequence,
+        publication: Option<&Publication>,
+        now: Moment,
+    ) -> Result<Verdict, Errno> {
+        if let Some(recalled) = self.recall(caller) {
+            return Ok(Verdict::Done(recalled));
+        }
+        let (_, file) = self.writable(capability)?;
+        let draft = Draft::new(self, caller, now);
+        let Some(publication) = publication else {
+            let size = self.size_and_epoch(capability.ino);
+            return Ok(Verdict::Done(draft.reply(Reply::Written { size })));
+        };
+        if !self.turns.holds(capability.ino, caller.client, turn) {
+            return Err(EBADF);
+        }
+        let (size_bytes, epoch) = (file.size_bytes.max(publication.end), file.epoch);
+        self.publish_append(draft, capability, publication, OutcomeKind::Written { size_bytes, epoch })
+    }
+
+    /// Begins an append in one step where nobody has the turn and one object of this server takes `length` bytes at
+    /// the end of the file.
+    ///
+    /// # Errors
+    /// EACCES, EBADF, ESTALE for the capability; EFBIG.
+    pub fn append_inline(
+        &mut self,
+        caller: &Caller<'_>,
+        capability: &Capability,
+        length: u64,
+    ) -> Result<InlineAppend, Errno> {
+        if let Some(recalled) = self.recall(caller) {
+            return Ok(InlineAppend::Done(Box::new(recalled)));
+        }
+        let (_, file) = self.writable(capability)?;
+        if let Some(&id) = self.state.cuts.get(&capability.ino) {
+            return Ok(InlineAppend::Wait(id));
+        }
+        let (offset, epoch) = (file.size_bytes, file.epoch);
+        if offset.saturating_add(length) > limits::FILE_BYTES {
+            return Err(EFBIG);
+        }
+        let Some((target, object_offset)) = only_object(&file.layout, offset, length) else {
+            return Ok(InlineAppend::Elsewhere);
+        };
+        if target.server != self.settings.server || self.turns.is_taken(capability.ino) {
+            return Ok(InlineAppend::Elsewhere);
+        }
+        let appender = Appender { client: caller.client, request: caller.request };
+        match self.turns.ask(capability.ino, appender) {
+            Asked::Granted(turn) => Ok(InlineAppend::Here { turn, target, object_offset, offset, epoch }),
+            Asked::Queued | Asked::Full => Ok(InlineAppend::Elsewhere),
+        }
+    }
+
+    /// The target that would take an append of `length` bytes in one step, for choosing the device that serves it.
+    pub fn append_target(&self, ino: Ino, length: u64) -> Option<TargetId> {
+        let file = self.state.inodes.get(&ino)?.regular()?;
+        let piece = file.layout.pieces(file.size_bytes, length).next()?;
+        Some(file.layout.targets[piece.stripe])
+    }
+
+    /// Decides the reply of an inline append whose bytes are written: `Appended`, or `StaleEpoch` when the file was
+    /// shortened meanwhile. After the commit, or when the write failed, [`Namespace::next_turn`] follows.
+    ///
+    /// # Errors
+    /// EBADF where the turn was lost with the client's session.
+    pub fn append_written(
+        &self,
+        caller: &Caller<'_>,
+        capability: &Capability,
+        turn: Sequence,
+        publication: &Publication,
+        now: Moment,
+    ) -> Result<Verdict, Errno> {
+        let (_, file) = self.writable(capability)?;
+        if !self.turns.holds(capability.ino, caller.client, turn) {
+            return Err(EBADF);
+        }
+        let draft = Draft::new(self, caller, now);
+        let size_bytes = file.size_bytes.max(publication.end);
+        let (offset, epoch) = (publication.end.saturating_sub(publication.written_bytes), file.epoch);
+        let outcome = OutcomeKind::Appended { offset, size_bytes, epoch };
+        self.publish_append(draft, capability, publication, outcome)
+    }
+
+    fn publish_append(
+        &self,
+        mut draft: Draft<'_>,
+        capability: &Capability,
+        publication: &Publication,
+        outcome: OutcomeKind,
+    ) -> Result<Verdict, Errno> {
+        let (_, file) = self.writable(capability)?;
+        if let Some(&id) = self.state.cuts.get(&capability.ino) {
+            return Ok(Verdict::Wait(id));
+        }
+        if publication.end > limits::FILE_BYTES {
+            return Err(EFBIG);
+        }
+        if publication.epoch != file.epoch {
+            return Ok(Verdict::Done(draft.reply(Reply::StaleEpoch { epoch: file.epoch })));
+        }
+        self.published(&mut draft, capability.ino, publication)?;
+        Ok(Verdict::Done(draft.done(outcome)))
+    }
+
+    /// Ends the turn, if `client` of `caller` still has it, and gives it to the next in the queue.
+    pub fn next_turn(&mut self, caller: &Caller<'_>, ino: Ino, turn: Sequence) -> Option<AppendGrant> {
+        if !self.turns.holds(ino, caller.client, turn) {
+            return None;
+        }
+        self.pass_turn(ino)
+    }
+
+    pub(super) fn pass_turn(&mut self, ino: Ino) -> Option<AppendGrant> {
+        let (appender, turn) = self.turns.end(ino)?;
+        Some(AppendGrant { appender, reply: self.turn_reply(ino, turn) })
+    }
+
+    fn turn_reply(&self, ino: Ino, turn: Sequence) -> Reply {
+        match self.inode(ino).map(|inode| inode.regular()) {
+            Ok(Some(file)) => Reply::Turn { turn, offset: file.size_bytes, epoch: file.epoch },
+            Ok(None) => Reply::Failed(EBADF),
+            Err(errno) => Reply::Failed(errno),
+        }
+    }
+}
+
+/// The one object that holds this range of the file, and where in it.
+fn only_object(layout: &Layout, offset: u64, length: u64) -> Option<(TargetId, u64)> {
+    let mut pieces = layout.pieces(offset, length);
+    let piece = pieces.next()?;
+    let only = pieces.next().is_none();
+    only.then(|| (layout.targets[piece.stripe], piece.object_offset))
+}

@@ -1,0 +1,320 @@
+//! How each change alters the state.
+
+use super::change::{Birth, Bytes, Change, Intent, IntentId};
+use super::inode::{Inode, Node};
+use super::state::State;
+use weir_wire::{FileKind, Ino, Moment};
+
+/// Unit of the estimate of allocated bytes.
+const PAGE_BYTES: u64 = 4096;
+
+impl State {
+    /// Carries out a change. A record that does not fit the state (which no decision makes) has no effect.
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Started { number, at } => self.start(*number, *at),
+            Change::Counted { next_sequence, next_intent, starts } => {
+                self.next_sequence = *next_sequence;
+                self.next_intent = *next_intent;
+                self.starts = *starts;
+            }
+            Change::Kept { ino, inode } => {
+                if inode.names == 0 {
+                    self.orphans.insert(*ino);
+                }
+                self.inodes.insert(*ino, (**inode).clone());
+            }
+            Change::EntryKept { directory, cookie, name, ino, kind } => {
+                if let Some(directory) = self.inodes.get_mut(directory).and_then(Inode::directory_mut) {
+                    directory.put_at(*cookie, name, *ino, *kind);
+                }
+            }
+            Change::Created { parent, name, ino, birth, at } => {
+                let kind = self.give_birth(*ino, birth, (*parent, name), *at);
+                self.put(*parent, name, *ino, kind, *at);
+            }
+            Change::CreatedUnnamed { ino, birth, linkable, at } => {
+                self.give_birth(*ino, birth, (*ino, &[]), *at);
+                self.orphans.insert(*ino);
+                if let Some(inode) = self.inodes.get_mut(ino) {
+                    inode.names = 0;
+                    if let Some(file) = inode.regular_mut() {
+                        file.linkable = *linkable;
+                    }
+                }
+            }
+            Change::Linked { parent, name, ino, kind, at } => {
+                self.put(*parent, name, *ino, *kind, *at);
+                self.add_name(*ino, *at);
+            }
+            Change::Unlinked { parent, name, at } => {
+                if let Some(ino) = self.take(*parent, name, *at) {
+                    self.drop_name(ino, *at);
+                }
+            }
+            Change::Moved { .. } => self.move_entry(change),
+            Change::Disposed { ino, removal } => self.dispose(*ino, *removal),
+            Change::AttributesSet { .. }
+            | Change::Resized { .. }
+            | Change::Published { .. }
+            | Change::Touched { .. }
+            | Change::XattrSet { .. }
+            | Change::LayoutRequested { .. } => self.apply_to_inode(change),
+            Change::Intended { id, intent } => self.intend(*id, intent.clone()),
+            Change::Settled { id } => self.settle(*id),
+            Change::MadeForPeer { .. }
+            | Change::ForgottenForPeer { .. }
+            | Change::DirectoryRemoved { .. }
+            | Change::Reparented { .. } => self.apply_for_peer(change),
+            Change::Remembered { client, request, acknowledged, outcome } => {
+                self.replies.remember(*client, *request, *acknowledged, outcome.clone());
+            }
+            Change::MadeKept { from, intent, ino } => {
+                self.made.insert((*from, *intent), *ino);
+            }
+            Change::ClientForgotten { client } => self.replies.forget(*client),
+        }
+    }
+
+    fn give_birth(&mut self, ino: Ino, birth: &Birth, place: (Ino, &[u8]), at: Moment) -> FileKind {
+        let inode = Inode::new(birth, place, self.starts, at);
+        let kind = inode.kind();
+        self.next_sequence = self.next_sequence.max(ino.sequence() + 1);
+        self.inodes.insert(ino, inode);
+        kind
+    }
+
+    /// Puts an entry into a directory and tells a directory here where its entry is.
+    fn put(&mut self, parent: Ino, name: &[u8], ino: Ino, kind: FileKind, at: Moment) {
+        let Some(inode) = self.inodes.get_mut(&parent) else { return };
+        inode.modified = at;
+        inode.changed = at;
+        if let Some(directory) = inode.directory_mut() {
+            directory.put(name, ino, kind);
+        }
+        if let Some(directory) = self.inodes.get_mut(&ino).and_then(Inode::directory_mut) {
+            directory.parent = parent;
+            directory.name = name.into();
+        }
+    }
+
+    fn take(&mut self, parent: Ino, name: &[u8], at: Moment) -> Option<Ino> {
+        let inode = self.inodes.get_mut(&parent)?;
+        inode.modified = at;
+        inode.changed = at;
+        inode.directory_mut()?.remove(name).map(|entry| entry.ino)
+    }
+
+    fn add_name(&mut self, ino: Ino, at: Moment) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        if inode.kind() != FileKind::Directory {
+            inode.names += 1;
+            inode.changed = at;
+            self.orphans.remove(&ino);
+        }
+    }
+
+    fn drop_name(&mut self, ino: Ino, at: Moment) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        inode.names = inode.names.saturating_sub(1);
+        inode.changed = at;
+        if let Some(file) = inode.regular_mut() {
+            file.linkable = false;
+        }
+        if inode.names == 0 {
+            self.orphans.insert(ino);
+        }
+    }
+
+    fn move_entry(&mut self, change: &Change) {
+        let Change::Moved { from, from_name, to, to_name, exchange, reparents, at } = change else { return };
+        let entry = |state: &State, directory: &Ino, name: &[u8]| {
+            state.inodes.get(directory).and_then(Inode::directory).and_then(|directory| directory.find(name))
+        };
+        let Some(moved) = entry(self, from, from_name) else { return };
+        let replaced = entry(self, to, to_name);
+        if !exchange {
+            self.take(*from, from_name, *at);
+            if let Some(replaced) = replaced {
+                self.drop_name(replaced.ino, *at);
+            }
+        }
+        self.put(*to, to_name, moved.ino, moved.kind, *at);
+        self.stamp(moved.ino, *at);
+        self.tell_home(reparents[0], moved.ino, (*to, to_name));
+        if let (true, Some(replaced)) = (*exchange, replaced) {
+            self.put(*from, from_name, replaced.ino, replaced.kind, *at);
+            self.stamp(replaced.ino, *at);
+            self.tell_home(reparents[1], replaced.ino, (*from, from_name));
+        }
+    }
+
+    fn stamp(&mut self, ino: Ino, at: Moment) {
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            inode.changed = at;
+        }
+    }
+
+    fn tell_home(&mut self, id: Option<IntentId>, ino: Ino, place: (Ino, &Bytes)) {
+        if let Some(id) = id {
+            self.intend(id, Intent::Reparent { ino, parent: place.0, name: place.1.clone() });
+        }
+    }
+
+    pub(super) fn dispose(&mut self, ino: Ino, removal: Option<IntentId>) {
+        self.orphans.remove(&ino);
+        let Some(inode) = self.inodes.remove(&ino) else { return };
+        if let (Some(id), Node::Regular(file)) = (removal, inode.node) {
+            self.intend(id, Intent::Remove { ino, targets: file.layout.targets });
+        }
+    }
+
+    pub(super) fn intend(&mut self, id: IntentId, intent: Intent) {
+        self.next_intent = self.next_intent.max(id.0 + 1);
+        self.unindex(id);
+        match &intent {
+            Intent::Cut { ino, .. } => _ = self.cuts.insert(*ino, id),
+            Intent::RemoveDirectory { ino, .. } => _ = self.removing.insert(*ino, id),
+            Intent::MakeDirectory { parent, name, .. } => {
+                self.making.insert((*parent, name.clone()), id);
+                self.unsettled.insert(id);
+            }
+            Intent::ForgetDirectory { made, .. } => _ = self.unsettled.insert(*made),
+            Intent::Reparent { ino, .. } => _ = self.moving.insert(*ino, id),
+            Intent::Remove { .. } => {}
+        }
+        self.intents.insert(id, intent);
+    }
+
+    fn settle(&mut self, id: IntentId) {
+        self.unindex(id);
+        if let Some(Intent::Cut { ino, size_bytes, epoch, at, .. }) = self.intents.remove(&id) {
+            self.resize(ino, size_bytes, epoch, at);
+        }
+    }
+
+    fn unindex(&mut self, id: IntentId) {
+        match self.intents.get(&id) {
+            Some(Intent::Cut { ino, .. }) => _ = self.cuts.remove(ino),
+            Some(Intent::RemoveDirectory { ino, .. }) => _ = self.removing.remove(ino),
+            Some(Intent::MakeDirectory { parent, name, .. }) => {
+                self.making.remove(&(*parent, name.clone()));
+                self.unsettled.remove(&id);
+            }
+            Some(Intent::ForgetDirectory { made, .. }) => {
+                let made = *made;
+                self.unsettled.remove(&made);
+            }
+            Some(Intent::Reparent { ino, .. }) => _ = self.moving.remove(ino),
+            Some(Intent::Remove { .. }) | None => {}
+        }
+    }
+
+    fn apply_to_inode(&mut self, change: &Change) {
+        match change {
+            Change::AttributesSet { ino, permissions, uid, gid, accessed, modified, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.permissions = permissions.unwrap_or(inode.permissions);
+                inode.uid = uid.unwrap_or(inode.uid);
+                inode.gid = gid.unwrap_or(inode.gid);
+                inode.accessed = accessed.unwrap_or(inode.accessed);
+                inode.modified = modified.unwrap_or(inode.modified);
+                inode.changed = *at;
+            }
+            Change::Resized { ino, size_bytes, permissions, cut, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.permissions = permissions.unwrap_or(inode.permissions);
+                let Some(file) = inode.regular() else { return };
+                match cut {
+                    Some(id) => {
+                        let intent = Intent::cut(*ino, file, *size_bytes, *at);
+                        self.intend(*id, intent);
+                    }
+                    None => {
+                        let epoch = file.epoch;
+                        self.resize(*ino, *size_bytes, epoch, *at);
+                    }
+                }
+            }
+            Change::Published { ino, size_bytes, allocated_bytes, permissions, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.permissions = permissions.unwrap_or(inode.permissions);
+                inode.modified = *at;
+                inode.changed = *at;
+                if let Some(file) = inode.regular_mut() {
+                    file.size_bytes = *size_bytes;
+                    file.allocated_bytes = *allocated_bytes;
+                    file.untouched_start = 0;
+                }
+            }
+            Change::Touched { ino } => {
+                if let Some(file) = self.inodes.get_mut(ino).and_then(Inode::regular_mut) {
+                    file.untouched_start = 0;
+                }
+            }
+            Change::XattrSet { ino, name, value, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.changed = *at;
+                let xattrs = inode.xattrs.get_or_insert_default();
+                match value {
+                    Some(value) => xattrs.insert(name.to_vec(), value.to_vec()),
+                    None => xattrs.remove(name.as_slice()),
+                };
+                if xattrs.is_empty() {
+                    inode.xattrs = None;
+                }
+            }
+            Change::LayoutRequested { ino, request, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.changed = *at;
+                if let Some(directory) = inode.directory_mut() {
+                    directory.request = *request;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_for_peer(&mut self, change: &Change) {
+        match change {
+            Change::MadeForPeer { from, intent, settled, parent, name, ino, birth, at } => {
+                self.give_birth(*ino, birth, (*parent, name), *at);
+                if let Some(directory) = self.inodes.get_mut(ino).and_then(Inode::directory_mut) {
+                    directory.placed_by = *intent;
+                }
+                self.made.retain(|&(server, id), _| server != *from || id >= *settled);
+                self.made.insert((*from, *intent), *ino);
+            }
+            Change::ForgottenForPeer { from, intent } => {
+                if let Some(ino) = self.made.remove(&(*from, *intent)) {
+                    self.dispose(ino, None);
+                }
+            }
+            Change::DirectoryRemoved { ino, at } => self.drop_name(*ino, *at),
+            Change::Reparented { ino, intent, parent, name } => {
+                if let Some(directory) = self.inodes.get_mut(ino).and_then(Inode::directory_mut) {
+                    directory.parent = *parent;
+                    directory.name = name.as_slice().into();
+                    directory.placed_by = *intent;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn resize(&mut self, ino: Ino, size_bytes: u64, epoch: u64, at: Moment) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        inode.modified = at;
+        inode.changed = at;
+        if let Some(file) = inode.regular_mut() {
+            file.size_bytes = size_bytes;
+            file.allocated_bytes = file.allocated_bytes.min(allocation_of(size_bytes));
+            file.epoch = epoch;
+        }
+    }
+}
+
+/// What a file of `size_bytes` without holes allocates: whole pages.
+pub(super) fn allocation_of(size_bytes: u64) -> u64 {
+    size_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(size_bytes)
+}

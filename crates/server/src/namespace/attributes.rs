@@ -1,0 +1,170 @@
+//! Attributes: reading, checking and changing them.
+
+use super::change::{Change, OutcomeKind};
+use super::draft::Draft;
+use super::errno::{EACCES, EBADF, EFBIG, EINVAL, EISDIR, EPERM};
+use super::inode::Inode;
+use super::permission::{self, ALL_BITS, EXECUTE, SET_GID, WRITE};
+use super::walk::Last;
+use super::{Decision, Namespace, Step};
+use weir_wire::{limits, At, AttributeChange, Capability, Errno, FileKind, Identity, Ino, Moment, Reply};
+
+/// Every bit of the mask of `access(2)`.
+const ACCESS_MASK: u8 = permission::READ | WRITE | EXECUTE;
+
+impl Namespace {
+    pub(super) fn attributes(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
+        let ino = self.node(draft.who(), at, last(follow))?;
+        self.await_cut(ino)?;
+        Ok(draft.reply(Reply::Attributes(self.inode(ino)?.attributes(ino))))
+    }
+
+    pub(super) fn access(&self, draft: Draft<'_>, at: &At, mask: u8, follow: bool) -> Step<Decision> {
+        if mask & !ACCESS_MASK != 0 {
+            return Err(EINVAL.into());
+        }
+        let ino = self.node(draft.who(), at, last(follow))?;
+        permission::check(draft.who(), self.inode(ino)?, mask)?;
+        Ok(draft.reply(Reply::Done))
+    }
+
+    /// Changes attributes: all of what is asked, or nothing.
+    pub(super) fn change(
+        &self,
+        mut draft: Draft<'_>,
+        at: &At,
+        follow: bool,
+        change: &AttributeChange,
+    ) -> Step<Decision> {
+        let who = draft.who();
+        let ino = self.node(who, at, last(follow))?;
+        let inode = self.inode(ino)?;
+        self.await_cut(ino)?;
+        check_owner(who, inode, change)?;
+        check_times(who, inode, change)?;
+        if let Some(size_bytes) = change.size_bytes {
+            self.check_size(who, (ino, inode), size_bytes, change.capability.as_ref())?;
+        }
+        let permissions = new_permissions(who, ino, inode, change)?;
+        if let Some(size_bytes) = change.size_bytes {
+            self.resize(&mut draft, ino, size_bytes)?;
+        }
+        let moment = |asked: Option<Option<Moment>>| asked.map(|at| at.unwrap_or(draft.now));
+        let (accessed, modified) = (moment(change.accessed), moment(change.modified));
+        let (uid, gid, at) = (change.uid, change.gid, draft.now);
+        let times = accessed.is_some() || modified.is_some();
+        if permissions.is_some() || uid.is_some() || gid.is_some() || times {
+            draft.push(Change::AttributesSet { ino, permissions, uid, gid, accessed, modified, at });
+        }
+        Ok(draft.done(OutcomeKind::Attributes(ino)))
+    }
+
+    /// Sets the size of a regular file. The objects are cut where one may hold bytes that are not to be seen.
+    pub(super) fn resize(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
+        let inode = self.inode(ino)?;
+        let file = inode.regular().ok_or(EINVAL)?;
+        let untouched = !self.is_touched(ino) && !self.open.has_writers(ino);
+        let cut = if untouched || (size_bytes == file.size_bytes && size_bytes > 0) {
+            None
+        } else {
+            let id = draft.intent()?;
+            draft.wait.push(id);
+            Some(id)
+        };
+        let permissions = permission::after_write(draft.who(), inode);
+        draft.push(Change::Resized { ino, size_bytes, permissions, cut, at: draft.now });
+        Ok(())
+    }
+
+    fn check_size(
+        &self,
+        who: &Identity,
+        (ino, inode): (Ino, &Inode),
+        size_bytes: u64,
+        capability: Option<&Capability>,
+    ) -> Result<(), Errno> {
+        match inode.kind() {
+            FileKind::Directory => return Err(EISDIR),
+            FileKind::Regular => {}
+            _ => return Err(EINVAL),
+        }
+        match capability {
+            Some(capability) if capability.ino != ino || !self.settings.key.admits(capability) => {
+                return Err(EACCES);
+            }
+            Some(capability) if !capability.rights.write => return Err(EBADF),
+            Some(_) => {}
+            None => permission::check(who, inode, WRITE)?,
+        }
+        if size_bytes > limits::FILE_BYTES {
+            return Err(EFBIG);
+        }
+        Ok(())
+    }
+}
+
+fn last(follow: bool) -> Last {
+    if follow {
+        Last::Follow
+    } else {
+        Last::Keep
+    }
+}
+
+/// chown(2): only root gives files away; an owner may choose among its own groups.
+fn check_owner(who: &Identity, inode: &Inode, change: &AttributeChange) -> Result<(), Errno> {
+    if permission::is_root(who) {
+        return Ok(());
+    }
+    let owner = who.uid == inode.uid;
+    let uid_allowed = change.uid.is_none_or(|uid| owner && uid == inode.uid);
+    let gid_allowed =
+        change.gid.is_none_or(|gid| owner && (gid == inode.gid || permission::in_group(who, gid)));
+    let mode_allowed = change.permissions.is_none() || owner;
+    if uid_allowed && gid_allowed && mode_allowed {
+        Ok(())
+    } else {
+        Err(EPERM)
+    }
+}
+
+/// utimensat(2): both times "now" need write permission only; everything else belongs to the owner.
+fn check_times(who: &Identity, inode: &Inode, change: &AttributeChange) -> Result<(), Errno> {
+    let both_now = change.accessed == Some(None) && change.modified == Some(None);
+    let touches = change.accessed.is_some() || change.modified.is_some();
+    // The data changes with a size, and its time with the data: no right beyond writing is asked for.
+    let with_size = change.size_bytes.is_some()
+        && change.accessed.unwrap_or(None).is_none()
+        && change.modified.unwrap_or(None).is_none();
+    if !touches || with_size || permission::owns(who, inode) {
+        return Ok(());
+    }
+    if !both_now {
+        return Err(EPERM);
+    }
+    permission::check(who, inode, WRITE)
+}
+
+/// The permissions after the change, where they change.
+fn new_permissions(
+    who: &Identity,
+    ino: Ino,
+    inode: &Inode,
+    change: &AttributeChange,
+) -> Result<Option<u16>, Errno> {
+    let owner_changes = change.uid.is_some() || change.gid.is_some();
+    let Some(asked) = change.permissions else {
+        return Ok(owner_changes.then(|| permission::after_change_of_owner(who, inode)).flatten());
+    };
+    let group = change.gid.unwrap_or(inode.gid);
+    let keeps_group = permission::is_root(who) || permission::in_group(who, group);
+    let kept = if keeps_group { asked & ALL_BITS } else { asked & ALL_BITS & !SET_GID };
+    // Clients enter a directory in the root by its inode without asking this server.
+    if ino == Ino::ROOT && kept & SEARCHABLE != SEARCHABLE {
+        return Err(EPERM);
+    }
+    Ok(Some(kept))
+}
+
+/// Search permission for everyone.
+const SEARCHABLE: u16 = 0o111;

@@ -1,0 +1,161 @@
+//! Effects: what targets and other servers have to do for a decision, until it is done.
+
+use super::change::{Change, Intent, IntentId, Outcome, OutcomeKind};
+use super::{Answer, Decision, Namespace};
+use std::collections::HashMap;
+use weir_placement::ServerId;
+use weir_wire::{ClientId, Errno, Ino, Moment, PeerRequest, Reply, RequestId};
+
+/// One piece of work: for a target of this server, or a request to another server. Each can be repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// The intent that it belongs to.
+    pub intent: IntentId,
+    /// Which piece of it.
+    pub part: u16,
+    /// The server that has to do it, which may be this one.
+    pub server: ServerId,
+    /// What.
+    pub request: PeerRequest,
+}
+
+/// Effects that were issued and not finished.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Effects {
+    outstanding: HashMap<IntentId, Outstanding>,
+}
+
+#[derive(Clone, Debug)]
+struct Outstanding {
+    parts: Vec<u16>,
+    failed: Option<Errno>,
+}
+
+impl Namespace {
+    /// Every effect that the journal has as unfinished: to be carried out after a restart.
+    pub fn pending_effects(&mut self) -> Vec<Effect> {
+        let ids: Vec<IntentId> = self.state.intents.keys().copied().collect();
+        ids.into_iter().flat_map(|id| self.issue(id)).collect()
+    }
+
+    /// Whether the intent is settled.
+    pub fn is_settled(&self, intent: IntentId) -> bool {
+        !self.state.intents.contains_key(&intent)
+    }
+
+    /// Takes the result of an effect: what the target or the other server finally answered (a lost server is no
+    /// answer: the effect is repeated). With the last effect of an intent comes a decision, to be journaled and
+    /// committed like any other; then those that wait for the intent go on, or get the decision's answer where that
+    /// is `Failed`.
+    pub fn finish_effect(
+        &mut self,
+        intent: IntentId,
+        part: u16,
+        result: Result<(), Errno>,
+        now: Moment,
+    ) -> Option<Decision> {
+        let outstanding = self.effects.outstanding.get_mut(&intent)?;
+        outstanding.parts.retain(|&other| other != part);
+        outstanding.failed = outstanding.failed.or(result.err());
+        if !outstanding.parts.is_empty() {
+            return None;
+        }
+        let failed = self.effects.outstanding.remove(&intent)?.failed;
+        self.settle(intent, failed, now)
+    }
+
+    /// Issues the effects of the intents that these changes began.
+    pub(super) fn new_effects(&mut self, changes: &[Change]) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for change in changes {
+            match change {
+                Change::Resized { cut: Some(id), .. }
+                | Change::Disposed { removal: Some(id), .. }
+                | Change::Intended { id, .. } => effects.append(&mut self.issue(*id)),
+                Change::Moved { reparents, .. } => {
+                    for id in reparents.iter().flatten() {
+                        effects.append(&mut self.issue(*id));
+                    }
+                }
+                _ => {}
+            }
+        }
+        effects
+    }
+
+    fn issue(&mut self, id: IntentId) -> Vec<Effect> {
+        let Some(intent) = self.state.intents.get(&id) else { return Vec::new() };
+        let effects: Vec<Effect> = requests(id, intent)
+            .into_iter()
+            .enumerate()
+            .map(|(part, (server, request))| Effect { intent: id, part: part as u16, server, request })
+            .collect();
+        let parts = effects.iter().map(|effect| effect.part).collect();
+        self.effects.outstanding.insert(id, Outstanding { parts, failed: None });
+        effects
+    }
+
+    fn settle(&self, id: IntentId, failed: Option<Errno>, now: Moment) -> Option<Decision> {
+        let mut changes = vec![Change::Settled { id }];
+        match self.state.intents.get(&id)? {
+            Intent::Cut { ino, .. } => changes.extend(self.dispose_after_cut(*ino)),
+            Intent::RemoveDirectory { ino, parent, name, request, .. } => {
+                if failed.is_none() && self.still_holds(*parent, name, *ino) {
+                    let (parent, name) = (*parent, name.clone());
+                    changes.push(Change::Unlinked { parent, name, at: now });
+                    changes.extend(request.map(remembered));
+                }
+            }
+            Intent::Remove { .. }
+            | Intent::MakeDirectory { .. }
+            | Intent::ForgetDirectory { .. }
+            | Intent::Reparent { .. } => {}
+        }
+        let reply = failed.map_or(Reply::Done, Reply::Failed);
+        Some(Decision::of(changes, Answer::Now(reply, Vec::new())))
+    }
+
+    /// A file that lost its last name and description while it was being cut goes now.
+    fn dispose_after_cut(&self, ino: Ino) -> Option<Change> {
+        let nameless = self.state.inodes.get(&ino).is_some_and(|inode| inode.names == 0);
+        let due = nameless && !self.open.is_open(ino) && !self.in_grace;
+        due.then_some(Change::Disposed { ino, removal: Some(IntentId(self.state.next_intent)) })
+    }
+}
+
+/// A restart cut a request off that is done now.
+fn remembered((client, request): (ClientId, RequestId)) -> Change {
+    let outcome = Outcome { kind: OutcomeKind::Done, wait: Vec::new() };
+    Change::Remembered { client, request, acknowledged: RequestId(0), outcome }
+}
+
+/// The requests that carry out an intent.
+fn requests(id: IntentId, intent: &Intent) -> Vec<(ServerId, PeerRequest)> {
+    match intent {
+        Intent::Cut { ino, epoch, objects, .. } => objects
+            .iter()
+            .map(|&(target, length)| {
+                let (ino, epoch) = (*ino, *epoch);
+                (target.server, PeerRequest::TruncateObject { ino, target, length, epoch })
+            })
+            .collect(),
+        Intent::Remove { ino, targets } => targets
+            .iter()
+            .map(|&target| (target.server, PeerRequest::RemoveObject { ino: *ino, target }))
+            .collect(),
+        // After a restart nobody waits for the directory any more.
+        Intent::MakeDirectory { server, .. } => {
+            vec![(*server, PeerRequest::ForgetDirectory { intent: id.0 })]
+        }
+        Intent::ForgetDirectory { server, made } => {
+            vec![(*server, PeerRequest::ForgetDirectory { intent: made.0 })]
+        }
+        Intent::RemoveDirectory { ino, owner_only, .. } => {
+            vec![(ino.home(), PeerRequest::RemoveDirectory { ino: *ino, owner_only: *owner_only })]
+        }
+        Intent::Reparent { ino, parent, name } => {
+            let (ino, parent, name) = (*ino, *parent, name.to_vec());
+            vec![(ino.home(), PeerRequest::Reparent { intent: id.0, ino, parent, name })]
+        }
+    }
+}

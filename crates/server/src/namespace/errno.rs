@@ -1,0 +1,42 @@
+//! The error numbers that the namespace answers, as the wire carries them.
+
+use rustix::io::Errno as System;
+use weir_wire::Errno;
+
+macro_rules! numbers {
+    ($($name:ident = $system:ident),* $(,)?) => {
+        $(
+            #[doc = concat!("See errno(3): `", stringify!($name), "`.")]
+            pub const $name: Errno = Errno(System::$system.raw_os_error() as u16);
+        )*
+    };
+}
+
+numbers! {
+    EPERM = PERM,
+    ENOENT = NOENT,
+    EINTR = INTR,
+    EIO = IO,
+    ENXIO = NXIO,
+    E2BIG = TOOBIG,
+    EBADF = BADF,
+    EAGAIN = AGAIN,
+    EACCES = ACCESS,
+    EBUSY = BUSY,
+    EEXIST = EXIST,
+    EXDEV = XDEV,
+    ENOTDIR = NOTDIR,
+    EISDIR = ISDIR,
+    EINVAL = INVAL,
+    ENFILE = NFILE,
+    EFBIG = FBIG,
+    ENOSPC = NOSPC,
+    EMLINK = MLINK,
+    ERANGE = RANGE,
+    ENAMETOOLONG = NAMETOOLONG,
+    ENOTEMPTY = NOTEMPTY,
+    ELOOP = LOOP,
+    ENODATA = NODATA,
+    EOPNOTSUPP = OPNOTSUPP,
+    ESTALE = STALE,
+}

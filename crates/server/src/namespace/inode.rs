@@ -1,0 +1,280 @@
+//! Inodes and directories as they are held in memory.
+
+use super::change::{Birth, BirthNode, IntentId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+use weir_placement::{Layout, LayoutRequest};
+use weir_wire::{Attributes, FileKind, Ino, Moment};
+
+/// Cookie of `.` in every listing.
+pub(super) const COOKIE_DOT: u64 = 1;
+/// Cookie of `..` in every listing.
+pub(super) const COOKIE_DOT_DOT: u64 = 2;
+
+/// A map by inode number. The numbers come from this server's counter, so no client can make them collide.
+pub(super) type InoMap<V> = HashMap<Ino, V, BuildHasherDefault<NumberHasher>>;
+
+/// Scatters counters by one multiplication (Knuth, TAOCP 3, 6.4: multiplicative hashing).
+#[derive(Clone, Default)]
+pub(super) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its bucket from the low bits and its tag from the high ones: fold both into each.
+        let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}
+
+/// An inode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inode {
+    pub(super) node: Node,
+    pub(super) permissions: u16,
+    /// Names; for a directory only whether it has one (its link count follows from its subdirectories).
+    pub(super) names: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) accessed: Moment,
+    pub(super) modified: Moment,
+    pub(super) changed: Moment,
+    pub(super) created: Moment,
+    pub(super) xattrs: Option<Box<Xattrs>>,
+}
+
+/// Extended attributes by name.
+pub(super) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What only one kind of inode has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Node {
+    Regular(RegularFile),
+    Directory(Box<Directory>),
+    Symlink(Box<[u8]>),
+    Special { kind: FileKind, device: u64 },
+}
+
+/// A regular file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RegularFile {
+    pub(super) size_bytes: u64,
+    pub(super) allocated_bytes: u64,
+    pub(super) epoch: u64,
+    pub(super) layout: Layout,
+    /// The start during which the file was made, while nothing was published; else 0. Together with the open
+    /// descriptions of that same start it proves that no object exists.
+    pub(super) untouched_start: u32,
+    /// Made without a name, and a name may still be given to it.
+    pub(super) linkable: bool,
+}
+
+/// A directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Directory {
+    pub(super) parent: Ino,
+    /// Name of its entry in `parent`; empty for the root.
+    pub(super) name: Box<[u8]>,
+    /// The intent of the parent's server that last said so.
+    pub(super) placed_by: IntentId,
+    pub(super) request: LayoutRequest,
+    next_cookie: u64,
+    #[serde(skip)]
+    subdirectories: u32,
+    #[serde(skip)]
+    order: BTreeMap<u64, Arc<[u8]>>,
+    #[serde(skip)]
+    entries: HashMap<Arc<[u8]>, Entry>,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) ino: Ino,
+    pub(super) kind: FileKind,
+    pub(super) cookie: u64,
+}
+
+impl Inode {
+    /// A new inode with one name, or none when it is made unnamed.
+    pub(super) fn new(birth: &Birth, place: (Ino, &[u8]), start: u32, at: Moment) -> Inode {
+        let node = match &birth.node {
+            BirthNode::Regular { layout } => Node::Regular(RegularFile {
+                size_bytes: 0,
+                allocated_bytes: 0,
+                epoch: 0,
+                layout: layout.clone(),
+                untouched_start: start,
+                linkable: false,
+            }),
+            BirthNode::Directory { request } => {
+                Node::Directory(Box::new(Directory::new(place.0, place.1, *request)))
+            }
+            BirthNode::Symlink { target } => Node::Symlink(target.as_slice().into()),
+            BirthNode::Special { kind, device } => Node::Special { kind: *kind, device: *device },
+        };
+        Inode {
+            node,
+            permissions: birth.permissions,
+            names: 1,
+            uid: birth.uid,
+            gid: birth.gid,
+            accessed: at,
+            modified: at,
+            changed: at,
+            created: at,
+            xattrs: None,
+        }
+    }
+
+    /// A copy without the entries of a directory, which the journal keeps one by one so that no record grows
+    /// with a directory.
+    pub(super) fn without_entries(&self) -> Inode {
+        let node = match &self.node {
+            Node::Directory(directory) => Node::Directory(Box::new(directory.without_entries())),
+            other => other.clone(),
+        };
+        Inode { node, xattrs: self.xattrs.clone(), ..*self }
+    }
+
+    pub(super) fn kind(&self) -> FileKind {
+        match &self.node {
+            Node::Regular(_) => FileKind::Regular,
+            Node::Directory(_) => FileKind::Directory,
+            Node::Symlink(_) => FileKind::Symlink,
+            Node::Special { kind, .. } => *kind,
+        }
+    }
+
+    pub(super) fn directory(&self) -> Option<&Directory> {
+        match &self.node {
+            Node::Directory(directory) => Some(directory),
+            _ => None,
+        }
+    }
+
+    pub(super) fn directory_mut(&mut self) -> Option<&mut Directory> {
+        match &mut self.node {
+            Node::Directory(directory) => Some(directory),
+            _ => None,
+        }
+    }
+
+    pub(super) fn regular(&self) -> Option<&RegularFile> {
+        match &self.node {
+            Node::Regular(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    pub(super) fn regular_mut(&mut self) -> Option<&mut RegularFile> {
+        match &mut self.node {
+            Node::Regular(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Hard links, as `st_nlink` counts them.
+    pub(super) fn links(&self) -> u32 {
+        match &self.node {
+            Node::Directory(directory) if self.names > 0 => directory.subdirectories.saturating_add(2),
+            _ => self.names,
+        }
+    }
+
+    pub(super) fn attributes(&self, ino: Ino) -> Attributes {
+        let (size_bytes, allocated_bytes, epoch) = match &self.node {
+            Node::Regular(file) => (file.size_bytes, file.allocated_bytes, file.epoch),
+            Node::Symlink(target) => (target.len() as u64, 0, 0),
+            Node::Directory(directory) => (directory.len() as u64, 0, 0),
+            Node::Special { .. } => (0, 0, 0),
+        };
+        Attributes {
+            ino,
+            kind: self.kind(),
+            permissions: self.permissions,
+            links: self.links(),
+            uid: self.uid,
+            gid: self.gid,
+            device: if let Node::Special { device, .. } = self.node { device } else { 0 },
+            size_bytes,
+            allocated_bytes,
+            accessed: self.accessed,
+            modified: self.modified,
+            changed: self.changed,
+            created: self.created,
+            epoch,
+        }
+    }
+}
+
+impl Directory {
+    pub(super) fn new(parent: Ino, name: &[u8], request: LayoutRequest) -> Directory {
+        Directory { parent, name: name.into(), request, ..Directory::default() }
+    }
+
+    fn without_entries(&self) -> Directory {
+        Directory {
+            name: self.name.clone(),
+            subdirectories: 0,
+            order: BTreeMap::new(),
+            entries: HashMap::new(),
+            ..*self
+        }
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Option<Entry> {
+        self.entries.get(name).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entries after `cookie`, in the order of their cookies.
+    pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (&[u8], Entry)> {
+        self.order
+            .range((Bound::Excluded(cookie), Bound::Unbounded))
+            .filter_map(|(_, name)| self.entries.get(name).map(|entry| (&**name, *entry)))
+    }
+
+    /// Adds an entry under a new cookie, or puts it in the place of the one that has its name: a name that is
+    /// replaced was there all the time, so a listing in progress must not miss it.
+    pub(super) fn put(&mut self, name: &[u8], ino: Ino, kind: FileKind) {
+        let replaced = self.remove(name);
+        let cookie = replaced.map_or_else(|| self.next_cookie.max(COOKIE_DOT_DOT + 1), |entry| entry.cookie);
+        self.put_at(cookie, name, ino, kind);
+    }
+
+    /// Adds an entry under its cookie.
+    pub(super) fn put_at(&mut self, cookie: u64, name: &[u8], ino: Ino, kind: FileKind) {
+        let name: Arc<[u8]> = name.into();
+        self.next_cookie = self.next_cookie.max(cookie + 1);
+        self.order.insert(cookie, Arc::clone(&name));
+        self.entries.insert(name, Entry { ino, kind, cookie });
+        self.subdirectories += u32::from(kind == FileKind::Directory);
+    }
+
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        self.order.remove(&entry.cookie);
+        self.subdirectories -= u32::from(entry.kind == FileKind::Directory);
+        Some(entry)
+    }
+}

@@ -1,0 +1,377 @@
+//! The namespace: directories, inodes, open descriptions and append turns of one server, as a state machine
+//! without I/O. [`Namespace::decide`] turns a request into a [`Verdict`] and changes nothing; the event loop
+//! writes the decision's changes to the journal, then [`Namespace::commit`] applies them and says which effects
+//! are to be carried out, then the reply goes out. Replay applies the same changes.
+
+mod append;
+mod apply;
+mod attributes;
+pub mod change;
+mod create;
+mod draft;
+mod effects;
+pub mod errno;
+mod inode;
+mod layout;
+mod listing;
+mod open;
+mod peers;
+mod permission;
+mod publish;
+mod remove;
+mod rename;
+mod replies;
+mod sessions;
+mod state;
+mod turns;
+mod walk;
+mod xattr;
+
+#[cfg(test)]
+mod tests;
+
+pub use append::{AppendGrant, InlineAppend, TurnReply};
+pub use change::{Change, IntentId, Outcome, OutcomeKind};
+pub use effects::Effect;
+pub use peers::{Continuation, PeerDecision, PeerFailure};
+pub use sessions::Departure;
+pub use turns::Appender;
+
+use draft::Draft;
+use effects::Effects;
+use layout::Targets;
+use open::{OpenFiles, Opening};
+use replies::Replies;
+use state::State;
+use turns::AppendTurns;
+use weir_placement::{LayoutRequest, Ring, ServerId, TargetId};
+use weir_wire::{
+    ClientId, Errno, HandleId, Identity, Ino, Moment, PeerRequest, Reply, Request, RequestId, SiteKey,
+    StoreStatistics,
+};
+
+/// What does not change while a server runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This server.
+    pub server: ServerId,
+    /// Every server of the cluster.
+    pub servers: Vec<ServerId>,
+    /// Every target of the cluster.
+    pub targets: Vec<TargetId>,
+    /// Layout where no directory says otherwise.
+    pub layout: LayoutRequest,
+    /// Most inodes, so that they fit into memory.
+    pub inodes_max: u64,
+    /// Key of the site, for capabilities.
+    pub key: SiteKey,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// The client.
+    pub client: ClientId,
+    /// Its request.
+    pub request: RequestId,
+    /// Its requests below this one are never sent again.
+    pub acknowledged: RequestId,
+    /// On whose behalf.
+    pub who: &'a Identity,
+}
+
+/// What is to be done about a request.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Write the changes to the journal, commit, carry out the effects, wait, answer.
+    Done(Decision),
+    /// Another server is to be asked first.
+    Ask(Question),
+    /// An earlier operation is in the way: decide again when this intent is settled.
+    Wait(IntentId),
+}
+
+/// The outcome of a request.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// For the journal; empty when nothing changes.
+    pub changes: Vec<Change>,
+    /// The reply waits until each of these is settled.
+    pub wait: Vec<IntentId>,
+    /// What is answered then, by [`Namespace::answer`].
+    pub answer: Answer,
+    client: ClientId,
+    opened: Option<Opening>,
+    closed: Option<HandleId>,
+    /// A reply to remember without the journal.
+    recent: Option<(RequestId, RequestId, Outcome)>,
+}
+
+/// What a decision answers.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// This reply and payload.
+    Now(Reply, Vec<u8>),
+    /// The reply as the state gives it when it is sent.
+    Then(OutcomeKind),
+}
+
+/// A request to another server on which a decision depends.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// For the journal, before the question is sent; then [`Namespace::apply`] each.
+    pub changes: Vec<Change>,
+    /// Whom to ask.
+    pub server: ServerId,
+    /// What.
+    pub request: PeerRequest,
+    /// For [`Namespace::resume`], with the answer.
+    pub continuation: Continuation,
+}
+
+/// Why an operation does not go its usual way.
+#[derive(Clone, Debug)]
+enum Stop {
+    Failed(Errno),
+    /// The answer is given by another server, or by the client.
+    Detour(Box<Reply>),
+    Wait(IntentId),
+}
+
+type Step<T> = Result<T, Stop>;
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Stop {
+        Stop::Failed(errno)
+    }
+}
+
+impl Verdict {
+    /// Nothing but a reply.
+    pub fn now(reply: Reply) -> Verdict {
+        Verdict::Done(Decision::of(Vec::new(), Answer::Now(reply, Vec::new())))
+    }
+}
+
+impl Decision {
+    /// The intents that this decision settles once it is committed: what waits for them goes on.
+    pub fn settled(&self) -> impl Iterator<Item = IntentId> + '_ {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Settled { id } => Some(*id),
+            _ => None,
+        })
+    }
+
+    /// Changes and a reply, without open descriptions.
+    fn of(changes: Vec<Change>, answer: Answer) -> Decision {
+        let client = ClientId::default();
+        Decision { changes, wait: Vec::new(), answer, client, opened: None, closed: None, recent: None }
+    }
+}
+
+/// The namespace of one server.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    settings: Settings,
+    ring: Ring,
+    targets: Targets,
+    state: State,
+    open: OpenFiles,
+    turns: AppendTurns,
+    effects: Effects,
+    /// Replies that need not outlive the server.
+    recent: Replies,
+    /// Whether descriptions of earlier starts can still be reclaimed.
+    in_grace: bool,
+}
+
+impl Namespace {
+    /// An empty namespace. Replay the journal into it with [`Namespace::apply`], then journal and apply
+    /// [`Namespace::start`], then carry out [`Namespace::pending_effects`]; when the grace period is over (at once
+    /// where there was no journal), commit [`Namespace::expire_orphans`] until it answers none.
+    pub fn new(settings: Settings) -> Namespace {
+        Namespace {
+            ring: Ring::new(settings.servers.iter().copied()),
+            targets: Targets::new(settings.server, &settings.targets),
+            state: State::new(settings.server),
+            open: OpenFiles::default(),
+            turns: AppendTurns::default(),
+            effects: Effects::default(),
+            recent: Replies::default(),
+            in_grace: false,
+            settings,
+        }
+    }
+
+    /// The change that begins a start of the server, to be journaled and applied before the first request.
+    pub fn start(&self, now: Moment) -> Change {
+        Change::Started { number: self.state.next_start(now), at: now }
+    }
+
+    /// Applies a change: of the journal, or of a question that is about to be sent.
+    pub fn apply(&mut self, change: &Change) {
+        // A start that is not the first may have left descriptions that clients will reclaim.
+        let restarted = matches!(change, Change::Started { .. }) && self.state.starts > 0;
+        self.in_grace |= restarted;
+        self.state.apply(change);
+        if let Change::Started { number, .. } = change {
+            self.open.begin(*number);
+        }
+    }
+
+    /// Changes that bring an empty namespace to the journaled state of this one, in an order that depends on
+    /// that state alone: the content of a compacted journal.
+    pub fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
+        self.state.snapshot()
+    }
+
+    /// Decides a request of a client; `payload` is the value of an extended attribute. Appends and `Reclaim` have
+    /// their own functions.
+    ///
+    /// # Errors
+    /// The error number to answer; nothing changes then.
+    pub fn decide(
+        &self,
+        caller: &Caller<'_>,
+        request: &Request,
+        payload: &[u8],
+        now: Moment,
+    ) -> Result<Verdict, Errno> {
+        if let Some(recalled) = self.recall(caller) {
+            return Ok(Verdict::Done(recalled));
+        }
+        let draft = Draft::new(self, caller, now);
+        verdict(self.dispatch(draft, request, payload))
+    }
+
+    /// Applies a decision whose changes are in the journal. The effects are to be carried out, each until
+    /// [`Namespace::finish_effect`] takes its result.
+    pub fn commit(&mut self, decision: &Decision) -> Vec<Effect> {
+        for change in &decision.changes {
+            self.apply(change);
+        }
+        if let Some(opening) = decision.opened {
+            self.open.open(opening);
+        }
+        if let Some(handle) = decision.closed {
+            self.open.close(handle, decision.client);
+        }
+        if let Some((request, acknowledged, outcome)) = &decision.recent {
+            self.recent.remember(decision.client, *request, *acknowledged, outcome.clone());
+        }
+        self.new_effects(&decision.changes)
+    }
+
+    /// The reply of a decision, to be taken when everything that it waits for is settled.
+    pub fn answer(&self, answer: Answer) -> (Reply, Vec<u8>) {
+        match answer {
+            Answer::Now(reply, payload) => (reply, payload),
+            Answer::Then(outcome) => (self.reply_of(&outcome), Vec::new()),
+        }
+    }
+
+    /// Inodes that exist and that can still be made; the rest of the reply is for the caller to fill in.
+    pub fn statistics(&self) -> StoreStatistics {
+        let inodes = self.state.inodes.len() as u64;
+        let inodes_free = self.settings.inodes_max.saturating_sub(inodes);
+        StoreStatistics { inodes, inodes_free, ..StoreStatistics::default() }
+    }
+
+    /// The record that forgets the replies of a client that will not send again.
+    pub fn forget_client(&self, client: ClientId) -> Change {
+        Change::ClientForgotten { client }
+    }
+
+    /// Clients whose replies are remembered in the journal, the longest silent first.
+    pub fn remembered_clients(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.state.replies.clients()
+    }
+
+    fn dispatch(&self, draft: Draft<'_>, request: &Request, payload: &[u8]) -> Step<Verdict> {
+        let decision = match request {
+            Request::Attributes { at, follow } => self.attributes(draft, at, *follow),
+            Request::Access { at, mask, follow } => self.access(draft, at, *mask, *follow),
+            Request::Change { at, follow, change } => self.change(draft, at, *follow, change),
+            Request::Open { at, flags, permissions } => self.open(draft, at, *flags, *permissions),
+            Request::Close { ino, handle } => self.close(draft, *ino, *handle),
+            Request::Make { at, kind, permissions } => return self.make(draft, at, *kind, *permissions),
+            Request::Symlink { at, target } => self.symlink(draft, at, target),
+            Request::ReadLink { at } => self.read_link(draft, at),
+            Request::Link { from, follow, to } => self.link(draft, from, *follow, to),
+            Request::Unlink { at, directory: false } => self.unlink(draft, at),
+            Request::Unlink { at, directory: true } => return self.remove_directory(draft, at),
+            Request::Rename { from, to, mode } => return self.rename(draft, from, to, *mode),
+            Request::List { ino, handle, cookie, bytes, attributes } => {
+                self.list(draft, *ino, *handle, (*cookie, *bytes, *attributes))
+            }
+            Request::XattrGet { at, follow, name } => self.xattr_get(draft, at, *follow, name),
+            Request::XattrSet { at, follow, name, mode } => {
+                self.xattr_set(draft, at, *follow, (name, *mode, payload))
+            }
+            Request::XattrList { at, follow } => self.xattr_list(draft, at, *follow),
+            Request::XattrRemove { at, follow, name } => self.xattr_remove(draft, at, *follow, name),
+            Request::Publish { capability, publication } => self.publish(draft, capability, publication),
+            Request::Statistics => Ok(draft.reply(Reply::Statistics(self.statistics()))),
+            _ => Err(errno::EOPNOTSUPP.into()),
+        };
+        decision.map(Verdict::Done)
+    }
+
+    /// The decision on a request that was carried out before.
+    fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
+        let find = |replies: &Replies| replies.find(caller.client, caller.request).cloned();
+        let outcome = find(&self.state.replies).or_else(|| find(&self.recent))?;
+        let mut decision = Decision::of(Vec::new(), Answer::Then(outcome.kind.clone()));
+        decision.client = caller.client;
+        decision.wait = outcome.wait;
+        decision.wait.retain(|id| self.state.intents.contains_key(id));
+        if let OutcomeKind::Opened { ino, handle, rights, .. } = outcome.kind {
+            if self.state.inodes.contains_key(&ino) {
+                decision.opened = Some(Opening { handle, client: caller.client, ino, rights });
+            }
+        }
+        Some(decision)
+    }
+
+    fn reply_of(&self, outcome: &OutcomeKind) -> Reply {
+        match outcome {
+            OutcomeKind::Done => Reply::Done,
+            OutcomeKind::Made(attributes) => Reply::Attributes(**attributes),
+            OutcomeKind::Appended { offset, size_bytes, epoch } => {
+                Reply::Appended { offset: *offset, size_bytes: *size_bytes, epoch: *epoch }
+            }
+            OutcomeKind::Written { size_bytes, epoch } => {
+                Reply::Written { size: Some((*size_bytes, *epoch)) }
+            }
+            OutcomeKind::Attributes(ino) => match self.inode(*ino) {
+                Ok(inode) => Reply::Attributes(inode.attributes(*ino)),
+                Err(_) => Reply::Failed(errno::ENOENT),
+            },
+            OutcomeKind::Opened { ino, handle, rights, created } => match self.inode(*ino) {
+                Ok(inode) => Reply::Opened {
+                    attributes: inode.attributes(*ino),
+                    handle: *handle,
+                    capability: self.settings.key.capability(*ino, *rights),
+                    layout: inode.regular().map(|file| file.layout.clone()),
+                    created: *created,
+                },
+                Err(errno) => Reply::Failed(errno),
+            },
+        }
+    }
+
+    /// Waits where the size and epoch of a file are about to change: a client must not learn the new epoch before
+    /// every object has it, or a write under it could be cut off.
+    fn await_cut(&self, ino: Ino) -> Step<()> {
+        self.state.cuts.get(&ino).map_or(Ok(()), |&id| Err(Stop::Wait(id)))
+    }
+}
+
+fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
+    match step {
+        Ok(verdict) => Ok(verdict),
+        Err(Stop::Failed(errno)) => Err(errno),
+        Err(Stop::Wait(id)) => Ok(Verdict::Wait(id)),
+        Err(Stop::Detour(reply)) => Ok(Verdict::now(*reply)),
+    }
+}

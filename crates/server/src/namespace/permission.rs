@@ -1,0 +1,125 @@
+//! Who may do what, as POSIX and the Linux VFS decide it.
+
+use super::errno::{EACCES, EPERM};
+use super::inode::Inode;
+use weir_wire::{Errno, FileKind, Identity};
+
+/// Read, as in `access(2)`.
+pub(super) const READ: u8 = 4;
+/// Write.
+pub(super) const WRITE: u8 = 2;
+/// Execute or search.
+pub(super) const EXECUTE: u8 = 1;
+
+pub(super) const SET_UID: u16 = 0o4000;
+pub(super) const SET_GID: u16 = 0o2000;
+pub(super) const STICKY: u16 = 0o1000;
+const GROUP_EXECUTE: u16 = 0o010;
+const ANY_EXECUTE: u16 = 0o111;
+/// All bits that `chmod` sets.
+pub(super) const ALL_BITS: u16 = 0o7777;
+
+pub(super) fn is_root(who: &Identity) -> bool {
+    who.uid == 0
+}
+
+pub(super) fn in_group(who: &Identity, gid: u32) -> bool {
+    who.gid == gid || who.groups.contains(&gid)
+}
+
+/// Whether `who` owns the inode or is root.
+pub(super) fn owns(who: &Identity, inode: &Inode) -> bool {
+    is_root(who) || who.uid == inode.uid
+}
+
+/// Checks the permission bits for every bit of `mask`.
+pub(super) fn check(who: &Identity, inode: &Inode, mask: u8) -> Result<(), Errno> {
+    if permits(who, inode, mask) {
+        Ok(())
+    } else {
+        Err(EACCES)
+    }
+}
+
+pub(super) fn permits(who: &Identity, inode: &Inode, mask: u8) -> bool {
+    if is_root(who) {
+        let executes = inode.kind() == FileKind::Directory || inode.permissions & ANY_EXECUTE != 0;
+        return mask & EXECUTE == 0 || executes;
+    }
+    let class = if who.uid == inode.uid {
+        inode.permissions >> 6
+    } else if in_group(who, inode.gid) {
+        inode.permissions >> 3
+    } else {
+        inode.permissions
+    };
+    class & u16::from(mask) == u16::from(mask)
+}
+
+/// In a sticky directory only the owner of the entry or of the directory may remove or rename it.
+pub(super) fn check_sticky(who: &Identity, directory: &Inode, victim: &Inode) -> Result<(), Errno> {
+    if sticky_asks_owner(who, directory) && who.uid != victim.uid {
+        return Err(EPERM);
+    }
+    Ok(())
+}
+
+/// Whether `who` must own an entry of `directory` to remove it.
+pub(super) fn sticky_asks_owner(who: &Identity, directory: &Inode) -> bool {
+    directory.permissions & STICKY != 0 && !is_root(who) && who.uid != directory.uid
+}
+
+/// The permissions after a write or truncate by `who`: set-id bits go unless root did it.
+pub(super) fn after_write(who: &Identity, inode: &Inode) -> Option<u16> {
+    if is_root(who) {
+        return None;
+    }
+    dropped_set_ids(inode)
+}
+
+/// The permissions after a change of owner: set-id bits of everything but directories go, also for root.
+pub(super) fn after_change_of_owner(who: &Identity, inode: &Inode) -> Option<u16> {
+    if inode.kind() == FileKind::Directory {
+        return None;
+    }
+    let set_group_without_execute = inode.permissions & SET_GID != 0
+        && inode.permissions & GROUP_EXECUTE == 0
+        && !is_root(who)
+        && !in_group(who, inode.gid);
+    let lost = if set_group_without_execute { SET_GID } else { 0 };
+    let kept = dropped_set_ids(inode).unwrap_or(inode.permissions) & !lost;
+    (kept != inode.permissions).then_some(kept)
+}
+
+fn dropped_set_ids(inode: &Inode) -> Option<u16> {
+    // Without group execute the set-group bit once meant mandatory locking; the kernel leaves it alone.
+    let group = if inode.permissions & GROUP_EXECUTE != 0 { SET_GID } else { 0 };
+    let kept = inode.permissions & !(SET_UID | group);
+    (kept != inode.permissions).then_some(kept)
+}
+
+/// Group and permissions of a node made by `who` in `directory`: a set-group directory hands its group on.
+pub(super) fn at_birth(who: &Identity, directory: &Inode, kind: FileKind, asked: u16) -> (u32, u16) {
+    if directory.permissions & SET_GID == 0 {
+        return (who.gid, asked);
+    }
+    if kind == FileKind::Directory {
+        return (directory.gid, asked | SET_GID);
+    }
+    let executable_set_group = asked & (SET_GID | GROUP_EXECUTE) == SET_GID | GROUP_EXECUTE;
+    if executable_set_group && !is_root(who) && !in_group(who, directory.gid) {
+        return (directory.gid, asked & !SET_GID);
+    }
+    (directory.gid, asked)
+}
+
+/// Whether `who` may make a hard link to the inode (the rule of `fs.protected_hardlinks`): else anyone could keep
+/// a set-id program alive after its owner replaced it.
+pub(super) fn may_link(who: &Identity, inode: &Inode) -> bool {
+    let set_group = SET_GID | GROUP_EXECUTE;
+    let safe = inode.kind() == FileKind::Regular
+        && inode.permissions & SET_UID == 0
+        && inode.permissions & set_group != set_group
+        && permits(who, inode, READ | WRITE);
+    owns(who, inode) || safe
+}

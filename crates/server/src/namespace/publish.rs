@@ -1,0 +1,67 @@
+//! What writers tell the home of a file: its size grows, its times move on.
+
+use super::change::Change;
+use super::draft::Draft;
+use super::errno::{EACCES, EBADF, EFBIG, EINVAL};
+use super::inode::{Inode, RegularFile};
+use super::{permission, Decision, Namespace, Step};
+use weir_wire::{limits, Capability, Errno, Ino, Publication, Reply};
+
+impl Namespace {
+    /// Publishes a write; answered `Written`, or `StaleEpoch` when the file was shortened since. Publishing twice
+    /// is harmless, so the reply is not remembered.
+    pub(super) fn publish(
+        &self,
+        mut draft: Draft<'_>,
+        capability: &Capability,
+        publication: &Publication,
+    ) -> Step<Decision> {
+        let (_, file) = self.writable(capability)?;
+        self.await_cut(capability.ino)?;
+        if publication.end > limits::FILE_BYTES {
+            return Err(EFBIG.into());
+        }
+        if publication.epoch != file.epoch {
+            return Ok(draft.reply(Reply::StaleEpoch { epoch: file.epoch }));
+        }
+        let (size_bytes, epoch) = (file.size_bytes.max(publication.end), file.epoch);
+        self.published(&mut draft, capability.ino, publication)?;
+        Ok(draft.reply(Reply::Written { size: Some((size_bytes, epoch)) }))
+    }
+
+    /// The file that a capability allows to write.
+    pub(super) fn writable(&self, capability: &Capability) -> Result<(&Inode, &RegularFile), Errno> {
+        if !self.settings.key.admits(capability) {
+            return Err(EACCES);
+        }
+        if !capability.rights.write {
+            return Err(EBADF);
+        }
+        let inode = self.inode(capability.ino)?;
+        Ok((inode, inode.regular().ok_or(EINVAL)?))
+    }
+
+    /// Size and epoch of a regular file of this server, for replies to reads; none while it is being cut.
+    pub fn size_and_epoch(&self, ino: Ino) -> Option<(u64, u64)> {
+        let file = self.state.inodes.get(&ino)?.regular()?;
+        (!self.state.cuts.contains_key(&ino)).then_some((file.size_bytes, file.epoch))
+    }
+
+    /// Adds the change of a write that was made under the epoch of the file.
+    pub(super) fn published(
+        &self,
+        draft: &mut Draft<'_>,
+        ino: Ino,
+        publication: &Publication,
+    ) -> Result<(), Errno> {
+        let inode = self.inode(ino)?;
+        let file = inode.regular().ok_or(EINVAL)?;
+        let size_bytes = file.size_bytes.max(publication.end);
+        // Overwritten bytes are counted twice: no file allocates more than its whole pages.
+        let most = super::apply::allocation_of(size_bytes);
+        let allocated_bytes = file.allocated_bytes.saturating_add(publication.written_bytes).min(most);
+        let permissions = permission::after_write(draft.who(), inode);
+        draft.push(Change::Published { ino, size_bytes, allocated_bytes, permissions, at: draft.now });
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Clients that come back and clients that go.
+
+use super::append::AppendGrant;
+use super::change::{Change, IntentId};
+use super::errno::{EACCES, ESTALE};
+use super::open::Opening;
+use super::{Answer, Caller, Decision, Namespace};
+use weir_wire::{Capability, ClientId, HandleId, Ino, Reply};
+
+/// Files disposed of at once: their changes stay far below what one group of the journal takes.
+const DISPOSALS_PER_DECISION: usize = 16_384;
+
+/// What a client leaves behind.
+#[derive(Clone, Debug)]
+pub struct Departure {
+    /// To be journaled and committed: files that only it kept alive go.
+    pub decision: Decision,
+    /// Append turns that pass on to others.
+    pub grants: Vec<AppendGrant>,
+    /// Descriptions that nobody holds any more: their locks go.
+    pub closed: Vec<(Ino, HandleId)>,
+}
+
+impl Namespace {
+    /// Takes back descriptions after a lost connection or a restart. Those that can be taken are, also when the reply
+    /// is ESTALE for another one: its file is gone, as a server that keeps nothing restarted or the grace period is
+    /// over.
+    pub fn reclaim(&mut self, caller: &Caller<'_>, handles: &[(HandleId, Capability)]) -> Reply {
+        let mut failed = None;
+        for (handle, capability) in handles {
+            let ino = capability.ino;
+            if !self.settings.key.admits(capability) {
+                failed = failed.or(Some(EACCES));
+            } else if !self.state.inodes.contains_key(&ino)
+                || !self.open.may_reclaim(*handle, ino)
+                || !self.open.has_room(caller.client)
+            {
+                failed = failed.or(Some(ESTALE));
+            } else {
+                let (handle, rights) = (*handle, capability.rights);
+                self.open.open(Opening { handle, client: caller.client, ino, rights });
+            }
+        }
+        failed.map_or(Reply::Done, Reply::Failed)
+    }
+
+    /// The inode and rights of an open description.
+    pub fn description(&self, handle: HandleId) -> Option<(Ino, weir_wire::Rights)> {
+        self.open.find(handle).map(|description| (description.ino, description.rights))
+    }
+
+    /// Ends a client's session: its descriptions, append turns and places in queues go.
+    pub fn drop_client(&mut self, client: ClientId) -> Departure {
+        self.recent.forget(client);
+        let mut changes = Vec::new();
+        let mut released = Vec::new();
+        let mut closed = Vec::new();
+        for handle in self.open.held_by(client) {
+            let Some((ino, rights)) = self.description(handle) else { continue };
+            self.open.close(handle, client);
+            if self.description(handle).is_none() {
+                closed.push((ino, handle));
+            }
+            // It may have died between writing and publishing.
+            if rights.write && self.is_untouched_for_good(ino) {
+                changes.push(Change::Touched { ino });
+            }
+            released.push(ino);
+        }
+        released.sort_unstable();
+        released.dedup();
+        released.retain(|ino| self.state.orphans.contains(ino));
+        changes.extend(self.disposals(released, &changes));
+        let grants =
+            self.turns.drop_client(client).into_iter().filter_map(|ino| self.pass_turn(ino)).collect();
+        Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), grants, closed }
+    }
+
+    /// Ends the grace period after a start: files without a name that nobody reclaimed go, some with each decision,
+    /// until there is none.
+    pub fn expire_orphans(&mut self) -> Option<Decision> {
+        self.in_grace = false;
+        let due = |ino: &Ino| !self.open.is_open(*ino) && !self.state.cuts.contains_key(ino);
+        let orphans: Vec<Ino> =
+            self.state.orphans.iter().copied().filter(due).take(DISPOSALS_PER_DECISION).collect();
+        if orphans.is_empty() {
+            return None;
+        }
+        let changes = self.disposals(orphans, &[]);
+        Some(Decision::of(changes, Answer::Now(Reply::Done, Vec::new())))
+    }
+
+    /// Disposes of those inodes without a name that nobody has open. While orphans can still be reclaimed, each
+    /// stays: its other holders may not have come back yet.
+    fn disposals(&self, orphans: Vec<Ino>, before: &[Change]) -> Vec<Change> {
+        if self.in_grace {
+            return Vec::new();
+        }
+        let mut next_intent = self.state.next_intent;
+        let mut changes = Vec::new();
+        for ino in orphans {
+            if self.open.is_open(ino) || self.state.cuts.contains_key(&ino) {
+                continue;
+            }
+            let touched = self.is_touched(ino) || before.contains(&Change::Touched { ino });
+            let removal = touched.then_some(IntentId(next_intent));
+            next_intent += u64::from(touched);
+            changes.push(Change::Disposed { ino, removal });
+        }
+        changes
+    }
+
+    fn is_untouched_for_good(&self, ino: Ino) -> bool {
+        let file = self.state.inodes.get(&ino).and_then(super::inode::Inode::regular);
+        file.is_some_and(|file| file.untouched_start == self.state.starts)
+    }
+}

@@ -1,0 +1,322 @@
+//! Servers in memory that do what the event loop does: journal, commit, carry out effects, ask each other.
+
+use super::super::{
+    Answer, Caller, Change, Decision, Effect, Namespace, PeerFailure, Question, Settings, Verdict,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_placement::{LayoutRequest, ServerId, TargetId};
+use weir_wire::{
+    At, Attributes, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, Moment, OpenFlags, PeerReply,
+    PeerRequest, Reply, Request, RequestId, SiteKey,
+};
+
+/// More detours than any path of the tests has.
+const DETOURS: usize = 64;
+/// Targets of each server.
+const TARGETS_EACH: u16 = 2;
+
+/// A cluster.
+pub(super) struct Cluster {
+    pub(super) servers: Vec<Namespace>,
+    pub(super) journals: Vec<Vec<Change>>,
+    /// Objects as targets have them: lengths by epoch, to see what effects did.
+    pub(super) objects: BTreeMap<(Ino, TargetId), (u64, u64)>,
+    /// Servers that answer no one.
+    pub(super) unreachable: BTreeSet<ServerId>,
+    /// Effects for them.
+    pub(super) undone: VecDeque<Effect>,
+    /// Whether effects are kept back.
+    pub(super) holds_effects: bool,
+    pub(super) client: ClientId,
+    pub(super) now: Moment,
+    next_request: u64,
+}
+
+pub(super) fn settings(server: u16, servers: u16) -> Settings {
+    let targets = (0..servers)
+        .flat_map(|server| (0..TARGETS_EACH).map(move |index| TargetId { server: ServerId(server), index }))
+        .collect();
+    Settings {
+        server: ServerId(server),
+        servers: (0..servers).map(ServerId).collect(),
+        targets,
+        layout: LayoutRequest { stripe_bytes: Some(4096), stripe_count: Some(3), spread: None },
+        inodes_max: 1 << 20,
+        key: SiteKey::new([7; 32]),
+    }
+}
+
+pub(super) fn root() -> Identity {
+    Identity { uid: 0, gid: 0, groups: Vec::new() }
+}
+
+pub(super) fn user(uid: u32) -> Identity {
+    Identity { uid, gid: uid, groups: vec![uid, 2000] }
+}
+
+pub(super) fn writing() -> OpenFlags {
+    OpenFlags { write: true, ..OpenFlags::default() }
+}
+
+impl Cluster {
+    pub(super) fn new(servers: u16) -> Cluster {
+        let mut cluster = Cluster {
+            servers: (0..servers).map(|server| Namespace::new(settings(server, servers))).collect(),
+            journals: vec![Vec::new(); usize::from(servers)],
+            objects: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
+            undone: VecDeque::new(),
+            holds_effects: false,
+            client: ClientId(1),
+            now: Moment { seconds: 1_800_000_000, nanoseconds: 0 },
+            next_request: 1,
+        };
+        for server in 0..usize::from(servers) {
+            cluster.start(server);
+        }
+        cluster
+    }
+
+    fn start(&mut self, server: usize) {
+        let start = self.servers[server].start(self.now);
+        self.journal(server, std::slice::from_ref(&start));
+        self.servers[server].apply(&start);
+    }
+
+    /// Kills a server and brings it back from its journal.
+    pub(super) fn restart(&mut self, server: usize) {
+        let mut fresh = Namespace::new(settings(server as u16, self.servers.len() as u16));
+        for change in &self.journals[server] {
+            fresh.apply(change);
+        }
+        self.servers[server] = fresh;
+        self.now.seconds += 10;
+        self.undone.retain(|effect| self.servers[server].is_settled(effect.intent));
+        self.start(server);
+        let effects = self.servers[server].pending_effects();
+        self.carry_out_all(server, effects);
+    }
+
+    /// Ends the grace period of a server.
+    pub(super) fn end_grace(&mut self, server: usize) {
+        while let Some(decision) = self.servers[server].expire_orphans() {
+            self.commit(server, &decision);
+        }
+    }
+
+    /// Every record must survive its encoding.
+    fn journal(&mut self, server: usize, changes: &[Change]) {
+        for change in changes {
+            let bytes = postcard::to_stdvec(change).expect("a change encodes");
+            let read: Change = postcard::from_bytes(&bytes).expect("a change decodes");
+            assert_eq!(&read, change);
+            self.journals[server].push(read);
+        }
+    }
+
+    pub(super) fn commit(&mut self, server: usize, decision: &Decision) {
+        self.journal(server, &decision.changes);
+        let effects = self.servers[server].commit(decision);
+        self.carry_out_all(server, effects);
+    }
+
+    fn carry_out_all(&mut self, server: usize, effects: Vec<Effect>) {
+        for effect in effects {
+            if self.holds_effects || self.unreachable.contains(&effect.server) {
+                self.undone.push_back(effect);
+            } else {
+                self.carry_out(server, effect);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, server: usize, effect: Effect) {
+        let result = self.serve_peer(server, effect.server, &effect.request).map(|_| ());
+        let finished = self.servers[server].finish_effect(effect.intent, effect.part, result, self.now);
+        if let Some(decision) = finished {
+            self.commit(server, &decision);
+        }
+    }
+
+    /// Carries out the effects of a server that were kept back.
+    pub(super) fn catch_up(&mut self, server: usize) {
+        let undone: Vec<Effect> = self.undone.drain(..).collect();
+        for effect in undone {
+            self.carry_out_all(server, vec![effect]);
+        }
+    }
+
+    fn serve_peer(&mut self, from: usize, to: ServerId, request: &PeerRequest) -> Result<PeerReply, Errno> {
+        match request {
+            PeerRequest::TruncateObject { ino, target, length, epoch } => {
+                let object = self.objects.entry((*ino, *target)).or_default();
+                if object.1 < *epoch {
+                    *object = (object.0.min(*length), *epoch);
+                }
+                Ok(PeerReply::Done)
+            }
+            PeerRequest::RemoveObject { ino, target } => {
+                self.objects.remove(&(*ino, *target));
+                Ok(PeerReply::Done)
+            }
+            _ => {
+                let to = usize::from(to.0);
+                let decision = self.servers[to].decide_peer(ServerId(from as u16), request, self.now)?;
+                self.journal(to, &decision.changes);
+                for change in &decision.changes {
+                    self.servers[to].apply(change);
+                }
+                Ok(decision.reply)
+            }
+        }
+    }
+
+    /// A request of the default client under a new id, sent to one server.
+    pub(super) fn send(&mut self, server: usize, who: &Identity, request: &Request) -> Result<Reply, Errno> {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.send_as(server, (self.client, id), who, request, &[]).map(|(reply, _)| reply)
+    }
+
+    pub(super) fn send_as(
+        &mut self,
+        server: usize,
+        (client, request_id): (ClientId, RequestId),
+        who: &Identity,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<(Reply, Vec<u8>), Errno> {
+        self.now.nanoseconds = (self.now.nanoseconds + 1) % 1_000_000_000;
+        let acknowledged = RequestId(request_id.0.saturating_sub(64));
+        let caller = Caller { client, request: request_id, acknowledged, who };
+        let mut verdict = self.servers[server].decide(&caller, request, payload, self.now)?;
+        loop {
+            match verdict {
+                Verdict::Done(decision) => return self.finish(server, decision),
+                Verdict::Wait(intent) => panic!("{request:?} waits for {intent:?}"),
+                Verdict::Ask(question) => verdict = self.ask(server, question),
+            }
+        }
+    }
+
+    fn ask(&mut self, server: usize, question: Question) -> Verdict {
+        self.journal(server, &question.changes);
+        for change in &question.changes {
+            self.servers[server].apply(change);
+        }
+        let answer = if self.unreachable.contains(&question.server) {
+            Err(PeerFailure::Unreachable)
+        } else {
+            self.serve_peer(server, question.server, &question.request).map_err(PeerFailure::Refused)
+        };
+        self.servers[server].resume(question.continuation, answer, self.now)
+    }
+
+    fn finish(&mut self, server: usize, decision: Decision) -> Result<(Reply, Vec<u8>), Errno> {
+        self.commit(server, &decision);
+        if !self.holds_effects && self.unreachable.is_empty() {
+            let all_settled = decision.wait.iter().all(|&intent| self.servers[server].is_settled(intent));
+            assert!(all_settled, "effects are carried out at once");
+        }
+        let answer: Answer = decision.answer;
+        match self.servers[server].answer(answer) {
+            (Reply::Failed(errno), _) => Err(errno),
+            answered => Ok(answered),
+        }
+    }
+
+    /// A request about one path, followed over redirects.
+    pub(super) fn follow(
+        &mut self,
+        who: &Identity,
+        at: At,
+        payload: &[u8],
+        request: impl Fn(At) -> Request,
+    ) -> Result<(Reply, Vec<u8>), Errno> {
+        let mut at = at;
+        for _ in 0..DETOURS {
+            let id = (self.client, RequestId(self.next_request));
+            self.next_request += 1;
+            let server = usize::from(at.ino.home().0);
+            match self.send_as(server, id, who, &request(at), payload)? {
+                (Reply::Redirect { at: next }, _) => at = next,
+                answered => return Ok(answered),
+            }
+        }
+        panic!("a path that never ends");
+    }
+
+    /// The attributes of the node at a path from the root.
+    pub(super) fn attributes(&mut self, who: &Identity, at: At, follow: bool) -> Result<Attributes, Errno> {
+        match self.follow(who, at, &[], |at| Request::Attributes { at, follow })?.0 {
+            Reply::Attributes(attributes) => Ok(attributes),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Resolves the directory of a path, as a client does for operations with two paths.
+    pub(super) fn parent(&mut self, who: &Identity, at: &At) -> Result<At, Errno> {
+        let trimmed = at.path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let slash = at.path[..trimmed].iter().rposition(|&byte| byte == b'/');
+        let (parent, name) = slash.map_or((&[][..], &at.path[..]), |slash| at.path.split_at(slash + 1));
+        // The dot asks for search permission on the directory itself, as the kernel does.
+        let attributes = self.attributes(who, At::new(at.ino, [parent, b"."].concat()), true)?;
+        Ok(At::new(attributes.ino, name))
+    }
+
+    pub(super) fn open(&mut self, who: &Identity, at: At, flags: OpenFlags) -> Result<Reply, Errno> {
+        self.follow(who, at, &[], |at| Request::Open { at, flags, permissions: 0o644 })
+            .map(|(reply, _)| reply)
+    }
+
+    pub(super) fn close(&mut self, ino: Ino, handle: HandleId) {
+        let server = usize::from(ino.home().0);
+        assert_eq!(self.send(server, &root(), &Request::Close { ino, handle }), Ok(Reply::Done));
+    }
+
+    /// All entries of a directory, in one page after the other of `bytes`.
+    pub(super) fn list(
+        &mut self,
+        who: &Identity,
+        ino: Ino,
+        bytes: u32,
+    ) -> Result<Vec<DirectoryEntry>, Errno> {
+        let mut entries: Vec<DirectoryEntry> = Vec::new();
+        loop {
+            let cookie = entries.last().map_or(0, |entry| entry.cookie);
+            let list =
+                |at: At| Request::List { ino: at.ino, handle: HandleId(0), cookie, bytes, attributes: true };
+            let (reply, payload) = self.follow(who, At::inode(ino), &[], list)?;
+            assert!(payload.len() <= bytes as usize);
+            let page: Vec<DirectoryEntry> = postcard::from_bytes(&payload).expect("a listing decodes");
+            entries.extend(page);
+            if reply == (Reply::Listing { end: true }) {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// Checks what holds at rest: replaying the journal gives the live state, a snapshot restores it, and nothing
+    /// is left over.
+    pub(super) fn check(&self) {
+        for (server, namespace) in self.servers.iter().enumerate() {
+            let live: Vec<Change> = namespace.snapshot().collect();
+            let mut replayed = Namespace::new(settings(server as u16, self.servers.len() as u16));
+            self.journals[server].iter().for_each(|change| replayed.apply(change));
+            assert!(live.iter().eq(replayed.snapshot().collect::<Vec<_>>().iter()), "replay differs");
+            let mut restored = Namespace::new(settings(server as u16, self.servers.len() as u16));
+            live.iter().for_each(|change| restored.apply(change));
+            assert!(live.iter().eq(restored.snapshot().collect::<Vec<_>>().iter()), "restore differs");
+        }
+    }
+
+    /// Inodes of all servers.
+    pub(super) fn inodes(&self) -> u64 {
+        self.servers.iter().map(|namespace| namespace.statistics().inodes).sum()
+    }
+
+    /// Whether any server has unfinished work.
+    pub(super) fn is_settled(&self) -> bool {
+        self.servers.iter().all(|namespace| namespace.state.intents.is_empty())
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the namespace as a whole: against the kernel, over restarts, over several servers.
+
+mod cluster;
+mod kernel;
+mod model;
+mod peers;
+mod restarts;
+mod semantics;

@@ -1,0 +1,151 @@
+//! Append turns: one appender of a file at a time, in the order in which they asked.
+
+use super::inode::InoMap;
+use std::collections::{HashMap, HashSet, VecDeque};
+use weir_wire::{ClientId, Ino, RequestId, Sequence};
+
+/// Appenders that may wait for one file: every connection of a thousand clients at its limit of outstanding
+/// requests. One more is answered EAGAIN.
+const WAITERS_PER_FILE: usize = 65_536;
+
+/// Who asks for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appender {
+    /// The client.
+    pub client: ClientId,
+    /// Its request, which is answered when the turn comes.
+    pub request: RequestId,
+}
+
+/// The append turns of all files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AppendTurns {
+    last: u64,
+    files: InoMap<Turns>,
+    clients: HashMap<ClientId, HashSet<Ino>>,
+}
+
+#[derive(Clone, Debug)]
+struct Turns {
+    holder: Appender,
+    turn: Sequence,
+    waiting: VecDeque<Appender>,
+}
+
+/// What became of a request for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Granted(Sequence),
+    Queued,
+    Full,
+}
+
+impl AppendTurns {
+    pub(super) fn is_taken(&self, ino: Ino) -> bool {
+        self.files.contains_key(&ino)
+    }
+
+    /// Whether `client` has this turn.
+    pub(super) fn holds(&self, ino: Ino, client: ClientId, turn: Sequence) -> bool {
+        self.files.get(&ino).is_some_and(|turns| turns.turn == turn && turns.holder.client == client)
+    }
+
+    /// Takes the turn or waits for it. A request that has it, or waits for it, is a resend.
+    pub(super) fn ask(&mut self, ino: Ino, appender: Appender) -> Asked {
+        let Some(turns) = self.files.get_mut(&ino) else {
+            self.last += 1;
+            let turn = Sequence(self.last);
+            self.files.insert(ino, Turns { holder: appender, turn, waiting: VecDeque::new() });
+            self.clients.entry(appender.client).or_default().insert(ino);
+            return Asked::Granted(turn);
+        };
+        if turns.holder == appender {
+            return Asked::Granted(turns.turn);
+        }
+        if turns.waiting.contains(&appender) {
+            return Asked::Queued;
+        }
+        if turns.waiting.len() >= WAITERS_PER_FILE {
+            return Asked::Full;
+        }
+        turns.waiting.push_back(appender);
+        self.clients.entry(appender.client).or_default().insert(ino);
+        Asked::Queued
+    }
+
+    /// Ends the turn and gives it to the next in the queue.
+    pub(super) fn end(&mut self, ino: Ino) -> Option<(Appender, Sequence)> {
+        let turns = self.files.get_mut(&ino)?;
+        let ended = turns.holder;
+        let next = turns.waiting.pop_front();
+        match next {
+            Some(next) => {
+                self.last += 1;
+                turns.holder = next;
+                turns.turn = Sequence(self.last);
+            }
+            None => drop(self.files.remove(&ino)),
+        }
+        self.forget_unless_queued(ino, ended.client);
+        next.map(|next| (next, Sequence(self.last)))
+    }
+
+    /// Takes every turn and every place in a queue from `client`; answers the files whose turn ended.
+    pub(super) fn drop_client(&mut self, client: ClientId) -> Vec<Ino> {
+        let mut ended = Vec::new();
+        let mut inos: Vec<Ino> = self.clients.remove(&client).into_iter().flatten().collect();
+        inos.sort_unstable();
+        for ino in inos {
+            if let Some(turns) = self.files.get_mut(&ino) {
+                turns.waiting.retain(|waiter| waiter.client != client);
+                if turns.holder.client == client {
+                    ended.push(ino);
+                }
+            }
+        }
+        ended
+    }
+
+    fn forget_unless_queued(&mut self, ino: Ino, client: ClientId) {
+        let queued = self.files.get(&ino).is_some_and(|turns| {
+            turns.holder.client == client || turns.waiting.iter().any(|waiter| waiter.client == client)
+        });
+        if queued {
+            return;
+        }
+        if let Some(inos) = self.clients.get_mut(&client) {
+            inos.remove(&ino);
+            if inos.is_empty() {
+                self.clients.remove(&client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appender(client: u64, request: u64) -> Appender {
+        Appender { client: ClientId(client), request: RequestId(request) }
+    }
+
+    #[test]
+    fn turns_come_in_the_order_of_asking_and_leave_nothing_behind() {
+        let mut turns = AppendTurns::default();
+        let file = Ino(9);
+        let Asked::Granted(first) = turns.ask(file, appender(1, 1)) else { panic!("the file is free") };
+        assert_eq!(turns.ask(file, appender(1, 1)), Asked::Granted(first), "a resend has the same turn");
+        assert_eq!(turns.ask(file, appender(2, 1)), Asked::Queued);
+        assert_eq!(turns.ask(file, appender(2, 1)), Asked::Queued, "a resend does not wait twice");
+        assert_eq!(turns.ask(file, appender(3, 1)), Asked::Queued);
+        assert!(turns.holds(file, ClientId(1), first));
+        let (second, turn) = turns.end(file).unwrap();
+        assert_eq!(second, appender(2, 1));
+        assert!(turns.holds(file, ClientId(2), turn) && !turns.holds(file, ClientId(1), first));
+        assert_eq!(turns.drop_client(ClientId(2)), [file]);
+        assert_eq!(turns.end(file).unwrap().0, appender(3, 1));
+        assert_eq!(turns.end(file), None);
+        assert!(turns.files.is_empty() && turns.clients.is_empty());
+    }
+}

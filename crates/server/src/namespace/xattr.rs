@@ -1,0 +1,216 @@
+//! Extended attributes, as xattr(7) divides them.
+
+use super::change::{Bytes, Change, OutcomeKind};
+use super::draft::Draft;
+use super::errno::{E2BIG, EACCES, EEXIST, EINVAL, ENODATA, ENOSPC, EOPNOTSUPP, EPERM, ERANGE};
+use super::inode::{Inode, Node};
+use super::layout;
+use super::permission::{self, READ, STICKY, WRITE};
+use super::walk::Last;
+use super::{Decision, Namespace, Step};
+use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply, XattrMode};
+
+/// The layout of a file, or what a directory asks of the layouts of its files.
+const LAYOUT: &[u8] = b"weir.layout";
+/// Bytes of all names and values of one inode: four values of the largest size. It bounds memory and journal.
+const INODE_BYTES: usize = 4 * limits::XATTR_VALUE_BYTES;
+/// Bytes of all names of one inode with their zero bytes (XATTR_LIST_MAX of Linux).
+const LIST_BYTES: usize = 64 * 1024;
+
+/// Who decides over an attribute.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// `user.*`: the permissions of the file.
+    User,
+    /// `trusted.*`: root.
+    Trusted,
+    /// `security.*`: read by all, written by root.
+    Security,
+    /// [`LAYOUT`].
+    Layout,
+    /// Any other: there is none such here.
+    Unknown,
+}
+
+impl Namespace {
+    pub(super) fn xattr_get(&self, draft: Draft<'_>, at: &At, follow: bool, name: &[u8]) -> Step<Decision> {
+        let inode = self.inode(self.node(draft.who(), at, last(follow))?)?;
+        let class = classify(name)?;
+        check_access(draft.who(), inode, class, READ)?;
+        check_name(class, name)?;
+        let value = match class {
+            Class::Layout => self.layout_text(inode)?,
+            _ => inode.xattrs.as_ref().and_then(|xattrs| xattrs.get(name)).ok_or(ENODATA)?.clone(),
+        };
+        Ok(draft.reply_with(Reply::Value, value))
+    }
+
+    pub(super) fn xattr_set(
+        &self,
+        mut draft: Draft<'_>,
+        at: &At,
+        follow: bool,
+        (name, mode, value): (&[u8], XattrMode, &[u8]),
+    ) -> Step<Decision> {
+        let ino = self.node(draft.who(), at, last(follow))?;
+        let inode = self.inode(ino)?;
+        let class = classify(name)?;
+        if value.len() > limits::XATTR_VALUE_BYTES {
+            return Err(E2BIG.into());
+        }
+        check_access(draft.who(), inode, class, WRITE)?;
+        check_name(class, name)?;
+        if class == Class::Layout {
+            return self.set_layout(draft, ino, value);
+        }
+        let existing = inode.xattrs.as_ref().and_then(|xattrs| xattrs.get(name));
+        match (mode, existing) {
+            (XattrMode::Create, Some(_)) => return Err(EEXIST.into()),
+            (XattrMode::Replace, None) => return Err(ENODATA.into()),
+            _ => check_room(inode, name, value)?,
+        }
+        let (name, value, at) = (Bytes::from(name), Some(Bytes::from(value)), draft.now);
+        draft.push(Change::XattrSet { ino, name, value, at });
+        Ok(draft.done(OutcomeKind::Done))
+    }
+
+    pub(super) fn xattr_list(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
+        let inode = self.inode(self.node(draft.who(), at, last(follow))?)?;
+        let mut names = Vec::new();
+        for name in inode.xattrs.iter().flat_map(|xattrs| xattrs.keys()) {
+            let hidden = classify(name) == Ok(Class::Trusted) && !permission::is_root(draft.who());
+            if !hidden {
+                names.extend_from_slice(name);
+                names.push(0);
+            }
+        }
+        Ok(draft.reply_with(Reply::Value, names))
+    }
+
+    pub(super) fn xattr_remove(
+        &self,
+        mut draft: Draft<'_>,
+        at: &At,
+        follow: bool,
+        name: &[u8],
+    ) -> Step<Decision> {
+        let ino = self.node(draft.who(), at, last(follow))?;
+        let inode = self.inode(ino)?;
+        let class = classify(name)?;
+        check_access(draft.who(), inode, class, WRITE)?;
+        check_name(class, name)?;
+        let at = draft.now;
+        if class == Class::Layout {
+            let directory = inode.directory().ok_or(EOPNOTSUPP)?;
+            check_layout_owner(draft.who(), inode)?;
+            if directory.request != Default::default() {
+                draft.push(Change::LayoutRequested { ino, request: Default::default(), at });
+            }
+            return Ok(draft.done(OutcomeKind::Done));
+        }
+        inode.xattrs.as_ref().and_then(|xattrs| xattrs.get(name)).ok_or(ENODATA)?;
+        draft.push(Change::XattrSet { ino, name: Bytes::from(name), value: None, at });
+        Ok(draft.done(OutcomeKind::Done))
+    }
+
+    fn set_layout(&self, mut draft: Draft<'_>, ino: Ino, value: &[u8]) -> Step<Decision> {
+        let inode = self.inode(ino)?;
+        // The bytes of a file are where they are: only what is made later can be laid out differently.
+        let directory = inode.directory().ok_or(EOPNOTSUPP)?;
+        check_layout_owner(draft.who(), inode)?;
+        let request = layout::parse(value)?.or(directory.request);
+        draft.push(Change::LayoutRequested { ino, request, at: draft.now });
+        Ok(draft.done(OutcomeKind::Done))
+    }
+
+    fn layout_text(&self, inode: &Inode) -> Result<Vec<u8>, Errno> {
+        match &inode.node {
+            Node::Regular(file) => Ok(layout::file_text(&file.layout).into_bytes()),
+            Node::Directory(directory) => {
+                let mut request = directory.request.or(self.settings.layout);
+                request.spread = directory.request.spread;
+                Ok(layout::directory_text(request).into_bytes())
+            }
+            Node::Symlink(_) | Node::Special { .. } => Err(ENODATA),
+        }
+    }
+}
+
+fn last(follow: bool) -> Last {
+    if follow {
+        Last::Follow
+    } else {
+        Last::Keep
+    }
+}
+
+/// The classes by prefix.
+const CLASSES: [(&[u8], Class); 3] =
+    [(b"user.", Class::User), (b"trusted.", Class::Trusted), (b"security.", Class::Security)];
+
+fn classify(name: &[u8]) -> Result<Class, Errno> {
+    if name.is_empty() || name.len() > limits::XATTR_NAME_BYTES {
+        return Err(ERANGE);
+    }
+    if name.contains(&0) {
+        return Err(EINVAL);
+    }
+    if name == LAYOUT {
+        return Ok(Class::Layout);
+    }
+    let found = CLASSES.into_iter().find(|(prefix, _)| name.starts_with(prefix));
+    Ok(found.map_or(Class::Unknown, |(_, class)| class))
+}
+
+/// Checks what is asked about the name only once the file may be accessed.
+fn check_name(class: Class, name: &[u8]) -> Result<(), Errno> {
+    if class == Class::Unknown {
+        return Err(EOPNOTSUPP);
+    }
+    if CLASSES.iter().any(|(prefix, _)| *prefix == name) {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// The rules of `xattr_permission` in Linux.
+fn check_access(who: &Identity, inode: &Inode, class: Class, access: u8) -> Result<(), Errno> {
+    let refusal = if access == WRITE { EPERM } else { ENODATA };
+    match class {
+        Class::Trusted if !permission::is_root(who) => Err(refusal),
+        Class::Security if access == WRITE && !permission::is_root(who) => Err(EPERM),
+        Class::Trusted | Class::Security => Ok(()),
+        Class::User => {
+            if !matches!(inode.kind(), FileKind::Regular | FileKind::Directory) {
+                return Err(refusal);
+            }
+            let sticky = inode.kind() == FileKind::Directory && inode.permissions & STICKY != 0;
+            if sticky && access == WRITE && !permission::owns(who, inode) {
+                return Err(EPERM);
+            }
+            permission::check(who, inode, access)
+        }
+        Class::Unknown => permission::check(who, inode, access),
+        // Whoever may see a file may see where its bytes are; the owner is asked for where it is set.
+        Class::Layout => Ok(()),
+    }
+}
+
+fn check_layout_owner(who: &Identity, inode: &Inode) -> Result<(), Errno> {
+    if permission::owns(who, inode) {
+        Ok(())
+    } else {
+        Err(EACCES)
+    }
+}
+
+fn check_room(inode: &Inode, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+    let others = || inode.xattrs.iter().flat_map(|xattrs| xattrs.iter()).filter(|(other, _)| *other != name);
+    let names: usize = others().map(|(other, _)| other.len() + 1).sum();
+    let values: usize = others().map(|(_, value)| value.len()).sum();
+    let names = names + name.len() + 1;
+    if names > LIST_BYTES || names + values + value.len() > INODE_BYTES {
+        return Err(ENOSPC);
+    }
+    Ok(())
+}

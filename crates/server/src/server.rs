@@ -1,0 +1,439 @@
+//! The server's state, how it starts, and what it does from time to time.
+
+use crate::clients::{Client, Held, Waiting};
+use crate::config::ClusterConfig;
+use crate::control::{DeviceStatus, PeerStatus, Question, Snapshot, SpeedStatus, Status, TargetStatus};
+use crate::data::Errand;
+use crate::device::Device;
+use crate::error::ServerError;
+use crate::events::Events;
+use crate::jobs::{seconds, Jobs};
+use crate::journal::Journal;
+use crate::links::Link;
+use crate::locks::LockTable;
+use crate::metadata::Continued;
+use crate::metrics::WAIT_BOUNDS;
+use crate::namespace::{Change, IntentId, Namespace, Settings};
+use crate::payloads::Payloads;
+use crate::peers::Peer;
+use crate::service::Pending;
+use crate::target::Target;
+use crate::watch::Watches;
+use crate::workers::Workers;
+use slab::Slab;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_fairshare::{Nanos, Policy};
+use weir_placement::{ServerId, TargetId};
+use weir_wire::{ClientId, Moment, RequestId, ServerAddress, ServerReport, SiteKey, TargetReport};
+
+/// Inodes of one server: about half a kilobyte each in memory.
+const INODES_MAX: u64 = 32 << 20;
+/// How long after a restart only locks and files held before it are given out.
+const RECLAIM_GRACE: Nanos = Nanos::from_millis(10_000);
+/// How often silent clients and jobs are looked for.
+const EXPIRY_INTERVAL: Nanos = Nanos::from_millis(500);
+
+/// Shares are accounted at most this often: a fifth of the time for which a job stays active after a request.
+const ACCOUNT_PAUSE_MIN: Nanos = Nanos::from_millis(1);
+/// With many jobs less often, so that accounting takes at most a fiftieth of the loop's time.
+const ACCOUNT_COST_FACTOR: u64 = 50;
+
+/// What the last accounting interval saw of a device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Load {
+    busy_before: Nanos,
+    served_before: u64,
+    next_account: Nanos,
+    pub(crate) ratio: f64,
+    pub(crate) latency_seconds: f64,
+}
+
+/// One server of a store.
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) boot: u64,
+    pub(crate) key: SiteKey,
+    pub(crate) config: ClusterConfig,
+    pub(crate) policy: Policy,
+    pub(crate) registry: mio::Registry,
+    pub(crate) events: Events,
+    pub(crate) links: Slab<Link>,
+    pub(crate) link_serial: u64,
+    pub(crate) pending: Slab<Pending>,
+    pub(crate) clients: HashMap<ClientId, Client>,
+    pub(crate) jobs: Jobs,
+    pub(crate) locks: LockTable,
+    pub(crate) watches: Watches,
+    pub(crate) namespace: Namespace,
+    pub(crate) journal: Option<Journal<Change>>,
+    pub(crate) targets: Vec<Target>,
+    /// One for each target, and the metadata device last.
+    pub(crate) devices: Vec<Device>,
+    pub(crate) loads: Vec<Load>,
+    pub(crate) workers: Workers,
+    pub(crate) errands: Slab<Errand>,
+    pub(crate) peers: HashMap<ServerId, Peer>,
+    pub(crate) addresses: HashMap<ServerId, ServerAddress>,
+    pub(crate) reports: HashMap<ServerId, (ServerReport, Nanos)>,
+    pub(crate) report_sequence: u64,
+    /// Peers whose answer to the last exchange is outstanding.
+    pub(crate) exchanging: HashSet<ServerId>,
+    pub(crate) home: PathBuf,
+    /// Requests that wait for the settlement of an intent.
+    pub(crate) continued: HashMap<IntentId, Vec<(Nanos, Continued)>>,
+    /// Requests that wait for an intent or another server, and resends of them that get the same answer.
+    pub(crate) unfinished: HashMap<(ClientId, RequestId), usize>,
+    pub(crate) followers: HashMap<usize, Vec<usize>>,
+    pub(crate) asked: Slab<crate::metadata::Asked>,
+    pub(crate) waiting: Waiting,
+    pub(crate) held: Vec<Held>,
+    /// Requests whose detached payload is arriving.
+    pub(crate) receiving: HashSet<usize>,
+    /// Requests that wait for the journal to reach stable storage, and whether a synchronisation is under way.
+    pub(crate) syncing: bool,
+    pub(crate) to_sync: Vec<usize>,
+    /// Links with output to send.
+    pub(crate) dirty: Vec<usize>,
+    /// Links to read again when there is room.
+    pub(crate) paused: Vec<usize>,
+    /// Links that wait for memory for payloads, the longest waiting first.
+    pub(crate) held_back: VecDeque<usize>,
+    pub(crate) busy_devices: bool,
+    pub(crate) payloads: Payloads,
+    pub(crate) refusals: u64,
+    pub(crate) malformed: u64,
+    origin: Instant,
+    now: Nanos,
+    wall_offset: Duration,
+    next_exchange: Nanos,
+    next_expiry: Nanos,
+    grace_until: Option<Nanos>,
+}
+
+impl Server {
+    /// Opens targets and journal and replays it.
+    ///
+    /// # Errors
+    /// [`ServerError`] for a target or journal that cannot be opened.
+    pub(crate) fn open(
+        config: ClusterConfig,
+        id: ServerId,
+        folder: &Path,
+        key: SiteKey,
+        registry: mio::Registry,
+        events: Events,
+    ) -> Result<Server, ServerError> {
+        let own = &config.servers[usize::from(id.0)];
+        let mut targets = Vec::new();
+        let mut devices = Vec::new();
+        for (index, target) in own.targets.iter().enumerate() {
+            targets.push(Target::open(target, folder, index)?);
+            let speed = target.speed.as_ref().map(crate::config::SpeedConfig::device_speed);
+            devices.push(Device::new(&config.policy, speed));
+        }
+        let metadata_speed = own.metadata_speed.as_ref().map(crate::config::SpeedConfig::device_speed);
+        devices.push(Device::new(&config.policy, metadata_speed));
+        let settings = Settings {
+            server: id,
+            servers: (0..config.servers.len() as u16).map(ServerId).collect(),
+            targets: config.targets(),
+            layout: config.default_layout(),
+            inodes_max: INODES_MAX,
+            key: key.clone(),
+        };
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut boot = [0; 8];
+        let random = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
+        random.map_err(|errno| ServerError::Loop { what: "draw a boot number", source: errno.into() })?;
+        let mut server = Server {
+            id,
+            boot: u64::from_le_bytes(boot),
+            key,
+            policy: config.policy.clone(),
+            registry,
+            events,
+            links: Slab::new(),
+            link_serial: 0,
+            pending: Slab::new(),
+            clients: HashMap::new(),
+            jobs: Jobs::default(),
+            locks: LockTable::new(),
+            watches: Watches::default(),
+            namespace: Namespace::new(settings),
+            journal: None,
+            loads: vec![Load::default(); devices.len()],
+            targets,
+            devices,
+            workers: Workers::start()?,
+            errands: Slab::new(),
+            peers: HashMap::new(),
+            addresses: HashMap::new(),
+            reports: HashMap::new(),
+            report_sequence: 0,
+            exchanging: HashSet::new(),
+            home: PathBuf::new(),
+            continued: HashMap::new(),
+            unfinished: HashMap::new(),
+            followers: HashMap::new(),
+            asked: Slab::new(),
+            waiting: HashMap::new(),
+            held: Vec::new(),
+            receiving: HashSet::new(),
+            syncing: false,
+            to_sync: Vec::new(),
+            dirty: Vec::new(),
+            paused: Vec::new(),
+            held_back: VecDeque::new(),
+            busy_devices: false,
+            payloads: Payloads::default(),
+            refusals: 0,
+            malformed: 0,
+            origin: Instant::now(),
+            now: Nanos::ZERO,
+            wall_offset: wall,
+            next_exchange: Nanos::ZERO,
+            next_expiry: Nanos::ZERO,
+            grace_until: None,
+            config,
+        };
+        server.recover(folder)?;
+        Ok(server)
+    }
+
+    /// Only what was held before a restart is given out for a while.
+    pub(crate) fn begin_grace(&mut self) {
+        self.locks.begin_grace();
+        self.grace_until = Some(RECLAIM_GRACE);
+    }
+
+    /// The time of this turn of the loop, since the server started.
+    pub(crate) fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The time right now.
+    pub(crate) fn clock_now(&self) -> Nanos {
+        Nanos::from(self.origin.elapsed())
+    }
+
+    /// Sets the time of this turn.
+    pub(crate) fn read_clock(&mut self) {
+        self.now = self.clock_now();
+    }
+
+    /// Unix time in seconds.
+    pub(crate) fn wall_seconds(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    }
+
+    /// Unix time of this turn, for time stamps; it never goes back while the server runs.
+    pub(crate) fn moment(&self) -> Moment {
+        let wall = self.wall_offset + Duration::from(self.now);
+        Moment { seconds: wall.as_secs() as i64, nanoseconds: wall.subsec_nanos() }
+    }
+
+    /// When something has to be done even if nothing arrives.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        let finishes = self.devices.iter().filter_map(Device::next_finish);
+        let mut deadline = finishes.fold(self.next_expiry, Nanos::min);
+        if self.is_exchanging() {
+            deadline = deadline.min(self.next_exchange);
+        }
+        if !self.receiving.is_empty() || !self.held.is_empty() {
+            deadline = deadline.min(self.now + Nanos::from_millis(25));
+        }
+        deadline
+    }
+
+    /// An idle single server needs no interval; with peers the exchange is also the sign of life.
+    fn is_exchanging(&self) -> bool {
+        self.config.servers.len() > 1 || !self.pending.is_empty() || self.busy_devices
+    }
+
+    /// Does what is due.
+    pub(crate) fn tick(&mut self) {
+        let now = self.now;
+        if now >= self.next_exchange {
+            let lambda = Nanos::from_millis(self.config.lambda_milliseconds);
+            self.next_exchange = now + lambda;
+            self.account(lambda);
+            self.exchange(now + lambda);
+            self.busy_devices = false;
+        }
+        self.check_stalls(now);
+        if !self.held.is_empty() {
+            self.release_drops();
+        }
+        if now >= self.next_expiry {
+            self.next_expiry = now + EXPIRY_INTERVAL;
+            self.expire(now);
+        }
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        self.expire_clients(now);
+        self.expire_waits(now);
+        for job in self.jobs.expire(now) {
+            for device in &mut self.devices {
+                device.remove_job(weir_fairshare::JobId(job.0), now);
+            }
+        }
+        let overdue: Vec<usize> =
+            self.links.iter().filter(|(_, link)| link.is_overdue(now)).map(|(index, _)| index).collect();
+        for index in overdue {
+            self.close_link(index);
+        }
+        if self.grace_until.is_some_and(|until| now >= until) {
+            self.grace_until = None;
+            let answers = self.locks.end_grace();
+            self.answer_locks(answers);
+            self.expire_orphans();
+        }
+        self.compact_journal();
+    }
+
+    /// Closes an interval: loads, and who is active.
+    fn account(&mut self, interval: Nanos) {
+        self.jobs.begin_interval();
+        for index in 0..self.devices.len() {
+            self.account_device(index);
+            let (device, load) = (&self.devices[index], &mut self.loads[index]);
+            let (busy, served) = (device.busy(), device.served());
+            let worked = busy.saturating_since(load.busy_before);
+            load.ratio = (seconds(worked) / seconds(interval)).min(1.0);
+            if served > load.served_before {
+                load.latency_seconds = seconds(worked) / (served - load.served_before) as f64;
+            }
+            (load.busy_before, load.served_before) = (busy, served);
+        }
+    }
+
+    /// Accounts what a device gave to whom since the last call, against what it owed to whom is active now.
+    fn account_device(&mut self, index: usize) {
+        let begin = self.clock_now();
+        let device = &mut self.devices[index];
+        let received = device.take_worked();
+        self.jobs.account(&device.shares(self.now), &received);
+        let end = self.clock_now();
+        let pause = ACCOUNT_PAUSE_MIN.0.max(ACCOUNT_COST_FACTOR * end.saturating_since(begin).0);
+        self.loads[index].next_account = end + Nanos(pause);
+    }
+
+    /// Accounts a device that has served something, if the last time is long enough ago.
+    pub(crate) fn account_if_due(&mut self, index: usize) {
+        if self.now >= self.loads[index].next_account {
+            self.account_device(index);
+        }
+    }
+
+    /// This server's report of itself.
+    pub(crate) fn report(&mut self) -> ServerReport {
+        self.report_sequence += 1;
+        let targets = self.targets.iter().enumerate().map(|(index, target)| {
+            let (capacity_bytes, used_bytes) = target.fill();
+            TargetReport {
+                target: TargetId { server: self.id, index: index as u16 },
+                capacity_bytes,
+                used_bytes,
+                load: self.loads[index].ratio,
+                queued: self.devices[index].queued() as u64,
+            }
+        });
+        ServerReport {
+            server: self.id,
+            boot: self.boot,
+            sequence: self.report_sequence,
+            targets: targets.collect(),
+            jobs: self.jobs.reports(),
+        }
+    }
+
+    /// Answers the control API.
+    pub(crate) fn answer_question(&mut self, question: Question) {
+        match question {
+            Question::Snapshot(answer) => {
+                let _ = answer.try_send(Box::new(self.snapshot()));
+            }
+            Question::SetPolicy(policy, answer) => {
+                for device in &mut self.devices {
+                    device.set_policy(&policy);
+                }
+                eprintln!("weir-server: policy {} -> {policy}", self.policy);
+                self.policy = policy;
+                let _ = answer.try_send(());
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let now = self.now;
+        let jobs = self.jobs.lines(now);
+        let waits = jobs.iter().map(|line| {
+            let id = weir_wire::JobId(u64::from_str_radix(&line.id, 16).unwrap_or_default());
+            self.jobs.job(id).map_or_else(|| (Vec::new(), 0.0), |job| job.wait_buckets(&WAIT_BOUNDS))
+        });
+        let waits = waits.collect();
+        Snapshot { status: self.status(), jobs, waits, refusals: self.refusals, malformed: self.malformed }
+    }
+
+    fn status(&self) -> Status {
+        let targets = self.targets.iter().enumerate().map(|(index, target)| {
+            let (capacity_bytes, used_bytes) = target.fill();
+            TargetStatus {
+                target: TargetId { server: self.id, index: index as u16 }.to_string(),
+                backend: target.backend(),
+                capacity_bytes,
+                used_bytes,
+                keeps: match target {
+                    Target::Ram(_) => "nothing over a restart",
+                    Target::Dir(_) => "what was acknowledged",
+                },
+                device: self.device_status(index),
+            }
+        });
+        let age = |server: &ServerId| {
+            let heard = self.reports.get(server).map(|(_, heard)| *heard);
+            heard.map(|heard| seconds(self.now.saturating_since(heard)))
+        };
+        let mut peers: Vec<PeerStatus> = self
+            .peers
+            .keys()
+            .map(|server| PeerStatus { server: server.0, age_seconds: age(server) })
+            .collect();
+        peers.sort_by_key(|peer| peer.server);
+        Status {
+            server: self.id.0,
+            version: env!("CARGO_PKG_VERSION"),
+            boot: format!("{:016x}", self.boot),
+            uptime_seconds: seconds(self.now),
+            policy: self.policy.to_string(),
+            connections: self.links.len(),
+            outstanding: self.pending.len(),
+            inodes: self.namespace.statistics().inodes,
+            durable: self.journal.is_some(),
+            targets: targets.collect(),
+            metadata: self.device_status(self.devices.len() - 1),
+            peers,
+        }
+    }
+
+    fn device_status(&self, index: usize) -> DeviceStatus {
+        let device = &self.devices[index];
+        let rate = |speed: weir_fairshare::TransferSpeed| {
+            Some(speed.bytes_per_second.get()).filter(|&rate| rate != u64::MAX)
+        };
+        DeviceStatus {
+            load: self.loads[index].ratio,
+            queued: device.queued(),
+            latency_seconds: self.loads[index].latency_seconds,
+            busy_seconds: seconds(device.busy()),
+            speed: device.speed().map(|speed| SpeedStatus {
+                read_bytes_per_second: rate(speed.read),
+                write_bytes_per_second: rate(speed.write),
+                fixed_seconds: seconds(speed.read.fixed),
+            }),
+        }
+    }
+}

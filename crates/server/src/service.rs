@@ -1,0 +1,515 @@
+//! The way of a request through a device: queued, dispatched, its payload received, carried out, answered.
+
+use crate::connection::{Frame, Tail};
+use crate::device::Work;
+use crate::links::{Acting, LinkKey};
+use crate::namespace::errno;
+use crate::server::Server;
+use crate::target::{Target, TargetFailure, WritePlan};
+use crate::watch::Drops;
+use std::rc::Rc;
+use weir_fairshare::{Direction, Dispatch, Nanos};
+use weir_wire::{ClientId, Errno, Extent, Header, JobId, PeerRequest, Reply, Request, RequestId};
+
+/// A sender that leaves its payload incomplete for this long loses its service slot until bytes arrive.
+const STALL: Nanos = Nanos::from_millis(50);
+/// A sender that is stalled for this long is given up: its connection is closed.
+const STALL_MAX: Nanos = Nanos::from_millis(60_000);
+
+/// A request in hand.
+pub(crate) struct Pending {
+    pub(crate) link: LinkKey,
+    pub(crate) client: ClientId,
+    pub(crate) acting: Rc<Acting>,
+    /// The connection's own job, which the memory of the payload is charged to.
+    pub(crate) session_job: JobId,
+    pub(crate) header: Header,
+    pub(crate) request: Request,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) detached_bytes: usize,
+    /// Device that serves it, and the work it is there.
+    pub(crate) device: Option<(usize, Work)>,
+    pub(crate) arrived: Nanos,
+    pub(crate) dispatch: Option<Dispatch>,
+    /// When the emulated device is done with it.
+    finish: Option<Nanos>,
+    /// Where its detached payload goes.
+    pub(crate) sink: Sink,
+    /// Last moment at which payload bytes arrived.
+    progress: Nanos,
+    stalled: bool,
+    /// Time the device really worked on it.
+    pub(crate) service: Nanos,
+    pub(crate) stage: Stage,
+    /// The link is gone: carry on to the end without an answer.
+    pub(crate) abandoned: bool,
+}
+
+/// How far a request is.
+pub(crate) enum Stage {
+    /// Waiting for its turn.
+    Queued,
+    /// Its payload is arriving.
+    Receiving,
+    /// Everything is here.
+    Ready,
+    /// A worker, a peer or another client has it.
+    Elsewhere,
+    /// Carried out; the emulated device is not done yet.
+    Finished(Box<Outcome>),
+}
+
+/// What a request came to.
+pub(crate) struct Outcome {
+    pub(crate) reply: Reply,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) tail: Option<Tail>,
+    /// Kernel pages that others must drop before the reply.
+    pub(crate) drops: Drops,
+}
+
+/// Where a detached payload goes.
+pub(crate) enum Sink {
+    /// Not decided yet.
+    None,
+    /// Straight into a `ram` target.
+    Arena { plan: WritePlan, region: usize, within: usize },
+    /// Into a buffer, for a worker.
+    Buffer { bytes: Vec<u8>, filled: usize },
+    /// Nowhere: the request has failed already.
+    Discard { failure: Reply, left: usize },
+}
+
+impl Pending {
+    pub(crate) fn new(
+        link: LinkKey,
+        client: ClientId,
+        (acting, session_job): (Rc<Acting>, JobId),
+        frame: Frame,
+        request: Request,
+        now: Nanos,
+    ) -> Pending {
+        Pending {
+            link,
+            client,
+            acting,
+            session_job,
+            header: frame.header,
+            request,
+            payload: frame.payload,
+            detached_bytes: frame.detached_bytes,
+            device: None,
+            arrived: now,
+            dispatch: None,
+            finish: None,
+            sink: Sink::None,
+            progress: now,
+            stalled: false,
+            service: Nanos::ZERO,
+            stage: Stage::Queued,
+            abandoned: false,
+        }
+    }
+
+    /// What a resend of this request has in common with it.
+    pub(crate) fn key(&self) -> (ClientId, RequestId) {
+        (self.client, self.header.request)
+    }
+}
+
+impl Outcome {
+    /// Only a reply.
+    pub(crate) fn of(reply: Reply) -> Outcome {
+        Outcome { reply, payload: Vec::new(), tail: None, drops: Drops::new() }
+    }
+
+    /// A failure.
+    pub(crate) fn failed(errno: Errno) -> Outcome {
+        Outcome::of(Reply::Failed(errno))
+    }
+}
+
+impl From<TargetFailure> for Outcome {
+    fn from(failure: TargetFailure) -> Outcome {
+        match failure {
+            TargetFailure::Stale(stale) => Outcome::of(Reply::StaleEpoch { epoch: stale.0 }),
+            other => Outcome::failed(other.errno()),
+        }
+    }
+}
+
+/// Lets a `ram` target reuse what a reply held.
+pub(crate) fn release_tail(targets: &mut [Target], tail: Tail) {
+    if let Tail::Arena { target, plan } = tail {
+        if let Some(Target::Ram(ram)) = targets.get_mut(target) {
+            ram.finish_read(&plan);
+        }
+    }
+}
+
+/// Bytes of a list of extents.
+pub(crate) fn total_bytes(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| u64::from(extent.length)).sum()
+}
+
+impl Server {
+    /// Sends a request to the device that serves it, or answers it at once.
+    pub(crate) fn route(&mut self, token: usize) {
+        let Some(pending) = self.pending.get(token) else { return };
+        match &pending.request {
+            _ if pending.detached_bytes == 0 => {}
+            Request::Write { .. } => {}
+            Request::Peer(PeerRequest::Exchange) if self.peer_of(pending.link).is_some() => {
+                return self.receive_report(token);
+            }
+            _ => return self.pending_failed(token, errno::EINVAL),
+        }
+        match self.device_of(pending) {
+            Ok(Some((device, work))) => {
+                let (attributes, arrived) = (pending.acting.attributes, pending.arrived);
+                if let Some(pending) = self.pending.get_mut(token) {
+                    pending.device = Some((device, work));
+                }
+                if self.devices[device].enqueue(attributes, token as u64, work, arrived) {
+                    self.busy_devices = true;
+                } else {
+                    self.pending_failed(token, errno::EAGAIN);
+                }
+            }
+            Ok(None) => self.serve_at_once(token),
+            Err(errno) => self.pending_failed(token, errno),
+        }
+    }
+
+    /// The device of a request and the work it is there; none for what never waits behind others.
+    fn device_of(&self, pending: &Pending) -> Result<Option<(usize, Work)>, Errno> {
+        let metadata = self.devices.len() - 1;
+        let work = |direction, bytes| Work { direction, bytes };
+        Ok(Some(match &pending.request {
+            Request::Read { target, extents, .. } => (
+                self.check_data(pending, *target, extents, false)?,
+                work(Direction::Read, total_bytes(extents)),
+            ),
+            Request::Write { target, extents, .. } => (
+                self.check_data(pending, *target, extents, true)?,
+                work(Direction::Write, total_bytes(extents)),
+            ),
+            Request::Reserve { target, .. } => {
+                (self.check_data(pending, *target, &[], true)?, work(Direction::Write, 0))
+            }
+            Request::ObjectSeek { target, .. } => {
+                (self.check_data(pending, *target, &[], false)?, work(Direction::Read, 0))
+            }
+            Request::Append { .. } => {
+                let device = self.append_device(pending).unwrap_or(metadata);
+                (device, work(Direction::Write, pending.payload.len() as u64))
+            }
+            Request::Attributes { .. }
+            | Request::Access { .. }
+            | Request::ReadLink { .. }
+            | Request::List { .. }
+            | Request::XattrGet { .. }
+            | Request::XattrList { .. } => (metadata, work(Direction::Read, 0)),
+            Request::Change { .. }
+            | Request::Open { .. }
+            | Request::Make { .. }
+            | Request::Symlink { .. }
+            | Request::Link { .. }
+            | Request::Unlink { .. }
+            | Request::Rename { .. }
+            | Request::XattrSet { .. }
+            | Request::XattrRemove { .. } => (metadata, work(Direction::Write, 0)),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Serves devices until none can go on now; returns whether anything was done.
+    pub(crate) fn serve_devices(&mut self) {
+        let mut again = true;
+        while again {
+            again = false;
+            for device in 0..self.devices.len() {
+                let now = self.now();
+                while let Some(token) = self.devices[device].finished(now) {
+                    again = true;
+                    self.advance(token as usize);
+                }
+                while let Some(dispatch) = self.devices[device].dispatch(now) {
+                    again = true;
+                    self.start(device, dispatch);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, device: usize, dispatch: Dispatch) {
+        let token = dispatch.token.0 as usize;
+        let now = self.clock_now();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.dispatch = Some(dispatch);
+        pending.finish = self.devices[device].emulate(&dispatch, pending.arrived);
+        let waited = dispatch.waited;
+        if let Some(job) = self.jobs.job_mut(pending.acting.job) {
+            job.waits.saturating_record(waited.0.max(1));
+        }
+        if pending.detached_bytes > 0 {
+            pending.progress = now;
+            pending.stage = Stage::Receiving;
+            self.receiving.insert(token);
+            self.open_sink(token);
+            self.receive(token);
+        } else {
+            pending.stage = Stage::Ready;
+            self.advance(token);
+        }
+    }
+
+    /// Receives what has arrived of a detached payload.
+    pub(crate) fn receive(&mut self, token: usize) {
+        let before = self.clock_now();
+        let outcome = self.receive_available(token);
+        let after = self.clock_now();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.service = pending.service + after.saturating_since(before);
+        match outcome {
+            Ok((received, complete)) => {
+                if received > 0 {
+                    pending.progress = after;
+                    if std::mem::take(&mut pending.stalled) {
+                        if let Some((device, _)) = pending.device {
+                            self.devices[device].resume();
+                        }
+                    }
+                }
+                if complete {
+                    let link = pending.link.index;
+                    pending.stage = Stage::Ready;
+                    self.receiving.remove(&token);
+                    if let Some(link) = self.links.get_mut(link) {
+                        link.receiving = None;
+                    }
+                    self.paused.push(link);
+                    self.advance(token);
+                }
+            }
+            Err(_) => {
+                let link = pending.link.index;
+                self.close_link(link);
+            }
+        }
+    }
+
+    /// Bytes received now, and whether the payload is complete.
+    fn receive_available(&mut self, token: usize) -> std::io::Result<(usize, bool)> {
+        let Some(pending) = self.pending.get_mut(token) else { return Ok((0, false)) };
+        let Some(link) = self.links.get_mut(pending.link.index) else { return Ok((0, false)) };
+        let mut received = 0;
+        let mut scratch = [0; 16 * 1024];
+        while pending.detached_bytes > 0 {
+            let count = match &mut pending.sink {
+                Sink::None => return Ok((received, false)),
+                Sink::Arena { plan, region, within } => {
+                    let Some(Target::Ram(ram)) =
+                        pending.device.and_then(|(device, _)| self.targets.get_mut(device))
+                    else {
+                        return Ok((received, false));
+                    };
+                    let whole = plan.regions[*region];
+                    let count = link.connection.receive(&mut ram.bytes_mut(whole)[*within..])?;
+                    *within += count;
+                    if *within == whole.length {
+                        (*region, *within) = (*region + 1, 0);
+                    }
+                    count
+                }
+                Sink::Buffer { bytes, filled } => {
+                    let count = link.connection.receive(&mut bytes[*filled..])?;
+                    *filled += count;
+                    count
+                }
+                Sink::Discard { left, .. } => {
+                    let wanted = (*left).min(scratch.len());
+                    let count = link.connection.receive(&mut scratch[..wanted])?;
+                    *left -= count;
+                    count
+                }
+            };
+            if count == 0 {
+                return Ok((received, false));
+            }
+            received += count;
+            pending.detached_bytes -= count;
+        }
+        Ok((received, true))
+    }
+
+    /// Takes slots from senders that stalled, and gives up those that stay away.
+    pub(crate) fn check_stalls(&mut self, now: Nanos) {
+        for token in self.receiving.iter().copied().collect::<Vec<_>>() {
+            let Some(pending) = self.pending.get_mut(token) else { continue };
+            let silent = now.saturating_since(pending.progress);
+            if silent > STALL_MAX {
+                let link = pending.link.index;
+                self.close_link(link);
+            } else if silent > STALL && !pending.stalled {
+                pending.stalled = true;
+                if let Some((device, _)) = pending.device {
+                    self.devices[device].suspend();
+                    self.busy_devices = true;
+                }
+            }
+        }
+    }
+
+    /// Carries a request on as far as it goes: executes it when its payload is there, concludes it when the
+    /// emulated device is done.
+    pub(crate) fn advance(&mut self, token: usize) {
+        let now = self.now();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let is_due = pending.finish.is_none_or(|finish| finish <= now);
+        match std::mem::replace(&mut pending.stage, Stage::Elsewhere) {
+            Stage::Ready if is_due || self.runs_ahead(token) => self.execute(token),
+            Stage::Finished(outcome) if is_due => self.conclude(token, *outcome),
+            stage => pending_stage(&mut self.pending, token, stage),
+        }
+    }
+
+    /// A `dir` target works while its emulated time runs; memory is read and written at the end of it.
+    fn runs_ahead(&self, token: usize) -> bool {
+        let device = self.pending.get(token).and_then(|pending| pending.device);
+        device.is_some_and(|(device, _)| matches!(self.targets.get(device), Some(Target::Dir(_))))
+    }
+
+    /// A request was carried out: answers it, and resends that joined it, now or when the emulated device is done.
+    pub(crate) fn finish(&mut self, token: usize, outcome: Outcome) {
+        if !self.unfinished.is_empty() {
+            self.finish_followers(token, &outcome);
+        }
+        pending_stage(&mut self.pending, token, Stage::Finished(Box::new(outcome)));
+        self.advance(token);
+    }
+
+    fn finish_followers(&mut self, token: usize, outcome: &Outcome) {
+        if let Some(key) = self.pending.get(token).map(Pending::key) {
+            if self.unfinished.get(&key) == Some(&token) {
+                self.unfinished.remove(&key);
+            }
+        }
+        for follower in self.followers.remove(&token).unwrap_or_default() {
+            let payload = outcome.payload.clone();
+            self.finish(follower, Outcome { payload, ..Outcome::of(outcome.reply.clone()) });
+        }
+    }
+
+    /// Ends the service of a request and answers it.
+    fn conclude(&mut self, token: usize, outcome: Outcome) {
+        self.end_service(token);
+        if outcome.drops.is_empty() {
+            self.reply(token, outcome);
+        } else {
+            let now = self.now();
+            self.hold_for_drops(token, outcome, now);
+        }
+    }
+
+    /// Frees the service slot of a request, if it has one, and accounts what it took.
+    pub(crate) fn end_service(&mut self, token: usize) {
+        let now = self.now();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        if let (Some((device, work)), Some(dispatch)) = (pending.device, pending.dispatch.take()) {
+            if std::mem::take(&mut pending.stalled) {
+                self.devices[device].resume();
+            }
+            let actual = self.devices[device].complete(&dispatch, work, pending.service, now);
+            self.busy_devices = true;
+            self.account_if_due(device);
+            let Some(pending) = self.pending.get(token) else { return };
+            if let Some(job) = self.jobs.job_mut(pending.acting.job) {
+                job.device = job.device + actual;
+                job.operations += 1;
+                match pending.request {
+                    Request::Read { .. } => job.bytes_read += work.bytes,
+                    Request::Write { .. } | Request::Append { .. } => job.bytes_written += work.bytes,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Sends the reply and forgets the request.
+    pub(crate) fn reply(&mut self, token: usize, outcome: Outcome) {
+        let Some(pending) = self.pending.try_remove(token) else { return };
+        if !pending.payload.is_empty() {
+            self.payloads.release(pending.session_job, pending.payload.len());
+            self.read_held_back();
+        }
+        let link = self.links.get_mut(pending.link.index).filter(|link| link.serial == pending.link.serial);
+        match link {
+            Some(link) if !pending.abandoned => {
+                link.requests.remove(&token);
+                link.connection.reply(pending.header.request, &outcome.reply, &outcome.payload, outcome.tail);
+                self.dirty.push(pending.link.index);
+            }
+            _ => {
+                if let Some(tail) = outcome.tail {
+                    release_tail(&mut self.targets, tail);
+                }
+            }
+        }
+    }
+
+    /// Answers a request that never reached a device; a detached payload is read and thrown away first.
+    pub(crate) fn pending_failed(&mut self, token: usize, errno: Errno) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        if pending.detached_bytes == 0 {
+            return self.reply(token, Outcome::failed(errno));
+        }
+        pending.sink = Sink::Discard { failure: Reply::Failed(errno), left: pending.detached_bytes };
+        pending.stage = Stage::Receiving;
+        self.receiving.insert(token);
+        self.receive(token);
+    }
+
+    /// Another server knows many jobs: its report is received before it is taken.
+    fn receive_report(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.sink = Sink::Buffer { bytes: vec![0; pending.detached_bytes], filled: 0 };
+        pending.stage = Stage::Receiving;
+        self.receiving.insert(token);
+        self.receive(token);
+    }
+
+    /// The link of a request is gone: takes it out of its queue, or lets what is under way end unanswered.
+    pub(crate) fn give_up(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.abandoned = true;
+        match pending.stage {
+            Stage::Queued => {
+                let job = pending.acting.attributes.job;
+                let cancelled =
+                    pending.device.is_some_and(|(device, _)| self.devices[device].cancel(job, token as u64));
+                if cancelled || pending.device.is_none() {
+                    self.reply(token, Outcome::failed(errno::EIO));
+                }
+            }
+            Stage::Receiving => {
+                self.receiving.remove(&token);
+                if let Sink::Arena { plan, .. } = std::mem::replace(&mut pending.sink, Sink::None) {
+                    if let Some(Target::Ram(ram)) =
+                        pending.device.and_then(|(device, _)| self.targets.get_mut(device))
+                    {
+                        ram.abandon_write(plan);
+                    }
+                }
+                self.finish(token, Outcome::failed(errno::EIO));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn pending_stage(pending: &mut slab::Slab<Pending>, token: usize, stage: Stage) {
+    if let Some(pending) = pending.get_mut(token) {
+        pending.stage = stage;
+    }
+}

@@ -1,0 +1,440 @@
+//! A `dir` target: each object is a sparse file below a directory of a local file system.
+//!
+//! Its calls may block, so the event loop runs them on the worker pool; every method takes `&self`.
+
+use super::{StaleEpoch, TargetFailure};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use weir_wire::{Extent, Ino};
+
+/// Object files kept open: a tenth of the usual descriptor limit, so that connections never run out.
+const OPEN_FILES_MAX: usize = 512;
+/// Locks that keep a cut apart from transfers of the same object.
+const LOCK_SHARDS: usize = 64;
+/// Subdirectories, so that none holds more than a few thousand objects at a million files.
+const SUBDIRECTORIES: u64 = 256;
+const EPOCH_SUFFIX: &str = ".epoch";
+/// An epoch that is being written.
+const UNFINISHED_SUFFIX: &str = ".epoch-new";
+
+/// The objects of one target in a directory.
+pub(crate) struct Dir {
+    root: PathBuf,
+    capacity_bytes: u64,
+    used_bytes: AtomicU64,
+    epochs: Mutex<HashMap<Ino, u64>>,
+    open: Mutex<HashMap<Ino, Arc<Open>>>,
+    unsynced_names: Mutex<HashSet<Ino>>,
+    locks: Vec<RwLock<()>>,
+}
+
+/// An open object file and the bytes it occupied when last looked at.
+struct Open {
+    file: File,
+    allocated_bytes: AtomicU64,
+}
+
+impl Dir {
+    /// Opens the target at `root`, making it where it is missing; `capacity_bytes` absent means what is free now.
+    ///
+    /// # Errors
+    /// What the file system answers.
+    pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>) -> io::Result<Dir> {
+        let mut used_bytes = 0;
+        let mut epochs = HashMap::new();
+        for number in 0..SUBDIRECTORIES {
+            let directory = root.join(format!("{number:02x}"));
+            fs::create_dir_all(&directory)?;
+            for entry in fs::read_dir(&directory)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let Some(name) = name.to_str() else { continue };
+                if let Some(ino) = name.strip_suffix(EPOCH_SUFFIX).and_then(parse_ino) {
+                    match fs::read_to_string(entry.path())?.trim().parse() {
+                        Ok(epoch) => _ = epochs.insert(ino, epoch),
+                        // A power loss leaves it empty where it was not on the disk yet. The home has the epoch, and
+                        // cuts anew before a file grows over what may lie behind its end.
+                        Err(_) => fs::remove_file(entry.path())?,
+                    }
+                } else if name.ends_with(UNFINISHED_SUFFIX) {
+                    // The server was killed in a cut, which its home will ask for again.
+                    fs::remove_file(entry.path())?;
+                } else {
+                    used_bytes += entry.metadata()?.blocks() * 512;
+                }
+            }
+        }
+        let capacity_bytes = match capacity_bytes {
+            Some(bytes) => bytes,
+            None => free_bytes(root)? + used_bytes,
+        };
+        Ok(Dir {
+            root: root.to_path_buf(),
+            capacity_bytes,
+            used_bytes: AtomicU64::new(used_bytes),
+            epochs: Mutex::new(epochs),
+            open: Mutex::default(),
+            unsynced_names: Mutex::default(),
+            locks: (0..LOCK_SHARDS).map(|_| RwLock::new(())).collect(),
+        })
+    }
+
+    /// The capacity, or less where the file system below has less left than that promises.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        match free_bytes(&self.root) {
+            Ok(free) => self.capacity_bytes.min(self.used_bytes() + free),
+            Err(_) => self.capacity_bytes,
+        }
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of `ranges`, in order, zero where there are none.
+    ///
+    /// # Errors
+    /// The object was cut since `epoch`, or the device failed.
+    pub(crate) fn read(&self, ino: Ino, epoch: u64, ranges: &[Extent]) -> Result<Vec<u8>, TargetFailure> {
+        let _shared = self.shared(ino);
+        self.check_epoch(ino, epoch)?;
+        let total: usize = ranges.iter().map(|range| range.length as usize).sum();
+        let mut bytes = vec![0; total];
+        let Some(open) = self.existing(ino)? else { return Ok(bytes) };
+        let mut rest = bytes.as_mut_slice();
+        for range in ranges {
+            let (part, after) = rest.split_at_mut(range.length as usize);
+            read_to_end_of_file(&open.file, part, range.offset)?;
+            rest = after;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes `bytes` to `ranges`, in order.
+    ///
+    /// # Errors
+    /// The target is full, the object was cut since `epoch`, or the device failed.
+    pub(crate) fn write(
+        &self,
+        ino: Ino,
+        epoch: u64,
+        ranges: &[Extent],
+        bytes: &[u8],
+    ) -> Result<(), TargetFailure> {
+        let _shared = self.shared(ino);
+        self.check_epoch(ino, epoch)?;
+        let open = self.existing_or_new(ino)?;
+        self.check_room(&open, ranges)?;
+        let mut rest = bytes;
+        let mut outcome = Ok(());
+        for range in ranges {
+            let (part, after) = rest.split_at((range.length as usize).min(rest.len()));
+            outcome = outcome.and_then(|()| open.file.write_all_at(part, range.offset));
+            rest = after;
+        }
+        self.recount(&open)?;
+        Ok(outcome?)
+    }
+
+    /// Allocates or, with `punch`, frees a range.
+    ///
+    /// # Errors
+    /// The target is full, the object was cut since `epoch`, or the device failed.
+    pub(crate) fn reserve(
+        &self,
+        ino: Ino,
+        epoch: u64,
+        offset: u64,
+        length: u64,
+        punch: bool,
+    ) -> Result<(), TargetFailure> {
+        let _shared = self.shared(ino);
+        self.check_epoch(ino, epoch)?;
+        let open = self.existing_or_new(ino)?;
+        let flags = if punch {
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE
+        } else {
+            if self.used_bytes() + length > self.capacity_bytes {
+                return Err(TargetFailure::Full);
+            }
+            FallocateFlags::empty()
+        };
+        rustix::fs::fallocate(&open.file, flags, offset, length).map_err(io::Error::from)?;
+        Ok(self.recount(&open)?)
+    }
+
+    /// Cuts the object and raises its epoch, which is on disk first; one that has the epoch already is left alone.
+    ///
+    /// # Errors
+    /// The device failed; the home will ask again.
+    pub(crate) fn truncate(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
+        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
+            return Ok(());
+        }
+        match self.record_epoch(ino, epoch) {
+            // The disk below is full, and the cut itself makes room. Should the server die in between, the home asks again.
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                self.cut(ino, length)?;
+                self.record_epoch(ino, epoch)?;
+            }
+            recorded => {
+                recorded?;
+                self.cut(ino, length)?;
+            }
+        }
+        lock(&self.epochs).insert(ino, epoch);
+        Ok(())
+    }
+
+    fn record_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
+        let temporary = self.path(ino).with_extension(&UNFINISHED_SUFFIX[1..]);
+        fs::write(&temporary, epoch.to_string())?;
+        fs::rename(&temporary, self.epoch_path(ino))
+    }
+
+    fn cut(&self, ino: Ino, length: u64) -> io::Result<()> {
+        if let Some(open) = self.existing(ino)? {
+            if open.file.metadata()?.len() > length {
+                open.file.set_len(length)?;
+                self.recount(&open)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the object.
+    ///
+    /// # Errors
+    /// The device failed; the home will ask again.
+    pub(crate) fn remove(&self, ino: Ino) -> Result<(), TargetFailure> {
+        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = self.existing(ino)? {
+            self.used_bytes.fetch_sub(open.allocated_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+            lock(&self.open).remove(&ino);
+            fs::remove_file(self.path(ino))?;
+        }
+        lock(&self.unsynced_names).remove(&ino);
+        if lock(&self.epochs).remove(&ino).is_some() {
+            fs::remove_file(self.epoch_path(ino))?;
+        }
+        Ok(())
+    }
+
+    /// The next byte of data (or of a hole) at or after `offset`.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(crate) fn seek(&self, ino: Ino, offset: u64, data: bool) -> Result<Option<u64>, TargetFailure> {
+        let Some(open) = self.existing(ino)? else { return Ok((!data).then_some(offset)) };
+        if offset >= open.file.metadata()?.len() {
+            return Ok((!data).then_some(offset));
+        }
+        let from = if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
+        match rustix::fs::seek(&open.file, from) {
+            Ok(position) => Ok(Some(position)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(errno) => Err(TargetFailure::Device(errno.raw_os_error())),
+        }
+    }
+
+    /// Brings the object to stable storage: its bytes, and its name where it is new.
+    ///
+    /// # Errors
+    /// The device failed: the bytes may not be durable.
+    pub(crate) fn sync(&self, ino: Ino) -> Result<(), TargetFailure> {
+        let Some(open) = self.existing(ino)? else { return Ok(()) };
+        open.file.sync_data()?;
+        if lock(&self.unsynced_names).contains(&ino) {
+            if let Some(directory) = self.path(ino).parent() {
+                File::open(directory)?.sync_all()?;
+            }
+            lock(&self.unsynced_names).remove(&ino);
+        }
+        Ok(())
+    }
+
+    fn check_epoch(&self, ino: Ino, epoch: u64) -> Result<(), StaleEpoch> {
+        match lock(&self.epochs).get(&ino) {
+            Some(&known) if known > epoch => Err(StaleEpoch(known)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a write that would need more than the capacity; overwriting what is allocated always fits.
+    fn check_room(&self, open: &Open, ranges: &[Extent]) -> Result<(), TargetFailure> {
+        let wanted: u64 = ranges.iter().map(|range| u64::from(range.length)).sum();
+        if self.used_bytes() + wanted <= self.capacity_bytes {
+            return Ok(());
+        }
+        let metadata = open.file.metadata()?;
+        let inside = ranges.iter().all(|range| range.offset + u64::from(range.length) <= metadata.len());
+        let dense = metadata.blocks() * 512 >= metadata.len();
+        if inside && dense {
+            Ok(())
+        } else {
+            Err(TargetFailure::Full)
+        }
+    }
+
+    fn recount(&self, open: &Open) -> io::Result<()> {
+        let now = open.file.metadata()?.blocks() * 512;
+        let before = open.allocated_bytes.swap(now, Ordering::Relaxed);
+        if now >= before {
+            self.used_bytes.fetch_add(now - before, Ordering::Relaxed);
+        } else {
+            self.used_bytes.fetch_sub(before - now, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn existing(&self, ino: Ino) -> io::Result<Option<Arc<Open>>> {
+        if let Some(open) = lock(&self.open).get(&ino) {
+            return Ok(Some(Arc::clone(open)));
+        }
+        match File::options().read(true).write(true).open(self.path(ino)) {
+            Ok(file) => self.remember(ino, file).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn existing_or_new(&self, ino: Ino) -> io::Result<Arc<Open>> {
+        if let Some(open) = self.existing(ino)? {
+            return Ok(open);
+        }
+        lock(&self.unsynced_names).insert(ino);
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(self.path(ino))?;
+        self.remember(ino, file)
+    }
+
+    /// Two workers that open one object at once must count it as one, so the first entry stays.
+    fn remember(&self, ino: Ino, file: File) -> io::Result<Arc<Open>> {
+        let allocated_bytes = AtomicU64::new(file.metadata()?.blocks() * 512);
+        let mut open = lock(&self.open);
+        if open.len() >= OPEN_FILES_MAX {
+            let idle = open.iter().find(|(_, entry)| Arc::strong_count(entry) == 1).map(|(&ino, _)| ino);
+            if let Some(idle) = idle {
+                open.remove(&idle);
+            }
+        }
+        Ok(Arc::clone(open.entry(ino).or_insert_with(|| Arc::new(Open { file, allocated_bytes }))))
+    }
+
+    fn path(&self, ino: Ino) -> PathBuf {
+        self.root.join(format!("{:02x}/{:016x}", ino.0 % SUBDIRECTORIES, ino.0))
+    }
+
+    fn epoch_path(&self, ino: Ino) -> PathBuf {
+        self.path(ino).with_extension(&EPOCH_SUFFIX[1..])
+    }
+
+    fn lock(&self, ino: Ino) -> &RwLock<()> {
+        &self.locks[(ino.0 % LOCK_SHARDS as u64) as usize]
+    }
+
+    fn shared(&self, ino: Ino) -> std::sync::RwLockReadGuard<'_, ()> {
+        self.lock(ino).read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the file system of `root` has left for this user.
+fn free_bytes(root: &Path) -> io::Result<u64> {
+    let statistics = rustix::fs::statvfs(root)?;
+    Ok(statistics.f_bavail * statistics.f_frsize)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn parse_ino(name: &str) -> Option<Ino> {
+    u64::from_str_radix(name, 16).ok().map(Ino)
+}
+
+/// Fills `bytes` from `offset`; what lies past the end of the file stays zero.
+fn read_to_end_of_file(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => return Ok(()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Ino = Ino(0x1_0000_0000_0007);
+
+    fn range(offset: u64, length: u32) -> Extent {
+        Extent { offset, length }
+    }
+
+    #[test]
+    fn bytes_and_epochs_survive_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        dir.write(FILE, 0, &[range(100, 3), range(9000, 2)], b"abcde").unwrap();
+        dir.truncate(FILE, 9001, 1).unwrap();
+        dir.sync(FILE).unwrap();
+        let used = dir.used_bytes();
+        drop(dir);
+        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        assert_eq!(dir.used_bytes(), used);
+        assert_eq!(dir.read(FILE, 1, &[range(99, 5), range(9000, 3)]).unwrap(), b"\0abc\0d\0\0");
+        assert_eq!(dir.read(FILE, 0, &[range(0, 1)]), Err(StaleEpoch(1).into()));
+        dir.remove(FILE).unwrap();
+        assert_eq!(dir.used_bytes(), 0);
+        assert_eq!(dir.read(FILE, 0, &[range(0, 2)]).unwrap(), [0, 0]);
+    }
+
+    /// A server that was killed between the two steps of a cut once counted the file of the first for ever.
+    #[test]
+    fn a_cut_that_was_killed_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let temporary = dir.path(FILE).with_extension(&UNFINISHED_SUFFIX[1..]);
+        fs::write(&temporary, "7").unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        assert_eq!(dir.used_bytes(), 0);
+        assert!(!temporary.exists());
+    }
+
+    /// An epoch that a power loss left empty once kept the server from starting.
+    #[test]
+    fn an_epoch_that_is_empty_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        fs::write(dir.epoch_path(FILE), "").unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        dir.write(FILE, 0, &[range(0, 2)], b"ab").unwrap();
+        dir.truncate(FILE, 1, 1).unwrap();
+        assert_eq!(dir.read(FILE, 1, &[range(0, 2)]).unwrap(), b"a\0");
+    }
+
+    #[test]
+    fn a_full_target_still_takes_overwrites() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Dir::open(folder.path(), Some(8192)).unwrap();
+        dir.write(FILE, 0, &[range(0, 8192)], &[1; 8192]).unwrap();
+        assert_eq!(dir.write(FILE, 0, &[range(8192, 1)], &[1]), Err(TargetFailure::Full));
+        dir.write(FILE, 0, &[range(10, 100)], &[2; 100]).unwrap();
+        assert_eq!(dir.reserve(FILE, 0, 0, 1 << 20, false), Err(TargetFailure::Full));
+        dir.reserve(FILE, 0, 0, 4096, true).unwrap();
+        assert_eq!(dir.seek(FILE, 0, true).unwrap(), Some(4096));
+        assert_eq!(dir.seek(FILE, 0, false).unwrap(), Some(0));
+    }
+}

@@ -1,0 +1,113 @@
+//! Targets: where the bytes of objects are.
+
+mod arena;
+mod dir;
+mod object;
+mod pages;
+mod ram;
+
+use crate::config::{BackendKind, TargetConfig};
+use crate::error::ServerError;
+use std::path::Path;
+use std::sync::Arc;
+use weir_wire::Errno;
+
+pub(crate) use arena::Region;
+pub(crate) use dir::Dir;
+pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
+
+/// The object was cut since: the epoch it has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StaleEpoch(pub(crate) u64);
+
+/// Why a target refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TargetFailure {
+    /// Too few free bytes.
+    Full,
+    /// The object was cut since.
+    Stale(StaleEpoch),
+    /// The file system below answered this error number.
+    Device(i32),
+}
+
+/// One target of this server.
+pub(crate) enum Target {
+    /// Served by the event loop itself.
+    Ram(Ram),
+    /// Served by the worker pool.
+    Dir(Arc<Dir>),
+}
+
+impl Target {
+    /// Opens target `index` of a server whose files are in `folder`.
+    ///
+    /// # Errors
+    /// [`ServerError::Io`] when its memory or directory cannot be had.
+    pub(crate) fn open(config: &TargetConfig, folder: &Path, index: usize) -> Result<Target, ServerError> {
+        match config.backend {
+            BackendKind::Ram => Ram::new(config.capacity.unwrap_or(0)).map(Target::Ram).map_err(|source| {
+                let path = folder.join(format!("target {index} (ram)"));
+                ServerError::Io { what: "reserve the memory of", path, source }
+            }),
+            BackendKind::Dir => {
+                let path = config.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
+                let opened = Dir::open(&path, config.capacity);
+                let dir =
+                    opened.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
+                Ok(Target::Dir(Arc::new(dir)))
+            }
+        }
+    }
+
+    /// `ram` or `dir`.
+    pub(crate) fn backend(&self) -> &'static str {
+        match self {
+            Target::Ram(_) => "ram",
+            Target::Dir(_) => "dir",
+        }
+    }
+
+    /// Capacity and use, in bytes.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        match self {
+            Target::Ram(ram) => (ram.capacity_bytes(), ram.used_bytes()),
+            Target::Dir(dir) => (dir.capacity_bytes(), dir.used_bytes()),
+        }
+    }
+
+    /// Bytes that a read plan of this target names.
+    pub(crate) fn arena_bytes(&self, region: Region) -> &[u8] {
+        match self {
+            Target::Ram(ram) => ram.bytes(region),
+            Target::Dir(_) => &[],
+        }
+    }
+}
+
+impl TargetFailure {
+    /// The error number a client sees; a stale epoch has a reply of its own.
+    pub(crate) fn errno(self) -> Errno {
+        let raw = match self {
+            TargetFailure::Full => rustix::io::Errno::NOSPC.raw_os_error(),
+            TargetFailure::Stale(_) => rustix::io::Errno::STALE.raw_os_error(),
+            TargetFailure::Device(raw) => raw,
+        };
+        Errno(raw as u16)
+    }
+}
+
+impl From<std::io::Error> for TargetFailure {
+    fn from(error: std::io::Error) -> TargetFailure {
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => TargetFailure::Full,
+            _ => TargetFailure::Device(error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error())),
+        }
+    }
+}
+
+impl From<StaleEpoch> for TargetFailure {
+    fn from(stale: StaleEpoch) -> TargetFailure {
+        TargetFailure::Stale(stale)
+    }
+}

@@ -1,0 +1,150 @@
+//! Kernel pages that mounts hold: who must drop them before a write is answered.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use weir_fairshare::Nanos;
+use weir_wire::{ClientId, Ino, Sequence};
+
+/// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped; it is
+/// told again when it comes back, and its own readers get the new bytes then.
+pub(crate) const DROP_WAIT: Nanos = Nanos::from_millis(2_000);
+/// Files told in one reply: their encoding fits a frame's body.
+const FILES_PER_REPLY: usize = 512;
+
+#[derive(Default)]
+struct Watcher {
+    /// Files to drop, by the sequence of their latest change. A file stands once, so the list is bounded by what is watched.
+    waiting: BTreeMap<u64, Ino>,
+    latest: HashMap<Ino, u64>,
+    next: u64,
+}
+
+/// Who watches what, and what each watcher has still to drop.
+///
+/// An object's offsets are not the file's, so a change drops the pages of the whole file.
+#[derive(Default)]
+pub(crate) struct Watches {
+    by_file: HashMap<Ino, HashSet<ClientId>>,
+    watchers: HashMap<ClientId, Watcher>,
+}
+
+/// What a held reply waits for: each watcher, the file and the sequence of the change.
+pub(crate) type Drops = Vec<(ClientId, Ino, u64)>;
+
+impl Watches {
+    pub(crate) fn watch(&mut self, client: ClientId, ino: Ino) {
+        self.by_file.entry(ino).or_default().insert(client);
+        self.watchers.entry(client).or_default();
+    }
+
+    pub(crate) fn unwatch(&mut self, client: ClientId, ino: Ino) {
+        if let Some(clients) = self.by_file.get_mut(&ino) {
+            clients.remove(&client);
+            if clients.is_empty() {
+                self.by_file.remove(&ino);
+            }
+        }
+    }
+
+    /// Forgets a client that is gone; what waited for it waits no longer.
+    pub(crate) fn drop_client(&mut self, client: ClientId) {
+        if self.watchers.remove(&client).is_some() {
+            self.by_file.retain(|_, clients| {
+                clients.remove(&client);
+                !clients.is_empty()
+            });
+        }
+    }
+
+    /// `writer` changed bytes of `ino`: what its reply has to wait for. A mount's kernel drops its own pages.
+    pub(crate) fn changed(&mut self, writer: ClientId, ino: Ino) -> Drops {
+        let Some(clients) = self.by_file.get(&ino) else { return Drops::new() };
+        let mut drops = Drops::new();
+        for &client in clients.iter().filter(|&&client| client != writer) {
+            let Some(watcher) = self.watchers.get_mut(&client) else { continue };
+            watcher.next += 1;
+            if let Some(earlier) = watcher.latest.insert(ino, watcher.next) {
+                watcher.waiting.remove(&earlier);
+            }
+            watcher.waiting.insert(watcher.next, ino);
+            drops.push((client, ino, watcher.next));
+        }
+        drops
+    }
+
+    /// The watcher has dropped everything up to `done`.
+    pub(crate) fn confirm(&mut self, client: ClientId, done: Sequence) {
+        let Some(watcher) = self.watchers.get_mut(&client) else { return };
+        let rest = watcher.waiting.split_off(&(done.0.saturating_add(1)));
+        for ino in std::mem::replace(&mut watcher.waiting, rest).into_values() {
+            watcher.latest.remove(&ino);
+        }
+    }
+
+    /// What the watcher should drop next, with the sequence that confirms it.
+    pub(crate) fn next(&self, client: ClientId) -> Option<(Sequence, Vec<Ino>)> {
+        let watcher = self.watchers.get(&client)?;
+        let told = || watcher.waiting.iter().take(FILES_PER_REPLY);
+        let (&last, _) = told().next_back()?;
+        Some((Sequence(last), told().map(|(_, &ino)| ino).collect()))
+    }
+
+    /// Whether nothing of `drops` is outstanding.
+    ///
+    /// A later change of the file takes an earlier one's place, so a file that still waits counts for all of them.
+    pub(crate) fn are_done(&self, drops: &Drops) -> bool {
+        drops.iter().all(|(client, ino, sequence)| {
+            let waiting = self.watchers.get(client).and_then(|watcher| watcher.latest.get(ino));
+            waiting.is_none_or(|latest| latest < sequence)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Ino = Ino(5);
+
+    #[test]
+    fn a_write_waits_for_other_mounts_and_not_for_its_own() {
+        let (mount, other) = (ClientId(1), ClientId(2));
+        let mut watches = Watches::default();
+        watches.watch(mount, FILE);
+        assert!(watches.changed(mount, FILE).is_empty());
+        let drops = watches.changed(other, FILE);
+        assert!(!watches.are_done(&drops));
+        let (sequence, files) = watches.next(mount).unwrap();
+        assert_eq!(files, [FILE]);
+        watches.confirm(mount, sequence);
+        assert!(watches.are_done(&drops));
+        assert!(watches.next(mount).is_none());
+    }
+
+    #[test]
+    fn a_mount_that_is_gone_holds_nobody() {
+        let mut watches = Watches::default();
+        watches.watch(ClientId(1), FILE);
+        let drops = watches.changed(ClientId(2), FILE);
+        watches.drop_client(ClientId(1));
+        assert!(watches.are_done(&drops));
+        assert!(watches.changed(ClientId(2), FILE).is_empty());
+    }
+
+    #[test]
+    fn a_change_during_a_drop_is_told_again() {
+        let mut watches = Watches::default();
+        watches.watch(ClientId(1), FILE);
+        let first = watches.changed(ClientId(2), FILE);
+        let (told, _) = watches.next(ClientId(1)).unwrap();
+        let second = watches.changed(ClientId(2), FILE);
+        watches.confirm(ClientId(1), told);
+        assert!(
+            !watches.are_done(&first) && !watches.are_done(&second),
+            "the drop may have been before the second write"
+        );
+        let (told, files) = watches.next(ClientId(1)).unwrap();
+        assert_eq!(files, [FILE]);
+        watches.confirm(ClientId(1), told);
+        assert!(watches.are_done(&first) && watches.are_done(&second));
+    }
+}

@@ -1,0 +1,305 @@
+//! Jobs share emulated devices by the policy in force, the policy changes under them, and the account is public.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use support::{await_until, claims, get, key, put, server_toml, Cluster, Line, Transport, READ_WRITE};
+use weir_wire::{Claims, Credential};
+
+/// Two jobs at work: "large" of 4 nodes with 3 connections, "small" of 1 node with 6.
+struct Scene {
+    cluster: Cluster,
+}
+
+const CONNECTIONS: [(&str, u32, usize); 2] = [("large", 4, 3), ("small", 1, 6)];
+/// How far a share may be from what is owed: requests in service when an interval ends.
+const TOLERANCE: f64 = 0.05;
+
+fn job(name: &str, nodes: u32) -> Credential {
+    key().mint(Claims { job: name.into(), nodes, ..claims(1000 + nodes) })
+}
+
+/// One target of half a millisecond a request, so that the device and not the processor is what is shared.
+fn slow_server(policy: &str) -> Cluster {
+    let target = "backend = \"ram\"\ncapacity = \"256MiB\"\nspeed = { fixed = \"500us\" }";
+    Cluster::start(&format!("policy = \"{policy}\"\n{}", server_toml(1, target)))
+}
+
+impl Scene {
+    fn new(policy: &str) -> Scene {
+        let cluster = slow_server(policy);
+        let mut root = cluster.root(0);
+        for (name, ..) in CONNECTIONS {
+            let change = weir_wire::AttributeChange { permissions: Some(0o777), ..Default::default() };
+            let mut file = root.open(name, READ_WRITE).expect("opened");
+            let at = weir_wire::At::inode(file.ino);
+            root.reply(&weir_wire::Request::Change { at, follow: false, change });
+            root.write(&mut file, 0, &[1; 4096]).expect("written");
+        }
+        Scene { cluster }
+    }
+
+    /// Runs both jobs while `watch` looks on; answers how many requests each job sent and had answered.
+    fn run(&self, watch: impl FnOnce()) -> [u64; 2] {
+        let stop = AtomicBool::new(false);
+        let counts = [AtomicU64::new(0), AtomicU64::new(0)];
+        std::thread::scope(|scope| {
+            for ((name, nodes, connections), count) in CONNECTIONS.into_iter().zip(&counts) {
+                for _ in 0..connections {
+                    let mut line = self.cluster.line(0, Transport::Unix, &job(name, nodes));
+                    let stop = &stop;
+                    scope.spawn(move || keep_reading(&mut line, name, stop, count));
+                }
+            }
+            await_until("both jobs run", || counts.iter().all(|count| count.load(Ordering::Relaxed) > 50));
+            watch();
+            stop.store(true, Ordering::Relaxed);
+        });
+        counts.map(AtomicU64::into_inner)
+    }
+
+    /// Share owed and received by each job while it was active between two moments, apart by `requests` served.
+    fn shares(&self, requests: u64) -> BTreeMap<String, (f64, f64)> {
+        let before = self.accounts();
+        let served = |accounts: &BTreeMap<String, [f64; 4]>| accounts.values().map(|job| job[3]).sum::<f64>();
+        let goal = served(&before) + requests as f64;
+        await_until("enough is served", || served(&self.accounts()) >= goal);
+        let share = |(name, after): (String, [f64; 4])| {
+            let before = before[&name];
+            let contended = after[0] - before[0];
+            (name, ((after[1] - before[1]) / contended, (after[2] - before[2]) / contended))
+        };
+        self.accounts().into_iter().map(share).collect()
+    }
+
+    /// Seconds contended, owed and received, and operations of each job.
+    fn accounts(&self) -> BTreeMap<String, [f64; 4]> {
+        let jobs = self.cluster.show(0, "/v1/jobs");
+        let names = ["contended_seconds", "owed_seconds", "received_seconds", "operations"];
+        let line = |job: &Value| {
+            let figures = names.map(|name| job[name].as_f64().expect("a number"));
+            (job["job"].as_str().expect("a name").to_string(), figures)
+        };
+        let jobs = jobs["jobs"].as_array().expect("jobs");
+        jobs.iter().map(line).filter(|(name, _)| CONNECTIONS.iter().any(|(job, ..)| job == name)).collect()
+    }
+
+    fn set_policy(&self, policy: &str) {
+        let body = format!("{{\"policy\":\"{policy}\"}}");
+        let answer = put(&self.control(), "/v1/policy", &body, Some(&key().control_token()));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(self.cluster.show(0, "/v1/policy")["policy"], policy);
+        assert_eq!(self.cluster.status(0)["policy"], policy);
+    }
+
+    fn control(&self) -> String {
+        self.cluster.address(0).control
+    }
+}
+
+fn keep_reading(line: &mut Line, name: &str, stop: &AtomicBool, count: &AtomicU64) {
+    let file = line.open(name, READ_WRITE).expect("opened");
+    while !stop.load(Ordering::Relaxed) {
+        assert_eq!(line.read(&file, 0, 4096).expect("read"), [1; 4096]);
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn is_near(what: &str, value: f64, expected: f64) {
+    assert!((value - expected).abs() < TOLERANCE, "{what} is {value:.3}, expected {expected:.3}");
+}
+
+#[test]
+fn each_policy_divides_a_device_as_it_says_and_a_switch_loses_nothing() {
+    let scene = Scene::new("size-fair");
+    let answered = scene.run(|| {
+        let owed = [("size-fair", [0.8, 0.2]), ("job-fair", [0.5, 0.5]), ("size-fair", [0.8, 0.2])];
+        for (policy, expected) in owed {
+            scene.set_policy(policy);
+            let shares = scene.shares(1_500);
+            println!("{policy}: {shares:?}");
+            for ((name, ..), expected) in CONNECTIONS.into_iter().zip(expected) {
+                let (owed, received) = shares[name];
+                is_near(&format!("what {policy} owes {name}"), owed, expected);
+                is_near(&format!("what {name} receives under {policy}"), received, expected);
+            }
+        }
+        scene.set_policy("fifo");
+        let shares = scene.shares(1_500);
+        println!("fifo: {shares:?}");
+        is_near("what large receives with a third of the connections", shares["large"].1, 1.0 / 3.0);
+    });
+    let operations = scene.accounts();
+    for ((name, ..), answered) in CONNECTIONS.into_iter().zip(answered) {
+        let opens =
+            CONNECTIONS.iter().find(|(job, ..)| *job == name).map_or(0, |(_, _, count)| *count as u64);
+        assert_eq!(
+            operations[name][3],
+            (answered + opens) as f64,
+            "every request of {name} is accounted once"
+        );
+    }
+    scene.cluster.await_figure(0, "outstanding", 0);
+}
+
+#[test]
+fn a_policy_that_changes_all_the_time_loses_no_request() {
+    let scene = Scene::new("fifo");
+    scene.run(|| {
+        for round in 0..60 {
+            scene.set_policy(["size-fair", "fifo", "job-fair"][round % 3]);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    scene.cluster.await_figure(0, "outstanding", 0);
+    assert_eq!(scene.cluster.log(0).matches("weir-server: policy ").count(), 60, "each change is logged");
+}
+
+#[test]
+fn the_policy_is_changed_by_the_site_alone_and_by_a_name_that_exists() {
+    let cluster = slow_server("size-fair");
+    let control = cluster.address(0).control;
+    let body = r#"{"policy":"fifo"}"#;
+    for token in [None, Some("0000"), Some("")] {
+        let answer = put(&control, "/v1/policy", body, token);
+        assert_eq!(answer.status, 401, "{}", answer.body);
+    }
+    let token = key().control_token();
+    let unknown = put(&control, "/v1/policy", r#"{"policy":"fastest"}"#, Some(&token));
+    assert_eq!(unknown.status, 400);
+    for policy in ["fifo", "job-fair", "size-fair"] {
+        assert!(unknown.body.contains(policy), "{} does not name {policy}", unknown.body);
+    }
+    for wrong in ["", "{}", "[1", r#"{"policy":3}"#, r#"{"policy":"fifo","speed":1}"#] {
+        assert_eq!(put(&control, "/v1/policy", wrong, Some(&token)).status, 400, "{wrong}");
+    }
+    let failure: Value = serde_json::from_str(&unknown.body).expect("JSON");
+    assert!(failure["error"].is_string() && failure["hint"].is_string(), "{failure}");
+    assert_eq!(get(&control, "/v1/nothing").status, 404);
+    assert_eq!(cluster.show(0, "/v1/policy")["policy"], "size-fair");
+}
+
+/// A caller that announced a body and sent none once took the control API away from everyone, and a large number
+/// ended the server.
+#[test]
+fn a_caller_that_sends_no_body_harms_nobody() {
+    let mut cluster = slow_server("fifo");
+    let control = cluster.address(0).control;
+    let mut stalled = Vec::new();
+    for length in ["100", "4000", "1000000", "99999999999999", "99999999999999999999999"] {
+        let mut stream = std::net::TcpStream::connect(&control).expect("it listens");
+        let request = format!("PUT /v1/policy HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{{");
+        std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+        stalled.push(stream);
+    }
+    for _ in 0..20 {
+        assert_eq!(cluster.show(0, "/v1/policy")["policy"], "fifo");
+    }
+    drop(stalled);
+    assert!(cluster.is_running(0));
+}
+
+/// One sample of an exposition: its labels and value.
+type Sample = (BTreeMap<String, String>, f64);
+
+/// Reads an OpenMetrics text, checking its grammar: types before samples, names, labels, values, the end.
+fn parse(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, Vec<Sample>>) {
+    let (mut types, mut samples) = (BTreeMap::new(), BTreeMap::<String, Vec<Sample>>::new());
+    assert!(text.ends_with("# EOF\n"));
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let (word, rest) = comment.split_once(' ').expect("a word");
+            let (name, value) = rest.split_once(' ').expect("a name");
+            if word == "TYPE" {
+                assert!(types.insert(name.to_string(), value.to_string()).is_none(), "{name} twice");
+            }
+            continue;
+        }
+        let (name, labels, value) = match line.split_once('{') {
+            Some((name, rest)) => {
+                let (labels, value) = rest.rsplit_once("} ").expect("closed labels");
+                (name, labels, value)
+            }
+            None => {
+                let (name, value) = line.split_once(' ').expect("a value");
+                (name, "", value)
+            }
+        };
+        let pairs = labels.split(',').filter(|pair| !pair.is_empty());
+        let labels = pairs.map(|pair| {
+            let (key, value) = pair.split_once('=').expect("a label");
+            let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).expect("quotes");
+            (key.to_string(), value.to_string())
+        });
+        let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
+        samples.entry(name.to_string()).or_default().push((labels.collect(), value));
+    }
+    (types, samples)
+}
+
+#[test]
+fn metrics_are_what_is_declared() {
+    let cluster = slow_server("size-fair");
+    let mut line = cluster.line(0, Transport::Unix, &job("metered", 4));
+    let mut root = cluster.root(0);
+    let change = weir_wire::AttributeChange { permissions: Some(0o777), ..Default::default() };
+    let at = weir_wire::At::inode(weir_wire::Ino::ROOT);
+    root.reply(&weir_wire::Request::Change { at, follow: false, change });
+    let mut file = line.open("file", READ_WRITE).expect("opened");
+    line.write(&mut file, 0, &[5; 10_000]).expect("written");
+    line.read(&file, 0, 3_000).expect("read");
+    let text = get(&cluster.address(0).control, "/metrics").body;
+    let (types, samples) = parse(&text);
+
+    let job_labels = ["group", "job", "uid", "user"];
+    for (name, kind, labels) in [
+        ("weir_job_operations", "counter", &job_labels[..]),
+        ("weir_job_read_bytes", "counter", &job_labels),
+        ("weir_job_written_bytes", "counter", &job_labels),
+        ("weir_job_device_seconds", "counter", &job_labels),
+        ("weir_job_share_owed_ratio", "gauge", &job_labels),
+        ("weir_job_share_received_ratio", "gauge", &job_labels),
+        ("weir_job_active", "gauge", &job_labels),
+        ("weir_job_queue_wait_seconds", "histogram", &job_labels),
+        ("weir_target_capacity_bytes", "gauge", &["backend", "target"]),
+        ("weir_target_used_bytes", "gauge", &["backend", "target"]),
+        ("weir_target_load_ratio", "gauge", &["backend", "target"]),
+        ("weir_target_queued_requests", "gauge", &["backend", "target"]),
+        ("weir_target_latency_seconds", "gauge", &["backend", "target"]),
+        ("weir_connections", "gauge", &[]),
+        ("weir_requests_outstanding", "gauge", &[]),
+        ("weir_inodes", "gauge", &[]),
+        ("weir_metadata_load_ratio", "gauge", &[]),
+        ("weir_uptime_seconds", "gauge", &[]),
+        ("weir_credentials_refused", "counter", &[]),
+        ("weir_frames_malformed", "counter", &[]),
+    ] {
+        assert_eq!(types.get(name).map(String::as_str), Some(kind), "{name}");
+        let suffix = match kind {
+            "counter" => "_total",
+            "histogram" => "_count",
+            _ => "",
+        };
+        let found = samples.get(&format!("{name}{suffix}")).unwrap_or_else(|| panic!("no sample of {name}"));
+        for (found, _) in found {
+            assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
+        }
+    }
+    assert_eq!(types.len(), 20, "every metric is in the list above");
+
+    let of_job = |name: &str| {
+        let samples = samples[name].iter();
+        let found: Vec<&Sample> = samples.filter(|(labels, _)| labels["job"] == "metered").collect();
+        found.iter().map(|(labels, value)| (labels.get("le").cloned(), *value)).collect::<Vec<_>>()
+    };
+    assert_eq!(of_job("weir_job_written_bytes_total"), [(None, 10_000.0)]);
+    assert_eq!(of_job("weir_job_read_bytes_total"), [(None, 3_000.0)]);
+    assert_eq!(of_job("weir_job_operations_total"), [(None, 3.0)]);
+    let buckets = of_job("weir_job_queue_wait_seconds_bucket");
+    assert!(buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "buckets add up: {buckets:?}");
+    assert_eq!(buckets.last(), Some(&(Some("+Inf".into()), 3.0)));
+    assert_eq!(of_job("weir_job_queue_wait_seconds_count"), [(None, 3.0)]);
+}

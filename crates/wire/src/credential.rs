@@ -1,0 +1,331 @@
+//! Credentials and capabilities: who a client is, and what an open file lets it do.
+//!
+//! A credential is a set of claims and their tag under the site's key. The tag never travels: client and server
+//! both answer a challenge keyed by it, so a claim that was altered, or minted with another key, answers wrongly.
+
+use crate::{limits, Ino, JobId, WireError};
+use serde::{Deserialize, Serialize};
+
+/// A challenge: fresh random bytes.
+pub type Nonce = [u8; 32];
+/// An answer to a challenge.
+pub type Proof = [u8; 32];
+
+const TAG_CONTEXT: &str = "weir 2026-11 credential tag";
+const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability";
+const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
+const FILE_VERSION: u32 = 1;
+
+/// What the bearer of a credential may do beyond its own files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Acts as itself.
+    User,
+    /// Acts for others: may register identities (a mount run by the administrator).
+    Mount,
+    /// Another server of the cluster.
+    Server,
+}
+
+/// What a credential says of its bearer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// Name of the job, unique for its user.
+    pub job: String,
+    /// Name under which the job is accounted, for user-fair policies.
+    pub user: String,
+    /// Name of the group under which the job is accounted, for group-fair policies.
+    pub group: String,
+    /// Numeric user.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// Compute nodes of the job, at least 1.
+    pub nodes: u32,
+    /// Priority of the job, at least 1.
+    pub priority: u32,
+    /// What the bearer may do.
+    pub role: Role,
+    /// Unix time from which it holds, in seconds.
+    pub issued_seconds: u64,
+    /// Unix time after which it is refused, in seconds.
+    pub expires_seconds: u64,
+}
+
+/// Claims with their tag; whoever holds the tag is the bearer.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// What it says.
+    pub claims: Claims,
+    tag: [u8; 32],
+}
+
+/// The key from which a site's credentials, capabilities and control token are derived.
+#[derive(Clone)]
+pub struct SiteKey {
+    root: [u8; 32],
+    tag_key: [u8; 32],
+    capability_key: [u8; 32],
+}
+
+/// What an open file description may do with the file's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rights {
+    /// Bytes may be read.
+    pub read: bool,
+    /// Bytes may be written.
+    pub write: bool,
+}
+
+/// A bearer token for the bytes of one inode on every server: made by its home, checked by each target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// The file.
+    pub ino: Ino,
+    /// What is allowed.
+    pub rights: Rights,
+    tag: [u8; 16],
+}
+
+/// The JSON form of a credential file.
+#[derive(Serialize, Deserialize)]
+struct CredentialFile {
+    version: u32,
+    claims: Claims,
+    tag: String,
+}
+
+impl Claims {
+    /// The job's number: the same for each credential of one user's job of one name.
+    pub fn job_id(&self) -> JobId {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.uid.to_le_bytes());
+        hasher.update(self.job.as_bytes());
+        let digest = hasher.finalize();
+        let mut first = [0; 8];
+        first.copy_from_slice(&digest.as_bytes()[..8]);
+        JobId(u64::from_le_bytes(first))
+    }
+
+    /// Whether every field is within its limit; a server checks this before it looks at the tag.
+    pub fn is_well_formed(&self) -> bool {
+        let names = [&self.job, &self.user, &self.group];
+        names.iter().all(|name| !name.is_empty() && name.len() <= limits::CLAIM_NAME_BYTES)
+            && self.groups.len() <= limits::GROUPS
+            && self.nodes >= 1
+            && self.priority >= 1
+    }
+
+    fn encoded(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(256);
+        crate::encode_body(self, &mut bytes);
+        bytes
+    }
+}
+
+impl SiteKey {
+    /// The key of these 32 random bytes.
+    pub fn new(bytes: [u8; 32]) -> SiteKey {
+        SiteKey {
+            root: bytes,
+            tag_key: blake3::derive_key(TAG_CONTEXT, &bytes),
+            capability_key: blake3::derive_key(CAPABILITY_CONTEXT, &bytes),
+        }
+    }
+
+    /// Reads a key file: 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`WireError::Credential`] for anything else.
+    pub fn from_hex(text: &str) -> Result<SiteKey, WireError> {
+        parse_hex(text.trim()).map(SiteKey::new)
+    }
+
+    /// The key as a key file holds it.
+    pub fn to_hex(&self) -> String {
+        blake3::Hash::from_bytes(self.root).to_hex().to_string()
+    }
+
+    /// Mints a credential.
+    pub fn mint(&self, claims: Claims) -> Credential {
+        let tag = self.tag(&claims);
+        Credential { claims, tag }
+    }
+
+    /// What the bearer of `claims` must answer to the two nonces.
+    pub fn expected_proof(&self, claims: &Claims, client: &Nonce, server: &Nonce) -> Proof {
+        answer(&self.tag(claims), b"client", client, server)
+    }
+
+    /// What a server that holds this key answers, so that the client knows it too.
+    pub fn server_proof(&self, claims: &Claims, client: &Nonce, server: &Nonce) -> Proof {
+        answer(&self.tag(claims), b"server", client, server)
+    }
+
+    /// Mints the capability of an open description.
+    pub fn capability(&self, ino: Ino, rights: Rights) -> Capability {
+        Capability { ino, rights, tag: self.capability_tag(ino, rights) }
+    }
+
+    /// Whether `capability` was minted with this key.
+    pub fn admits(&self, capability: &Capability) -> bool {
+        let expected = self.capability_tag(capability.ino, capability.rights);
+        same_bytes(&expected, &capability.tag)
+    }
+
+    /// The bearer token of the control API.
+    pub fn control_token(&self) -> String {
+        blake3::Hash::from_bytes(blake3::derive_key(CONTROL_CONTEXT, &self.root)).to_hex().to_string()
+    }
+
+    fn tag(&self, claims: &Claims) -> [u8; 32] {
+        *blake3::keyed_hash(&self.tag_key, &claims.encoded()).as_bytes()
+    }
+
+    fn capability_tag(&self, ino: Ino, rights: Rights) -> [u8; 16] {
+        let mut message = [0; 9];
+        message[..8].copy_from_slice(&ino.0.to_le_bytes());
+        message[8] = u8::from(rights.read) | (u8::from(rights.write) << 1);
+        let mut tag = [0; 16];
+        tag.copy_from_slice(&blake3::keyed_hash(&self.capability_key, &message).as_bytes()[..16]);
+        tag
+    }
+}
+
+impl Credential {
+    /// The bearer's answer to the server's challenge.
+    pub fn prove(&self, client: &Nonce, server: &Nonce) -> Proof {
+        answer(&self.tag, b"client", client, server)
+    }
+
+    /// Whether `proof` is the answer of a server that holds the site's key.
+    pub fn server_is_genuine(&self, client: &Nonce, server: &Nonce, proof: &Proof) -> bool {
+        same_bytes(&answer(&self.tag, b"server", client, server), proof)
+    }
+
+    /// The text of a credential file.
+    pub fn to_json(&self) -> String {
+        let file = CredentialFile {
+            version: FILE_VERSION,
+            claims: self.claims.clone(),
+            tag: blake3::Hash::from_bytes(self.tag).to_hex().to_string(),
+        };
+        serde_json::to_string_pretty(&file).unwrap_or_default() + "\n"
+    }
+
+    /// Reads a credential file.
+    ///
+    /// # Errors
+    /// [`WireError::Credential`] saying what is wrong with the text.
+    pub fn from_json(text: &str) -> Result<Credential, WireError> {
+        let file: CredentialFile =
+            serde_json::from_str(text).map_err(|error| WireError::Credential(error.to_string()))?;
+        if file.version != FILE_VERSION {
+            let message = format!("file version {} where this program reads {FILE_VERSION}", file.version);
+            return Err(WireError::Credential(message));
+        }
+        Ok(Credential { claims: file.claims, tag: parse_hex(&file.tag)? })
+    }
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Credential").field("claims", &self.claims).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for SiteKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("SiteKey(..)")
+    }
+}
+
+fn answer(tag: &[u8; 32], side: &[u8], client: &Nonce, server: &Nonce) -> Proof {
+    let mut hasher = blake3::Hasher::new_keyed(tag);
+    hasher.update(side).update(client).update(server);
+    *hasher.finalize().as_bytes()
+}
+
+/// Compares without a data-dependent branch.
+fn same_bytes(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len()
+        && left.iter().zip(right).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
+fn parse_hex(text: &str) -> Result<[u8; 32], WireError> {
+    blake3::Hash::from_hex(text)
+        .map(|hash| *hash.as_bytes())
+        .map_err(|error| WireError::Credential(format!("expected 64 hexadecimal digits: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Claims {
+        Claims {
+            job: "checkpoint".into(),
+            user: "alice".into(),
+            group: "physics".into(),
+            uid: 1000,
+            gid: 1000,
+            groups: vec![1000, 44],
+            nodes: 4,
+            priority: 1,
+            role: Role::User,
+            issued_seconds: 1,
+            expires_seconds: 2,
+        }
+    }
+
+    #[test]
+    fn the_bearer_answers_as_the_key_expects_and_nobody_else_does() {
+        let key = SiteKey::new([7; 32]);
+        let credential = key.mint(claims());
+        let (client, server) = ([1; 32], [2; 32]);
+        assert_eq!(credential.prove(&client, &server), key.expected_proof(&claims(), &client, &server));
+        assert!(credential.server_is_genuine(
+            &client,
+            &server,
+            &key.server_proof(&claims(), &client, &server)
+        ));
+
+        let mut grown = credential.clone();
+        grown.claims.nodes = 400;
+        assert_ne!(grown.prove(&client, &server), key.expected_proof(&grown.claims, &client, &server));
+        let forged = SiteKey::new([8; 32]).mint(claims());
+        assert_ne!(forged.prove(&client, &server), key.expected_proof(&claims(), &client, &server));
+        assert_ne!(
+            credential.prove(&client, &server),
+            credential.prove(&client, &[3; 32]),
+            "a replay is stale"
+        );
+    }
+
+    #[test]
+    fn a_credential_survives_its_file() {
+        let credential = SiteKey::new([7; 32]).mint(claims());
+        assert_eq!(Credential::from_json(&credential.to_json()), Ok(credential));
+        assert!(Credential::from_json("{}").is_err());
+    }
+
+    #[test]
+    fn a_capability_cannot_be_widened() {
+        let key = SiteKey::new([7; 32]);
+        let mut capability = key.capability(Ino(42), Rights { read: true, write: false });
+        assert!(key.admits(&capability));
+        capability.rights.write = true;
+        assert!(!key.admits(&capability));
+    }
+
+    #[test]
+    fn a_job_is_known_by_user_and_name() {
+        let mut other = claims();
+        assert_eq!(other.job_id(), claims().job_id());
+        other.uid = 1001;
+        assert_ne!(other.job_id(), claims().job_id());
+    }
+}

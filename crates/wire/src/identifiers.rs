@@ -1,0 +1,76 @@
+//! Newtypes for the numbers that travel in messages.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use weir_placement::ServerId;
+
+macro_rules! identifier {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "{:x}", self.0)
+            }
+        }
+    };
+}
+
+identifier!(
+    /// An inode: its home server in the upper 16 bits, a sequence number that is never reused below.
+    Ino, u64
+);
+identifier!(
+    /// One client: a process, or a mount. Random, chosen by the client; the scope of request ids.
+    ClientId, u64
+);
+identifier!(
+    /// A request of one client. A resend carries the id of the original.
+    RequestId, u64
+);
+identifier!(
+    /// An open file description at its home server.
+    HandleId, u64
+);
+identifier!(
+    /// An identity that a mount registered on a connection; 0 is the connection's own.
+    IdentityId, u32
+);
+identifier!(
+    /// A job: derived from its user and name, see [`crate::Claims::job_id`].
+    JobId, u64
+);
+identifier!(
+    /// Who holds a lock, within one client: a process (POSIX locks) or an open file description (OFD, flock).
+    LockOwner, u64
+);
+identifier!(
+    /// A position in a sequence that only grows.
+    Sequence, u64
+);
+
+impl Ino {
+    /// The root directory: the first inode of server 0.
+    pub const ROOT: Ino = Ino(1);
+    const SEQUENCE_BITS: u32 = 48;
+
+    /// The inode number `sequence` of server `home`.
+    pub fn new(home: ServerId, sequence: u64) -> Ino {
+        debug_assert!(sequence < 1 << Ino::SEQUENCE_BITS);
+        Ino((u64::from(home.0) << Ino::SEQUENCE_BITS) | sequence)
+    }
+
+    /// The server that owns the inode.
+    pub fn home(self) -> ServerId {
+        ServerId((self.0 >> Ino::SEQUENCE_BITS) as u16)
+    }
+
+    /// The number within its home.
+    pub fn sequence(self) -> u64 {
+        self.0 & ((1 << Ino::SEQUENCE_BITS) - 1)
+    }
+}

@@ -1,0 +1,28 @@
+//! The protocol of Weir: messages, framing, credentials and their limits.
+//!
+//! A connection carries frames: a 32-byte [`Header`], a body (one [`Request`] or [`Reply`], encoded by
+//! postcard) and an opaque payload of file bytes. Frames of one connection are read in order; a payload above
+//! [`limits::INLINE_PAYLOAD_BYTES`] stays in the socket until its request is scheduled, so a client keeps small
+//! requests and bulk data on different connections. Replies may come in any order and are matched by request id.
+#![forbid(unsafe_code)]
+
+mod credential;
+mod error;
+mod frame;
+mod identifiers;
+pub mod limits;
+mod message;
+mod metadata;
+mod peer;
+
+pub use credential::{Capability, Claims, Credential, Nonce, Proof, Rights, Role, SiteKey};
+pub use error::WireError;
+pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
+pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, RequestId, Sequence};
+pub use message::{
+    AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange, LockType, Moment,
+    NodeKind, OpenFlags, Publication, RenameMode, Reply, Request, Seek, ServerAddress, TargetSummary,
+    XattrMode,
+};
+pub use metadata::{At, Attributes, DirectoryEntry, FileKind, StoreStatistics};
+pub use peer::{JobReport, PeerReply, PeerRequest, ServerReport, TargetReport};

@@ -1,0 +1,39 @@
+//! Every limit of the protocol, with its reason.
+
+/// Longest body: two paths of 4,096 bytes, a name of 255, groups and fixed fields fit with room.
+pub const BODY_BYTES: usize = 16 * 1024;
+/// Longest payload of one frame: four default stripes; longer transfers are split by the client.
+pub const PAYLOAD_BYTES: usize = 4 * 1024 * 1024;
+/// Longest payload that a server reads before the request is scheduled. It bounds the server's memory
+/// (outstanding requests x this) and equals the largest extended attribute of Linux.
+pub const INLINE_PAYLOAD_BYTES: usize = 64 * 1024;
+/// Longest name of a directory entry (NAME_MAX of Linux).
+pub const NAME_BYTES: usize = 255;
+/// Longest path (PATH_MAX of Linux).
+pub const PATH_BYTES: usize = 4096;
+/// Longest name of an extended attribute (XATTR_NAME_MAX of Linux).
+pub const XATTR_NAME_BYTES: usize = 255;
+/// Longest value of an extended attribute (XATTR_SIZE_MAX of Linux).
+pub const XATTR_VALUE_BYTES: usize = 64 * 1024;
+/// Symbolic links followed in one resolution (MAXSYMLINKS of Linux).
+pub const SYMLINK_HOPS: u8 = 40;
+/// Supplementary groups carried for an identity: what NFS servers with extended groups carry.
+pub const GROUPS: usize = 256;
+/// Requests that one connection may have outstanding; a server stops reading the connection at the limit.
+pub const OUTSTANDING_PER_CONNECTION: usize = 64;
+/// Extents of one vectored read or write (as IOV_MAX / 4, so that the body bound holds).
+pub const EXTENTS: usize = 256;
+/// Identities that a mount may register on one connection; the oldest unused one is dropped by the mount.
+pub const IDENTITIES_PER_CONNECTION: usize = 4096;
+/// Hard links to one inode (as ext4).
+pub const LINKS: u32 = 65_000;
+/// Targets of one layout.
+pub const STRIPES: usize = 256;
+/// Smallest and largest stripe: a page, and what one frame carries.
+pub const STRIPE_BYTES_MIN: u32 = 4096;
+/// See [`STRIPE_BYTES_MIN`].
+pub const STRIPE_BYTES_MAX: u32 = PAYLOAD_BYTES as u32;
+/// Largest file: object offsets must fit `off_t` on every target.
+pub const FILE_BYTES: u64 = i64::MAX as u64;
+/// Longest job, user or group name in a credential.
+pub const CLAIM_NAME_BYTES: usize = 128;

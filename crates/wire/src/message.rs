@@ -1,0 +1,693 @@
+//! Requests of clients and their replies.
+
+use crate::{
+    At, Attributes, Capability, Claims, ClientId, HandleId, IdentityId, Ino, LockOwner, Nonce, PeerReply,
+    PeerRequest, Proof, Sequence, StoreStatistics,
+};
+use serde::{Deserialize, Serialize};
+use weir_placement::{Layout, ServerId, TargetId};
+
+/// An error number of Linux, as in `errno(3)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Errno(pub u16);
+
+/// A point in time: seconds and nanoseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Moment {
+    /// Seconds, negative before 1970.
+    pub seconds: i64,
+    /// Nanoseconds below a second.
+    pub nanoseconds: u32,
+}
+
+/// Flags of `open(2)` that matter to the home server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenFlags {
+    /// Bytes may be read.
+    pub read: bool,
+    /// Bytes may be written.
+    pub write: bool,
+    /// Make the file if it is not there.
+    pub create: bool,
+    /// Fail if it is there.
+    pub exclusive: bool,
+    /// Cut it to nothing.
+    pub truncate: bool,
+    /// It must be a directory.
+    pub directory: bool,
+    /// The last component may not be a symbolic link.
+    pub no_follow: bool,
+    /// Make an unnamed file in the directory that `at` names (O_TMPFILE).
+    pub unnamed: bool,
+}
+
+/// What `mknod`, `mkdir` make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeKind {
+    /// Directory.
+    Directory,
+    /// Regular file without opening it.
+    Regular,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+    /// Character device of this number.
+    CharacterDevice(u64),
+    /// Block device of this number.
+    BlockDevice(u64),
+}
+
+/// How `renameat2` treats an existing target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RenameMode {
+    /// Replace it.
+    Replace,
+    /// Fail with EEXIST.
+    NoReplace,
+    /// Swap the two.
+    Exchange,
+}
+
+/// How `setxattr` treats an existing value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum XattrMode {
+    /// Make or replace.
+    Set,
+    /// Fail with EEXIST if there is one.
+    Create,
+    /// Fail with ENODATA if there is none.
+    Replace,
+}
+
+/// Changes of attributes; absent ones stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttributeChange {
+    /// Permission bits, set-id and sticky bits.
+    pub permissions: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size: truncate or extend.
+    pub size_bytes: Option<u64>,
+    /// Access time; `Some(None)` is the server's now.
+    pub accessed: Option<Option<Moment>>,
+    /// Modification time; `Some(None)` is the server's now.
+    pub modified: Option<Option<Moment>>,
+    /// The open description through which a size is set (`ftruncate`): its write right replaces the permission check.
+    pub capability: Option<Capability>,
+}
+
+/// A run of bytes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Offset inside the object.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+/// What a writer tells the home about the bytes it wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publication {
+    /// One past the last file byte written; the size grows to it.
+    pub end: u64,
+    /// Bytes written, for the estimate of allocated bytes.
+    pub written_bytes: u64,
+    /// The epoch under which the bytes were written.
+    pub epoch: u64,
+}
+
+/// Which lock call this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LockKind {
+    /// `F_SETLK`: owned by a process, released when it closes any descriptor of the file.
+    Posix,
+    /// `F_OFD_SETLK`: owned by an open file description.
+    Description,
+    /// `flock(2)`: whole file, owned by an open file description, independent of the other two.
+    Flock,
+}
+
+/// What a lock call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockType {
+    /// Shared.
+    Read,
+    /// Exclusive.
+    Write,
+    /// Release.
+    Unlock,
+}
+
+/// A range of bytes, with its last byte inside; `u64::MAX` is the end of any file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockRange {
+    /// First byte.
+    pub first: u64,
+    /// Last byte.
+    pub last: u64,
+}
+
+/// What `lseek` looks for in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seek {
+    /// The next byte that holds data.
+    Data,
+    /// The next byte that holds none.
+    Hole,
+}
+
+/// On whose behalf a mount acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Supplementary groups, at most [`crate::limits::GROUPS`].
+    pub groups: Vec<u32>,
+}
+
+/// A job's claims forwarded by a mount, with the answer of the credential it found in the caller's environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelegatedJob {
+    /// The claims; their uid must be the identity's.
+    pub claims: Claims,
+    /// The answer to the connection's two nonces, keyed by the credential's tag.
+    pub proof: Proof,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAddress {
+    /// The server.
+    pub server: ServerId,
+    /// `host:port`.
+    pub tcp: String,
+    /// Path of a Unix socket for clients on the same host.
+    pub unix: Option<String>,
+    /// `host:port` of the control API and `/metrics`.
+    pub control: String,
+}
+
+/// A target, as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSummary {
+    /// Which target.
+    pub target: TargetId,
+    /// `ram` or `dir`.
+    pub backend: String,
+    /// Capacity.
+    pub capacity_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+}
+
+/// The servers of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Every server, by number.
+    pub servers: Vec<ServerAddress>,
+}
+
+/// A request of a client.
+///
+/// Requests before `Hello` is proved are refused. Data requests go to the server of their target, all others to
+/// the home of their inode.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// First frame of a connection: who the client says it is.
+    Hello {
+        /// The client.
+        client: ClientId,
+        /// Its claims.
+        claims: Claims,
+        /// Its challenge.
+        nonce: Nonce,
+    },
+    /// Answer to [`Reply::Challenge`].
+    Prove {
+        /// The answer.
+        proof: Proof,
+    },
+    /// Registers an identity under which later requests of this connection may act (mounts only).
+    Identify {
+        /// Number it will have on this connection.
+        identity: IdentityId,
+        /// Who.
+        who: Identity,
+        /// The caller's job; the uid's default job when absent.
+        job: Option<DelegatedJob>,
+    },
+    /// Are you there. Answered at once, also when requests of the same client are queued under a policy.
+    Ping,
+    /// The servers of the store.
+    Cluster,
+
+    /// Attributes of a node.
+    Attributes {
+        /// The node.
+        at: At,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+    },
+    /// May the caller do this (`access(2)`): a mask of R_OK 4, W_OK 2, X_OK 1.
+    Access {
+        /// The node.
+        at: At,
+        /// Mask.
+        mask: u8,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+    },
+    /// Changes attributes, all of them or none; also truncates. Answered [`Reply::Attributes`].
+    Change {
+        /// The node.
+        at: At,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+        /// What changes.
+        change: AttributeChange,
+    },
+    /// Opens a file or directory; may create.
+    Open {
+        /// The node.
+        at: At,
+        /// How.
+        flags: OpenFlags,
+        /// Permission bits of a file that is made, after the umask.
+        permissions: u16,
+    },
+    /// Ends an open description; its flock and OFD locks go. One that is closed already is success.
+    Close {
+        /// The file.
+        ino: Ino,
+        /// The description.
+        handle: HandleId,
+    },
+    /// After a lost connection or a server restart, or by another process after fork and exec: these descriptions
+    /// are open here. Answered ESTALE when one is gone; the others are taken back all the same.
+    Reclaim {
+        /// File, description and rights, proved by its capability.
+        handles: Vec<(HandleId, Capability)>,
+    },
+    /// Makes a node that is not opened; answered [`Reply::Attributes`].
+    Make {
+        /// Its parent and name.
+        at: At,
+        /// What.
+        kind: NodeKind,
+        /// Permission bits, after the umask.
+        permissions: u16,
+    },
+    /// Makes a symbolic link; answered [`Reply::Attributes`].
+    Symlink {
+        /// Its parent and name.
+        at: At,
+        /// Its target.
+        #[serde(with = "serde_bytes")]
+        target: Vec<u8>,
+    },
+    /// Reads a symbolic link.
+    ReadLink {
+        /// The link.
+        at: At,
+    },
+    /// Makes a hard link; answered [`Reply::Attributes`].
+    ///
+    /// A [`Reply::Redirect`], [`Reply::Escape`] or [`Reply::Stale`] does not say which of the two paths it is about: the
+    /// client then resolves `from` to an inode and the directory of `to` to an inode (its path with `/.` behind it asks
+    /// for search permission too) and asks again with these and the last name. Two homes are EXDEV.
+    Link {
+        /// Existing node; a symbolic link at the end is not followed unless `follow`.
+        from: At,
+        /// Whether it is.
+        follow: bool,
+        /// Parent and name of the new link.
+        to: At,
+    },
+    /// Removes a name; answered [`Reply::Done`].
+    Unlink {
+        /// Parent and name.
+        at: At,
+        /// `rmdir` instead of `unlink`.
+        directory: bool,
+    },
+    /// Moves a name; answered [`Reply::Done`]. Where a path leaves the server, the client resolves both directories, as
+    /// for [`Request::Link`], and sends their inodes with the last names (and the slashes behind them).
+    Rename {
+        /// From.
+        from: At,
+        /// To.
+        to: At,
+        /// How an existing target is treated.
+        mode: RenameMode,
+    },
+    /// Lists a directory from `cookie` (0 at first); the entries are the payload, a postcard sequence of
+    /// [`crate::DirectoryEntry`].
+    List {
+        /// The directory.
+        ino: Ino,
+        /// Its open description, whose read right replaces the permission check.
+        handle: HandleId,
+        /// Where to go on.
+        cookie: u64,
+        /// Most bytes of payload.
+        bytes: u32,
+        /// Whether attributes are wanted.
+        attributes: bool,
+    },
+    /// Reads an extended attribute; the value is the payload.
+    XattrGet {
+        /// The node.
+        at: At,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+        /// Name.
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+    },
+    /// Sets an extended attribute; the value is the payload.
+    XattrSet {
+        /// The node.
+        at: At,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+        /// Name.
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+        /// How an existing value is treated.
+        mode: XattrMode,
+    },
+    /// Lists extended attributes; the names, each ended by a zero byte, are the payload.
+    XattrList {
+        /// The node.
+        at: At,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+    },
+    /// Removes an extended attribute.
+    XattrRemove {
+        /// The node.
+        at: At,
+        /// Whether a symbolic link at the end is followed.
+        follow: bool,
+        /// Name.
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+    },
+    /// Capacity of this server.
+    Statistics,
+    /// Makes this server's metadata durable: the journal is on stable storage at the reply.
+    SyncMetadata {
+        /// The file for which it is done.
+        ino: Ino,
+    },
+
+    /// Sets, changes or releases a lock; with `wait` the reply comes when it is granted.
+    ///
+    /// For some seconds after a server restart (the grace period) only `reclaim` requests are decided at once: every
+    /// other one, also without `wait`, is answered when the period ends. A client that learns of a restart (another
+    /// `boot` in [`Reply::Welcome`]) sends [`Request::Reclaim`] for its handles, then one `reclaim` per range it held.
+    /// ENOLCK says that the lock is lost: another one stands in its way, or the period is over.
+    Lock {
+        /// The file.
+        ino: Ino,
+        /// An open description of it.
+        handle: HandleId,
+        /// Owner, within this client.
+        owner: LockOwner,
+        /// Process to report to others.
+        pid: u32,
+        /// Which call.
+        kind: LockKind,
+        /// What.
+        lock: LockType,
+        /// Range.
+        range: LockRange,
+        /// Whether to wait.
+        wait: bool,
+        /// The lock was held before the server restarted or the connection was lost, and is claimed again.
+        reclaim: bool,
+    },
+    /// Who would be in the way (`F_GETLK`).
+    TestLock {
+        /// The file.
+        ino: Ino,
+        /// The open description; the owner of a lock other than [`LockKind::Posix`].
+        handle: HandleId,
+        /// Owner, within this client.
+        owner: LockOwner,
+        /// Which call.
+        kind: LockKind,
+        /// What.
+        lock: LockType,
+        /// Range.
+        range: LockRange,
+    },
+    /// Ends the wait of request `waiting` of this client: it is answered EINTR.
+    CancelLock {
+        /// The file.
+        ino: Ino,
+        /// The lock request that waits.
+        waiting: crate::RequestId,
+    },
+    /// A process closed a descriptor of the file: all POSIX locks of the owner go.
+    ReleaseLocks {
+        /// The file.
+        ino: Ino,
+        /// Owner, within this client.
+        owner: LockOwner,
+    },
+
+    /// Tells the home that bytes were written: grows the size, sets the modification time. Answered
+    /// [`Reply::Written`] or [`Reply::StaleEpoch`].
+    Publish {
+        /// Right to write the file.
+        capability: Capability,
+        /// What was written.
+        publication: Publication,
+    },
+    /// Appends the payload where one object of this home server can take all of it: one round trip.
+    Append {
+        /// Right to write the file.
+        capability: Capability,
+    },
+    /// Waits for the file's append turn; answered [`Reply::Turn`] with the offset to write at.
+    AppendBegin {
+        /// Right to write the file.
+        capability: Capability,
+    },
+    /// Ends the append turn, publishing what was written (nothing, when absent). Answered [`Reply::Written`] or
+    /// [`Reply::StaleEpoch`]; EBADF says that the turn was lost and nothing was appended.
+    AppendEnd {
+        /// Right to write the file.
+        capability: Capability,
+        /// The turn.
+        turn: Sequence,
+        /// What was written.
+        publication: Option<Publication>,
+    },
+
+    /// Reads extents of an object; their bytes, in order and zero where nothing was written, are the payload.
+    Read {
+        /// Right to read the file.
+        capability: Capability,
+        /// Which target's object.
+        target: TargetId,
+        /// Epoch under which the client knows the size.
+        epoch: u64,
+        /// What.
+        extents: Vec<Extent>,
+    },
+    /// Writes extents of an object; the payload is their bytes in order.
+    Write {
+        /// Right to write the file.
+        capability: Capability,
+        /// Which target's object.
+        target: TargetId,
+        /// Epoch under which the client knows the size.
+        epoch: u64,
+        /// Where.
+        extents: Vec<Extent>,
+        /// Published in the same step where this server is the file's home.
+        publication: Option<Publication>,
+    },
+    /// Allocates (`punch` false) or frees (`punch` true) a range of an object.
+    Reserve {
+        /// Right to write the file.
+        capability: Capability,
+        /// Which target's object.
+        target: TargetId,
+        /// Epoch under which the client knows the size.
+        epoch: u64,
+        /// First byte of the object.
+        offset: u64,
+        /// Length in bytes.
+        length: u64,
+        /// Frees the range: it reads as zeros.
+        punch: bool,
+    },
+    /// Where the next data or hole of an object is, at or after `offset`; answered [`Reply::Position`].
+    ObjectSeek {
+        /// Right to read the file.
+        capability: Capability,
+        /// Which target's object.
+        target: TargetId,
+        /// From.
+        offset: u64,
+        /// What.
+        seek: Seek,
+    },
+    /// Makes an object durable: its bytes are on stable storage at the reply.
+    SyncObject {
+        /// The file, by any right to it.
+        capability: Capability,
+        /// Which target's object.
+        target: TargetId,
+    },
+
+    /// A mount holds pages of `ino` in the kernel: writes by others wait for it to drop them.
+    Watch {
+        /// The file.
+        ino: Ino,
+    },
+    /// The mount holds none any more.
+    Unwatch {
+        /// The file.
+        ino: Ino,
+    },
+    /// Long poll of a mount: confirms invalidation `done`, answered when there is a next one.
+    Invalidations {
+        /// The last one that was carried out; 0 at first.
+        done: Sequence,
+    },
+
+    /// A message of another server.
+    Peer(PeerRequest),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// It failed.
+    Failed(Errno),
+    /// It was done, and there is nothing to say.
+    Done,
+    /// Answer to `Hello`.
+    Challenge {
+        /// The server's challenge.
+        nonce: Nonce,
+    },
+    /// The connection is ready.
+    Welcome {
+        /// The server.
+        server: ServerId,
+        /// Random number of this start of the server; a new one means that it restarted.
+        boot: u64,
+        /// The server's own answer.
+        proof: Proof,
+        /// The client must send something at least this often while it wants to be remembered.
+        heartbeat_seconds: u32,
+    },
+    /// The servers of the store.
+    Cluster(Cluster),
+    /// The path leaves this server: go on at another home. An anchor in `at` is the name of a root entry, whose
+    /// inode the client may keep. The root itself with a path that begins with `..` leaves the store.
+    Redirect {
+        /// Where and what is left of the path; the hops so far are inside.
+        at: At,
+    },
+    /// An absolute symbolic link was met: `path` (link target and the rest) is to be resolved by the client.
+    Escape {
+        /// Absolute path.
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        /// Symbolic links followed so far.
+        hops: u8,
+    },
+    /// The anchor of the request no longer holds: resolve from the root again.
+    Stale,
+    /// Attributes.
+    Attributes(Attributes),
+    /// An open description.
+    Opened {
+        /// Attributes after the open.
+        attributes: Attributes,
+        /// The description.
+        handle: HandleId,
+        /// Right to the bytes.
+        capability: Capability,
+        /// Where they are; absent for what is not a regular file.
+        layout: Option<Layout>,
+        /// Whether this call made the file.
+        created: bool,
+    },
+    /// Target of a symbolic link.
+    Link {
+        /// The target.
+        #[serde(with = "serde_bytes")]
+        target: Vec<u8>,
+    },
+    /// Entries of a directory are the payload.
+    Listing {
+        /// Whether these are the last.
+        end: bool,
+    },
+    /// A value is the payload.
+    Value,
+    /// Capacity.
+    Statistics(StoreStatistics),
+    /// The lock in the way, with the process that holds it (`u32::MAX` where an open description does, which
+    /// `F_GETLK` reports as -1); absent when there is none.
+    Conflict(Option<(LockType, LockRange, u32)>),
+    /// Bytes are the payload.
+    Data {
+        /// The file's size and epoch, where this server is its home.
+        size: Option<(u64, u64)>,
+    },
+    /// Bytes were written.
+    Written {
+        /// The file's size and epoch after it, where this server is its home and published.
+        size: Option<(u64, u64)>,
+    },
+    /// Bytes were appended.
+    Appended {
+        /// Where.
+        offset: u64,
+        /// The file's size after it.
+        size_bytes: u64,
+        /// Epoch of that size.
+        epoch: u64,
+    },
+    /// The append cannot be done in one step: use `AppendBegin`.
+    AppendElsewhere,
+    /// The append turn.
+    Turn {
+        /// Its number.
+        turn: Sequence,
+        /// Where to write.
+        offset: u64,
+        /// Epoch to write under.
+        epoch: u64,
+    },
+    /// The file was shortened since: ask the home for size and epoch and try again.
+    StaleEpoch {
+        /// The epoch here.
+        epoch: u64,
+    },
+    /// Where data or a hole begins; absent when there is none before the end of the object.
+    Position(Option<u64>),
+    /// Kernel pages to drop; absent range is the whole file.
+    Invalidate {
+        /// Confirm with this.
+        sequence: Sequence,
+        /// File, offset, length (0: to the end).
+        ranges: Vec<(Ino, u64, u64)>,
+    },
+    /// Answer to a peer.
+    Peer(PeerReply),
+}

@@ -1,0 +1,154 @@
+//! What servers say to each other.
+
+use crate::{Identity, Ino, JobId, Moment};
+use serde::{Deserialize, Serialize};
+use weir_placement::{ServerId, TargetId};
+
+/// A request of one server to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerRequest {
+    /// The lambda exchange; the sender's [`ServerReport`] is the payload, the answer's payload is the receiver's.
+    Exchange,
+    /// Cut the object of `ino` on `target` to `length` bytes and raise its epoch to `epoch`.
+    TruncateObject {
+        /// File.
+        ino: Ino,
+        /// Target.
+        target: TargetId,
+        /// New length of the object.
+        length: u64,
+        /// New epoch; an object that has it already is left alone.
+        epoch: u64,
+    },
+    /// Remove the object of `ino` on `target`; one that is not there is success.
+    RemoveObject {
+        /// File.
+        ino: Ino,
+        /// Target.
+        target: TargetId,
+    },
+    /// Make a directory here for an entry that the sender is about to write.
+    MakeDirectory {
+        /// The sender's intent; a repeat answers the same inode.
+        intent: u64,
+        /// Parent that will hold the entry.
+        parent: Ino,
+        /// Name that the entry will have.
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+        /// Permission bits.
+        permissions: u16,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// Layout defaults inherited from the parent.
+        layout: weir_placement::LayoutRequest,
+        /// Its times, so that the sender can answer its attributes.
+        moment: Moment,
+        /// Every intent of the sender below this one is settled and will not be repeated or forgotten.
+        settled: u64,
+    },
+    /// The sender never wrote the entry of `intent`: remove the directory made for it.
+    ForgetDirectory {
+        /// The sender's intent.
+        intent: u64,
+    },
+    /// Remove an empty directory whose entry the sender is about to remove. One that is gone is success.
+    RemoveDirectory {
+        /// The directory.
+        ino: Ino,
+        /// When set, only this user may remove it (sticky parent).
+        owner_only: Option<u32>,
+    },
+    /// The entry of `ino` moved.
+    Reparent {
+        /// The sender's intent; one that is older than the last is ignored.
+        intent: u64,
+        /// The directory.
+        ino: Ino,
+        /// Its new parent.
+        parent: Ino,
+        /// Its new name.
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+    },
+    /// Whether a user may move the entry of a directory that is held here.
+    MayMove {
+        /// The directory.
+        ino: Ino,
+        /// The user.
+        who: Identity,
+        /// The entry is in a sticky directory: the user must own this one.
+        owner: bool,
+        /// The parent changes: the user must have write permission on this one.
+        write: bool,
+    },
+}
+
+/// The answer to a [`PeerRequest`] that did not fail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerReply {
+    /// It was done.
+    Done,
+    /// The directory that was made.
+    Made {
+        /// Its inode.
+        ino: Ino,
+    },
+    /// The receiver's [`ServerReport`] is the payload.
+    Report,
+}
+
+/// A server's job table and load, as exchanged every lambda.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Who reports.
+    pub server: ServerId,
+    /// Random number of this start of the server.
+    pub boot: u64,
+    /// Grows with every report of this start; older reports are ignored.
+    pub sequence: u64,
+    /// The jobs it knows.
+    pub jobs: Vec<JobReport>,
+    /// Its targets.
+    pub targets: Vec<TargetReport>,
+}
+
+/// One job in a [`ServerReport`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Its number.
+    pub job: JobId,
+    /// Its name.
+    pub name: String,
+    /// Accounting user.
+    pub user: String,
+    /// Accounting group.
+    pub group: String,
+    /// Numeric user.
+    pub uid: u32,
+    /// Compute nodes.
+    pub nodes: u32,
+    /// Priority.
+    pub priority: u32,
+    /// Whether it had requests within the grace period.
+    pub active: bool,
+    /// Device time it received here, in seconds since the server started.
+    pub device_seconds: f64,
+}
+
+/// One target in a [`ServerReport`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetReport {
+    /// Which target.
+    pub target: TargetId,
+    /// Capacity.
+    pub capacity_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Share of the last interval in which it was busy, 0 to 1.
+    pub load: f64,
+    /// Requests waiting.
+    pub queued: u64,
+}

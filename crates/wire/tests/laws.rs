@@ -1,0 +1,232 @@
+//! Laws of every decoder: what decodes encodes to the same meaning, nothing panics, nothing reserves memory for a
+//! length that only claims to be there, and the largest messages fit their frame.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde::{de::DeserializeOwned, Serialize};
+use std::cell::Cell;
+use weir_placement::{Layout, LayoutRequest, ServerId, TargetId};
+use weir_wire::{
+    decode_body, encode_body, limits, At, Attributes, Claims, ClientId, Credential, DelegatedJob,
+    DirectoryEntry, Extent, FileKind, HandleId, Header, Identity, IdentityId, Ino, Moment, NodeKind,
+    PeerReply, PeerRequest, Publication, RenameMode, Reply, Request, Rights, Role, ServerReport, SiteKey,
+    XattrMode, HEADER_BYTES, VERSION,
+};
+
+const CASES: u32 = 20_000;
+/// Above the number of variants of every message, so that unknown ones are met as well.
+const VARIANTS: u8 = 64;
+
+/// A runner whose seed is printed; `WEIR_SEED` repeats it.
+fn runner() -> TestRunner {
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let fresh = clock.map_or(1, |elapsed| elapsed.as_nanos() as u64);
+    let seed: u64 = std::env::var("WEIR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fresh);
+    println!("WEIR_SEED={seed}");
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// Bytes that often decode: a variant, then small numbers among large ones.
+fn any_message() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![4 => 0u8..4, 2 => 0u8..64, 1 => any::<u8>(), 1 => Just(0xFF)];
+    (0..VARIANTS, proptest::collection::vec(byte, 0..200)).prop_map(|(variant, mut bytes)| {
+        bytes.insert(0, variant);
+        bytes
+    })
+}
+
+/// The message at the front of `bytes`, if there is one, means the same after another journey.
+fn survives<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> bool {
+    let Ok((message, _)) = postcard::take_from_bytes::<T>(bytes) else { return false };
+    let mut first = Vec::new();
+    assert_eq!(encode_body(&message, &mut first), first.len());
+    let again: T = decode_body(&first, "message").expect("an encoded message decodes");
+    let mut second = Vec::new();
+    encode_body(&again, &mut second);
+    // Compared as bytes, so that a number that is none equals itself.
+    assert_eq!(first, second);
+    assert!(decode_body::<T>(&[first.as_slice(), &[0]].concat(), "message").is_err(), "a byte left over");
+    assert!(decode_body::<T>(&first[..first.len() - 1], "message").is_err(), "a byte missing");
+    true
+}
+
+fn every_decoder_keeps_the_law<T: Serialize + DeserializeOwned>(what: &str) {
+    let decoded = Cell::new(0);
+    let law = |bytes: Vec<u8>| {
+        decoded.set(decoded.get() + u32::from(survives::<T>(&bytes)));
+        Ok(())
+    };
+    runner().run(&any_message(), law).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(decoded.get() > CASES / 100, "only {} of {CASES} inputs were a {what}", decoded.get());
+}
+
+#[test]
+fn requests_keep_the_law() {
+    every_decoder_keeps_the_law::<Request>("request");
+}
+
+#[test]
+fn replies_keep_the_law() {
+    every_decoder_keeps_the_law::<Reply>("reply");
+}
+
+#[test]
+fn reports_of_servers_keep_the_law() {
+    every_decoder_keeps_the_law::<ServerReport>("report");
+}
+
+#[test]
+fn entries_of_directories_keep_the_law() {
+    every_decoder_keeps_the_law::<Vec<DirectoryEntry>>("listing");
+}
+
+/// Every bit of a header counts, or is checked: what decodes is what was encoded.
+#[test]
+fn a_header_that_decodes_is_the_one_that_was_encoded() {
+    let fields = (1u8..=3, any::<[u8; 28]>(), 0..HEADER_BYTES, any::<u8>());
+    let law = |(kind, rest, position, byte): (u8, [u8; 28], usize, u8)| {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&[b'W', b'R', VERSION, kind]);
+        bytes[4..].copy_from_slice(&rest);
+        bytes[position] = byte;
+        if let Ok(header) = Header::decode(&bytes) {
+            prop_assert!(header.body_bytes as usize <= limits::BODY_BYTES);
+            prop_assert!(header.payload_bytes as usize <= limits::PAYLOAD_BYTES);
+            // A refusal is read in any version, and written in ours.
+            prop_assert_eq!(&header.encode()[3..], &bytes[3..]);
+        }
+        Ok(())
+    };
+    runner().run(&fields, law).expect("the law holds");
+}
+
+/// A length of 2^60 elements in a body of ten bytes reserves nothing.
+#[test]
+fn lengths_that_are_not_there_reserve_no_memory() {
+    let huge = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F];
+    for variant in 0..VARIANTS {
+        for filler in 0..60 {
+            let mut bytes = vec![variant];
+            bytes.extend(std::iter::repeat_n(0, filler));
+            bytes.extend_from_slice(&huge);
+            let _ = decode_body::<Request>(&bytes, "request");
+            let _ = decode_body::<Reply>(&bytes, "reply");
+            let _ = decode_body::<ServerReport>(&bytes, "report");
+            let _ = decode_body::<Vec<DirectoryEntry>>(&bytes, "listing");
+        }
+    }
+}
+
+#[test]
+fn any_text_is_a_credential_or_refused() {
+    let good = SiteKey::new([7; 32]).mint(claims()).to_json();
+    let damage = (0..good.len(), any::<u8>(), 0..good.len());
+    let law = |(position, byte, cut): (usize, u8, usize)| {
+        let mut bytes = good.clone().into_bytes();
+        bytes[position] = byte;
+        if let Ok(credential) = Credential::from_json(&String::from_utf8_lossy(&bytes)) {
+            prop_assert_eq!(Credential::from_json(&credential.to_json()), Ok(credential));
+        }
+        let _ = Credential::from_json(&String::from_utf8_lossy(&bytes[..cut]));
+        Ok(())
+    };
+    runner().run(&damage, law).expect("the law holds");
+}
+
+/// Claims with every field at its limit.
+fn claims() -> Claims {
+    let name = "n".repeat(limits::CLAIM_NAME_BYTES);
+    Claims {
+        job: name.clone(),
+        user: name.clone(),
+        group: name,
+        uid: u32::MAX,
+        gid: u32::MAX,
+        groups: vec![u32::MAX; limits::GROUPS],
+        nodes: u32::MAX,
+        priority: u32::MAX,
+        role: Role::Server,
+        issued_seconds: u64::MAX,
+        expires_seconds: u64::MAX,
+    }
+}
+
+#[test]
+fn the_largest_message_of_each_kind_fits_its_frame() {
+    let key = SiteKey::new([7; 32]);
+    let ino = Ino(u64::MAX);
+    let capability = key.capability(ino, Rights { read: true, write: true });
+    let target = TargetId { server: ServerId(u16::MAX), index: u16::MAX };
+    let anchor = Some(vec![b'a'; limits::NAME_BYTES].into());
+    let at = At { ino, path: vec![b'p'; limits::PATH_BYTES], anchor, hops: 40 };
+    let moment = Moment { seconds: i64::MIN, nanoseconds: u32::MAX };
+    let who = Identity { uid: u32::MAX, gid: u32::MAX, groups: vec![u32::MAX; limits::GROUPS] };
+    let extents = vec![Extent { offset: u64::MAX, length: u32::MAX }; limits::EXTENTS];
+    let publication = Some(Publication { end: u64::MAX, written_bytes: u64::MAX, epoch: u64::MAX });
+    let epoch = u64::MAX;
+    let name = vec![b'x'; limits::XATTR_NAME_BYTES];
+    let job = Some(DelegatedJob { claims: claims(), proof: [9; 32] });
+    let layout =
+        LayoutRequest { stripe_bytes: Some(u32::MAX), stripe_count: Some(u16::MAX), spread: Some(true) };
+    for request in [
+        Request::Hello { client: ClientId(u64::MAX), claims: claims(), nonce: [9; 32] },
+        Request::Identify { identity: IdentityId(u32::MAX), who: who.clone(), job },
+        Request::Rename { from: at.clone(), to: at.clone(), mode: RenameMode::Exchange },
+        Request::Link { from: at.clone(), follow: true, to: at.clone() },
+        Request::Symlink { at: at.clone(), target: vec![b't'; limits::PATH_BYTES] },
+        Request::Make { at: at.clone(), kind: NodeKind::BlockDevice(u64::MAX), permissions: u16::MAX },
+        Request::XattrSet { at: at.clone(), follow: true, name, mode: XattrMode::Replace },
+        Request::Write { capability, target, epoch, extents: extents.clone(), publication },
+        Request::Read { capability, target, epoch, extents },
+        Request::Peer(PeerRequest::MakeDirectory {
+            intent: u64::MAX,
+            parent: ino,
+            name: vec![b'n'; limits::NAME_BYTES],
+            permissions: u16::MAX,
+            uid: u32::MAX,
+            gid: u32::MAX,
+            layout,
+            moment,
+            settled: u64::MAX,
+        }),
+        Request::Peer(PeerRequest::MayMove { ino, who, owner: true, write: true }),
+    ] {
+        fits(&request);
+    }
+    let attributes = Attributes {
+        ino,
+        kind: FileKind::BlockDevice,
+        permissions: u16::MAX,
+        links: u32::MAX,
+        uid: u32::MAX,
+        gid: u32::MAX,
+        device: u64::MAX,
+        size_bytes: u64::MAX,
+        allocated_bytes: u64::MAX,
+        accessed: moment,
+        modified: moment,
+        changed: moment,
+        created: moment,
+        epoch,
+    };
+    let layout = Some(Layout { stripe_bytes: u32::MAX, targets: vec![target; limits::STRIPES] });
+    for reply in [
+        Reply::Opened { attributes, handle: HandleId(u64::MAX), capability, layout, created: true },
+        Reply::Redirect { at },
+        Reply::Escape { path: vec![b'p'; 2 * limits::PATH_BYTES], hops: u8::MAX },
+        Reply::Link { target: vec![b't'; limits::PATH_BYTES] },
+        Reply::Peer(PeerReply::Made { ino }),
+    ] {
+        fits(&reply);
+    }
+}
+
+fn fits<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(message: &T) {
+    let mut body = Vec::new();
+    let length = encode_body(message, &mut body);
+    assert!(length <= limits::BODY_BYTES, "{length} bytes: {message:?}");
+    assert_eq!(decode_body::<T>(&body, "message").as_ref(), Ok(message));
+}

@@ -1,0 +1,136 @@
+"""The main job: two jobs of real programs share a store of two servers, under one policy after the other.
+
+The victim (4 nodes) writes and reads a checkpoint, unpacks a source tree and queries a database; the neighbour (1 node)
+floods the servers. The targets work at an emulated speed, so that storage is what is shared. The victim runs alone,
+then beside the neighbour under `fifo`, then under `size-fair`; every byte is compared with what was written.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+WEIR = Path(sys.executable).with_name("weir")
+PROCESSES = 48
+NODES = {"victim": 4, "neighbour": 1}
+SPEED = ["--read-speed", "20MB/s", "--write-speed", "20MB/s", "--fixed-time", "100us"]
+WAIT_SECONDS = 600
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def weir(*words: str) -> str:
+    """Runs `weir`; its words go to the terminal, its data comes back."""
+    return subprocess.run([WEIR, *words], check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS).stdout
+
+
+def job(name: str, *command: str) -> list[str]:
+    nodes = str(NODES[name.split("-")[0]])
+    return [str(WEIR), "run", "--nodes", nodes, "--job", name, "--", sys.executable, *command]
+
+
+def victim(name: str, tarball: Path) -> dict[str, float]:
+    """Runs the victim and returns the seconds of its parts."""
+    command = job(name, str(HERE / "victim.py"), str(tarball))
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS).stdout
+    seconds: dict[str, float] = json.loads(output)
+    return seconds
+
+
+@contextlib.contextmanager
+def neighbour(name: str) -> Iterator[None]:
+    """Floods the store for the duration of the block."""
+    command = job(name, str(HERE / "neighbour.py"), str(PROCESSES))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
+        assert flood.stdout is not None
+        if flood.stdout.readline() != "flooding\n":
+            sys.exit("the neighbour did not start")
+        try:
+            yield
+        finally:
+            flood.send_signal(signal.SIGTERM)
+            code = flood.wait(timeout=60)
+        if code != 0:
+            sys.exit(f"the neighbour failed with exit code {code}")
+
+
+def shares(name: str) -> dict[str, Any]:
+    jobs = json.loads(weir("jobs", "--all", "--output", "json"))
+    (found,) = [entry for entry in jobs if entry["job"] == name]
+    return dict(found)
+
+
+def source_tree(directory: Path) -> Path:
+    """A tarball of real sources: the standard library's packages of this Python, without what is compiled."""
+    library = Path(os.__file__).parent
+    tarball = directory / "sources.tar"
+    packages = ["json", "email", "asyncio", "http", "logging", "unittest", "importlib", "xml", "concurrent", "html"]
+    command = ["tar", "--exclude=__pycache__", "-C", str(library), "-cf", str(tarball), *packages]
+    subprocess.run(command, check=True)
+    return tarball
+
+
+def measure(directory: Path) -> dict[str, Any]:
+    tarball = source_tree(directory)
+    say("starting two servers with two targets each, at an emulated speed of 20 MB/s and 100 us a request")
+    weir("up", "--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo", *SPEED)
+    try:
+        say("the victim alone")
+        alone = victim("victim-alone", tarball)
+        runs = {}
+        for policy in ("fifo", "size-fair"):
+            say(f"the victim beside {PROCESSES} flooding processes, under {policy}")
+            weir("policy", "set", policy)
+            with neighbour(f"neighbour-{policy}"):
+                seconds = victim(f"victim-{policy}", tarball)
+            runs[policy] = {"seconds": seconds, "job": shares(f"victim-{policy}")}
+    finally:
+        weir("down")
+    return {"alone": alone, "runs": runs}
+
+
+def table(figures: dict[str, Any]) -> list[str]:
+    alone, runs = figures["alone"], figures["runs"]
+    lines = [
+        f"{'':12}{'alone':>10}{'fifo':>14}{'size-fair':>14}",
+        f"{'':12}{'seconds':>10}{'slowdown':>14}{'slowdown':>14}",
+    ]
+    for part, seconds in alone.items():
+        slowdowns = [runs[policy]["seconds"][part] / seconds for policy in ("fifo", "size-fair")]
+        lines.append(f"{part:12}{seconds:10.2f}" + "".join(f"{slowdown:13.2f}x" for slowdown in slowdowns))
+    for title, name in (("share owed", "share_owed"), ("received", "share_received")):
+        cells = [runs[policy]["job"][name] for policy in ("fifo", "size-fair")]
+        lines.append(f"{title:12}{'':10}" + "".join(f"{100 * cell:13.1f}%" for cell in cells))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", choices=["table", "json"], default="table")
+    arguments = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="weir-demo-"))
+    os.environ["WEIR_HOME"] = str(directory / "home")
+    try:
+        figures = measure(directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    if arguments.output == "json":
+        print(json.dumps(figures))
+        return
+    print("\n".join(table(figures)))
+    say("every byte that was read back was what had been written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+from typing import Literal, TypedDict, type_check_only
+
+__all__ = [
+    "claims_of_credential",
+    "control_token",
+    "job_identifier",
+    "mint_credential",
+    "parse_policy",
+    "policy_names",
+]
+
+@type_check_only
+class Claims(TypedDict):
+    job: str
+    user: str
+    group: str
+    uid: int
+    gid: int
+    groups: list[int]
+    nodes: int
+    priority: int
+    role: Literal["user", "mount", "server"]
+    issued_seconds: int
+    expires_seconds: int
+
+def mint_credential(
+    site_key: str,
+    *,
+    job: str,
+    user: str,
+    group: str,
+    uid: int,
+    gid: int,
+    groups: list[int],
+    nodes: int,
+    priority: int,
+    role: str,
+    issued_seconds: int,
+    expires_seconds: int,
+) -> str: ...
+def claims_of_credential(text: str) -> Claims: ...
+def job_identifier(text: str) -> str: ...
+def control_token(site_key: str) -> str: ...
+def parse_policy(text: str) -> str: ...
+def policy_names() -> list[str]: ...

@@ -1,0 +1,113 @@
+"""The program `weir`.
+
+Each command is a module that is imported when it is called, so that `weir --help` answers at once.
+"""
+
+import errno
+import sys
+from importlib import import_module
+
+import click
+
+from weir.cli.errors import FAILED, USAGE, Failure, report
+
+_INTERRUPTED = 130
+_HINTS = {
+    errno.EACCES: "it belongs to another user; is --home or WEIR_HOME right?",
+    errno.EPERM: "it belongs to another user; is --home or WEIR_HOME right?",
+    errno.ENOSPC: "the file system is full: make room, or choose another --home",
+    errno.EDQUOT: "your quota is used up: make room, or choose another --home",
+    errno.EROFS: "the file system is read-only: choose another --home",
+}
+"""What to do about errors of the system that no command expects."""
+
+_COMMANDS = {
+    "up": "weir.cli.up:up",
+    "down": "weir.cli.down:down",
+    "status": "weir.cli.status:status",
+    "run": "weir.cli.run:run",
+    "mount": "weir.cli.mount:mount",
+    "umount": "weir.cli.mount:umount",
+    "env": "weir.cli.environment:env",
+    "policy": "weir.cli.policy:policy",
+    "jobs": "weir.cli.jobs:jobs",
+    "grant": "weir.cli.grant:grant",
+    "layout": "weir.cli.layout:layout",
+    "config": "weir.cli.config:config",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = _COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, attribute = place.split(":")
+        command = getattr(import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{place} is not a command")
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--home",
+    envvar="WEIR_HOME",
+    type=click.Path(file_okay=False),
+    help="State directory of the store.  [default: $XDG_STATE_HOME/weir]  [env: WEIR_HOME]",
+)
+@click.version_option(package_name="weir", message="weir %(version)s")
+@click.pass_context
+def weir(context: click.Context, home: str | None) -> None:
+    """Weir: a burst buffer that divides its I/O time among jobs by policy.
+
+    Start a store with `weir up`, run a program on it with `weir run -- CMD`, and end it with `weir down`.
+    """
+    from weir.cli.home import Home
+
+    context.obj = Home.at(home)
+
+
+def main() -> None:
+    """Run the program and end it with its exit code."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = weir.main(prog_name="weir", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except Failure as failure:
+        report(failure.message, failure.hint)
+        return failure.code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "weir"
+        report(error.format_message(), f"see `{command} --help`")
+        return USAGE
+    except click.ClickException as error:
+        report(error.format_message(), "")
+        return FAILED
+    except (click.Abort, KeyboardInterrupt):
+        report("interrupted", "")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return _close_broken_pipe()
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        report(f"{place}{error.strerror or error}", _HINTS.get(error.errno or 0, "see `weir status`"))
+        return FAILED
+
+
+def _close_broken_pipe() -> int:
+    """End quietly when the reader of our output went away, as `weir jobs | head` does."""
+    import os
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    return FAILED

@@ -1,0 +1,239 @@
+"""Start and stop the servers of a store, with no half-started one left behind.
+
+cluster.json is written when every server answers and removed before the first is stopped: where it is, the store is up.
+"""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir import native
+from weir.cli import processes
+from weir.cli.configuration import Configuration, read_toml, toml_text
+from weir.cli.control import Server, servers_of
+from weir.cli.errors import Failure, not_installed
+from weir.cli.files import make_folder, write_whole
+from weir.cli.home import Home
+from weir.cli.mounts import ANNOUNCEMENT
+from weir.cli.processes import Process
+
+_START_SECONDS = 20.0
+"""How long a server may take until it listens: a `dir` server replays its journal first."""
+
+
+def is_down(home: Home) -> bool:
+    """Whether no server has run since the machine came up, so that the store has no clients either."""
+    records = [Process.recorded(home.record(number)) for number in home.server_numbers()]
+    return not any(process is not None and process.is_of_this_boot() for process in records)
+
+
+def start(home: Home, configuration: Configuration) -> list[dict[str, Any]]:
+    """Start every server and wait until all of them answer.
+
+    Returns:
+        The servers' addresses, as in cluster.json.
+
+    Raises:
+        Failure: A server did not start. Those that did are stopped again.
+    """
+    write_whole(home.configuration, configuration.text())
+    numbers = list(range(len(configuration.servers)))
+    addresses = _start_servers(home, home.configuration, numbers)
+    _publish(home, addresses)
+    return addresses
+
+
+def dead_servers(home: Home) -> list[int]:
+    """Servers of a store that is up which have ended by themselves."""
+    return [server.number for server in servers_of(home.cluster) if not _is_alive(home, server.number)]
+
+
+def restart(home: Home, numbers: list[int]) -> list[dict[str, Any]]:
+    """Start servers of a running store again, each at the address that its clients know.
+
+    Raises:
+        Failure: A server did not start. The others of the store go on.
+    """
+    addresses: list[dict[str, Any]] = json.loads(home.cluster.read_text())["servers"]
+    document = read_toml(home.configuration)
+    for address in addresses:
+        table = document["server"][address["server"]]
+        table.update(listen=address["tcp"], control=address["control"])
+    pinned = home.root / "restart.toml"
+    write_whole(pinned, toml_text(document))
+    fresh = {address["server"]: address for address in _start_servers(home, pinned, numbers)}
+    addresses = [fresh.get(address["server"], address) for address in addresses]
+    _publish(home, addresses)
+    return addresses
+
+
+def stop(home: Home) -> int:
+    """Stop every server that runs.
+
+    Returns:
+        How many ran.
+    """
+    home.cluster.unlink(missing_ok=True)
+    announcement = home.announcement()
+    if announcement is not None:
+        (announcement / "cluster.json").unlink(missing_ok=True)
+        (announcement / ANNOUNCEMENT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            announcement.rmdir()
+    return _stop_servers(home, home.server_numbers())
+
+
+def discard(home: Home) -> list[str]:
+    """Remove what stopped servers keep inside the home.
+
+    Returns:
+        Folders of targets that lie elsewhere, and are left.
+    """
+    kept = stored(home)
+    elsewhere = [str(target["path"]) for target in kept.targets() if "path" in target] if kept else []
+    shutil.rmtree(home.servers, ignore_errors=True)
+    announcement = home.announcement()
+    if announcement is not None:
+        shutil.rmtree(Home(announcement).credentials, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            announcement.rmdir()
+    home.configuration.unlink(missing_ok=True)
+    return elsewhere
+
+
+def running(home: Home) -> Configuration:
+    """The configuration that the servers run with."""
+    return Configuration(read_toml(home.configuration))
+
+
+def stored(home: Home) -> Configuration | None:
+    """The configuration of a store that lies in the home and outlives its servers, or None."""
+    if not home.configuration.is_file() or not home.server_numbers():
+        return None
+    try:
+        configuration = Configuration(read_toml(home.configuration))
+        return configuration if configuration.keeps_bytes() else None
+    except (Failure, KeyError, TypeError, AttributeError):
+        # A damaged copy says nothing of the store; the servers judge what lies in their folders.
+        return None
+
+
+def _start_servers(home: Home, configuration: Path, numbers: list[int]) -> list[dict[str, Any]]:
+    """Start servers and wait for their addresses; on failure, none of them is left."""
+    try:
+        program = native.server_program()
+    except native.NotInstalledError as error:
+        not_installed(error)
+    started: list[_Started] = []
+    try:
+        for number in numbers:
+            make_folder(home.server(number), home.passage)
+            home.address(number).unlink(missing_ok=True)
+            offset = home.log(number).stat().st_size if home.log(number).exists() else 0
+            command: list[str | Path] = [
+                program,
+                "--config",
+                configuration,
+                "--home",
+                home.root,
+                "--server",
+                str(number),
+            ]
+            child = processes.start(command, record=home.record(number), log=home.log(number), folder=home.root)
+            started.append(_Started(number, child, offset))
+        deadline = time.monotonic() + _START_SECONDS
+        addresses = [_address(home, server, deadline) for server in started]
+        for address in addresses:
+            _await_status(Server(int(address["server"]), str(address["control"])), deadline)
+    except BaseException:
+        _stop_servers(home, numbers)
+        for server in started:
+            server.child.wait()
+        raise
+    return addresses
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A server that was started by this command; its log begins at `offset`."""
+
+    number: int
+    child: subprocess.Popen[str]
+    offset: int
+
+
+def _stop_servers(home: Home, numbers: list[int]) -> int:
+    """Stop servers and remove what says that they run; returns how many ran."""
+    recorded = [Process.recorded(home.record(number)) for number in numbers]
+    running = [process for process in recorded if process is not None and process.is_alive()]
+    for process in running:
+        process.request_stop()
+    for process in running:
+        process.stop()
+    for number in numbers:
+        for leftover in (home.record(number), home.address(number), home.server(number) / "socket"):
+            leftover.unlink(missing_ok=True)
+    return len(running)
+
+
+def _publish(home: Home, addresses: list[dict[str, Any]]) -> None:
+    """Say that the store is up, and where."""
+    write_whole(home.cluster, json.dumps({"version": 1, "servers": addresses}, indent=2) + "\n", mode=0o644)
+    _announce(home, addresses)
+
+
+def _is_alive(home: Home, number: int) -> bool:
+    process = Process.recorded(home.record(number))
+    return process is not None and process.is_alive()
+
+
+def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
+    """Wait until a server has written where it listens."""
+    log = home.log(server.number)
+    while not home.address(server.number).is_file():
+        if server.child.poll() is not None:
+            message, hint = processes.last_error(log, server.offset) or (
+                f"it ended with code {server.child.returncode}",
+                f"see {log}",
+            )
+            raise Failure(f"server {server.number} did not start: {message}", hint=hint)
+        if time.monotonic() > deadline:
+            raise Failure(f"server {server.number} does not listen after {_START_SECONDS:.0f} s", hint=f"see {log}")
+        time.sleep(0.01)
+    address: dict[str, Any] = json.loads(home.address(server.number).read_text())
+    return address
+
+
+def _await_status(server: Server, deadline: float) -> None:
+    while True:
+        try:
+            server.ask("GET", "/v1/status")
+            return
+        except Failure:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _announce(home: Home, addresses: list[dict[str, Any]]) -> None:
+    """Tell other users where the servers are, where they cannot pass through the home to read it."""
+    announcement = home.announcement()
+    if announcement is None:
+        return
+    # They cannot pass to the sockets either.
+    reachable = [{**address, "unix": None} for address in addresses]
+    text = json.dumps({"version": 1, "servers": reachable}, indent=2) + "\n"
+    make_folder(announcement.parent, 0o755)
+    make_folder(announcement, 0o755)
+    write_whole(announcement / "cluster.json", text, mode=0o644)
+
+
+def announced(home: Home) -> Path:
+    """The cluster.json that other users may read."""
+    folder = home.announcement()
+    return folder / "cluster.json" if folder else home.cluster

@@ -1,0 +1,104 @@
+"""`weir config`: what the settings are, and where each comes from."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from weir.cli.home import Home
+from weir.cli.output import output_option
+from weir.cli.settings import store_options
+
+
+@click.group()
+def config() -> None:
+    """Show settings and where they come from."""
+
+
+@config.command()
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@store_options
+@click.option("--origin", is_flag=True, help="Also say which of flag, environment, file and default it is.")
+@output_option
+@click.pass_context
+def show(context: click.Context, /, file: Path | None, origin: bool, output: str, **given: object) -> None:
+    """Show what `weir up` with the same file and flags would use, and the settings of programs that use a store."""
+    from click.core import ParameterSource
+
+    from weir.cli.configuration import resolve
+    from weir.cli.output import show as show_result
+
+    home: Home = context.obj
+
+    def source(name: str) -> str:
+        commanded = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        return "flag" if commanded else "environment"
+
+    resolved = resolve(file, given, source)
+    entries = [*_store_entries(resolved.document, resolved.origins), *_client_entries(home)]
+    header = ("SETTING", "VALUE", "ORIGIN") if origin else ("SETTING", "VALUE")
+    rows = [[entry["name"], entry["value"], entry["origin"]][: len(header)] for entry in entries]
+    document = entries if origin else {entry["name"]: entry["value"] for entry in entries}
+    show_result(output, document, header, rows)
+
+
+@config.command()
+def reference() -> None:
+    """Print the reference page of all settings, in Markdown."""
+    from weir.cli import settings
+
+    print("# Settings\n")
+    print("A flag beats the environment, the environment beats `cluster.toml`, the file beats the default.")
+    print("`weir config show --origin` says which it was. This page is printed by `weir config reference`.")
+    for title, entries in (("A store (`weir up`)", settings.STORE), ("Programs that use a store", settings.CLIENT)):
+        print(f"\n## {title}\n")
+        print("| setting | flag | environment | key in `cluster.toml` | default | meaning |")
+        print("|---|---|---|---|---|---|")
+        for setting in entries:
+            places = (setting.flag, setting.environment, setting.key, setting.default)
+            cells = " | ".join(f"`{place}`" if place else "" for place in places)
+            print(f"| {setting.name} | {cells} | {setting.meaning} |")
+
+
+def _store_entries(document: dict[str, Any], origins: dict[str, str]) -> list[dict[str, Any]]:
+    """The settings of a store; where servers or targets differ, each value once."""
+    from weir.cli import settings
+
+    entries = []
+    for setting in settings.STORE:
+        if setting is settings.SERVERS:
+            values = [len(document["server"])]
+        elif setting is settings.TARGETS:
+            values = [len(server["target"]) for server in document["server"]]
+        else:
+            values = _values(document, (setting.key or "").split("."))
+        value = ", ".join(dict.fromkeys(str(value) for value in values))
+        entries.append({"name": setting.name, "value": value, "origin": origins.get(setting.name, "default")})
+    return entries
+
+
+def _values(table: Any, keys: list[str]) -> list[Any]:
+    """Every value at a path of keys, through arrays of tables."""
+    if isinstance(table, list):
+        return [value for item in table for value in _values(item, keys)]
+    if not keys:
+        return [table]
+    return _values(table[keys[0]], keys[1:]) if isinstance(table, dict) and keys[0] in table else []
+
+
+def _client_entries(home: Home) -> list[dict[str, Any]]:
+    from weir.cli import settings
+
+    entries = []
+    for setting in settings.CLIENT:
+        value = os.environ.get(setting.environment)
+        if setting is settings.HOME:
+            flagged = click.get_current_context().find_root().get_parameter_source("home")
+            by_flag = flagged is click.core.ParameterSource.COMMANDLINE
+            given = "flag" if by_flag else "environment" if value else "default"
+            entries.append({"name": setting.name, "value": str(home.root), "origin": given})
+        else:
+            given = "environment" if value else "default"
+            entries.append({"name": setting.name, "value": value or setting.default, "origin": given})
+    return entries

@@ -1,0 +1,289 @@
+"""The cluster.toml of a store: a file, with what flags and environment say over it, and defaults below it."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weir.cli import settings
+from weir.cli.errors import USAGE, Failure
+from weir.cli.settings import Setting
+
+FILE_VERSION = 1
+_CHECK_SECONDS = 20.0
+"""How long `weir-server --check` may take: it reads one small file."""
+
+
+@dataclass
+class Configuration:
+    """A document, and where each setting in it came from."""
+
+    document: dict[str, Any]
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def servers(self) -> list[dict[str, Any]]:
+        """The `[[server]]` tables."""
+        tables: list[dict[str, Any]] = self.document["server"]
+        return tables
+
+    @property
+    def policy(self) -> str:
+        """The policy the servers start with."""
+        return str(self.document["policy"])
+
+    def targets(self) -> list[dict[str, Any]]:
+        """The targets of every server."""
+        return [target for server in self.servers for target in server["target"]]
+
+    def keeps_bytes(self) -> bool:
+        """Whether any target outlives its server."""
+        return any(target.get("backend") == "dir" for target in self.targets())
+
+    def shape(self) -> list[list[tuple[str, str]]]:
+        """What must stay as it is while a store holds files: each server's backends and their places."""
+        return [
+            [(str(target.get("backend")), str(target.get("path", ""))) for target in server["target"]]
+            for server in self.servers
+        ]
+
+    def text(self) -> str:
+        """The document as TOML."""
+        return "# Written by `weir up`: the file, flags and environment it was given, with defaults.\n" + toml_text(
+            self.document
+        )
+
+
+def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[str], str]) -> Configuration:
+    """Put flags and environment over the file, and defaults below it.
+
+    Args:
+        file: A cluster.toml, or None for the embedded store.
+        given: Values by name of the setting; None where neither flag nor environment gives it.
+        origin: Says of a setting that is given whether by flag or environment.
+
+    Raises:
+        Failure: The file cannot be read, or flags and file contradict each other.
+    """
+    document = read_toml(file) if file else {}
+    source = str(file) if file else ""
+    document.setdefault("version", FILE_VERSION)
+    chosen = _Chosen(given, origin)
+    if "server" not in document or _tables(document, "server"):
+        _make_servers(document, chosen, source)
+    if not _is_shaped(document):
+        return Configuration(document, chosen.origins)
+    chosen.put(settings.POLICY, [document], "policy", source)
+    targets = [target for server in document["server"] for target in server["target"]]
+    chosen.put(settings.BACKEND, targets, "backend", source)
+    chosen.put(settings.CAPACITY, [t for t in targets if t["backend"] == "ram"], "capacity", source)
+    if chosen.is_given(settings.CAPACITY):
+        chosen.put(settings.CAPACITY, targets, "capacity", source)
+    for setting, key in (
+        (settings.READ_SPEED, "read"),
+        (settings.WRITE_SPEED, "write"),
+        (settings.FIXED_TIME, "fixed"),
+    ):
+        chosen.put_nested(setting, targets, "speed", key, source)
+    chosen.put_nested(settings.METADATA_TIME, document["server"], "metadata_speed", "fixed", source)
+    _anchor_paths(targets, file)
+    return Configuration(document, chosen.origins)
+
+
+def check_policy(text: str, place: str = "") -> str:
+    """The canonical text of a policy.
+
+    Raises:
+        Failure: There is no such policy; the message lists those there are, after the `place` it stands in.
+    """
+    from weir import _core
+
+    try:
+        return _core.parse_policy(text)
+    except ValueError as error:
+        message = f"{place}: {error}" if place else str(error)
+        raise Failure(message, hint="the default is size-fair", exit_code=USAGE) from error
+
+
+def check(configuration: Configuration, file: Path | None) -> None:
+    """Have the server check a configuration, so that there is one judge of it.
+
+    Raises:
+        Failure: The server refuses it; the message names the `file` it came from, and the line if it is wrong there.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as resolved:
+        resolved.write(configuration.text())
+        resolved.flush()
+        refusal = _refusal(Path(resolved.name))
+        if refusal is None:
+            return
+        message = _without_line(refusal[0]).replace(resolved.name, str(file or "the flags"))
+    if file is not None:
+        original = _refusal(file)
+        if original is not None and _without_line(original[0]) == message:
+            message = original[0]
+    raise Failure(message, hint=refusal[1] or "see docs/reference/configuration.md", exit_code=USAGE)
+
+
+def _refusal(path: Path) -> tuple[str, str] | None:
+    """Message and hint with which the server refuses a file, or None where it accepts it."""
+    import subprocess
+
+    from weir import native
+    from weir.cli.errors import not_installed
+    from weir.cli.processes import error_in
+
+    try:
+        program = native.server_program()
+    except native.NotInstalledError as error:
+        not_installed(error)
+    command = [str(program), "--config", str(path), "--check"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{program} --check did not answer in {_CHECK_SECONDS:.0f} s") from None
+    if answer.returncode == 0:
+        return None
+    lines = [line.strip() for line in answer.stderr.splitlines()]
+    return error_in(lines) or (answer.stderr.strip() or f"{program} --check gave {answer.returncode}", "")
+
+
+def _without_line(message: str) -> str:
+    """A message without the number of the line, which is that of another file than the user's."""
+    return re.sub(r"\bline \d+: ", "", message, count=1)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        Failure: It is not there, or is not TOML.
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Failure(
+            f"{path} is not TOML: {error}", hint="see docs/reference/configuration.md", exit_code=USAGE
+        ) from error
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}", hint="is the path right?", exit_code=USAGE) from error
+
+
+def toml_text(document: Mapping[str, Any], place: str = "") -> str:
+    """`document` as TOML: plain keys first, then tables, then arrays of tables."""
+    lines = [f"{key} = {_toml_value(value)}" for key, value in document.items() if not _is_table(value)]
+    for key, value in document.items():
+        name = f"{place}{key}"
+        if isinstance(value, dict) and _is_table(value):
+            lines.append(f"\n[{name}]\n{toml_text(value, f'{name}.')}".rstrip())
+        elif _is_table(value):
+            lines.extend(f"\n[[{name}]]\n{toml_text(table, f'{name}.')}".rstrip() for table in value)
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+class _Chosen:
+    """Puts given values into tables, and remembers where each setting came from."""
+
+    def __init__(self, given: Mapping[str, object], origin: Callable[[str], str]) -> None:
+        self._given = given
+        self._origin = origin
+        self.origins: dict[str, str] = {}
+
+    def is_given(self, setting: Setting) -> bool:
+        return self._given.get(setting.name) is not None
+
+    def value(self, setting: Setting) -> str:
+        """What is given, else the default."""
+        if self.is_given(setting):
+            self.origins[setting.name] = self._origin(setting.name)
+            return str(self._given[setting.name])
+        self.origins.setdefault(setting.name, "default")
+        return setting.default
+
+    def put(self, setting: Setting, tables: list[dict[str, Any]], key: str, source: str) -> None:
+        """Set `key` of each table: to what is given, else to what it is, else to the default."""
+        given = self.is_given(setting)
+        if not given and any(key in table for table in tables):
+            self.origins[setting.name] = source
+        value = self.value(setting)
+        for table in tables:
+            if given or (key not in table and value):
+                table[key] = value
+
+    def put_nested(self, setting: Setting, tables: list[dict[str, Any]], outer: str, key: str, source: str) -> None:
+        """As `put`, for a key inside the table `outer` of each table, which is made where it is needed."""
+        if self.is_given(setting):
+            self.put(setting, [table.setdefault(outer, {}) for table in tables], key, source)
+        else:
+            self.put(setting, [table[outer] for table in tables if outer in table], key, source)
+
+
+def _make_servers(document: dict[str, Any], chosen: _Chosen, source: str) -> None:
+    """Fill in servers and targets where the file lists none."""
+    if "server" in document:
+        for setting in (settings.SERVERS, settings.TARGETS):
+            if chosen.is_given(setting) and (setting is settings.SERVERS or _all_have_targets(document)):
+                raise Failure(
+                    f"{source} lists its own {setting.name}, so {setting.flag} cannot choose them",
+                    hint=f"leave out {setting.flag} (and {setting.environment}), or the tables in the file",
+                    exit_code=USAGE,
+                )
+        chosen.origins[settings.SERVERS.name] = source
+    else:
+        document["server"] = [{} for _ in range(int(chosen.value(settings.SERVERS)))]
+    if _all_have_targets(document):
+        chosen.origins[settings.TARGETS.name] = source
+        return
+    count = int(chosen.value(settings.TARGETS))
+    for server in document["server"]:
+        if "target" not in server:
+            server["target"] = [{} for _ in range(count)]
+
+
+def _all_have_targets(document: dict[str, Any]) -> bool:
+    return all("target" in server for server in document["server"])
+
+
+def _is_shaped(document: dict[str, Any]) -> bool:
+    """Whether servers and targets are tables; a document of another shape is left to the server to refuse."""
+    return _tables(document, "server") and all(_tables(server, "target") for server in document["server"])
+
+
+def _tables(table: dict[str, Any], key: str) -> bool:
+    """Whether `key` is an array of tables with anything in it; anything else is the server's to refuse."""
+    value = table.get(key)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _anchor_paths(targets: list[dict[str, Any]], file: Path | None) -> None:
+    """Relative paths of targets mean the folder of the file that names them."""
+    for target in targets:
+        if file and isinstance(target.get("path"), str):
+            target["path"] = os.path.normpath(file.absolute().parent / target["path"])
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is written as a table or an array of tables; small tables stay on one line."""
+    if isinstance(value, dict):
+        return any(isinstance(item, dict | list) for item in value.values()) or len(value) > 3
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _toml_value(value: Any) -> str:
+    import json
+
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

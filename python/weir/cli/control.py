@@ -1,0 +1,62 @@
+"""The control API of the servers of a store."""
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.cli.errors import Failure
+
+TIMEOUT_SECONDS = 5.0
+"""How long a server may take to answer: its control API answers beside the data path."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server of a cluster.json."""
+
+    number: int
+    control: str
+
+    def ask(self, method: str, path: str, *, body: object = None, token: str | None = None) -> Any:
+        """Send one request and return the JSON of its answer.
+
+        Raises:
+            Failure: The server does not answer, or refuses.
+        """
+        import http.client
+
+        host, _, port = self.control.rpartition(":")
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_SECONDS)
+        headers = {"Content-Type": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            with contextlib.closing(connection):
+                connection.request(method, path, None if body is None else json.dumps(body), headers)
+                answer = connection.getresponse()
+                document = json.loads(answer.read() or b"null")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Failure(
+                f"server {self.number} at {self.control} does not answer: {error}",
+                hint="see `weir status` and the server's log",
+            ) from error
+        if answer.status >= 400:
+            said = document if isinstance(document, dict) else {}
+            message = said.get("error") or f"{answer.status} {answer.reason}"
+            raise Failure(f"server {self.number}: {message}", hint=said.get("hint") or "")
+        return document
+
+
+def servers_of(cluster: Path) -> list[Server]:
+    """The servers of a cluster.json.
+
+    Raises:
+        Failure: The file cannot be read.
+    """
+    try:
+        document = json.loads(cluster.read_text())
+        return [Server(int(entry["server"]), str(entry["control"])) for entry in document["servers"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Failure(f"cannot use {cluster}: {error}", hint="is the store up? see `weir status`") from error

@@ -1,0 +1,36 @@
+"""`weir env`: the environment in which programs use a store."""
+
+import os
+
+import click
+
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+
+@click.command()
+@click.option("--preload", is_flag=True, help="Also LD_PRELOAD: every program of the shell takes the fast path.")
+@output_option
+@click.pass_obj
+def env(home: Home, preload: bool, output: str) -> None:
+    """Print the variables of the store for a shell: eval "$(weir env)"."""
+    import json
+    import shlex
+
+    from weir.cli.home import find_cluster
+    from weir.cli.launch import credential_path, library_path, mount_point
+
+    variables = {"WEIR_CLUSTER": str(find_cluster(home))}
+    credential = credential_path(home)
+    if credential is not None:
+        variables["WEIR_CREDENTIAL"] = str(credential)
+    point = mount_point(home)
+    if point is not None:
+        variables["WEIR_MOUNT"] = str(point)
+    if preload:
+        variables["LD_PRELOAD"] = library_path(os.environ)
+    if output == "table":
+        for name, value in variables.items():
+            print(f"export {name}={shlex.quote(value)}")
+    else:
+        print(json.dumps(variables, indent=2 if output == "json" else None))

@@ -1,0 +1,36 @@
+"""Files that are either whole or not there."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str, *, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
+    """Replace `path` by `text` at once, with `mode` and, where given, the owner (uid, gid).
+
+    The mode and the owner are set before the text is written, so that nobody else ever reads it.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            if owner is not None:
+                os.fchown(file.fileno(), *owner)
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def make_folder(path: Path, mode: int) -> None:
+    """Make `path` and give it `mode`, whatever the umask; folders above it get the usual mode."""
+    path.mkdir(parents=True, exist_ok=True)
+    if path.stat().st_uid == os.geteuid():
+        path.chmod(mode)

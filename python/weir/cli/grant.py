@@ -1,0 +1,118 @@
+"""`weir grant`: mint a credential for a job of somebody else."""
+
+import os
+from pathlib import Path
+
+import click
+
+from weir.cli.errors import USAGE, Failure, say
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+
+@click.command()
+@click.option("--uid", "who", required=True, metavar="UID|NAME", help="Whose job it is.")
+@click.option("--gid", type=click.IntRange(0), help="Primary group.  [default: the user's]")
+@click.option("--groups", metavar="GID,…", help="Supplementary groups.  [default: the user's]")
+@click.option("--user", help="Name the job is accounted under.  [default: the user's]")
+@click.option("--group", help="Group the job is accounted under.  [default: the primary group's]")
+@click.option("--job", help="Name of the job, unique for its user.  [default: uid-UID]")
+@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Compute nodes of the job.")
+@click.option("--priority", type=click.IntRange(1), default=1, show_default=True, help="Priority of the job.")
+@click.option(
+    "--hours", type=click.FloatRange(0, min_open=True), default=24.0, show_default=True, help="How long it holds."
+)
+@click.option(
+    "--to", "path", metavar="PATH", type=click.Path(path_type=Path), help="Where to write it; `-` is standard output."
+)
+@output_option
+@click.pass_obj
+def grant(
+    home: Home,
+    who: str,
+    gid: int | None,
+    groups: str | None,
+    user: str | None,
+    group: str | None,
+    job: str | None,
+    nodes: int,
+    priority: int,
+    hours: float,
+    path: Path | None,
+    output: str,
+) -> None:
+    """Mint a credential for a job, as the holder of the site's key.
+
+    The file can be read by its user alone, who runs programs with `weir run --credential FILE -- CMD`, or with
+    WEIR_CREDENTIAL set to it.
+    """
+    from weir.cli import identity
+    from weir.cli.cluster import announced
+    from weir.cli.files import make_folder, write_whole
+    from weir.cli.output import show
+
+    site_key = home.read_site_key()
+    if site_key is None:
+        raise Failure(
+            f"permission denied: only who can read {home.site_key} may grant",
+            hint="ask the owner of the store, or set --home to it",
+        )
+    uid, gid, supplementary = _account(who, gid, groups)
+    claims = identity.Identity(
+        job=job or f"uid-{uid}",
+        user=user or identity.user_name(uid),
+        group=group or identity.group_name(gid),
+        uid=uid,
+        gid=gid,
+        groups=supplementary,
+        nodes=nodes,
+        priority=priority,
+    )
+    text = claims.mint(site_key, hours * 3600)
+    if path is not None and str(path) == "-":
+        print(text, end="")
+        return
+    cluster = announced(home)
+    if path is None:
+        path = Home(cluster.parent).credentials / f"uid-{uid}.json"
+        make_folder(path.parent, home.passage)
+    path = path.absolute()
+    try:
+        write_whole(path, text, owner=(uid, gid) if uid != os.geteuid() else None)
+    except OSError as error:
+        raise Failure(
+            f"cannot write {path} for uid {uid}: {error.strerror}",
+            hint="write it to standard output with `--to -`, or choose another place with --to",
+        ) from error
+    document = {"credential": str(path), "cluster": str(cluster), **vars(claims)}
+    rows = [("job", claims.job), ("user", claims.user), ("uid", uid), ("nodes", nodes), ("priority", priority)]
+    show(output, document, ("GRANT", str(path)), rows)
+    say(f"its user sets: WEIR_CLUSTER={cluster} WEIR_CREDENTIAL={path}")
+
+
+def _account(who: str, gid: int | None, groups: str | None) -> tuple[int, int, list[int]]:
+    """The uid, primary gid and supplementary groups of a user given by name or number."""
+    import pwd
+
+    from weir.cli.identity import GROUPS_MAX
+
+    try:
+        account = pwd.getpwuid(int(who)) if who.isdecimal() else pwd.getpwnam(who)
+    except (KeyError, OverflowError):
+        account = None
+    if account is None and not (who.isdecimal() and int(who) < 2**32 - 1):
+        raise Failure(f"there is no user `{who}`", hint="give a user name or a number", exit_code=USAGE)
+    if account is None and gid is None:
+        raise Failure(f"uid {who} has no account", hint="say its group with --gid", exit_code=USAGE)
+    uid = account.pw_uid if account else int(who)
+    primary = gid if gid is not None else account.pw_gid if account else 0
+    if groups is not None:
+        try:
+            listed = [int(number) for number in groups.split(",") if number.strip()]
+        except ValueError:
+            raise Failure(
+                f"--groups {groups} is not a list of numbers", hint="as --groups 100,44", exit_code=USAGE
+            ) from None
+    else:
+        listed = os.getgrouplist(account.pw_name, primary) if account else [primary]
+    return uid, primary, sorted(set(listed))[:GROUPS_MAX]

@@ -1,0 +1,196 @@
+"""The state directory of a store: what lies where, and who may see it.
+
+A store that root brings up is for every user: its home may be passed through (0711), each file in it says who may read
+it. Any other user's home is private (0700).
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.cli.errors import Failure
+from weir.cli.files import make_folder
+
+SYSTEM = Path("/run/weir")
+"""Where root's store is announced when its home cannot be passed through by other users."""
+
+_LOCK_SECONDS = 30.0
+"""How long a command waits for another one that changes the same home: starting a cluster is bounded by less."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Paths below the state directory."""
+
+    root: Path
+
+    @staticmethod
+    def at(chosen: str | None) -> "Home":
+        """The home at `chosen`, else where the XDG base directories put it."""
+        if chosen:
+            return Home(Path(chosen).expanduser().absolute())
+        state = os.environ.get("XDG_STATE_HOME")
+        # A relative XDG_STATE_HOME is to be ignored (XDG base directory specification, "Basics").
+        base = Path(state) if state and Path(state).is_absolute() else Path("~/.local/state").expanduser()
+        return Home(base / "weir")
+
+    @property
+    def site_key(self) -> Path:
+        """64 hexadecimal digits, readable by the owner alone."""
+        return self.root / "site.key"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the command that changes the home."""
+        return self.root / "lock"
+
+    @property
+    def configuration(self) -> Path:
+        """The resolved cluster.toml that the servers run with."""
+        return self.root / "cluster.toml"
+
+    @property
+    def cluster(self) -> Path:
+        """Addresses of the servers; there exactly while the cluster is up."""
+        return self.root / "cluster.json"
+
+    @property
+    def servers(self) -> Path:
+        """One folder for each server."""
+        return self.root / "servers"
+
+    @property
+    def credentials(self) -> Path:
+        """Credential files, each readable by its bearer."""
+        return self.root / "credentials"
+
+    @property
+    def mounts(self) -> Path:
+        """One record for each mount."""
+        return self.root / "mounts"
+
+    @property
+    def mount_point(self) -> Path:
+        """The mount point that `weir up` uses when no other is given."""
+        return self.root / "mnt"
+
+    def server(self, number: int) -> Path:
+        """The folder of one server."""
+        return self.servers / str(number)
+
+    def record(self, number: int) -> Path:
+        """The process that serves as server `number`."""
+        return self.server(number) / "pid"
+
+    def address(self, number: int) -> Path:
+        """Where server `number` listens; written by the server once it does."""
+        return self.server(number) / "address.json"
+
+    def log(self, number: int) -> Path:
+        """What server `number` said."""
+        return self.server(number) / "log"
+
+    def server_numbers(self) -> list[int]:
+        """Numbers of the servers that have a folder."""
+        if not self.servers.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in self.servers.iterdir() if entry.name.isdecimal())
+
+    def exists(self) -> bool:
+        """Whether the folder is a home, and not something else that was named by mistake."""
+        return any(path.is_file() for path in (self.lock, self.site_key))
+
+    def create(self) -> None:
+        """Make the home and its folders.
+
+        Raises:
+            Failure: The folder is something else, and not to be touched.
+        """
+        if self.root.is_dir():
+            if not self.exists() and any(self.root.iterdir()):
+                raise Failure(
+                    f"{self.root} is not empty, and not the home of a store",
+                    hint="name an empty or a new folder with --home or WEIR_HOME",
+                )
+        else:
+            make_folder(self.root, self.passage)
+        for folder in (self.servers, self.credentials):
+            make_folder(folder, self.passage)
+        # Whoever may use the store may know where it is mounted.
+        make_folder(self.mounts, self.passage | 0o044 if self.passage & 0o011 else self.passage)
+
+    @property
+    def passage(self) -> int:
+        """Mode of the home's folders: passed through by name, or private."""
+        return 0o711 if os.geteuid() == 0 else 0o700
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the home against every other command that changes it.
+
+        Raises:
+            Failure: Another command held it for too long.
+        """
+        with self.lock.open("w") as lock:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise Failure(
+                            f"another weir command has been changing {self.root} for {_LOCK_SECONDS:.0f} s",
+                            hint="wait for it to end, or end it",
+                        ) from None
+                    time.sleep(0.05)
+            yield
+
+    def is_passable(self) -> bool:
+        """Whether other users can reach files in the home by name."""
+        return all(folder.stat().st_mode & 0o001 for folder in (self.root, *self.root.parents))
+
+    def announcement(self) -> Path | None:
+        """The folder for the copy of cluster.json that other users read, where they need one."""
+        if os.geteuid() != 0 or self.is_passable():
+            return None
+        if self.root == Home.at(None).root:
+            return SYSTEM
+        return SYSTEM / self.root.as_posix().strip("/").replace("-", "--").replace("/", "-")
+
+    def owns(self, cluster: Path) -> bool:
+        """Whether `cluster` is this home's store, so that this home's key is its key."""
+        folder = self.announcement()
+        return cluster == self.cluster or (folder is not None and cluster == folder / "cluster.json")
+
+    def read_site_key(self) -> str | None:
+        """The site's key, or None for somebody who may not read it or where there is none."""
+        try:
+            return self.site_key.read_text()
+        except (FileNotFoundError, PermissionError, NotADirectoryError):
+            return None
+
+
+def find_cluster(home: Home) -> Path:
+    """The cluster.json that commands of this process use.
+
+    Raises:
+        Failure: No store is up where one was looked for.
+    """
+    chosen = os.environ.get("WEIR_CLUSTER")
+    if chosen:
+        path = Path(chosen).absolute()
+        if not os.access(path, os.R_OK):
+            raise Failure(f"WEIR_CLUSTER={chosen} cannot be read", hint="is the store up? see `weir status`")
+        return path
+    for path in (home.cluster, SYSTEM / "cluster.json"):
+        if os.access(path, os.R_OK):
+            return path
+    raise Failure(
+        f"no store is up in {home.root}",
+        hint="start one with `weir up`, or set WEIR_HOME or WEIR_CLUSTER to one that is up",
+    )

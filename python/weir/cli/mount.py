@@ -1,0 +1,71 @@
+"""`weir mount` and `weir umount`."""
+
+from pathlib import Path
+
+import click
+
+from weir.cli.errors import Failure
+from weir.cli.home import Home
+from weir.cli.output import output_option
+from weir.cli.settings import CREDENTIAL
+
+
+@click.command()
+@click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
+@CREDENTIAL.option
+@output_option
+@click.pass_obj
+def mount(home: Home, point: Path | None, credential: str | None, output: str) -> None:
+    """Mount the store at PATH, by default in its home.
+
+    Root's mount serves every user; a user's own mount serves that user.
+    """
+    from weir.cli import mounts
+    from weir.cli.home import find_cluster
+    from weir.cli.output import show
+
+    cluster = find_cluster(home)
+    chosen = (point or home.mount_point).absolute()
+    home.create()
+    with home.locked():
+        mounts.start(home, chosen, cluster=cluster, credential=_credential(home, credential))
+    show(output, {"mount": str(chosen), "cluster": str(cluster)}, ("MOUNT", "STORE"), [(chosen, cluster)])
+
+
+@click.command()
+@click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Unmount also where a program is using the mount.")
+@output_option
+@click.pass_obj
+def umount(home: Home, point: Path | None, force: bool, output: str) -> None:
+    """Unmount the store from PATH, by default from everywhere."""
+    from weir.cli import mounts
+    from weir.cli.output import show
+
+    wanted = point.absolute() if point else None
+    known = [mount for mount in mounts.mounts_of(home) if wanted is None or mount.point == wanted]
+    if not known:
+        place = f" at {wanted}" if wanted else ""
+        raise Failure(f"the store in {home.root} is not mounted{place}", hint="see `weir status`")
+    with home.locked():
+        for each in known:
+            mounts.stop(each, force=force)
+    points = [str(each.point) for each in known]
+    show(output, {"unmounted": points}, ("UNMOUNTED",), [(each,) for each in points])
+
+
+def _credential(home: Home, chosen: str | None) -> Path:
+    """The credential a mount acts with: that of the store's owner where it can be read, else one's own grant."""
+    import os
+
+    from weir.cli.identity import read_claims
+    from weir.cli.launch import credential_path
+
+    own = home.credentials / "mount.json"
+    if chosen is None and os.access(own, os.R_OK):
+        return own
+    path = Path(chosen).absolute() if chosen else credential_path(home)
+    if path is None:
+        raise Failure("no credential to mount with", hint="ask the owner of the store for one: `weir grant`")
+    read_claims(path)
+    return path

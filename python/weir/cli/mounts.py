@@ -1,0 +1,216 @@
+"""Mounts of a store: started detached, recorded in the home, and found again by their record."""
+
+import errno
+import hashlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir import native
+from weir.cli import processes
+from weir.cli.errors import Failure, not_installed
+from weir.cli.files import make_folder, write_whole
+from weir.cli.home import Home
+from weir.cli.processes import Process
+
+ANNOUNCEMENT = "mount"
+"""Name of the file that says where the store is mounted, beside a cluster.json that is announced to other users."""
+
+_DEVICE = "/dev/fuse"
+_DEVICE_NUMBER = os.makedev(10, 229)
+"""Of the FUSE device (Linux, Documentation/admin-guide/devices.txt)."""
+_READY_SECONDS = 20.0
+"""How long a mount may take until it serves: it connects to every server first."""
+_UNMOUNT_SECONDS = 15.0
+"""How long the mount program may take to end once it is unmounted."""
+_HELPER_SECONDS = 20.0
+"""How long umount may take; the kernel does not ask the mount program anything."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mount that this home knows of."""
+
+    point: Path
+    record: Path
+    log: Path
+
+    def process(self) -> Process | None:
+        """The process that serves it, if it runs."""
+        process = Process.recorded(self.record)
+        return process if process is not None and process.is_alive() else None
+
+    def is_served(self) -> bool:
+        """Whether it is mounted and its program runs."""
+        return self.process() is not None and is_mount_point(self.point)
+
+
+def mounts_of(home: Home) -> list[Mount]:
+    """Every mount that the home knows of, the oldest first."""
+    if not home.mounts.is_dir():
+        return []
+    found = sorted(home.mounts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [_mount(home, Path(json.loads(path.read_text())["point"])) for path in found]
+
+
+def device_problem() -> str | None:
+    """Why this process cannot mount, or None where it can."""
+    try:
+        descriptor = os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        # The set-uid helper of a user opens the device as that user, so this holds for it too.
+        return f"{_DEVICE} cannot be opened ({error.strerror})"
+    number = os.fstat(descriptor).st_rdev
+    os.close(descriptor)
+    if number != _DEVICE_NUMBER:
+        return f"{_DEVICE} is not the FUSE device"
+    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
+        return "fusermount3 is not installed (package fuse3)"
+    return None
+
+
+def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
+    """Mount the store and wait until the mount serves.
+
+    Raises:
+        Failure: It cannot be mounted there. Nothing is left running.
+    """
+    problem = device_problem()
+    if problem:
+        raise Failure(
+            f"cannot mount: {problem}", hint="use the store without a mount: `weir run --prefix /weir -- CMD`"
+        )
+    try:
+        program = native.mount_program()
+    except native.NotInstalledError as error:
+        not_installed(error)
+    mount = _mount(home, point)
+    if mount.is_served():
+        raise Failure(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
+    stop(mount, force=True)
+    _make_point(point)
+    write_whole(mount.record.with_suffix(".json"), json.dumps({"version": 1, "point": str(point)}) + "\n", mode=0o644)
+    offset = mount.log.stat().st_size if mount.log.exists() else 0
+    command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, point]
+    child = processes.start(command, record=mount.record, log=mount.log, folder=Path("/"), read_output=True)
+    try:
+        _await_ready(child, mount, offset)
+    except BaseException:
+        stop(mount, force=True)
+        child.wait()
+        raise
+    finally:
+        if child.stdout:
+            child.stdout.close()
+    announcement = home.announcement()
+    if announcement is not None and announcement.is_dir():
+        write_whole(announcement / ANNOUNCEMENT, f"{point}\n", mode=0o644)
+    return mount
+
+
+def stop(mount: Mount, *, force: bool) -> None:
+    """Unmount, and end the program that served.
+
+    Raises:
+        Failure: The mount is in use and `force` is not set.
+    """
+    if is_mount_point(mount.point):
+        _unmount(mount.point, lazily=False, tolerate_busy=force)
+        if is_mount_point(mount.point):
+            _unmount(mount.point, lazily=True, tolerate_busy=False)
+    process = Process.recorded(mount.record)
+    if process is not None and not process.ends_within(0 if force else _UNMOUNT_SECONDS):
+        process.stop()
+    mount.record.with_suffix(".json").unlink(missing_ok=True)
+    mount.record.unlink(missing_ok=True)
+
+
+def is_mount_point(point: Path) -> bool:
+    """Whether something is mounted at `point`, without touching what may be a dead mount."""
+    wanted = str(point)
+    with Path("/proc/self/mountinfo").open() as table:
+        return any(_unescaped(line.split(" ")[4]) == wanted for line in table)
+
+
+def _mount(home: Home, point: Path) -> Mount:
+    name = hashlib.sha256(os.fsencode(point)).hexdigest()[:16]
+    return Mount(point, home.mounts / f"{name}.pid", home.mounts / f"{name}.log")
+
+
+def _make_point(point: Path) -> None:
+    if is_mount_point(point):
+        raise Failure(f"something else is mounted at {point}", hint="name another place")
+    try:
+        if not point.exists():
+            make_folder(point, 0o755)
+        busy = not point.is_dir() or any(point.iterdir())
+    except OSError as error:
+        raise Failure(f"cannot mount at {point}: {error.strerror}", hint="name another place") from error
+    if busy:
+        raise Failure(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
+
+
+def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> None:
+    """Wait for the line `ready`."""
+    if child.stdout is None:
+        raise ValueError("the mount program was started without a pipe")
+    deadline = time.monotonic() + _READY_SECONDS
+    poller = select.poll()
+    poller.register(child.stdout, select.POLLIN | select.POLLHUP)
+    while (left := deadline - time.monotonic()) > 0:
+        if not poller.poll(left * 1000):
+            break
+        line = child.stdout.readline()
+        if line.strip() == "ready":
+            return
+        if not line:
+            message, hint = processes.last_error(mount.log, offset) or (
+                "the mount program ended",
+                f"see {mount.log}",
+            )
+            raise Failure(f"cannot mount at {mount.point}: {message}", hint=hint)
+    raise Failure(f"the mount is not ready after {_READY_SECONDS:.0f} s", hint=f"see {mount.log}")
+
+
+def _unmount(point: Path, *, lazily: bool, tolerate_busy: bool) -> None:
+    """Unmount by the system's own helper; a user may only through fusermount3."""
+    if os.geteuid() == 0:
+        command = ["umount", *(["--lazy"] if lazily else []), str(point)]
+    else:
+        command = ["fusermount3", "-u", *(["-z"] if lazily else []), str(point)]
+    try:
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_HELPER_SECONDS,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except FileNotFoundError as error:
+        raise Failure(f"{command[0]} is not installed", hint="install the package fuse3") from error
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{command[0]} {point} did not end in {_HELPER_SECONDS:.0f} s") from None
+    if answer.returncode == 0 or not is_mount_point(point):
+        return
+    if "busy" in answer.stderr or os.strerror(errno.EBUSY) in answer.stderr:
+        if not tolerate_busy:
+            raise Failure(
+                f"{point} is in use by a program",
+                hint=f"end it (`fuser -vm {point}` lists it), or add --force to unmount when it ends",
+            )
+        return
+    if not tolerate_busy:
+        raise Failure(f"cannot unmount {point}: {answer.stderr.strip()}")
+
+
+def _unescaped(field: str) -> str:
+    """A path of mountinfo, where blanks and backslashes are octal (proc(5))."""
+    for code in ("\\040", "\\011", "\\012", "\\134"):
+        field = field.replace(code, chr(int(code[1:], 8)))
+    return field

@@ -1,0 +1,98 @@
+"""Results on standard output: a table for people, JSON for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Row = Sequence[object]
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def output_option(command: Command) -> Command:
+    """Add `--output table|json|ndjson`."""
+    return click.option(
+        "--output",
+        type=click.Choice(["table", "json", "ndjson"]),
+        default="table",
+        show_default=True,
+        help="A table for people, one JSON document, or one JSON object a line.",
+    )(command)
+
+
+def show(output: str, document: Any, header: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print `document` as JSON, or `rows` under `header` as a table."""
+    if output == "json":
+        print(json.dumps(document, indent=2))
+    elif output == "ndjson":
+        for item in document if isinstance(document, list) else [document]:
+            print(json.dumps(item))
+    else:
+        print_table(header, rows)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print aligned columns; columns of numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(header), *cells]) for column in range(len(header))]
+    right = [
+        bool(rows) and all(isinstance(row[column], int | float | Quantity) for row in rows)
+        for column in range(len(header))
+    ]
+    title = _line(list(header), widths, right)
+    print(f"\x1b[1m{title}\x1b[0m" if _is_decorated() else title)
+    for line in cells:
+        print(_line(line, widths, right))
+
+
+class Quantity(str):
+    """A number with its unit, as text; aligned as a number."""
+
+
+def size(count: float) -> Quantity:
+    """A number of bytes: with a binary unit on a terminal, plain elsewhere."""
+    if not sys.stdout.isatty():
+        return Quantity(int(count))
+    return Quantity(human_size(count))
+
+
+def human_size(count: float) -> str:
+    """A number of bytes with a binary unit."""
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:.0f} B" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
+
+
+def seconds(duration: float) -> Quantity:
+    """A duration: with a fitting unit on a terminal, plain seconds elsewhere."""
+    if not sys.stdout.isatty():
+        return Quantity(f"{duration:.6f}")
+    if duration < 1e-3:
+        return Quantity(f"{duration * 1e6:.0f} us")
+    if duration < 1:
+        return Quantity(f"{duration * 1e3:.1f} ms")
+    return Quantity(f"{duration:.1f} s")
+
+
+def share(fraction: float) -> Quantity:
+    """A share of the whole, in percent."""
+    return Quantity(f"{fraction * 100:.1f}%")
+
+
+def _is_decorated() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    aligned = (
+        cell.rjust(width) if number else cell.ljust(width)
+        for cell, width, number in zip(cells, widths, right, strict=True)
+    )
+    return "  ".join(aligned).rstrip()

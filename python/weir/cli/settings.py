@@ -1,0 +1,184 @@
+"""Every setting, defined once: its flag, its environment name, its key in cluster.toml and its default."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. A flag beats the environment, the environment beats the file, the file beats the default."""
+
+    name: str
+    environment: str
+    meaning: str
+    default: str = ""
+    flag: str | None = None
+    key: str | None = None
+    kind: click.ParamType[Any] | None = None
+
+    def option(self, command: Command) -> Command:
+        """Add the flag to a command; its value is None where neither flag nor environment gives it."""
+        if self.flag is None:
+            raise ValueError(f"the setting {self.name} has no flag")
+        default = f"  [default: {self.default}]" if self.default else ""
+        return click.option(
+            self.flag,
+            self.name,
+            envvar=self.environment,
+            type=self.kind,
+            help=f"{self.meaning}{default}  [env: {self.environment}]",
+        )(command)
+
+
+POLICY = Setting(
+    name="policy",
+    flag="--policy",
+    environment="WEIR_POLICY",
+    key="policy",
+    default="size-fair",
+    meaning="How the time of the storage is divided among jobs.",
+)
+SERVERS = Setting(
+    name="servers",
+    flag="--servers",
+    environment="WEIR_SERVERS",
+    default="1",
+    kind=click.IntRange(1, 64),
+    meaning="Servers to start, where the file lists none.",
+)
+TARGETS = Setting(
+    name="targets",
+    flag="--targets",
+    environment="WEIR_TARGETS",
+    default="2",
+    kind=click.IntRange(1, 64),
+    meaning="Targets of each server, where the file lists none.",
+)
+BACKEND = Setting(
+    name="backend",
+    flag="--backend",
+    environment="WEIR_BACKEND",
+    key="server.target.backend",
+    default="ram",
+    kind=click.Choice(["ram", "dir"]),
+    meaning="Where targets keep bytes: memory, or a directory of a local file system.",
+)
+CAPACITY = Setting(
+    name="capacity",
+    flag="--capacity",
+    environment="WEIR_CAPACITY",
+    key="server.target.capacity",
+    default="4GiB",
+    meaning="Capacity of each target.",
+)
+READ_SPEED = Setting(
+    name="read_speed",
+    flag="--read-speed",
+    environment="WEIR_READ_SPEED",
+    key="server.target.speed.read",
+    meaning="Emulate targets that read no faster, as 200MB/s.",
+)
+WRITE_SPEED = Setting(
+    name="write_speed",
+    flag="--write-speed",
+    environment="WEIR_WRITE_SPEED",
+    key="server.target.speed.write",
+    meaning="Emulate targets that write no faster, as 200MB/s.",
+)
+FIXED_TIME = Setting(
+    name="fixed_time",
+    flag="--fixed-time",
+    environment="WEIR_FIXED_TIME",
+    key="server.target.speed.fixed",
+    meaning="Emulate targets that spend this time on each request, as 100us.",
+)
+METADATA_TIME = Setting(
+    name="metadata_time",
+    flag="--metadata-time",
+    environment="WEIR_METADATA_TIME",
+    key="server.metadata_speed.fixed",
+    meaning="Emulate servers that spend this time on each metadata operation, as 50us.",
+)
+HOME = Setting(
+    name="home",
+    flag="--home",
+    environment="WEIR_HOME",
+    default="$XDG_STATE_HOME/weir",
+    meaning="State directory of the store.",
+)
+CLUSTER = Setting(
+    name="cluster",
+    environment="WEIR_CLUSTER",
+    default="WEIR_HOME/cluster.json",
+    meaning="Where the servers of the store are written down.",
+)
+CREDENTIAL = Setting(
+    name="credential",
+    flag="--credential",
+    environment="WEIR_CREDENTIAL",
+    default="WEIR_HOME/credentials/uid-UID.json",
+    meaning="Credential file of the job.",
+)
+MOUNT = Setting(
+    name="mount",
+    environment="WEIR_MOUNT",
+    default="WEIR_HOME/mnt",
+    meaning="Mount point of the store.",
+)
+PREFIX = Setting(
+    name="prefix",
+    flag="--prefix",
+    environment="WEIR_PREFIX",
+    meaning="Absolute path under which the program sees the store, by preload alone and without a mount.",
+)
+TRANSPORT = Setting(
+    name="transport",
+    environment="WEIR_TRANSPORT",
+    default="unix where the socket is there",
+    meaning="How clients reach servers: unix or tcp.",
+)
+TIMEOUT_SECONDS = Setting(
+    name="timeout_seconds",
+    environment="WEIR_TIMEOUT_SECONDS",
+    default="10",
+    meaning="Silence of a server after which a call gives EIO.",
+)
+COUNTERS = Setting(
+    name="counters",
+    environment="WEIR_COUNTERS",
+    meaning="Directory to which each process on the fast path writes its counters at its end.",
+)
+PROGRAMS = Setting(
+    name="programs",
+    environment="WEIR_PROGRAMS",
+    default="where the package was installed",
+    meaning="Directory of weir-server, weir-mount and libweir_preload.so.",
+)
+
+STORE = (
+    POLICY,
+    SERVERS,
+    TARGETS,
+    BACKEND,
+    CAPACITY,
+    READ_SPEED,
+    WRITE_SPEED,
+    FIXED_TIME,
+    METADATA_TIME,
+)
+"""Settings of a store, given to `weir up`."""
+
+CLIENT = (HOME, CLUSTER, CREDENTIAL, MOUNT, PREFIX, TRANSPORT, TIMEOUT_SECONDS, COUNTERS, PROGRAMS)
+"""Settings of programs that use a store."""
+
+
+def store_options(command: Command) -> Command:
+    """Add the flags of every setting of a store."""
+    for setting in reversed(STORE):
+        command = setting.option(command)
+    return command

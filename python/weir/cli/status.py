@@ -1,0 +1,73 @@
+"""`weir status`: what the servers of a store are doing."""
+
+from typing import Any
+
+import click
+
+from weir.cli.errors import FAILED, Failure, warn
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+_HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "QUEUED", "KEEPS")
+
+
+@click.command()
+@output_option
+@click.pass_obj
+def status(home: Home, output: str) -> int:
+    """Show servers, targets and mounts. The exit code is 1 where a server does not answer."""
+    from weir.cli import mounts
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+    from weir.cli.output import show
+
+    cluster = find_cluster(home)
+    servers: list[dict[str, Any]] = []
+    rows: list[tuple[object, ...]] = []
+    silent = 0
+    for server in servers_of(cluster):
+        try:
+            answer = {"up": True, **server.ask("GET", "/v1/status")}
+            rows.extend(_target_row(server.number, target) for target in answer["targets"])
+        except Failure as failure:
+            warn(failure.message, hint=f"see {home.log(server.number)}; `weir up` starts it again")
+            answer = {"up": False, "server": server.number, "error": failure.message}
+            rows.append((server.number, "-", "no answer", "-", "-", "-", "-", "-", "-"))
+            silent += 1
+        servers.append(answer)
+    mounted = [{"point": str(mount.point), "served": mount.is_served()} for mount in mounts.mounts_of(home)]
+    document = {"home": str(home.root), "cluster": str(cluster), "servers": servers, "mounts": mounted}
+    show(output, document, _HEADER, rows)
+    if output == "table":
+        _print_summary(servers, mounted)
+    return FAILED if silent else 0
+
+
+def _target_row(server: int, target: dict[str, Any]) -> tuple[object, ...]:
+    from weir.cli.output import share, size
+
+    capacity = target["capacity_bytes"]
+    return (
+        server,
+        target["target"],
+        target["backend"] + (", emulated speed" if target.get("speed") else ""),
+        size(target["used_bytes"]),
+        size(capacity),
+        share(target["used_bytes"] / capacity if capacity else 0.0),
+        share(target["load"]),
+        target["queued"],
+        target["keeps"],
+    )
+
+
+def _print_summary(servers: list[dict[str, Any]], mounted: list[dict[str, Any]]) -> None:
+    answering = [server for server in servers if server["up"]]
+    policies = sorted({server["policy"] for server in answering})
+    print(f"\nservers  {len(answering)} of {len(servers)} answer")
+    if policies:
+        print(f"policy   {' and '.join(policies)}")
+        print(f"inodes   {sum(server['inodes'] for server in answering)}")
+    for mount in mounted:
+        print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served: `weir umount` it)'}")
+    if not mounted:
+        print("mount    none")

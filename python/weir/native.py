@@ -1,0 +1,85 @@
+"""Where the programs and the preload library were installed.
+
+Works for an installed wheel, for an editable install and for a source tree that cargo has built.
+"""
+
+import os
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+class NotInstalledError(FileNotFoundError):
+    """A program or library of this package is missing."""
+
+
+def server_program() -> Path:
+    """The program `weir-server`.
+
+    Raises:
+        NotInstalledError: It is in none of the places where an install puts it.
+    """
+    return _find("weir-server", _program_folders())
+
+
+def mount_program() -> Path:
+    """The program `weir-mount`.
+
+    Raises:
+        NotInstalledError: It is in none of the places where an install puts it.
+    """
+    return _find("weir-mount", _program_folders())
+
+
+def preload_library() -> Path:
+    """The library that `weir run` puts into LD_PRELOAD.
+
+    Raises:
+        NotInstalledError: It is in none of the places where an install puts it.
+    """
+    return _find("libweir_preload*.so", _library_folders())
+
+
+def _program_folders() -> Iterator[Path]:
+    """Folders of programs, the likeliest first."""
+    yield from _chosen_folder()
+    # <prefix>/lib/pythonX.Y/site-packages/weir: the scripts of the same install, also with `pip install --user`.
+    if len(_PACKAGE.parents) > 3:
+        yield _PACKAGE.parents[3] / "bin"
+    yield Path(sysconfig.get_path("scripts"))
+    yield from _cargo_folders()
+
+
+def _library_folders() -> Iterator[Path]:
+    """Folders of libraries, the likeliest first."""
+    yield from _chosen_folder()
+    yield _PACKAGE
+    yield from _cargo_folders()
+
+
+def _chosen_folder() -> Iterator[Path]:
+    folder = os.environ.get("WEIR_PROGRAMS")
+    if folder:
+        yield Path(folder)
+
+
+def _cargo_folders() -> Iterator[Path]:
+    """What cargo built, where this package lies in its source tree."""
+    root = _PACKAGE.parents[1]
+    if (root / "Cargo.toml").is_file():
+        target = Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
+        yield target / "release"
+        yield target / "debug"
+
+
+def _find(pattern: str, folders: Iterator[Path]) -> Path:
+    searched = []
+    for folder in folders:
+        for candidate in sorted(folder.glob(pattern)):
+            if candidate.is_file():
+                return candidate
+        searched.append(str(folder))
+    name = pattern.replace("*", "")
+    raise NotInstalledError(f"{name} is in none of {', '.join(searched)}")

@@ -1,0 +1,87 @@
+"""Fixtures of every test: stores that are taken down whatever happens, and what a test needs of the machine."""
+
+import itertools
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from store import Store
+from ways import ALL, MOUNTED, Way, has_fuse, make_way
+
+_FOLDERS = itertools.count()
+
+
+@pytest.fixture
+def make_store() -> Iterator[Callable[[], Store]]:
+    """Make homes for stores; whatever was brought up in them is taken down at the end."""
+    made: list[Store] = []
+
+    def make() -> Store:
+        # Not below pytest's private folder: other users must be able to pass.
+        root = Path(tempfile.mkdtemp(prefix="weir-test-"))
+        root.chmod(0o755)
+        made.append(Store(root))
+        return made[-1]
+
+    yield make
+    for store in made:
+        if store.home.is_dir():
+            store.weir("down", "--force", "--discard", code=None)
+        shutil.rmtree(store.root, ignore_errors=True)
+
+
+@pytest.fixture
+def store(make_store: Callable[[], Store]) -> Store:
+    """A home in which nothing was brought up yet."""
+    return make_store()
+
+
+@pytest.fixture
+def root_only() -> None:
+    """Skip where the test cannot become other users."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+
+
+@pytest.fixture
+def user_fuse(fuse: None, root_only: None) -> None:
+    """Skip where other users cannot mount: they open the device themselves, through fusermount3."""
+    if Path("/dev/fuse").stat().st_mode & 0o006 != 0o006:
+        pytest.skip("/dev/fuse is closed to other users; `make setup` as root opens it as udev would")
+
+
+@pytest.fixture
+def fuse() -> None:
+    """Skip where nothing can be mounted."""
+    if not has_fuse():
+        pytest.skip("there is no /dev/fuse")
+
+
+@pytest.fixture(scope="session")
+def shared_store() -> Iterator[Store]:
+    """One store for all tests that only put files into a directory of their own: two servers of two targets each."""
+    root = Path(tempfile.mkdtemp(prefix="weir-shared-"))
+    root.chmod(0o755)
+    store = Store(root)
+    try:
+        store.up("--servers", "2", "--targets", "2")
+        yield store
+    finally:
+        store.weir("down", "--force", "--discard", code=None)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(params=ALL)
+def way(request: pytest.FixtureRequest, shared_store: Store) -> Iterator[Way]:
+    """A fresh directory of the shared store, by each way into it; tests that some cannot pass say so."""
+    if request.param in MOUNTED and not has_fuse():
+        pytest.skip("there is no /dev/fuse")
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())
+    way = make_way(request.param, shared_store, f"{name}-{next(_FOLDERS)}")
+    yield way
+    if shared_store.mount.is_mount():
+        shutil.rmtree(shared_store.mount / way.folder.name, ignore_errors=True)

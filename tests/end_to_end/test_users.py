@@ -1,0 +1,166 @@
+"""Two users on one store: each has what the permissions give and no more, by each way in; users need no root."""
+
+import json
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from store import Store
+from ways import MOUNT, PREFIX, PRELOAD, Way, make_way
+
+ALICE, BOB = 54321, 54322
+TEAM = 54400
+"""A group that both are in."""
+
+pytestmark = pytest.mark.usefixtures("root_only")
+
+PROBE = """
+import json, os, sys
+folder = sys.argv[1]
+def attempt(function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        return error.errno
+    return 0
+def read(path): os.close(os.open(path, os.O_RDONLY))
+def write(path): os.close(os.open(path, os.O_WRONLY))
+def create(path):
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    os.unlink(path)
+results = {}
+for mode in os.listdir(folder + "/files"):
+    path = f"{folder}/files/{mode}"
+    results["file " + mode] = [attempt(read, path), attempt(write, path), attempt(os.access, path, os.X_OK) or int(not os.access(path, os.X_OK))]
+for mode in os.listdir(folder + "/folders"):
+    path = f"{folder}/folders/{mode}"
+    results["folder " + mode] = [attempt(os.listdir, path), attempt(os.stat, path + "/inside"), attempt(create, path + "/new")]
+other = f"{folder}/files/0777"
+results["owner's"] = [attempt(os.chmod, other, 0o777), attempt(os.chown, other, os.getuid(), -1),
+    attempt(os.utime, other, (1, 1)), attempt(os.utime, other), attempt(os.setxattr, other, "user.x", b"1")]
+sticky = f"{folder}/sticky"
+results["sticky"] = [attempt(os.unlink, sticky + "/theirs"), attempt(os.rename, sticky + "/theirs", sticky + "/mine"), attempt(create, sticky + "/new")]
+print(json.dumps(results, sort_keys=True))
+"""
+"""What a user may do in a folder of another one; prints error numbers, 0 for what works."""
+
+FILES = """
+umask 0
+mkdir "$1" "$1"/files "$1"/folders "$1"/sticky && chmod 1777 "$1"/sticky && echo x > "$1"/sticky/theirs
+for mode in 0000 0400 0200 0040 0020 0060 0010 0004 0002 0006 0001 0777; do
+    echo x > "$1"/files/$mode && chgrp 54400 "$1"/files/$mode && chmod $mode "$1"/files/$mode
+    mkdir "$1"/folders/$mode && echo x > "$1"/folders/$mode/inside && chgrp 54400 "$1"/folders/$mode && chmod $mode "$1"/folders/$mode
+done
+"""
+"""Run by alice: files and folders of every mode, in the group that both are in."""
+
+
+def as_user(uid: int, groups: tuple[int, ...], *command: str) -> str:
+    answer = subprocess.run(
+        command, user=uid, group=uid, extra_groups=list(groups), capture_output=True, text=True, check=False, timeout=60,
+        env={"PATH": os.environ["PATH"]}, cwd="/",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Way:
+    """A way for a user who holds a grant and nothing else of the store."""
+    document = store.json("grant", "--uid", str(uid), "--gid", str(uid), "--groups", ",".join(map(str, groups)))
+    environment = {
+        "WEIR_CLUSTER": document["cluster"],
+        "WEIR_CREDENTIAL": document["credential"],
+        "WEIR_HOME": str(store.root / "none"),
+    }
+    root = store.mount if name != PREFIX else Path("/weir")
+    return Way(name, store, root / folder, environment=environment, uid=uid, groups=groups)
+
+
+@pytest.fixture
+def open_store(store: Store) -> Store:
+    """A store whose root directory every user may write."""
+    store.up("--servers", "2")
+    way = Way(PREFIX, store, Path("/weir"))
+    way.run("chmod", "1777", "/weir")
+    return store
+
+
+@pytest.mark.usefixtures("fuse")
+@pytest.mark.parametrize("name", [MOUNT, PRELOAD, PREFIX])
+@pytest.mark.parametrize("member", [True, False], ids=["in the group", "not in the group"])
+def test_the_permission_matrix(open_store: Store, name: str, member: bool) -> None:
+    """Every mode of files and folders gives another user what it gives on the machine's own disk."""
+    local = Path("/tmp") / f"weir-matrix-{os.getpid()}"
+    local.mkdir()
+    local.chmod(0o777)
+    groups = (TEAM,) if member else ()
+    try:
+        as_user(ALICE, (TEAM,), "bash", "-euc", FILES, "bash", str(local / "matrix"))
+        expected = as_user(BOB, groups, "/usr/bin/python3", "-c", PROBE, str(local / "matrix"))
+    finally:
+        shutil.rmtree(local)
+    alice = user_way(name, open_store, "matrix", ALICE, TEAM)
+    alice.run("bash", "-euc", FILES, "bash", alice.folder)
+    bob = user_way(name, open_store, "matrix", BOB, *groups)
+    found = bob.run("/usr/bin/python3", "-c", PROBE, bob.folder).stdout
+    assert json.loads(found) == json.loads(expected)
+
+
+@pytest.mark.usefixtures("user_fuse")
+def test_a_user_mounts_and_works_without_root(open_store: Store) -> None:
+    """Through fusermount3, with the uid really dropped: what the user makes is the user's."""
+    # fusermount3 wants an account.
+    uid = pwd.getpwnam("nobody").pw_uid
+    way = user_way(MOUNT, open_store, "", uid)
+    point = open_store.root / "alices"
+    point.mkdir()
+    os.chown(point, uid, uid)
+    state = open_store.root / "state"
+    state.mkdir()
+    os.chown(state, uid, uid)
+    environment = {**way.environment, "WEIR_HOME": str(state)}
+    open_store.weir("mount", point, uid=uid, environment=environment)
+    try:
+        script = 'id -u; cd "$WEIR_MOUNT" && mkdir mine && cp /bin/ls mine/ && ./mine/ls -ln mine && ! chown 0 mine/ls 2>/dev/null'
+        answer = open_store.weir(
+            "run",
+            "--no-preload",
+            "--",
+            "bash",
+            "-euc",
+            script,
+            uid=uid,
+            environment={**environment, "WEIR_MOUNT": str(point)},
+        )
+        assert answer.stdout.startswith(f"{uid}\n")
+        assert f" {uid} {uid} " in answer.stdout
+        assert (open_store.mount / "mine" / "ls").stat().st_uid == uid
+    finally:
+        open_store.weir("umount", point, uid=uid, environment=environment)
+
+
+@pytest.mark.parametrize("name", [PREFIX])
+def test_a_user_works_without_a_mount_and_without_root(store: Store, name: str) -> None:
+    store.up("--no-mount")
+    Way(PREFIX, store, Path("/weir")).run("chmod", "1777", "/weir")
+    way = user_way(name, store, "mine", ALICE)
+    script = 'test $(id -u) = 54321 && mkdir "$1" && cd "$1" && seq 1000 > file && cp file copy && cmp file copy && ls -ln && ! touch /weir/../weir/other/x 2>/dev/null'
+    out = way.run("bash", "-euc", script, "bash", way.folder).stdout
+    assert f" {ALICE} {ALICE} " in out
+    way.check_served(["open", "write", "read", "make"], {})
+
+
+@pytest.mark.usefixtures("fuse")
+@pytest.mark.parametrize("name", [MOUNT, PRELOAD])
+def test_set_id_bits_go_with_a_write(open_store: Store, name: str) -> None:
+    """A file that runs as its owner must not do so after another user has changed it."""
+    root = make_way(name, open_store, f"bits-{name}")
+    root.shell("echo x > file && chmod 6777 file && chmod 777 .")
+    bob = user_way(name, open_store, root.folder.name, BOB)
+    bob.run("bash", "-euc", 'echo more >> "$1"/file', "bash", bob.folder)
+    mode = (open_store.mount / root.folder.name / "file").stat().st_mode
+    assert not mode & (stat.S_ISUID | stat.S_ISGID), oct(mode)

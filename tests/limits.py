@@ -1,0 +1,267 @@
+"""Calls that Weir refuses, and with which error: the one table that the test holds and the reference page shows.
+
+Run as a program it prints the page docs/reference/limits.md.
+"""
+
+import fcntl
+import mmap
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import libc
+
+FICLONE = 0x40049409
+FS_IOC_GETFLAGS = 0x80086601
+"""Of linux/fs.h."""
+
+WORKS = "works"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A call that is refused."""
+
+    name: str
+    attempt: Callable[[Path], object]
+    """Makes the call in a fresh directory."""
+    mount: str
+    """The error through the mount, with the fast path or without it; or that it works there."""
+    prefix: str
+    """The error on the fast path alone."""
+    reason: str
+
+
+def _file(folder: Path, flags: int = os.O_RDWR) -> int:
+    (folder / "file").write_bytes(bytes(100_000))
+    return os.open(folder / "file", flags)
+
+
+def _allocate(mode: int) -> Callable[[Path], object]:
+    return lambda folder: libc.fallocate(_file(folder), mode, 4096, 8192)
+
+
+def _attribute(name: str) -> Callable[[Path], object]:
+    def attempt(folder: Path) -> None:
+        os.close(_file(folder))
+        os.setxattr(folder / "file", name, b"\2\0\0\0")
+
+    return attempt
+
+
+def _control(request: int, buffer: bytes) -> Callable[[Path], object]:
+    return lambda folder: fcntl.ioctl(_file(folder), request, buffer)
+
+
+def _clone(folder: Path) -> None:
+    source = _file(folder)
+    target = os.open(folder / "clone", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.ioctl(target, FICLONE, source)
+
+
+def _whiteout(folder: Path) -> None:
+    os.close(_file(folder))
+    libc.renameat2(folder / "file", folder / "other", libc.WHITEOUT)
+
+
+def _shared_mapping(folder: Path) -> None:
+    file = _file(folder)
+    with mmap.mmap(file, 4096) as mapped:
+        mapped[0] = 7
+        mapped.flush()
+    assert os.pread(file, 1, 0) == b"\7"
+
+
+def _unnamed(folder: Path) -> None:
+    os.write(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), b"x")
+
+
+def _fifo(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    assert stat.S_ISFIFO((folder / "pipe").stat().st_mode)
+    descriptor = os.open(folder / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    os.write(descriptor, b"x")
+    assert os.read(descriptor, 1) == b"x"
+
+
+def _bind(folder: Path) -> None:
+    os.chdir(folder)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "s"))
+
+
+def _handle(folder: Path) -> None:
+    os.close(_file(folder))
+    handle = struct.pack("Ii", 128, 0) + bytes(128)
+    libc.call("name_to_handle_at", libc.AT_FDCWD, folder / "file", handle, bytes(8), 0)
+
+
+def _swap(folder: Path) -> None:
+    os.close(_file(folder))
+    libc.call("swapon", folder / "file", 0)
+
+
+def _splice(folder: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"words")
+    file = _file(folder)
+    assert os.splice(read_end, file, 5) == 5
+    assert os.pread(file, 5, 0) == b"words"
+
+
+def _lease(folder: Path) -> None:
+    fcntl.fcntl(_file(folder, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+
+def _watch(folder: Path) -> None:
+    descriptor = libc.call("inotify_init1", 0)
+    libc.call("inotify_add_watch", descriptor, folder, 0x100)
+
+
+def _chroot(folder: Path) -> None:
+    os.chroot(folder)
+
+
+def _other_tree(folder: Path) -> None:
+    """Two directories made in the root of the store, of different homes."""
+    for number in range(64):
+        (folder.parent / f"{folder.name}-{number}").mkdir()
+    (folder / "file").write_bytes(b"x")
+    try:
+        for number in range(64):
+            os.rename(folder / "file", folder.parent / f"{folder.name}-{number}" / "file")
+            os.rename(folder.parent / f"{folder.name}-{number}" / "file", folder / "file")
+    finally:
+        for number in range(64):
+            os.rmdir(folder.parent / f"{folder.name}-{number}")
+
+
+MISSED = "a call that the library does not serve finds a placeholder, which is closed to it"
+NOT_THERE = "the kernel knows no such path"
+
+TABLE = (
+    Refusal(
+        "`fallocate` with `FALLOC_FL_COLLAPSE_RANGE`",
+        _allocate(libc.COLLAPSE_RANGE),
+        "EOPNOTSUPP",
+        "EOPNOTSUPP",
+        "stripes do not move",
+    ),
+    Refusal(
+        "`fallocate` with `FALLOC_FL_INSERT_RANGE`",
+        _allocate(libc.INSERT_RANGE),
+        "EOPNOTSUPP",
+        "EOPNOTSUPP",
+        "stripes do not move",
+    ),
+    Refusal(
+        "`fallocate` with `FALLOC_FL_UNSHARE_RANGE`",
+        _allocate(libc.UNSHARE_RANGE),
+        "EOPNOTSUPP",
+        "EOPNOTSUPP",
+        "nothing is shared",
+    ),
+    Refusal(
+        "`setxattr` of `system.posix_acl_access`",
+        _attribute("system.posix_acl_access"),
+        "EOPNOTSUPP",
+        "EOPNOTSUPP",
+        "there are no access control lists",
+    ),
+    Refusal("`ioctl` `FICLONE`", _clone, "EOPNOTSUPP", "EBADF", "there are no shared extents"),
+    Refusal(
+        "`ioctl` `FS_IOC_GETFLAGS` (lsattr, chattr)",
+        _control(FS_IOC_GETFLAGS, bytes(8)),
+        "ENOTTY",
+        "EBADF",
+        "there are no such flags",
+    ),
+    Refusal("`renameat2` with `RENAME_WHITEOUT`", _whiteout, "EINVAL", "ENOENT", "it is for overlay file systems"),
+    Refusal(
+        "`rename` between trees of different homes",
+        _other_tree,
+        "EXDEV",
+        "EXDEV",
+        "a tree has one home; mv copies instead",
+    ),
+    Refusal("`swapon`", _swap, "EINVAL", "ENOENT", "memory is not swapped to a store in user space"),
+    Refusal(
+        "`mmap` with `MAP_SHARED` and `PROT_WRITE`",
+        _shared_mapping,
+        WORKS,
+        "ENODEV",
+        "a shared mapping is the kernel's",
+    ),
+    Refusal("`mkfifo`, `mknod`", _fifo, WORKS, "EOPNOTSUPP", "pipes and devices are the kernel's"),
+    Refusal("`bind` of a Unix socket", _bind, WORKS, "ENOENT", NOT_THERE),
+    Refusal("`splice`", _splice, WORKS, "EINVAL", "the kernel cannot see the bytes"),
+    Refusal("`fcntl` `F_SETLEASE`", _lease, WORKS, "EBADF", "with a mount, opens by that mount alone break a lease"),
+    Refusal("`inotify_add_watch`", _watch, WORKS, "ENOENT", "with a mount, it tells of changes by that mount alone"),
+    Refusal("`name_to_handle_at`", _handle, WORKS, "ENOENT", NOT_THERE),
+    Refusal("`chroot`", _chroot, WORKS, "ENOENT", NOT_THERE),
+    Refusal(
+        "`open` with `O_TMPFILE`",
+        _unnamed,
+        WORKS,
+        WORKS,
+        "without a mount it cannot be given a name: `linkat` answers ENOENT",
+    ),
+)
+
+BESIDE = """\
+## What differs from a local disk
+
+| what | limit |
+|---|---|
+| names, paths | 255 bytes, 4,095 bytes; more answers ENAMETOOLONG |
+| extended attribute | 65,536 bytes of value; more answers E2BIG or ERANGE |
+| shared mapping | its stores become visible to other clients at msync, fsync or munmap |
+| write through the mount | split at 1 MiB by the kernel, so a larger append there is not atomic |
+| access time | is what was set; reading does not change it |
+| lost server | EIO after `WEIR_TIMEOUT_SECONDS` of its silence; a write over several stripes may be short |
+| `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
+| full targets | ENOSPC as soon as one target of the file's layout is full; nothing of that call is reported as written beyond its result |
+| directory that was removed while it is open | answers ENOENT or ESTALE |
+| locks of a process that was killed, without a mount | go when its server sees that it is gone, which can be a moment after its parent does |
+
+## What runs without a mount
+
+Programs linked to the C library dynamically run on the fast path alone (`weir run --prefix`). These need a mount:
+
+| what | reason |
+|---|---|
+| static programs, Go programs | make their system calls themselves |
+| SQLite with a write-ahead log from two processes, numpy.memmap that writes, fsx with mappings | shared mappings that may be written |
+| fio with libaio or io_uring | the kernel would have to see the files |
+| uniq FILE, and other programs that call freopen | answers EOPNOTSUPP: a stream of the C library does not change its kind |
+| deadlocks of process locks | are told (EDEADLK) with a mount only; without one both wait |
+| named pipes, sockets and device files | are the kernel's |
+"""
+
+
+def page() -> str:
+    """The reference page."""
+    rows = "\n".join(f"| {each.name} | {each.mount} | {each.prefix} | {each.reason} |" for each in TABLE)
+    return f"""\
+# Limits
+
+What Weir does not do answers with an error number, and nothing answers success without effect. This page is printed by
+`python tests/limits.py`; the test suite holds it to what the calls answer.
+
+## Calls
+
+*With a mount* means through the kernel, with the fast path or without it; *without* means `weir run --prefix`.
+
+| call | with a mount | without | reason |
+|---|---|---|---|
+{rows}
+
+{BESIDE}"""
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,160 @@
+"""Locks exclude each other across processes, ways into the store and mounts of it."""
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from libc import refused
+from store import Store
+from ways import ALL, MOUNT, MOUNTED, PREFIX, PRELOAD, Way, has_fuse, make_way
+
+KINDS = ("process", "description", "flock")
+PATIENCE_SECONDS = 60
+"""For a lock whose holder was killed: its server must first see that it is gone."""
+
+
+def lock(file: int, kind: str, exclusive: bool, wait: bool = False, start: int = 0, length: int = 0) -> None:
+    if kind == "flock":
+        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
+        return
+    request = struct.pack("hhqqi4x", fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK, os.SEEK_SET, start, length, 0)
+    of_description = (fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK) if kind == "description" else None
+    fcntl.fcntl(file, of_description or (fcntl.F_SETLKW if wait else fcntl.F_SETLK), request)
+
+
+def hold(folder: Path, kind: str, exclusive: bool) -> None:
+    """Hold a lock until a line comes."""
+    file = os.open(folder / "file", os.O_RDWR | os.O_CREAT, 0o600)
+    # Without a mount the locks of a process that has ended go when its server sees that, which may be a moment later.
+    lock(file, kind, exclusive, wait=True)
+    print("held", flush=True)
+    sys.stdin.readline()
+    os.close(file)
+    print("released", flush=True)
+    sys.stdin.readline()
+
+
+def meet(folder: Path, kind: str, exclusive: bool) -> None:
+    """See the lock of `hold`, from another process."""
+    file = os.open(folder / "file", os.O_RDWR)
+    refused(errno.EAGAIN, lock, file, kind, exclusive=True)
+    if exclusive:
+        refused(errno.EAGAIN, lock, file, kind, exclusive=False)
+    else:
+        lock(file, kind, exclusive=False)
+    other = "flock" if kind != "flock" else "process"
+    lock(file, other, exclusive=True)
+    if kind != "flock":
+        description = "description" if kind == "process" else "process"
+        refused(errno.EAGAIN, lock, file, description, exclusive=True)
+
+
+def take(folder: Path, kind: str) -> None:
+    """Wait for the lock and tell when it is there."""
+    file = os.open(folder / "file", os.O_RDWR)
+    print("asking", flush=True)
+    lock(file, kind, exclusive=True, wait=True)
+    print("taken", flush=True)
+
+
+@pytest.fixture
+def second_mount(shared_store: Store) -> Iterator[Path]:
+    """Another mount of the shared store, which is another client of its servers."""
+    if not has_fuse():
+        pytest.skip("there is no /dev/fuse")
+    point = shared_store.root / "second"
+    point.mkdir()
+    shared_store.weir("mount", point)
+    yield point
+    shared_store.weir("umount", point)
+    shutil.rmtree(point, ignore_errors=True)
+
+
+def pair(shared_store: Store, one: str, other: str) -> tuple[Way, Way]:
+    if not has_fuse() and {one, other} != {PREFIX}:
+        pytest.skip("there is no /dev/fuse")
+    first = make_way(one, shared_store, f"locks-{one}-{other}-{time.monotonic_ns()}")
+    return first, Way(other, shared_store, first.sibling(other))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("one", "other"), [(MOUNT, MOUNT), (PRELOAD, MOUNT), (PREFIX, PRELOAD), (MOUNT, PREFIX)])
+def test_locks_exclude_across_ways(shared_store: Store, one: str, other: str, kind: str) -> None:
+    first, second = pair(shared_store, one, other)
+    for exclusive in (True, False):
+        exclusion(first, second, kind, exclusive)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_locks_exclude_across_mounts(shared_store: Store, second_mount: Path, kind: str) -> None:
+    first = make_way(MOUNT, shared_store, f"locks-mounts-{kind}")
+    second = Way(MOUNT, shared_store, second_mount / first.folder.name)
+    exclusion(first, second, kind, exclusive=True)
+    exclusion(second, first, kind, exclusive=True)
+
+
+def exclusion(first: Way, second: Way, kind: str, exclusive: bool) -> None:
+    with first.start(*first.python(hold, kind, exclusive)) as holder:
+        assert holder.stdin
+        assert holder.stdout
+        assert holder.stdout.readline() == "held\n", holder.communicate(timeout=PATIENCE_SECONDS)
+        second.call(meet, kind, exclusive)
+        with second.start(*second.python(take, kind)) as waiter:
+            assert waiter.stdout
+            assert waiter.stdout.readline() == "asking\n"
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+            assert waiter.stdout.readline() == "taken\n"
+            assert waiter.wait(timeout=PATIENCE_SECONDS) == 0
+        assert holder.communicate("\n", timeout=PATIENCE_SECONDS)[0] == "released\n"
+
+
+@pytest.mark.parametrize("way", ALL, indirect=True)
+@pytest.mark.parametrize("kind", KINDS)
+def test_locks_of_a_killed_process_go(way: Way, kind: str) -> None:
+    """The waiter gets the lock when its holder is killed: nothing else tells it."""
+    holder = way.start(*way.python(hold, kind, True), start_new_session=True)
+    assert holder.stdout
+    assert holder.stdout.readline() == "held\n"
+    with way.start(*way.python(take, kind)) as waiter:
+        assert waiter.stdout
+        assert waiter.stdout.readline() == "asking\n"
+        os.killpg(holder.pid, signal.SIGKILL)
+        holder.communicate(timeout=PATIENCE_SECONDS)
+        assert waiter.stdout.readline() == "taken\n"
+        assert waiter.wait(timeout=PATIENCE_SECONDS) == 0
+
+
+def deadlock(folder: Path) -> None:
+    """Two processes that wait for each other's lock: one of them is told."""
+    file = os.open(folder / "file", os.O_RDWR | os.O_CREAT, 0o600)
+    ours, theirs = os.pipe(), os.pipe()
+    child = os.fork()
+    mine, other = (0, 1) if child else (1, 0)
+    lock(file, "process", exclusive=True, start=mine, length=1)
+    os.write((ours if child else theirs)[1], b"x")
+    os.read((theirs if child else ours)[0], 1)
+    try:
+        lock(file, "process", exclusive=True, wait=True, start=other, length=1)
+        result = 0
+    except OSError as error:
+        assert error.errno == errno.EDEADLK, error
+        result = 1
+    if child == 0:
+        os._exit(result)
+    os.close(file)
+    told = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert (result, told) in ((0, 1), (1, 0)), (result, told)
+
+
+@pytest.mark.parametrize("way", MOUNTED, indirect=True)
+def test_a_deadlock_is_told(way: Way) -> None:
+    way.call(deadlock, served=["open", "lock"])

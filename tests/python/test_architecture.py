@@ -1,0 +1,96 @@
+"""The directions between crates, and what the pure leaves may not know."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LEAVES = {"weir-wire", "weir-fairshare", "weir-placement"}
+ALLOWED = {
+    "weir-placement": set[str](),
+    "weir-fairshare": set[str](),
+    "weir-wire": {"weir-placement"},
+    "weir-server": LEAVES,
+    "weir-client": LEAVES,
+    "weir-preload": {"weir-client", *LEAVES},
+    "weir-mount": {"weir-client", *LEAVES},
+    "weir-python": LEAVES,
+}
+"""Which crates of this workspace each one may depend on."""
+
+TEST_ONLY = {"weir-client": {"weir-server"}, "weir-mount": {"weir-server"}, "weir-preload": {"weir-server"}}
+"""What tests may use beyond that: real servers."""
+
+IMPURE = re.compile(
+    r"\bstd::(thread|net|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime)|sync::mpsc)\b"
+    r"|\b(Instant|SystemTime)::now\b|\b(rustix|libc|mio|tokio|rand|getrandom)::"
+)
+"""Threads, clocks, files, sockets, environment and random sources."""
+
+UNSAFE_CRATES = {"preload", "mount", "server"}
+"""Crates in which `unsafe` may stand; of the server, only in its targets."""
+
+
+@pytest.fixture(scope="module")
+def packages() -> dict[str, dict[str, Any]]:
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    return {package["name"]: package for package in json.loads(answer.stdout)["packages"]}
+
+
+def ours(package: dict[str, Any], *, development: bool) -> set[str]:
+    return {
+        dependency["name"]
+        for dependency in package["dependencies"]
+        if dependency["name"].startswith("weir-") and (dependency["kind"] == "dev") == development
+    }
+
+
+def test_every_crate_is_placed(packages: dict[str, dict[str, Any]]) -> None:
+    assert packages.keys() <= ALLOWED.keys(), "say in this test what a new crate may depend on"
+
+
+def test_dependencies_point_down(packages: dict[str, dict[str, Any]]) -> None:
+    for name, package in packages.items():
+        assert ours(package, development=False) <= ALLOWED[name], name
+        allowed = ALLOWED[name] | TEST_ONLY.get(name, set()) | {name}
+        assert ours(package, development=True) <= allowed, f"{name}, in its tests"
+
+
+def test_folders_have_plain_names(packages: dict[str, dict[str, Any]]) -> None:
+    for name, package in packages.items():
+        assert Path(package["manifest_path"]).parent.name == name.removeprefix("weir-")
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_leaves_are_pure(packages: dict[str, dict[str, Any]], leaf: str) -> None:
+    sources = Path(packages[leaf]["manifest_path"]).parent / "src"
+    for path in sorted(sources.rglob("*.rs")):
+        # Tests may print seeds and read clocks; they stand at the end of a file.
+        code, _, _ = path.read_text().partition("#[cfg(test)]\nmod tests")
+        for number, line in enumerate(code.splitlines(), start=1):
+            found = IMPURE.search(line.split("//")[0])
+            assert not found, f"{path}:{number}: {line.strip()}"
+
+
+def test_unsafe_stands_where_it_may(packages: dict[str, dict[str, Any]]) -> None:
+    for package in packages.values():
+        folder = Path(package["manifest_path"]).parent
+        if folder.name not in UNSAFE_CRATES:
+            libraries = [path for path in (folder / "src" / "lib.rs", folder / "src" / "main.rs") if path.is_file()]
+            assert libraries
+            assert all("#![forbid(unsafe_code)]" in path.read_text() for path in libraries), folder
+
+
+def test_files_hold_one_idea() -> None:
+    """STYLE 9: a file past 600 lines probably holds two."""
+    for folder in ("crates", "python", "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".rs", ".py"):
+                lines = len(path.read_text().splitlines())
+                assert lines <= 700, f"{path} has {lines} lines"

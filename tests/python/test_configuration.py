@@ -1,0 +1,107 @@
+"""Flag beats environment beats file beats default, and the file that results says so."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from weir.cli import settings
+from weir.cli.configuration import Configuration, resolve, toml_text
+from weir.cli.errors import Failure
+
+KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+SCALARS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.booleans(), st.text(st.characters(codec="utf-8")))
+TABLES = st.recursive(
+    st.dictionaries(KEYS, SCALARS, max_size=5),
+    lambda inner: st.dictionaries(KEYS, st.one_of(SCALARS, inner, st.lists(inner, min_size=1, max_size=3)), max_size=4),
+    max_leaves=12,
+)
+
+
+def resolved(file: Path | None = None, source: str = "flag", **given_values: object) -> Configuration:
+    everything = {setting.name: given_values.get(setting.name) for setting in settings.STORE}
+    return resolve(file, everything, lambda _: source)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Path]:
+    def write_file(text: str) -> Path:
+        path = tmp_path / "cluster.toml"
+        path.write_text(text)
+        return path
+
+    return write_file
+
+
+@given(TABLES)
+def test_what_is_written_reads_back(document: dict[str, Any]) -> None:
+    assert tomllib.loads(toml_text(document)) == document
+
+
+def test_the_embedded_store_has_one_server_with_two_targets_in_memory() -> None:
+    configuration = resolved()
+    assert configuration.document == {
+        "version": 1,
+        "policy": "size-fair",
+        "server": [{"target": [{"backend": "ram", "capacity": "4GiB"}] * 2}],
+    }
+    assert set(configuration.origins.values()) == {"default"}
+    assert not configuration.keeps_bytes()
+    assert tomllib.loads(configuration.text()) == configuration.document
+
+
+def test_flags_beat_the_file_and_the_file_beats_defaults(write: Callable[[str], Path]) -> None:
+    file = write(
+        'version = 1\npolicy = "fifo"\n[[server]]\n[[server.target]]\ncapacity = "1GiB"\nbackend = "dir"\n'
+        "[[server]]\n[[server.target]]\n"
+    )
+    configuration = resolved(file)
+    assert configuration.policy == "fifo"
+    assert configuration.origins["policy"] == str(file)
+    assert [target["backend"] for target in configuration.targets()] == ["dir", "ram"]
+    assert [target.get("capacity") for target in configuration.targets()] == ["1GiB", "4GiB"]
+
+    configuration = resolved(file, "environment", policy="job-fair", capacity="2GiB", read_speed="200MB/s")
+    assert configuration.policy == "job-fair"
+    assert configuration.origins["policy"] == "environment"
+    assert {target["capacity"] for target in configuration.targets()} == {"2GiB"}
+    assert all(target["speed"] == {"read": "200MB/s"} for target in configuration.targets())
+
+
+def test_a_dir_target_is_as_large_as_its_file_system_unless_told_otherwise() -> None:
+    assert "capacity" not in resolved(backend="dir").targets()[0]
+    assert resolved(backend="dir", capacity="1GiB").targets()[0]["capacity"] == "1GiB"
+
+
+def test_relative_paths_mean_the_folder_of_the_file(write: Callable[[str], Path]) -> None:
+    file = write('[[server]]\n[[server.target]]\nbackend = "dir"\npath = "t0"\n')
+    assert resolved(file).targets()[0]["path"] == str(file.parent / "t0")
+
+
+@pytest.mark.parametrize("setting", ["servers", "targets"])
+def test_flags_and_file_cannot_both_choose_the_servers(write: Callable[[str], Path], setting: str) -> None:
+    file = write('[[server]]\n[[server.target]]\nbackend = "ram"\n')
+    with pytest.raises(Failure, match=f"lists its own {setting}") as failure:
+        resolved(file, "flag", **{setting: 3})
+    assert failure.value.code == 2
+
+
+def test_a_file_without_servers_leaves_them_to_the_flags(write: Callable[[str], Path]) -> None:
+    configuration = resolved(write('policy = "fifo"\n'), servers=2, targets=3)
+    assert [len(server["target"]) for server in configuration.servers] == [3, 3]
+
+
+@pytest.mark.parametrize("text", ["server = 5", "server = []", "[[server]]\ntarget = 5", "[server]\na = 1"])
+def test_a_file_of_another_shape_is_left_to_the_server_to_refuse(write: Callable[[str], Path], text: str) -> None:
+    assert tomllib.loads(resolved(write(text)).text())["version"] == 1
+
+
+@pytest.mark.parametrize("text", ["version = ", "[[server]", "\x00"])
+def test_what_is_not_toml_is_refused_with_its_place(write: Callable[[str], Path], text: str) -> None:
+    with pytest.raises(Failure, match=r"cluster\.toml is not TOML: .*(line 1|end of document)") as failure:
+        resolved(write(text))
+    assert failure.value.code == 2
+    assert failure.value.hint

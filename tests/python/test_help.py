@@ -1,0 +1,97 @@
+"""`weir --help` shows every command, and each command its options."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from weir import cli
+
+COMMANDS = cli.weir.list_commands(click.Context(cli.weir))
+
+
+def run_help(*arguments: str) -> str:
+    command = [sys.executable, "-m", "weir.cli", *arguments, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_every_command_is_listed_with_a_line() -> None:
+    text = run_help()
+    for name in (
+        "up",
+        "down",
+        "status",
+        "run",
+        "mount",
+        "umount",
+        "env",
+        "policy",
+        "jobs",
+        "grant",
+        "layout",
+        "config",
+    ):
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    assert run_help(command).startswith(f"Usage: weir {command}")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    question = (
+        "import sys, click\n"
+        "from weir import cli\n"
+        "try:\n    cli.weir.main(['--help'], prog_name='weir')\n"
+        "except SystemExit:\n    pass\n"
+        "heavy = {'http.client', 'urllib.request', 'ssl', 'numpy', 'tomllib', 'weir._core', 'asyncio', 'subprocess'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=True)
+    assert answer.stderr == "[]\n"
+
+
+def test_every_result_can_be_had_as_json() -> None:
+    def leaves(command: click.Command, path: str) -> list[tuple[str, click.Command]]:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            found = []
+            for name in command.list_commands(context):
+                child = command.get_command(context, name)
+                assert child is not None
+                found += leaves(child, f"{path} {name}")
+            return found
+        return [(path, command)]
+
+    silent = {"weir run", "weir layout set", "weir config reference"}
+    for path, command in leaves(cli.weir, "weir"):
+        names = {parameter.name for parameter in command.params}
+        assert ("output" in names) == (path not in silent), path
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["up", "--servers", "0"], ["run"], ["jobs", "--output", "xml"], ["--nonsense"]]
+)
+def test_wrong_usage_is_one_line_a_hint_and_exit_code_2(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "weir.cli", *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    first, second = answer.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert second.startswith("hint: ")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m weir.cli config show | true"
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert answer.stderr == ""
+
+
+def test_the_reference_page_is_what_the_settings_say() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
+    command = [sys.executable, "-m", "weir.cli", "config", "reference"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert page.read_text() == answer.stdout, f"write it anew: weir config reference > {page}"

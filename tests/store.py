@@ -1,0 +1,113 @@
+"""A store of its own, brought up by the program `weir` in a fresh home: for every test that uses real servers."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import weir
+
+_PACKAGES = Path(weir.__file__).resolve().parents[1]
+COMMAND_SECONDS = 60.0
+"""No command of a test may take longer."""
+
+
+@dataclass
+class Store:
+    """A home for a store, and the program `weir` in it."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        """The WEIR_HOME."""
+        return self.root / "home"
+
+    @property
+    def mount(self) -> Path:
+        """Where the store is mounted unless the test says otherwise."""
+        return self.home / "mnt"
+
+    def variables(self, **extra: str) -> dict[str, str]:
+        """The environment of the test, without its own store, with that of this one."""
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("WEIR_") or name == "WEIR_PROGRAMS"
+        }
+        inherited.pop("LD_PRELOAD", None)
+        return {**inherited, "NO_COLOR": "1", "WEIR_HOME": str(self.home), **self.environment, **extra}
+
+    def weir(
+        self,
+        *arguments: str | Path,
+        code: int | None = 0,
+        uid: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `weir` and check its exit code, unless `code` is None; with `uid`, as that user and in no group else."""
+        command = [*program(uid), *map(str, arguments)]
+        variables = self.variables(**(environment or {}))
+        identity: dict[str, Any] = {}
+        if uid is not None:
+            identity = {"user": uid, "group": uid, "extra_groups": []}
+            variables.update(search_path())
+        answer = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, **identity
+        )
+        if code is not None:
+            assert answer.returncode == code, f"{command} gave {answer.returncode}\n{answer.stdout}{answer.stderr}"
+        return answer
+
+    def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
+        """The JSON that a command prints."""
+        return json.loads(self.weir(*arguments, "--output", "json", code=code).stdout)
+
+    def up(self, *arguments: str | Path) -> Any:
+        """Bring the store up."""
+        return self.json("up", *arguments)
+
+    def server_pids(self) -> dict[int, int]:
+        """The process of each server."""
+        records = sorted((self.home / "servers").glob("*/pid"))
+        return {int(record.parent.name): int(record.read_text().split()[0]) for record in records}
+
+
+def program(uid: int | None = None) -> list[str]:
+    """The installed program `weir`, as another user may execute it."""
+    if uid is None:
+        return [str(Path(sysconfig.get_path("scripts")) / "weir")]
+    # An interpreter below a private home (as pyenv's of root) is closed to others; the system's will do, because the
+    # extension module speaks the stable interface.
+    for interpreter in (sys.executable, "/usr/bin/python3"):
+        if can_execute(interpreter, uid):
+            return [interpreter, "-m", "weir.cli"]
+    pytest.skip(f"no Python 3.11 that uid {uid} may execute")
+
+
+def search_path() -> dict[str, str]:
+    """What another user's Python needs to find this package, and nothing of the home that is closed to it."""
+    return {"HOME": "/nonexistent", "PYTHONPATH": f"{_PACKAGES}:{sysconfig.get_path('platlib')}"}
+
+
+def can_execute(interpreter: str, uid: int) -> bool:
+    """Whether a user may execute a Python that is new enough."""
+    question = "import sys; sys.exit(sys.version_info < (3, 11))"
+    try:
+        answer = subprocess.run(
+            [interpreter, "-c", question],
+            user=uid,
+            group=uid,
+            extra_groups=[],
+            timeout=COMMAND_SECONDS,
+            check=False,
+            cwd="/",
+        )
+    except OSError:
+        return False
+    return answer.returncode == 0
