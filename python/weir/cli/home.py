@@ -111,13 +111,15 @@ class Home:
             Failure: The folder is something else, and not to be touched.
         """
         if self.root.is_dir():
-            if not self.exists() and any(self.root.iterdir()):
+            if any(self.root.iterdir()) and not self.exists():
                 raise Failure(
                     f"{self.root} is not empty, and not the home of a store",
                     hint="name an empty or a new folder with --home or WEIR_HOME",
                 )
         else:
             make_folder(self.root, self.passage)
+        # First of all, so that a second command that finds anything here also finds that it is a home.
+        self.lock.touch()
         for folder in (self.servers, self.credentials):
             make_folder(folder, self.passage)
         # Whoever may use the store may know where it is mounted.
