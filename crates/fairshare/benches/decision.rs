@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion};
 use weir_fairshare::{
-    scheduler, CostModel, DeviceSpeed, Direction, GroupId, JobAttributes, JobId, Nanos, Policy, Priority,
-    Scheduler, Settings, Token, TransferSpeed, UserId,
+    scheduler, CostModel, DeviceSpeed, Direction, GroupId, JobAttributes, JobId, JobName, Nanos, Policy,
+    Priority, Scheduler, Settings, Sharing, Token, TransferSpeed, UserId,
 };
 
 const JOBS: [u64; 3] = [10, 1_000, 10_000];
@@ -32,13 +32,14 @@ fn cost(turn: u64) -> Nanos {
 }
 
 fn backlogged(policy: &str, jobs: u64) -> Box<dyn Scheduler> {
-    let policy: Policy = policy.parse().expect("a policy's name");
-    let mut scheduler = scheduler(&policy, Settings::default());
+    let sharing = Sharing::of(policy.parse().expect("a policy's name"));
+    let mut scheduler = scheduler(&sharing, Settings::default());
     for id in 0..jobs {
         let attributes = JobAttributes {
             job: JobId(id),
-            user: UserId(1),
-            group: GroupId(1),
+            name: JobName(id),
+            user: UserId(id / 20),
+            group: GroupId(id / 400),
             nodes: nodes(id),
             priority: Priority(0),
         };

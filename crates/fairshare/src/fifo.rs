@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::job::{JobAttributes, JobId, Token};
 use crate::jobs::{JobTable, Request};
-use crate::scheduler::{Dispatch, JobShare, Refusal, Scheduler};
+use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
 use crate::time::Nanos;
 
 /// Serves requests in order of arrival; accounts them per job.
@@ -61,6 +61,9 @@ impl Scheduler for Fifo {
         Some(started.dispatch)
     }
 
+    /// Order of arrival knows no weights.
+    fn set_portions(&mut self, _: &Portions, _: Nanos) {}
+
     fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
         let now = self.end_graces(now);
         if let Some(slot) = self.jobs.slot(job) {
@@ -79,6 +82,10 @@ impl Scheduler for Fifo {
 
     fn len(&self) -> usize {
         self.jobs.len()
+    }
+
+    fn backlogged(&self, now: Nanos) -> Nanos {
+        self.jobs.backlogged(now)
     }
 
     /// Order of arrival owes each job the fraction of the queued device time that is its own;

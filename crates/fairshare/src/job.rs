@@ -6,13 +6,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// The numeric user (uid) a job runs as.
+/// The user a job is accounted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UserId(pub u32);
+pub struct UserId(pub u64);
 
-/// The numeric group (gid) a job runs as.
+/// The group a job is accounted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId(pub u32);
+pub struct GroupId(pub u64);
+
+/// The name a job was given, which several jobs may share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobName(pub u64);
 
 /// The priority the resource manager gave a job; larger is more urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,9 +31,11 @@ pub struct Token(pub u64);
 pub struct JobAttributes {
     /// The job.
     pub job: JobId,
-    /// Who runs it.
+    /// Its name.
+    pub name: JobName,
+    /// Its user.
     pub user: UserId,
-    /// The group it runs as.
+    /// Its group.
     pub group: GroupId,
     /// Compute nodes it runs on; 0 (unknown) counts as 1.
     pub nodes: u32,

@@ -15,13 +15,16 @@ use crate::time::Nanos;
 pub struct JobTable {
     settings: Settings,
     entries: Vec<Option<Entry>>,
+    /// By slot; stale where the slot is free.
+    attributes: Vec<JobAttributes>,
     free: Vec<usize>,
     slots: HashMap<JobId, usize>,
     queued: usize,
+    backlog: Backlog,
     arrivals: u64,
     latest: Nanos,
-    idle_oldest: Option<usize>,
-    idle_newest: Option<usize>,
+    idle_oldest: Option<u32>,
+    idle_newest: Option<u32>,
 }
 
 /// One queued request.
@@ -42,14 +45,26 @@ pub(crate) struct Started {
     pub(crate) charge: i64,
 }
 
+/// What a decision reads and writes of a job comes first, in one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Entry {
-    attributes: JobAttributes,
+    job: JobId,
     queue: VecDeque<Request>,
-    in_service: usize,
     charged: i64,
     correction: i64,
+    in_service: u32,
     activity: Activity,
+    backlog: Backlog,
+}
+
+/// How long requests were queued.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backlog {
+    /// Since when there have been some without a break, where there are any.
+    since: Nanos,
+    /// How long there were some before that.
+    before: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +75,8 @@ enum Activity {
     /// Within its grace: active, and linked to its neighbours in the list of idle jobs.
     Idle {
         since: Nanos,
-        older: Option<usize>,
-        newer: Option<usize>,
+        older: Option<u32>,
+        newer: Option<u32>,
     },
 }
 
@@ -70,9 +85,11 @@ impl JobTable {
         JobTable {
             settings,
             entries: Vec::new(),
+            attributes: Vec::new(),
             free: Vec::new(),
             slots: HashMap::new(),
             queued: 0,
+            backlog: Backlog::default(),
             arrivals: 0,
             latest: Nanos::ZERO,
             idle_oldest: None,
@@ -104,7 +121,7 @@ impl JobTable {
     }
 
     pub(crate) fn attributes(&self, slot: usize) -> &JobAttributes {
-        &self.entry(slot).attributes
+        &self.attributes[slot]
     }
 
     pub(crate) fn queue(&self, slot: usize) -> &VecDeque<Request> {
@@ -131,22 +148,25 @@ impl JobTable {
 
     pub(crate) fn upsert(&mut self, attributes: JobAttributes) -> usize {
         if let Some(slot) = self.slot(attributes.job) {
-            self.entry_mut(slot).attributes = attributes;
+            self.attributes[slot] = attributes;
             return slot;
         }
         let entry = Entry {
-            attributes,
+            job: attributes.job,
             queue: VecDeque::new(),
-            in_service: 0,
             charged: 0,
             correction: 0,
+            in_service: 0,
             activity: Activity::Inactive,
+            backlog: Backlog::default(),
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
+            self.attributes.push(attributes);
             self.entries.len() - 1
         });
         self.entries[slot] = Some(entry);
+        self.attributes[slot] = attributes;
         self.slots.insert(attributes.job, slot);
         slot
     }
@@ -155,9 +175,9 @@ impl JobTable {
     pub(crate) fn remove(&mut self, slot: usize) -> VecDeque<Request> {
         self.unlink_idle(slot);
         let entry = self.entries[slot].take().expect("an occupied slot");
-        self.slots.remove(&entry.attributes.job);
+        self.slots.remove(&entry.job);
         self.free.push(slot);
-        self.queued -= entry.queue.len();
+        self.take_from_queued(entry.queue.len(), self.latest);
         entry.queue
     }
 
@@ -171,18 +191,24 @@ impl JobTable {
     ) -> Result<u64, Refusal> {
         let limit = self.settings.queued_max_per_job;
         if self.entry(slot).queue.len() >= limit {
-            return Err(Refusal::JobQueueFull { job: self.entry(slot).attributes.job, limit });
+            return Err(Refusal::JobQueueFull { job: self.entry(slot).job, limit });
         }
         let limit = self.settings.queued_max_total;
         if self.queued >= limit {
             return Err(Refusal::TotalQueueFull { limit });
         }
         self.unlink_idle(slot);
+        if self.queued == 0 {
+            self.backlog.since = now;
+        }
         let arrival = self.arrivals;
         self.arrivals += 1;
         self.queued += 1;
         let cost = cost.clamp(Nanos(1), REQUEST_COST_MAX);
         let entry = self.entry_mut(slot);
+        if entry.queue.is_empty() {
+            entry.backlog.since = now;
+        }
         entry.queue.push_back(Request { token, cost, arrival, enqueued: now });
         entry.activity = Activity::Busy;
         Ok(arrival)
@@ -190,14 +216,17 @@ impl JobTable {
 
     /// Takes out the job's first request for service. Its queue must not be empty.
     pub(crate) fn start(&mut self, slot: usize, now: Nanos) -> Started {
-        self.queued -= 1;
+        self.take_from_queued(1, now);
         let entry = self.entry_mut(slot);
         let request = entry.queue.pop_front().expect("a job chosen has a request queued");
+        if entry.queue.is_empty() {
+            entry.backlog.end(now);
+        }
         entry.in_service += 1;
         entry.charged += signed(request.cost);
         Started {
             dispatch: Dispatch {
-                job: entry.attributes.job,
+                job: entry.job,
                 token: request.token,
                 cost: request.cost,
                 waited: now.saturating_since(request.enqueued),
@@ -226,14 +255,17 @@ impl JobTable {
         let entry = self.entry_mut(slot);
         let position = entry.queue.iter().position(|request| request.token == token)?;
         let request = entry.queue.remove(position)?;
-        self.queued -= 1;
+        if entry.queue.is_empty() {
+            entry.backlog.end(latest);
+        }
+        self.take_from_queued(1, latest);
         self.link_if_idle(slot, latest);
         Some((request.arrival, position == 0))
     }
 
     /// Makes one job whose grace is over inactive, if there is one; to be called until `None`.
     pub(crate) fn end_grace(&mut self, now: Nanos) -> Option<usize> {
-        let slot = self.idle_oldest?;
+        let slot = self.idle_oldest? as usize;
         if self.is_active_at(slot, now) {
             return None;
         }
@@ -247,16 +279,30 @@ impl JobTable {
         let account = |slot: usize| {
             let entry = self.entry(slot);
             JobShare {
-                job: entry.attributes.job,
+                job: entry.job,
                 owed: owed(slot),
                 active: self.is_active_at(slot, now),
                 queued: entry.queue.len(),
                 charged: Nanos(entry.charged.max(0).unsigned_abs()),
+                backlogged: entry.backlog.until(now.max(self.latest), entry.queue.is_empty()),
             }
         };
         let mut shares: Vec<JobShare> = self.occupied().map(account).collect();
         shares.sort_unstable_by_key(|share| share.job);
         shares
+    }
+
+    /// Time up to `now` in which any request was queued.
+    pub(crate) fn backlogged(&self, now: Nanos) -> Nanos {
+        self.backlog.until(now.max(self.latest), self.queued == 0)
+    }
+
+    fn take_from_queued(&mut self, count: usize, now: Nanos) {
+        let was_empty = self.queued == 0;
+        self.queued -= count;
+        if self.queued == 0 && !was_empty {
+            self.backlog.end(now);
+        }
     }
 
     fn entry(&self, slot: usize) -> &Entry {
@@ -276,10 +322,11 @@ impl JobTable {
             return;
         }
         entry.activity = Activity::Idle { since: now, older, newer: None };
-        self.idle_newest = Some(slot);
-        self.relink(older, |_, newer| *newer = Some(slot));
+        let link = Some(slot as u32);
+        self.idle_newest = link;
+        self.relink(older, |_, newer| *newer = link);
         if older.is_none() {
-            self.idle_oldest = Some(slot);
+            self.idle_oldest = link;
         }
     }
 
@@ -297,11 +344,26 @@ impl JobTable {
     }
 
     /// Changes the links (older, newer) of an idle job.
-    fn relink(&mut self, slot: Option<usize>, change: impl FnOnce(&mut Option<usize>, &mut Option<usize>)) {
+    fn relink(&mut self, slot: Option<u32>, change: impl FnOnce(&mut Option<u32>, &mut Option<u32>)) {
         let Some(slot) = slot else { return };
-        if let Activity::Idle { older, newer, .. } = &mut self.entry_mut(slot).activity {
+        if let Activity::Idle { older, newer, .. } = &mut self.entry_mut(slot as usize).activity {
             change(older, newer);
         }
+    }
+}
+
+impl Backlog {
+    /// The last queued request is gone.
+    fn end(&mut self, now: Nanos) {
+        self.before = self.until(now, false);
+    }
+
+    /// The time up to `now`, where it `has_ended` or not.
+    fn until(&self, now: Nanos, has_ended: bool) -> Nanos {
+        if has_ended {
+            return self.before;
+        }
+        self.before + now.saturating_since(self.since)
     }
 }
 

@@ -2,40 +2,50 @@
 //!
 //! A fair policy is a list of levels, outermost first; each level names the entities among which
 //! a node of the share tree divides its time, and their weights (ThemisIO, SC'23, section 2.2.2).
+//! A level that is not the last gathers jobs into classes: of one group, one user, one priority or
+//! one size. The last level divides among jobs; `group` and `user` are followed by `job` unsaid.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::job::{JobAttributes, JobId};
+use crate::job::{GroupId, JobAttributes, JobId, UserId};
 
 /// How a target's time is divided among jobs. Parsed from, and printed as, one string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Requests in order of arrival, whoever sends them.
     Fifo,
-    /// Time is divided level by level, outermost first.
+    /// Time is divided level by level, outermost first: at least one level, none of them twice, and
+    /// [`Level::Job`] only last.
     Fair(Vec<Level>),
 }
 
 /// Among whom one level of the share tree divides time, and by which weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// Equally among groups.
+    Group,
+    /// Equally among users.
+    User,
+    /// In proportion to priority: among jobs where it is the last level, else among the classes of
+    /// jobs of one priority.
+    Priority,
+    /// In proportion to compute nodes: among jobs where it is the last level, else among the
+    /// classes of jobs of one size.
+    Size,
     /// Equally among jobs.
     Job,
-    /// Among jobs, in proportion to their compute nodes.
-    Size,
-}
-
-/// One child of a node of the share tree, before it has a place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Branch {
-    pub(crate) entity: Entity,
-    pub(crate) weight: u32,
 }
 
 /// Who a node of the share tree stands for; unique among the children of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Entity {
+    Group(GroupId),
+    User(UserId),
+    /// The jobs of one priority.
+    Priority(u32),
+    /// The jobs of one size.
+    Size(u32),
     Job(JobId),
     /// A node of a tree of any shape, in tests of the tree itself.
     #[cfg(test)]
@@ -46,35 +56,89 @@ pub(crate) enum Entity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// No policy has this name.
-    #[error(
-        "unknown policy `{given}`: expected one of {}{}",
-        Policy::NAMES.join(", "),
-        .nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
-    )]
+    /// It does not have the form of a policy.
+    #[error("unknown policy `{given}`: {}{}", Policy::EXPECTED, did_you_mean(.nearest))]
     Unknown {
         /// What was given.
         given: String,
-        /// The policy whose name is nearest, where one is near.
+        /// The common policy whose name is nearest, where one is near.
         nearest: Option<&'static str>,
+    },
+    /// A level does not exist.
+    #[error("unknown level `{level}` in policy `{given}`: {}{}", Policy::EXPECTED, did_you_mean(.nearest))]
+    UnknownLevel {
+        /// What was given.
+        given: String,
+        /// The level that does not exist.
+        level: String,
+        /// The level whose name is nearest, where one is near.
+        nearest: Option<&'static str>,
+    },
+    /// A level stands where it can divide nothing.
+    #[error("policy `{given}` divides nothing at its level `{level}`: {reason}; {}", Policy::EXPECTED)]
+    Idle {
+        /// What was given.
+        given: String,
+        /// The level.
+        level: Level,
+        /// Why.
+        reason: &'static str,
     },
 }
 
 impl Policy {
-    /// The names [`Policy::from_str`] accepts.
-    pub const NAMES: [&'static str; 3] = ["fifo", "job-fair", "size-fair"];
+    /// The policies most sites choose among; every other composition of levels is accepted too.
+    pub const NAMES: [&'static str; 7] = [
+        "fifo",
+        "job-fair",
+        "user-fair",
+        "size-fair",
+        "priority-fair",
+        "user-then-size-fair",
+        "group-then-user-then-size-fair",
+    ];
+
+    /// What [`Policy::from_str`] accepts, in a sentence.
+    const EXPECTED: &'static str = "expected one of fifo, job-fair, user-fair, size-fair, priority-fair, \
+         user-then-size-fair, group-then-user-then-size-fair, or levels of your own as A-then-B-fair, of group, \
+         user, priority, size and job";
 }
 
 impl FromStr for Policy {
     type Err = PolicyError;
 
     fn from_str(given: &str) -> Result<Policy, PolicyError> {
-        match given.trim().to_ascii_lowercase().as_str() {
-            "fifo" => Ok(Policy::Fifo),
-            "job-fair" => Ok(Policy::Fair(vec![Level::Job])),
-            "size-fair" => Ok(Policy::Fair(vec![Level::Size])),
-            other => Err(PolicyError::Unknown { given: given.to_owned(), nearest: nearest(other) }),
+        let name = given.trim().to_ascii_lowercase();
+        if name == "fifo" {
+            return Ok(Policy::Fifo);
         }
+        let unknown =
+            || PolicyError::Unknown { given: given.to_owned(), nearest: nearest(&name, &Policy::NAMES) };
+        let levels = name.strip_suffix("-fair").ok_or_else(unknown)?;
+        let is_composed = levels.contains("-then-");
+        let mut fair: Vec<Level> = Vec::new();
+        for word in levels.split("-then-") {
+            let Some(level) = Level::ALL.into_iter().find(|level| level.name() == word) else {
+                if !is_composed {
+                    return Err(unknown());
+                }
+                let (given, level) = (given.to_owned(), word.to_owned());
+                return Err(PolicyError::UnknownLevel {
+                    given,
+                    nearest: nearest(word, &Level::NAMES),
+                    level,
+                });
+            };
+            let idle = |level, reason| Err(PolicyError::Idle { given: given.to_owned(), level, reason });
+            if fair.contains(&level) {
+                return idle(level, "it was divided by before");
+            }
+            if fair.last() == Some(&Level::Job) {
+                return idle(level, "`job` before it leaves a single job");
+            }
+            fair.push(level);
+        }
+        Ok(Policy::Fair(fair))
     }
 }
 
@@ -90,28 +154,63 @@ impl fmt::Display for Policy {
     }
 }
 
-impl Level {
-    fn name(self) -> &'static str {
-        match self {
-            Level::Job => "job",
-            Level::Size => "size",
-        }
-    }
-
-    /// The child of this level's node that `job` belongs to.
-    pub(crate) fn branch(self, job: &JobAttributes) -> Branch {
-        match self {
-            Level::Job => Branch { entity: Entity::Job(job.job), weight: 1 },
-            Level::Size => Branch { entity: Entity::Job(job.job), weight: job.nodes.max(1) },
-        }
+impl fmt::Display for Level {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
     }
 }
 
-/// The policy name within a third of its letters of `given`, if any.
-fn nearest(given: &str) -> Option<&'static str> {
-    Policy::NAMES
-        .into_iter()
-        .map(|name| (edit_distance(given, name), name))
+impl Level {
+    /// Every level.
+    const ALL: [Level; 5] = [Level::Group, Level::User, Level::Priority, Level::Size, Level::Job];
+    const NAMES: [&'static str; 5] = ["group", "user", "priority", "size", "job"];
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::Group => "group",
+            Level::User => "user",
+            Level::Priority => "priority",
+            Level::Size => "size",
+            Level::Job => "job",
+        }
+    }
+
+    /// The weight that this level gives the entity `job` belongs to.
+    pub(crate) fn weight(self, job: &JobAttributes) -> u32 {
+        match self {
+            Level::Group | Level::User | Level::Job => 1,
+            Level::Priority => job.priority.0.max(1),
+            Level::Size => job.nodes.max(1),
+        }
+    }
+
+    /// The entity `job` belongs to at this level where other levels follow; none where the level
+    /// itself is one of jobs.
+    pub(crate) fn class(self, job: &JobAttributes) -> Option<Entity> {
+        match self {
+            Level::Group => Some(Entity::Group(job.group)),
+            Level::User => Some(Entity::User(job.user)),
+            Level::Priority => Some(Entity::Priority(self.weight(job))),
+            Level::Size => Some(Entity::Size(self.weight(job))),
+            Level::Job => None,
+        }
+    }
+
+    /// Whether, as the last level, it divides among jobs.
+    pub(crate) fn divides_jobs(self) -> bool {
+        matches!(self, Level::Priority | Level::Size | Level::Job)
+    }
+}
+
+fn did_you_mean(nearest: &Option<&'static str>) -> String {
+    nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
+/// The name within a third of its letters of `given`, if any.
+pub(crate) fn nearest(given: &str, names: &[&'static str]) -> Option<&'static str> {
+    names
+        .iter()
+        .map(|&name| (edit_distance(given, name), name))
         .filter(|(distance, name)| distance * 3 <= name.len() + 2)
         .min()
         .map(|(_, name)| name)
@@ -135,36 +234,55 @@ fn edit_distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn every_name_round_trips() {
         for name in Policy::NAMES {
             assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
+            assert!(Policy::EXPECTED.contains(name));
+        }
+        for (level, name) in Level::ALL.into_iter().zip(Level::NAMES) {
+            assert_eq!(level.name(), name);
         }
         assert_eq!(" Size-Fair ".parse::<Policy>().unwrap().to_string(), "size-fair");
     }
 
-    #[test]
-    fn a_misspelt_name_is_answered_with_the_nearest() {
-        let error = "szie-fair".parse::<Policy>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown policy `szie-fair`: expected one of fifo, job-fair, size-fair \
-             (did you mean `size-fair`?)"
-        );
-        assert!(matches!("lottery".parse::<Policy>(), Err(PolicyError::Unknown { nearest: None, .. })));
+    proptest! {
+        #[test]
+        fn every_order_of_levels_round_trips(
+            mut levels in Just(Level::ALL.to_vec()).prop_shuffle(),
+            depth in 1..=5_usize,
+        ) {
+            levels.truncate(depth);
+            if let Some(job) = levels.iter().position(|&level| level == Level::Job) {
+                levels.truncate(job + 1);
+            }
+            let policy = Policy::Fair(levels);
+            prop_assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
     }
 
     #[test]
-    fn a_job_of_unknown_size_counts_as_one_node() {
-        let job = JobAttributes {
-            job: JobId(7),
-            user: crate::UserId(1),
-            group: crate::GroupId(1),
-            nodes: 0,
-            priority: crate::Priority(0),
-        };
-        assert_eq!(Level::Size.branch(&job).weight, 1);
+    fn a_wrong_policy_is_answered_with_the_right_ones() {
+        for (given, expected) in [
+            ("szie-fair", "unknown policy `szie-fair`"),
+            ("szie-fair", "(did you mean `size-fair`?)"),
+            ("lottery", "expected one of fifo, job-fair"),
+            ("fair", "unknown policy `fair`"),
+            ("-fair", "unknown policy `-fair`"),
+            ("user-then-fifo-fair", "unknown level `fifo`"),
+            ("usr-then-size-fair", "unknown level `usr` in policy `usr-then-size-fair`"),
+            ("usr-then-size-fair", "(did you mean `user`?)"),
+            ("user-then-user-fair", "it was divided by before"),
+            ("job-then-size-fair", "`job` before it leaves a single job"),
+            ("user-then-fair", "unknown policy"),
+        ] {
+            let error = given.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{given} gave {error:?}");
+            assert!(error.contains("group-then-user-then-size-fair"), "{error:?}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The one interface of all schedulers, what goes in and out of it, and the choice among them.
 
+use std::collections::HashMap;
+
 use crate::fifo::Fifo;
 use crate::job::{JobAttributes, JobId, Token};
 use crate::jobs::JobTable;
-use crate::policy::Policy;
+use crate::sharing::{Algorithm, Sharing};
 use crate::time::Nanos;
 use crate::virtual_time::VirtualTime;
 
@@ -13,8 +15,10 @@ pub const REQUEST_COST_MAX: Nanos = Nanos((1 << 38) - 1);
 
 /// Decides which queued request one target executes next.
 ///
-/// All schedulers are work-conserving: [`dispatch`](Scheduler::dispatch) answers `None` only when
-/// nothing is queued. Within a job, requests leave in the order they came.
+/// A scheduler withholds queued requests only where a limit or its own rules say so; then
+/// [`next_release`](Scheduler::next_release) tells until when. All others are work-conserving:
+/// [`dispatch`](Scheduler::dispatch) answers `None` only when nothing is queued. Within a job,
+/// requests leave in the order they came.
 ///
 /// **Time.** `now` is a moment since an origin the caller keeps fixed. A `now` earlier than one
 /// already seen counts as the latest seen: waits and grace periods stand still until the clock has
@@ -39,6 +43,16 @@ pub trait Scheduler: Send {
     /// Takes out the request to execute now and charges its job the expected cost.
     fn dispatch(&mut self, now: Nanos) -> Option<Dispatch>;
 
+    /// When [`dispatch`](Scheduler::dispatch), which now answers `None`, will answer a request that is
+    /// queued already; `None` where nothing is withheld.
+    fn next_release(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Sets which part of its weight each job, and each node above it, spends on this device; see
+    /// [`divide`](crate::divide). A job without portions, such as one that was never met, spends all.
+    fn set_portions(&mut self, portions: &Portions, now: Nanos);
+
     /// Tells that a dispatched request ended, to be called once for each: corrects the charge from
     /// `estimated` (the dispatch's `cost`) to the `actual` device time.
     fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos);
@@ -54,12 +68,18 @@ pub trait Scheduler: Send {
         self.len() == 0
     }
 
+    /// Time up to `now` in which any request was queued.
+    fn backlogged(&self, now: Nanos) -> Nanos;
+
     /// Every registered job's account, by ascending job id.
     fn shares(&self, now: Nanos) -> Vec<JobShare>;
 
-    /// Ends this scheduler and hands over its jobs, queues and accounts, for [`replace_policy`].
+    /// Ends this scheduler and hands over its jobs, queues and accounts, for [`replace_sharing`].
     fn into_jobs(self: Box<Self>) -> JobTable;
 }
+
+/// For each job, factors (0 to 1) of the weights along its path in the share tree, outermost first.
+pub type Portions = HashMap<JobId, Vec<f64>>;
 
 /// A request to execute now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +108,8 @@ pub struct JobShare {
     pub queued: usize,
     /// Device time charged since it was registered.
     pub charged: Nanos,
+    /// Time since it was registered in which it had requests queued.
+    pub backlogged: Nanos,
 }
 
 /// Why a request was not queued.
@@ -132,6 +154,8 @@ pub struct Settings {
     pub queued_max_per_job: usize,
     /// The most requests all jobs may have queued. Default 262,144: 8 MiB of queue entries.
     pub queued_max_total: usize,
+    /// Where the dice of schedulers that draw start; the same seed draws the same.
+    pub seed: u64,
 }
 
 impl Default for Settings {
@@ -141,25 +165,26 @@ impl Default for Settings {
             credit_max: Nanos::from_millis(2),
             queued_max_per_job: 4_096,
             queued_max_total: 262_144,
+            seed: 0,
         }
     }
 }
 
-/// A scheduler of one target under `policy`, without jobs.
-pub fn scheduler(policy: &Policy, settings: Settings) -> Box<dyn Scheduler> {
-    with_jobs(policy, JobTable::new(settings))
+/// A scheduler of one device, without jobs.
+pub fn scheduler(sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {
+    with_jobs(sharing, JobTable::new(settings))
 }
 
-/// Continues under another policy: registered jobs, queued requests in their order of arrival,
-/// requests in service and accounts all stay. What jobs had in lead or lag is forgotten, because
-/// it was measured against the old policy.
-pub fn replace_policy(current: Box<dyn Scheduler>, policy: &Policy) -> Box<dyn Scheduler> {
-    with_jobs(policy, current.into_jobs())
+/// Continues under another policy, scheduler or entitlements: registered jobs, queued requests in
+/// their order of arrival, requests in service and accounts all stay. What jobs had in lead or lag is
+/// forgotten, because it was measured against the old policy.
+pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dyn Scheduler> {
+    with_jobs(sharing, current.into_jobs())
 }
 
-fn with_jobs(policy: &Policy, jobs: JobTable) -> Box<dyn Scheduler> {
-    match policy {
-        Policy::Fifo => Box::new(Fifo::new(jobs)),
-        Policy::Fair(levels) => Box::new(VirtualTime::new(levels, jobs)),
+fn with_jobs(sharing: &Sharing, jobs: JobTable) -> Box<dyn Scheduler> {
+    match sharing.algorithm() {
+        Algorithm::Fifo => Box::new(Fifo::new(jobs)),
+        _ => Box::new(VirtualTime::new(sharing.clone(), jobs)),
     }
 }

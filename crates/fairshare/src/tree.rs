@@ -8,8 +8,9 @@
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use crate::policy::{Branch, Entity};
+use crate::policy::Entity;
 use crate::scheduler::REQUEST_COST_MAX;
+use crate::sharing::Branch;
 use crate::time::Nanos;
 use crate::wheel::{Link, Wheel};
 
@@ -151,6 +152,11 @@ impl ShareTree {
             };
         }
         node
+    }
+
+    /// The node at the end of `path`, whatever its weights, if there is one.
+    pub(crate) fn find(&self, path: &[Branch]) -> Option<NodeId> {
+        path.iter().try_fold(NodeId::ROOT, |node, branch| self.by_entity.get(&(node, branch.entity)).copied())
     }
 
     /// Forgets an inactive leaf without requests, and inner nodes left without children.

@@ -3,109 +3,234 @@
 //! A job is active from its first request until a grace period after its last one ended, so that a
 //! synchronous client, which has nothing queued while it turns around, keeps its place in the tree.
 
+use std::collections::HashMap;
+
+use crate::bounds::Bounds;
 use crate::job::{JobAttributes, JobId, Token};
 use crate::jobs::JobTable;
-use crate::policy::{Branch, Level};
-use crate::scheduler::{Dispatch, JobShare, Refusal, Scheduler};
+use crate::policy::Entity;
+use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::sharing::{Branch, Sharing};
 use crate::time::Nanos;
-use crate::tree::{NodeId, ShareTree};
+use crate::turns::Turns;
 
-/// Divides time over the policy's tree; see [`ShareTree`] for the order and its error.
+/// A portion that differs by less than this is the same: weights then need no new order.
+const PORTION_STEP: f64 = 0.005;
+
+/// Divides time over the policy's tree; see [`crate::tree`] for the order and its error.
 pub(crate) struct VirtualTime {
-    levels: Vec<Level>,
+    sharing: Sharing,
     jobs: JobTable,
-    tree: ShareTree,
-    /// The leaf of each job, by slot; stale where the slot is free.
-    leaves: Vec<NodeId>,
-    /// The slot of each leaf's job, by leaf; stale where the node is no leaf.
-    owners: Vec<usize>,
+    turns: Turns,
+    bounds: Bounds,
+    /// The portion of each node's weight, by the entities on the way to it.
+    portions: HashMap<Vec<Entity>, f64>,
 }
 
 impl VirtualTime {
-    pub(crate) fn new(levels: &[Level], jobs: JobTable) -> VirtualTime {
-        let tree = ShareTree::new(jobs.settings().credit_max);
+    pub(crate) fn new(sharing: Sharing, jobs: JobTable) -> VirtualTime {
+        let credit_max = jobs.settings().credit_max;
         let slots: Vec<usize> = jobs.occupied().collect();
-        let levels = levels.to_vec();
-        let mut scheduler = VirtualTime { levels, jobs, tree, leaves: Vec::new(), owners: Vec::new() };
+        let mut scheduler = VirtualTime {
+            sharing,
+            jobs,
+            turns: Turns::new(credit_max),
+            bounds: Bounds::new(credit_max),
+            portions: HashMap::new(),
+        };
         for slot in slots {
-            scheduler.attach(slot);
-            if scheduler.jobs.is_active(slot) {
-                scheduler.tree.activate(scheduler.leaves[slot]);
-            }
-            scheduler.offer_first(slot);
+            scheduler.enter(slot);
         }
         scheduler
     }
 
-    /// Gives the job in `slot` its leaf, or the leaf's new weights.
-    fn attach(&mut self, slot: usize) {
+    /// The job's nodes, with the portions of their weights that are known.
+    fn path(&self, slot: usize) -> Vec<Branch> {
         let attributes = self.jobs.attributes(slot);
-        let path: Vec<Branch> = self.levels.iter().map(|level| level.branch(attributes)).collect();
-        let leaf = self.tree.attach(&path);
-        assign(&mut self.leaves, slot, leaf);
-        assign(&mut self.owners, leaf.index(), slot);
+        if self.portions.is_empty() {
+            return self.sharing.path(attributes, &[]);
+        }
+        let mut entities = Vec::new();
+        let portion = |branch: &Branch| {
+            entities.push(branch.entity);
+            self.portions.get(&entities).copied().unwrap_or(1.0)
+        };
+        let portions: Vec<f64> = self.sharing.path(attributes, &[]).iter().map(portion).collect();
+        self.sharing.path(attributes, &portions)
     }
 
-    /// Tells the tree which request of the job comes next.
+    /// Gives a job its places, as active and backlogged as it is.
+    fn enter(&mut self, slot: usize) {
+        let path = self.path(slot);
+        self.turns.attach(slot, &path);
+        let attributes = self.jobs.attributes(slot);
+        self.bounds.enter(slot, attributes.job, self.sharing.entitlements().bounds(attributes));
+        for turns in self.bounds.turns_of(slot) {
+            turns.attach(slot, &path);
+        }
+        if self.jobs.is_active(slot) {
+            self.activate(slot);
+        }
+        self.offer_first(slot);
+    }
+
+    /// Takes a job from all its places.
+    fn leave(&mut self, slot: usize) {
+        let is_active = self.jobs.is_active(slot);
+        let leave = |turns: &mut Turns| {
+            turns.offer(slot, None);
+            if is_active {
+                turns.deactivate(slot);
+            }
+            turns.detach(slot);
+        };
+        self.bounds.turns_of(slot).for_each(leave);
+        leave(&mut self.turns);
+        self.bounds.leave(slot);
+    }
+
+    fn activate(&mut self, slot: usize) {
+        self.turns.activate(slot);
+        self.bounds.turns_of(slot).for_each(|turns| turns.activate(slot));
+    }
+
+    /// The cost of the job's next request, if it has one that may be served.
+    fn next_cost(&self, slot: usize) -> Option<Nanos> {
+        let first = self.jobs.queue(slot).front()?;
+        (!self.bounds.is_limited(slot)).then_some(first.cost)
+    }
+
+    /// Tells every order which request of the job comes next.
     fn offer_first(&mut self, slot: usize) {
-        let first = self.jobs.queue(slot).front().map(|request| request.cost);
-        self.tree.offer(self.leaves[slot], first);
+        let next = self.next_cost(slot);
+        self.turns.offer(slot, next);
+        self.bounds.turns_of(slot).for_each(|turns| turns.offer(slot, next));
     }
 
-    fn end_graces(&mut self, now: Nanos) -> Nanos {
+    /// Ends what is over: graces, and withholding by limits.
+    fn advance(&mut self, now: Nanos) -> Nanos {
         let now = self.jobs.advance(now);
         while let Some(slot) = self.jobs.end_grace(now) {
-            self.tree.deactivate(self.leaves[slot]);
+            self.turns.deactivate(slot);
+            self.bounds.turns_of(slot).for_each(|turns| turns.deactivate(slot));
+        }
+        if !self.bounds.is_empty() {
+            for slot in self.bounds.release(now) {
+                self.offer_first(slot);
+            }
         }
         now
+    }
+
+    /// Serves a job out of its turn where a holder is behind its reservation, else the one whose turn it is.
+    fn dispatch_bounded(&mut self, now: Nanos) -> Option<Dispatch> {
+        let behind = self.bounds.first_behind(now);
+        let slot = behind.map(|(_, slot)| slot).or_else(|| self.turns.first())?;
+        let started = self.jobs.start(slot, now);
+        let beyond = self.bounds.charge(slot, started.charge, now);
+        let next = self.next_cost(slot);
+        match behind {
+            Some((holder, _)) => self.bounds.serve(holder, slot, started.charge, next),
+            None => self.turns.serve(slot, started.charge, next),
+        }
+        self.offer_first(slot);
+        for slot in beyond {
+            self.offer_first(slot);
+        }
+        Some(started.dispatch)
     }
 }
 
 impl Scheduler for VirtualTime {
     fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos) {
-        self.end_graces(now);
+        self.advance(now);
+        let known = self.jobs.slot(attributes.job);
+        if known.is_some_and(|slot| *self.jobs.attributes(slot) == attributes) {
+            return;
+        }
+        if let Some(slot) = known {
+            let stays = self.turns.stands_at(slot, &self.sharing.path(&attributes, &[]))
+                && same_holders(self.jobs.attributes(slot), &attributes);
+            if stays {
+                self.jobs.upsert(attributes);
+                let path = self.path(slot);
+                self.turns.attach(slot, &path);
+                self.bounds.turns_of(slot).for_each(|turns| turns.attach(slot, &path));
+                return;
+            }
+            self.leave(slot);
+        }
         let slot = self.jobs.upsert(attributes);
-        self.attach(slot);
+        self.enter(slot);
     }
 
     fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token> {
-        self.end_graces(now);
+        self.advance(now);
         let Some(slot) = self.jobs.slot(job) else { return Vec::new() };
-        let leaf = self.leaves[slot];
-        self.tree.offer(leaf, None);
-        if self.jobs.is_active(slot) {
-            self.tree.deactivate(leaf);
-        }
-        self.tree.detach(leaf);
+        self.leave(slot);
         self.jobs.remove(slot).into_iter().map(|request| request.token).collect()
     }
 
     fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal> {
-        let now = self.end_graces(now);
+        let now = self.advance(now);
         let slot = self.jobs.slot(job).ok_or(Refusal::UnknownJob { job })?;
         let was_active = self.jobs.is_active(slot);
         self.jobs.enqueue(slot, token, cost, now)?;
         if !was_active {
-            self.tree.activate(self.leaves[slot]);
+            self.activate(slot);
         }
         if self.jobs.queue(slot).len() == 1 {
+            if !self.bounds.is_empty() {
+                self.bounds.wake(slot, now);
+            }
             self.offer_first(slot);
         }
         Ok(())
     }
 
     fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
-        let now = self.end_graces(now);
-        let leaf = self.tree.first()?;
-        let slot = self.owners[leaf.index()];
+        let now = self.advance(now);
+        if !self.bounds.is_empty() {
+            return self.dispatch_bounded(now);
+        }
+        let slot = self.turns.first()?;
         let started = self.jobs.start(slot, now);
         let next = self.jobs.queue(slot).front().map(|request| request.cost);
-        self.tree.serve(leaf, started.charge, next);
+        self.turns.serve(slot, started.charge, next);
         Some(started.dispatch)
     }
 
+    fn next_release(&self) -> Option<Nanos> {
+        self.bounds.next_release().filter(|_| self.jobs.len() > 0)
+    }
+
+    fn set_portions(&mut self, portions: &Portions, now: Nanos) {
+        self.advance(now);
+        let mut fresh: HashMap<Vec<Entity>, f64> = HashMap::new();
+        for (&job, portions) in portions {
+            let Some(slot) = self.jobs.slot(job) else { continue };
+            let path = self.sharing.path(self.jobs.attributes(slot), &[]);
+            let entities: Vec<Entity> = path.iter().map(|branch| branch.entity).collect();
+            for (depth, &portion) in portions.iter().enumerate().take(entities.len()) {
+                let key = entities[..=depth].to_vec();
+                let known = self.portions.get(&key).copied();
+                let kept = known.filter(|known| (known - portion).abs() < PORTION_STEP * known);
+                fresh.insert(key, kept.unwrap_or(portion));
+            }
+        }
+        if fresh == self.portions {
+            return;
+        }
+        self.portions = fresh;
+        for slot in self.jobs.occupied().collect::<Vec<_>>() {
+            let path = self.path(slot);
+            self.turns.attach(slot, &path);
+            self.bounds.turns_of(slot).for_each(|turns| turns.attach(slot, &path));
+        }
+    }
+
     fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
-        let now = self.end_graces(now);
+        let now = self.advance(now);
         if let Some(slot) = self.jobs.slot(job) {
             self.jobs.complete(slot, estimated, actual, now);
         }
@@ -124,10 +249,14 @@ impl Scheduler for VirtualTime {
         self.jobs.len()
     }
 
+    fn backlogged(&self, now: Nanos) -> Nanos {
+        self.jobs.backlogged(now)
+    }
+
     fn shares(&self, now: Nanos) -> Vec<JobShare> {
         let active = self.jobs.occupied().filter(|&slot| self.jobs.is_active_at(slot, now));
-        let owed = self.tree.owed(active.map(|slot| self.leaves[slot]));
-        self.jobs.shares(now, |slot| owed[self.leaves[slot].index()])
+        let owed = self.turns.owed(active);
+        self.jobs.shares(now, |slot| owed[slot])
     }
 
     fn into_jobs(self: Box<Self>) -> JobTable {
@@ -135,10 +264,7 @@ impl Scheduler for VirtualTime {
     }
 }
 
-/// Sets `list[index]`, lengthening the list as needed.
-fn assign<T: Clone>(list: &mut Vec<T>, index: usize, value: T) {
-    if index >= list.len() {
-        list.resize(index + 1, value.clone());
-    }
-    list[index] = value;
+/// Whether the same groups, users and jobs are charged for both.
+fn same_holders(left: &JobAttributes, right: &JobAttributes) -> bool {
+    (left.name, left.user, left.group) == (right.name, right.user, right.group)
 }

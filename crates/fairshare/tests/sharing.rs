@@ -4,18 +4,29 @@ use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
 use weir_fairshare::{
-    replace_policy, scheduler, GroupId, JobAttributes, JobId, Nanos, Policy, Priority, Refusal, Scheduler,
-    Settings, Token, UserId,
+    replace_sharing, scheduler, GroupId, JobAttributes, JobId, JobName, Nanos, Policy, Priority, Refusal,
+    Scheduler, Settings, Sharing, Token, UserId,
 };
 
 const MILLISECOND: Nanos = Nanos::from_millis(1);
 
 fn job(id: u64, nodes: u32) -> JobAttributes {
-    JobAttributes { job: JobId(id), user: UserId(1_000), group: GroupId(100), nodes, priority: Priority(0) }
+    JobAttributes {
+        job: JobId(id),
+        name: JobName(id),
+        user: UserId(1_000),
+        group: GroupId(100),
+        nodes,
+        priority: Priority(0),
+    }
+}
+
+fn sharing(policy: &str) -> Sharing {
+    Sharing::of(policy.parse().unwrap())
 }
 
 fn under(policy: &str) -> Box<dyn Scheduler> {
-    scheduler(&policy.parse().unwrap(), Settings::default())
+    scheduler(&sharing(policy), Settings::default())
 }
 
 /// One target with some service slots, and closed-loop clients that think between requests.
@@ -168,7 +179,7 @@ fn unused_time_goes_to_whoever_asks_and_is_not_repaid() {
 #[test]
 fn credit_is_capped() {
     let settings = Settings { grace: Nanos::from_millis(1_000), ..Settings::default() };
-    let mut scheduler = scheduler(&"job-fair".parse().unwrap(), settings);
+    let mut scheduler = scheduler(&sharing("job-fair"), settings);
     for id in [1, 2] {
         scheduler.upsert_job(job(id, 1), Nanos::ZERO);
     }
@@ -302,7 +313,7 @@ fn a_job_is_active_until_its_grace_is_over() {
 fn limits_are_named_and_refuse_without_a_trace() {
     let settings = Settings { queued_max_per_job: 2, queued_max_total: 3, ..Settings::default() };
     for policy in Policy::NAMES {
-        let mut scheduler = scheduler(&policy.parse().unwrap(), settings);
+        let mut scheduler = scheduler(&sharing(policy), settings);
         let mut enqueue = |id, token| scheduler.enqueue(JobId(id), Token(token), MILLISECOND, Nanos::ZERO);
         assert_eq!(enqueue(1, 0), Err(Refusal::UnknownJob { job: JobId(1) }));
         scheduler.upsert_job(job(1, 1), Nanos::ZERO);
@@ -411,8 +422,8 @@ proptest! {
                     scheduler.upsert_job(job(id, nodes), now);
                 }
                 Step::Replace { policy } => {
-                    let policy = Policy::NAMES[policy].parse().unwrap();
-                    scheduler = replace_policy(scheduler, &policy);
+                    let policy = sharing(Policy::NAMES[policy]);
+                    scheduler = replace_sharing(scheduler, &policy);
                 }
                 Step::Pause { micros } => now = now + Nanos::from_micros(micros),
                 Step::Complete { .. } | Step::Cancel { .. } => {}

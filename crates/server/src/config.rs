@@ -4,10 +4,14 @@ use crate::error::ServerError;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use weir_fairshare::{DeviceSpeed, Nanos, Policy, TransferSpeed};
+use weir_fairshare::{
+    Algorithm, DeviceSpeed, Entitlement, Entitlements, GroupId, Holder, JobName, Nanos, Policy, Sharing,
+    TransferSpeed, UserId,
+};
 use weir_placement::{LayoutRequest, ServerId, TargetId};
-use weir_wire::limits;
+use weir_wire::{limits, name_number};
 
 /// Version of the file this program reads.
 const FILE_VERSION: u32 = 1;
@@ -26,6 +30,12 @@ pub struct ClusterConfig {
     /// How device time is divided among jobs, until changed by `weir policy set`.
     #[serde(default = "default_policy", deserialize_with = "policy", serialize_with = "display")]
     pub policy: Policy,
+    /// The scheduler that enforces the policy; absent: `fifo` for `fifo`, `virtual-time` for all others.
+    #[serde(default, deserialize_with = "algorithm", serialize_with = "display_some")]
+    pub scheduler: Option<Algorithm>,
+    /// Weights, reservations and limits of groups, users and jobs.
+    #[serde(default, rename = "share", skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareConfig>,
     /// How often servers tell each other their jobs and loads, in milliseconds.
     #[serde(default = "default_lambda")]
     pub lambda_milliseconds: u64,
@@ -35,6 +45,30 @@ pub struct ClusterConfig {
     /// The servers, by number.
     #[serde(rename = "server")]
     pub servers: Vec<ServerConfig>,
+}
+
+/// What one group, user or job is entitled to, beside the policy.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShareConfig {
+    /// The group it is for.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The user it is for.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// The name of the jobs that it is for, each by itself.
+    #[serde(default)]
+    pub job: Option<String>,
+    /// Factor of the weight that the policy gives.
+    #[serde(default)]
+    pub weight: Option<f64>,
+    /// Least fraction of each device's time.
+    #[serde(default, deserialize_with = "optional_fraction")]
+    pub reservation: Option<f64>,
+    /// Greatest fraction of each device's time.
+    #[serde(default, deserialize_with = "optional_fraction")]
+    pub limit: Option<f64>,
 }
 
 /// Defaults of layouts.
@@ -146,10 +180,24 @@ impl ClusterConfig {
                 "stripe_size = {stripe} is not a multiple of 4096 from 4096 to 4194304; try \"1MiB\""
             ));
         }
+        self.sharing()?;
         for (number, server) in self.servers.iter().enumerate() {
             server.check().map_err(|what| format!("server {number}: {what}"))?;
         }
         Ok(())
+    }
+
+    /// How device time is shared.
+    ///
+    /// # Errors
+    /// What is wrong with the policy, the scheduler or a share, in a sentence.
+    pub(crate) fn sharing(&self) -> Result<Sharing, String> {
+        let mut entitlements = Entitlements::default();
+        for (number, share) in self.shares.iter().enumerate() {
+            share.grant(&mut entitlements).map_err(|what| format!("share {number}: {what}"))?;
+        }
+        Sharing::new(self.policy.clone(), self.scheduler, Arc::new(entitlements))
+            .map_err(|error| error.to_string())
     }
 
     /// Every target of the store, by server and number.
@@ -174,6 +222,25 @@ impl ClusterConfig {
     pub fn is_durable(&self) -> bool {
         let mut targets = self.servers.iter().flat_map(|server| &server.targets);
         targets.all(|target| target.backend == BackendKind::Dir)
+    }
+}
+
+impl ShareConfig {
+    fn grant(&self, entitlements: &mut Entitlements) -> Result<(), String> {
+        let named = [&self.group, &self.user, &self.job];
+        let holder = match named.map(|name| name.as_deref().map(name_number)) {
+            [Some(group), None, None] => Holder::Group(GroupId(group)),
+            [None, Some(user), None] => Holder::User(UserId(user)),
+            [None, None, Some(job)] => Holder::Job(JobName(job)),
+            _ => return Err("it names exactly one of group, user and job; write one table for each".into()),
+        };
+        let entitlement = Entitlement {
+            weight: self.weight.unwrap_or(1.0),
+            reservation: self.reservation,
+            limit: self.limit,
+        };
+        let name = named.into_iter().flatten().next().map_or("", String::as_str);
+        entitlements.grant(holder, entitlement).map_err(|error| format!("{name}: {error}"))
     }
 }
 
@@ -253,6 +320,38 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 
 fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn algorithm<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Algorithm>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+fn display_some<T: std::fmt::Display, S: serde::Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// A fraction is a number up to 1 or a text such as `20%`; its range is the entitlement's to check.
+fn optional_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum FractionText {
+        Number(f64),
+        Text(String),
+    }
+    let text = match FractionText::deserialize(deserializer)? {
+        FractionText::Number(fraction) => return Ok(Some(fraction)),
+        FractionText::Text(text) => text,
+    };
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+    percent
+        .map(|percent| Some(percent / 100.0))
+        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a fraction; try 0.2 or \"20%\"")))
 }
 
 fn display<S: serde::Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {

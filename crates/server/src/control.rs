@@ -8,7 +8,7 @@ use crate::metrics;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::time::Duration;
-use weir_fairshare::Policy;
+use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -17,8 +17,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 pub(crate) enum Question {
     /// Everything that is shown.
     Snapshot(SyncSender<Box<Snapshot>>),
-    /// Another policy from now on.
-    SetPolicy(Policy, SyncSender<()>),
+    /// Another policy from now on, and another scheduler where one is named.
+    SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, SharingError>>),
 }
 
 /// The server at one moment.
@@ -40,6 +40,7 @@ pub(crate) struct Status {
     pub(crate) boot: String,
     pub(crate) uptime_seconds: f64,
     pub(crate) policy: String,
+    pub(crate) scheduler: String,
     pub(crate) connections: usize,
     pub(crate) outstanding: usize,
     pub(crate) inodes: u64,
@@ -93,6 +94,8 @@ pub(crate) struct PeerStatus {
 #[serde(deny_unknown_fields)]
 struct PolicyBody {
     policy: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scheduler: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -127,9 +130,10 @@ fn respond(request: &Request, token: &str, events: &Events) -> Response {
         },
         ("GET", "/v1/status") => answer(events, |snapshot| json(200, &snapshot.status)),
         ("GET", "/v1/jobs") => answer(events, |snapshot| json(200, &Jobs { jobs: &snapshot.jobs })),
-        ("GET", "/v1/policy") => {
-            answer(events, |snapshot| json(200, &PolicyBody { policy: snapshot.status.policy.clone() }))
-        }
+        ("GET", "/v1/policy") => answer(events, |snapshot| {
+            let Status { policy, scheduler, .. } = &snapshot.status;
+            json(200, &PolicyBody { policy: policy.clone(), scheduler: Some(scheduler.clone()) })
+        }),
         ("PUT", "/v1/policy") => set_policy(request, token, events),
         _ => json(404, &failure("no such resource", "try /v1/status, /v1/jobs, /v1/policy or /metrics")),
     };
@@ -147,18 +151,26 @@ fn set_policy(request: &Request, token: &str, events: &Events) -> (u16, String, 
         );
     }
     let parsed = serde_json::from_slice::<PolicyBody>(&request.body).ok();
-    let Some(PolicyBody { policy }) = parsed else {
+    let Some(PolicyBody { policy, scheduler }) = parsed else {
         return json(400, &failure("the body is not {\"policy\": \"NAME\"}", "send one policy name as JSON"));
     };
+    let refused = |error: String| json(400, &failure(&error, "see `weir policy set --help`"));
     let policy: Policy = match policy.parse() {
         Ok(policy) => policy,
-        Err(error) => return json(400, &failure(&format!("{error}"), "see `weir policy set --help`")),
+        Err(error) => return refused(error.to_string()),
+    };
+    let algorithm = match scheduler.map(|name| name.parse::<Algorithm>()).transpose() {
+        Ok(algorithm) => algorithm,
+        Err(error) => return refused(error.to_string()),
     };
     let (sender, receiver) = sync_channel(1);
-    let name = policy.to_string();
-    events.ask(Question::SetPolicy(policy, sender));
+    events.ask(Question::SetPolicy(policy, algorithm, sender));
     match receiver.recv_timeout(ANSWER_WAIT) {
-        Ok(()) => json(200, &PolicyBody { policy: name }),
+        Ok(Ok(sharing)) => {
+            let (policy, scheduler) = (sharing.policy().to_string(), sharing.algorithm().to_string());
+            json(200, &PolicyBody { policy, scheduler: Some(scheduler) })
+        }
+        Ok(Err(error)) => refused(error.to_string()),
         Err(_) => json(503, &busy()),
     }
 }

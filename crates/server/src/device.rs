@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use weir_fairshare::{
-    replace_policy, scheduler, CostModel, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, JobShare,
-    Nanos, Policy, Scheduler, Settings, Token, TransferSpeed,
+    replace_sharing, scheduler, CostModel, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, JobShare,
+    Nanos, Scheduler, Settings, Sharing, Token, TransferSpeed,
 };
 
 /// Requests in service at once on a device that is not emulated. Few, so that the policy decides late:
@@ -45,8 +45,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// A device under `policy`; with a `speed` it is emulated.
-    pub(crate) fn new(policy: &Policy, speed: Option<DeviceSpeed>) -> Device {
+    /// A device under a policy; with a `speed` it is emulated.
+    pub(crate) fn new(sharing: &Sharing, speed: Option<DeviceSpeed>) -> Device {
         let model = match speed {
             Some(speed) => CostModel::known(speed),
             None => CostModel::learned(DeviceSpeed { read: PRIOR, write: PRIOR }),
@@ -55,7 +55,7 @@ impl Device {
         let settings =
             Settings { queued_max_per_job: usize::MAX, queued_max_total: usize::MAX, ..Settings::default() };
         Device {
-            scheduler: Some(scheduler(policy, settings)),
+            scheduler: Some(scheduler(sharing, settings)),
             model,
             speed,
             busy_until: Nanos::ZERO,
@@ -162,8 +162,8 @@ impl Device {
     }
 
     /// Continues under another policy.
-    pub(crate) fn set_policy(&mut self, policy: &Policy) {
-        self.scheduler = self.scheduler.take().map(|current| replace_policy(current, policy));
+    pub(crate) fn set_sharing(&mut self, sharing: &Sharing) {
+        self.scheduler = self.scheduler.take().map(|current| replace_sharing(current, sharing));
     }
 
     /// Requests waiting.

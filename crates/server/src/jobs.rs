@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
-use weir_fairshare::{GroupId, JobAttributes, JobShare, Nanos, Priority, UserId};
-use weir_wire::{Claims, JobId, JobReport};
+use weir_fairshare::{GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
+use weir_wire::{name_number, Claims, JobId, JobReport};
 
 /// How long a job is listed after its last sign of life: long enough to ask about a job that just ended.
 const JOB_EXPIRY: Duration = Duration::from_secs(600);
@@ -24,6 +24,7 @@ pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) user: String,
     pub(crate) group: String,
+    pub(crate) uid: u32,
     pub(crate) attributes: JobAttributes,
     pub(crate) connections: usize,
     pub(crate) last_seen: Nanos,
@@ -149,7 +150,7 @@ impl Jobs {
             name: job.name.clone(),
             user: job.user.clone(),
             group: job.group.clone(),
-            uid: job.attributes.user.0,
+            uid: job.uid,
             nodes: job.attributes.nodes,
             priority: job.attributes.priority.0,
             active: job.active,
@@ -178,6 +179,7 @@ impl Job {
             name: claims.job.clone(),
             user: claims.user.clone(),
             group: claims.group.clone(),
+            uid: claims.uid,
             attributes,
             connections: 0,
             last_seen: now,
@@ -223,7 +225,7 @@ impl Job {
             id: id.to_string(),
             user: self.user.clone(),
             group: self.group.clone(),
-            uid: self.attributes.user.0,
+            uid: self.uid,
             nodes: self.attributes.nodes,
             priority: self.attributes.priority.0,
             active: self.active,
@@ -248,8 +250,9 @@ impl Job {
 pub(crate) fn attributes(claims: &Claims) -> JobAttributes {
     JobAttributes {
         job: weir_fairshare::JobId(claims.job_id().0),
-        user: UserId(claims.uid),
-        group: GroupId(claims.gid),
+        name: JobName(name_number(&claims.job)),
+        user: UserId(name_number(&claims.user)),
+        group: GroupId(name_number(&claims.group)),
         nodes: claims.nodes,
         priority: Priority(claims.priority),
     }

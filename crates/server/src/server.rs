@@ -24,7 +24,7 @@ use slab::Slab;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_fairshare::{Nanos, Policy};
+use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{ClientId, Moment, RequestId, ServerAddress, ServerReport, SiteKey, TargetReport};
 
@@ -56,7 +56,7 @@ pub(crate) struct Server {
     pub(crate) boot: u64,
     pub(crate) key: SiteKey,
     pub(crate) config: ClusterConfig,
-    pub(crate) policy: Policy,
+    pub(crate) sharing: Sharing,
     pub(crate) registry: mio::Registry,
     pub(crate) events: Events,
     pub(crate) links: Slab<Link>,
@@ -126,15 +126,18 @@ impl Server {
         events: Events,
     ) -> Result<Server, ServerError> {
         let own = &config.servers[usize::from(id.0)];
+        let sharing = config
+            .sharing()
+            .map_err(|what| ServerError::Configuration { path: folder.to_path_buf(), what })?;
         let mut targets = Vec::new();
         let mut devices = Vec::new();
         for (index, target) in own.targets.iter().enumerate() {
             targets.push(Target::open(target, folder, index)?);
             let speed = target.speed.as_ref().map(crate::config::SpeedConfig::device_speed);
-            devices.push(Device::new(&config.policy, speed));
+            devices.push(Device::new(&sharing, speed));
         }
         let metadata_speed = own.metadata_speed.as_ref().map(crate::config::SpeedConfig::device_speed);
-        devices.push(Device::new(&config.policy, metadata_speed));
+        devices.push(Device::new(&sharing, metadata_speed));
         let settings = Settings {
             server: id,
             servers: (0..config.servers.len() as u16).map(ServerId).collect(),
@@ -151,7 +154,7 @@ impl Server {
             id,
             boot: u64::from_le_bytes(boot),
             key,
-            policy: config.policy.clone(),
+            sharing,
             registry,
             events,
             links: Slab::new(),
@@ -356,15 +359,27 @@ impl Server {
             Question::Snapshot(answer) => {
                 let _ = answer.try_send(Box::new(self.snapshot()));
             }
-            Question::SetPolicy(policy, answer) => {
-                for device in &mut self.devices {
-                    device.set_policy(&policy);
-                }
-                eprintln!("weir-server: policy {} -> {policy}", self.policy);
-                self.policy = policy;
-                let _ = answer.try_send(());
+            Question::SetPolicy(policy, algorithm, answer) => {
+                let _ = answer.try_send(self.set_policy(policy, algorithm));
             }
         }
+    }
+
+    fn set_policy(&mut self, policy: Policy, algorithm: Option<Algorithm>) -> Result<Sharing, SharingError> {
+        let sharing = self.sharing.with(policy, algorithm)?;
+        for device in &mut self.devices {
+            device.set_sharing(&sharing);
+        }
+        let (before, now) = (&self.sharing, &sharing);
+        eprintln!(
+            "weir-server: policy {} by {} -> {} by {}",
+            before.policy(),
+            before.algorithm(),
+            now.policy(),
+            now.algorithm()
+        );
+        self.sharing = sharing.clone();
+        Ok(sharing)
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -408,7 +423,8 @@ impl Server {
             version: env!("CARGO_PKG_VERSION"),
             boot: format!("{:016x}", self.boot),
             uptime_seconds: seconds(self.now),
-            policy: self.policy.to_string(),
+            policy: self.sharing.policy().to_string(),
+            scheduler: self.sharing.algorithm().to_string(),
             connections: self.links.len(),
             outstanding: self.pending.len(),
             inodes: self.namespace.statistics().inodes,

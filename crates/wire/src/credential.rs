@@ -104,10 +104,7 @@ impl Claims {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.uid.to_le_bytes());
         hasher.update(self.job.as_bytes());
-        let digest = hasher.finalize();
-        let mut first = [0; 8];
-        first.copy_from_slice(&digest.as_bytes()[..8]);
-        JobId(u64::from_le_bytes(first))
+        JobId(first_word(&hasher.finalize()))
     }
 
     /// Whether every field is within its limit; a server checks this before it looks at the tag.
@@ -259,6 +256,17 @@ fn parse_hex(text: &str) -> Result<[u8; 32], WireError> {
     blake3::Hash::from_hex(text)
         .map(|hash| *hash.as_bytes())
         .map_err(|error| WireError::Credential(format!("expected 64 hexadecimal digits: {error}")))
+}
+
+/// The number that stands for a job's, user's or group's name where names are compared.
+pub fn name_number(name: &str) -> u64 {
+    first_word(&blake3::hash(name.as_bytes()))
+}
+
+fn first_word(digest: &blake3::Hash) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest.as_bytes()[..8]);
+    u64::from_le_bytes(first)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod message;
 mod metadata;
 mod peer;
 
-pub use credential::{Capability, Claims, Credential, Nonce, Proof, Rights, Role, SiteKey};
+pub use credential::{name_number, Capability, Claims, Credential, Nonce, Proof, Rights, Role, SiteKey};
 pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, RequestId, Sequence};

@@ -1,0 +1,206 @@
+//! What a site grants single groups, users and jobs beside the policy: a weight, a reservation, a
+//! limit.
+//!
+//! Fractions are of the time of each device. A reservation is what its holder gets at least while it
+//! has requests queued, a limit what it gets at most even where the device then idles.
+
+use std::collections::HashMap;
+
+use crate::job::{GroupId, JobAttributes, JobName, UserId};
+
+/// The least and greatest weight factor: a million to one is beyond any use, and within 32 bits.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+/// The least limit and reservation, of a device's time: with less, one request could wait for hours.
+const FRACTION_MIN: f64 = 0.001;
+
+/// What one group, user or job is granted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entitlement {
+    /// Factor of the weight that the policy gives; 1 changes nothing.
+    pub weight: f64,
+    /// The least fraction of each device's time it gets while it has requests queued.
+    pub reservation: Option<f64>,
+    /// The greatest fraction of each device's time it gets.
+    pub limit: Option<f64>,
+}
+
+/// Whom an entitlement is for. A job's stands for each job of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// All jobs of a group together.
+    Group(GroupId),
+    /// All jobs of a user together.
+    User(UserId),
+    /// Each job of a name.
+    Job(JobName),
+}
+
+/// Every entitlement of a site.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entitlements {
+    by_holder: HashMap<Holder, Entitlement>,
+}
+
+/// An entitlement that cannot be kept.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntitlementError {
+    /// A weight out of range.
+    #[error("weight {weight} is not from {} to {}", WEIGHTS.start(), WEIGHTS.end())]
+    Weight {
+        /// What was given.
+        weight: f64,
+    },
+    /// A reservation or limit out of range.
+    #[error(
+        "{what} {fraction} is not a fraction of a device's time from {FRACTION_MIN} to 1; try 0.2 or \"20%\""
+    )]
+    Fraction {
+        /// `reservation` or `limit`.
+        what: &'static str,
+        /// What was given.
+        fraction: f64,
+    },
+    /// A limit that takes away what is reserved.
+    #[error("limit {limit} is below reservation {reservation}; raise one or lower the other")]
+    LimitBelowReservation {
+        /// The limit.
+        limit: f64,
+        /// The reservation.
+        reservation: f64,
+    },
+    /// The same holder twice.
+    #[error("it was given an entitlement before; write both in one")]
+    Repeated,
+    /// More is reserved than there is.
+    #[error(
+        "with it the reservations of all {holders} come to {total}, more than the whole of a device's time; \
+         lower some of them"
+    )]
+    AboveWhole {
+        /// `groups`, `users` or `jobs`.
+        holders: &'static str,
+        /// The sum of the reservations.
+        total: f64,
+    },
+}
+
+impl Default for Entitlement {
+    fn default() -> Entitlement {
+        Entitlement { weight: 1.0, reservation: None, limit: None }
+    }
+}
+
+impl Entitlements {
+    /// Adds one holder's entitlement.
+    ///
+    /// Reservations of groups may come to the whole together, and so may those of users, and those of
+    /// jobs; the same time counts for a job, its user and its group at once. A job's reservation counts
+    /// once here, so where several jobs of that name run together, reservations may exceed what is
+    /// there: then the one that is furthest behind is served first.
+    ///
+    /// # Errors
+    /// [`EntitlementError`]; nothing was added.
+    pub fn grant(&mut self, holder: Holder, entitlement: Entitlement) -> Result<(), EntitlementError> {
+        let Entitlement { weight, reservation, limit } = entitlement;
+        if !WEIGHTS.contains(&weight) {
+            return Err(EntitlementError::Weight { weight });
+        }
+        for (what, fraction) in [("reservation", reservation), ("limit", limit)] {
+            if let Some(fraction) = fraction.filter(|fraction| !(FRACTION_MIN..=1.0).contains(fraction)) {
+                return Err(EntitlementError::Fraction { what, fraction });
+            }
+        }
+        if let (Some(reservation), Some(limit)) = (reservation, limit) {
+            if limit < reservation {
+                return Err(EntitlementError::LimitBelowReservation { limit, reservation });
+            }
+        }
+        if self.by_holder.contains_key(&holder) {
+            return Err(EntitlementError::Repeated);
+        }
+        let of_kind =
+            |(other, _): &(&Holder, _)| std::mem::discriminant(*other) == std::mem::discriminant(&holder);
+        let others = self.by_holder.iter().filter(of_kind);
+        let reserved: f64 = others.filter_map(|(_, other)| other.reservation).sum();
+        let total = reserved + reservation.unwrap_or(0.0);
+        // A sum of fractions such as 0.1 misses the whole by a rounding error.
+        if total > 1.0 + 1e-9 {
+            return Err(EntitlementError::AboveWhole { holders: holder.kind(), total });
+        }
+        self.by_holder.insert(holder, entitlement);
+        Ok(())
+    }
+
+    /// Whether any holder has a reservation or a limit.
+    pub fn bound_anyone(&self) -> bool {
+        self.by_holder.values().any(|granted| granted.reservation.is_some() || granted.limit.is_some())
+    }
+
+    /// The factor of a holder's weight.
+    pub(crate) fn weight(&self, holder: Holder) -> f64 {
+        self.by_holder.get(&holder).map_or(1.0, |granted| granted.weight)
+    }
+
+    /// The holders among a job, its user and its group that have a reservation or a limit.
+    pub(crate) fn bounds(&self, job: &JobAttributes) -> impl Iterator<Item = (Holder, Entitlement)> + '_ {
+        let holders = [Holder::Group(job.group), Holder::User(job.user), Holder::Job(job.name)];
+        holders.into_iter().filter_map(|holder| {
+            let granted = *self.by_holder.get(&holder)?;
+            (granted.reservation.is_some() || granted.limit.is_some()).then_some((holder, granted))
+        })
+    }
+}
+
+impl Holder {
+    fn kind(self) -> &'static str {
+        match self {
+            Holder::Group(_) => "groups",
+            Holder::User(_) => "users",
+            Holder::Job(_) => "jobs",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted(weight: f64, reservation: Option<f64>, limit: Option<f64>) -> Entitlement {
+        Entitlement { weight, reservation, limit }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused() {
+        let mut entitlements = Entitlements::default();
+        let user = |number| Holder::User(UserId(number));
+        for (entitlement, expected) in [
+            (granted(0.0, None, None), "weight 0 is not"),
+            (granted(f64::NAN, None, None), "weight NaN is not"),
+            (granted(1.0, Some(1.5), None), "reservation 1.5 is not"),
+            (granted(1.0, None, Some(0.0)), "limit 0 is not"),
+            (granted(1.0, None, Some(f64::NAN)), "limit NaN is not"),
+            (granted(1.0, Some(0.5), Some(0.4)), "limit 0.4 is below reservation 0.5"),
+        ] {
+            let error = entitlements.grant(user(1), entitlement).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error:?}");
+        }
+        assert_eq!(entitlements, Entitlements::default());
+    }
+
+    #[test]
+    fn no_more_than_the_whole_is_reserved_at_each_kind_of_holder() {
+        let mut entitlements = Entitlements::default();
+        let tenth = granted(1.0, Some(0.1), None);
+        for number in 0..10 {
+            entitlements.grant(Holder::User(UserId(number)), tenth).unwrap();
+        }
+        entitlements.grant(Holder::Group(GroupId(1)), granted(1.0, Some(1.0), None)).unwrap();
+        let above = entitlements.grant(Holder::User(UserId(10)), tenth);
+        assert!(matches!(above, Err(EntitlementError::AboveWhole { holders: "users", .. })));
+        assert_eq!(
+            entitlements.grant(Holder::User(UserId(1)), granted(2.0, None, None)),
+            Err(EntitlementError::Repeated)
+        );
+    }
+}

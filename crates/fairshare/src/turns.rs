@@ -1,0 +1,94 @@
+//! Whose turn it is among some of a device's jobs: the share tree, addressed by the jobs' slots.
+
+use crate::sharing::Branch;
+use crate::time::Nanos;
+use crate::tree::{NodeId, ShareTree};
+
+/// A share tree and which of its leaves stands for which job.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    tree: ShareTree,
+    /// By slot.
+    leaves: Vec<Option<NodeId>>,
+    /// The slot of each leaf's job, by node; stale where the node is no leaf.
+    slots: Vec<u32>,
+}
+
+impl Turns {
+    /// No jobs; see [`ShareTree::new`] for the credit.
+    pub(crate) fn new(credit_max: Nanos) -> Turns {
+        Turns { tree: ShareTree::new(credit_max), leaves: Vec::new(), slots: Vec::new() }
+    }
+
+    /// Puts an inactive job at the end of `path`, or gives a job that stands there the path's weights. A
+    /// job that stands elsewhere must be detached first.
+    pub(crate) fn attach(&mut self, slot: usize, path: &[Branch]) {
+        let leaf = self.tree.attach(path);
+        assign(&mut self.leaves, slot, Some(leaf), None);
+        assign(&mut self.slots, leaf.index(), slot as u32, 0);
+    }
+
+    /// Whether the job's place is the end of `path`, whatever the weights.
+    pub(crate) fn stands_at(&self, slot: usize, path: &[Branch]) -> bool {
+        let leaf = self.leaves.get(slot).copied().flatten();
+        leaf.is_some() && leaf == self.tree.find(path)
+    }
+
+    /// Takes off a job that is inactive and has no request.
+    pub(crate) fn detach(&mut self, slot: usize) {
+        if let Some(leaf) = self.leaves.get_mut(slot).and_then(Option::take) {
+            self.tree.detach(leaf);
+        }
+    }
+
+    /// Counts the job's weight from now on.
+    pub(crate) fn activate(&mut self, slot: usize) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.activate(leaf);
+        }
+    }
+
+    /// Counts the job's weight no more; it must have no request.
+    pub(crate) fn deactivate(&mut self, slot: usize) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.deactivate(leaf);
+        }
+    }
+
+    /// Sets the cost of the job's next request, or that it has none to be served.
+    pub(crate) fn offer(&mut self, slot: usize, next: Option<Nanos>) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.offer(leaf, next);
+        }
+    }
+
+    /// The job to serve next.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.tree.first().map(|leaf| self.slots[leaf.index()] as usize)
+    }
+
+    /// Charges a job `charge` nanoseconds; `next` is what its next request costs.
+    pub(crate) fn serve(&mut self, slot: usize, charge: i64, next: Option<Nanos>) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.serve(leaf, charge, next);
+        }
+    }
+
+    /// The fraction of the time owed to each job while exactly those of `active` are active, by slot.
+    pub(crate) fn owed(&self, active: impl Iterator<Item = usize>) -> Vec<f64> {
+        let by_node = self.tree.owed(active.filter_map(|slot| self.leaf(slot)));
+        self.leaves.iter().map(|leaf| leaf.map_or(0.0, |leaf| by_node[leaf.index()])).collect()
+    }
+
+    fn leaf(&self, slot: usize) -> Option<NodeId> {
+        self.leaves.get(slot).copied().flatten()
+    }
+}
+
+/// Sets `list[index]`, lengthening the list with `filler` as needed.
+fn assign<T: Clone>(list: &mut Vec<T>, index: usize, value: T, filler: T) {
+    if index >= list.len() {
+        list.resize(index + 1, filler);
+    }
+    list[index] = value;
+}
