@@ -34,6 +34,7 @@ _COMMANDS = {
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
     "config": "weir.cli.config:config",
+    "bench": "weir.cli.bench:bench",
 }
 
 

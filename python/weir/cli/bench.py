@@ -1,0 +1,201 @@
+"""`weir bench`: the published experiments, run on this machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import FAILED, Failure, say, warn
+from weir.cli.output import output_option
+
+if TYPE_CHECKING:
+    from weir.experiments.figures import Experiment, Figure, Options
+
+_HEADER = (
+    "PANEL",
+    "TIME",
+    "JOB",
+    "USER",
+    "NODES",
+    "MB/S",
+    "DEVIATION",
+    "OWED",
+    "RECEIVED",
+    "BY BYTES",
+    "ERROR MAX",
+    "WITHIN",
+)
+_SECONDS_MIN = 1.0
+_SECONDS_MAX = 3600.0
+_LAMBDA_MAX = 60_000
+
+
+class _Experiments(click.Group):
+    """The commands below, and one for each experiment."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from weir.experiments.figures import EXPERIMENTS
+
+        return [*super().list_commands(ctx), *EXPERIMENTS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from weir.experiments.figures import EXPERIMENTS
+
+        experiment = EXPERIMENTS.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if experiment is None else _command(experiment)
+
+
+@click.group(cls=_Experiments)
+def bench() -> None:
+    """Run published experiments, each on a store of its own with targets of an emulated speed.
+
+    They are those of ThemisIO (SC'23), by the number of their figure. Each draws a plot and writes its numbers.
+    """
+
+
+@bench.command(name="list")
+@output_option
+def list_experiments(output: str) -> None:
+    """Show what each experiment shows."""
+    from weir.cli.output import show
+    from weir.experiments.figures import EXPERIMENTS
+
+    document = [
+        {"name": each.name, "title": each.title, "shows": each.shows, "seconds": each.seconds}
+        for each in EXPERIMENTS.values()
+    ]
+    rows = [(each.name, each.title, each.shows) for each in EXPERIMENTS.values()]
+    show(output, document, ("NAME", "TITLE", "SHOWS"), rows)
+
+
+def _command(experiment: "Experiment") -> click.Command:
+    """The command that runs an experiment."""
+    from weir.experiments.figures import LAMBDAS_MILLISECONDS, SCHEDULERS, SPEED
+
+    def run(out: Path, output: str, **chosen: Any) -> int:
+        intervals = tuple(chosen.pop("lambdas", ())) or LAMBDAS_MILLISECONDS
+        return _run(experiment, out, output, lambdas_milliseconds=intervals, **chosen)
+
+    options: list[Callable[[Any], Any]] = [
+        click.option(
+            "--seconds",
+            type=click.FloatRange(_SECONDS_MIN, _SECONDS_MAX),
+            default=experiment.seconds,
+            show_default=True,
+            help="Length of the first job.",
+        ),
+        click.option("--speed", default=SPEED, show_default=True, help="Speed of each target, in both directions."),
+        click.option("--scheduler", help=f"Scheduler: {', '.join(SCHEDULERS[:-1])}.  [default: the store's]"),
+        click.option(
+            "--out",
+            metavar="DIR",
+            type=click.Path(file_okay=False, path_type=Path),
+            default="weir-bench",
+            show_default=True,
+            help="Where the plot and the numbers are written.",
+        ),
+        output_option,
+    ]
+    if experiment.name == "figure-14":
+        default = ", ".join(map(str, LAMBDAS_MILLISECONDS))
+        options.append(
+            click.option(
+                "--lambda",
+                "lambdas",
+                metavar="MILLISECONDS",
+                type=click.IntRange(1, _LAMBDA_MAX),
+                multiple=True,
+                help=f"Interval of the exchange; may be given again.  [default: {default}]",
+            )
+        )
+    for option in reversed(options):
+        run = option(run)
+    return click.command(name=experiment.name, help=f"{experiment.shows}\n\n{experiment.title}.")(run)
+
+
+def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int:
+    """Run an experiment, and show and write what came of it."""
+    import signal
+
+    from weir.experiments import figures, records
+    from weir.experiments.store import ExperimentError
+
+    # To be ended is to be interrupted: the experiment takes its store and its jobs with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options: Options = figures.Options(**chosen)
+    try:
+        figure = figures.run(experiment.name, options, say)
+    except ExperimentError as error:
+        raise Failure(error.message, hint=error.hint) from error
+    files = records.write(figure, out)
+    plot = _draw(figure, out)
+    _show(figure, output, [str(path) for path in [*files, *([plot] if plot else [])]])
+    refused = [panel for panel in figure.panels if panel.refused]
+    for panel in refused:
+        warn(f"{panel.title} was not run: {panel.refused}", hint="see `weir policy set --help`")
+    return FAILED if refused else 0
+
+
+def _draw(figure: "Figure", out: Path) -> Path | None:
+    from weir.experiments import plots
+
+    try:
+        return plots.draw(figure, out)
+    except ImportError as error:
+        warn(f"nothing is drawn: {error}", hint="install matplotlib: `pip install 'weir[plots]'`")
+        return None
+
+
+def _show(figure: "Figure", output: str, files: list[str]) -> None:
+    from weir.cli.output import show
+    from weir.experiments import records
+
+    document = {**records.document(figure, with_windows=False), "files": files}
+    show(output, document, _HEADER, _rows(figure))
+    for panel in figure.panels:
+        if panel.disagreement_max is not None and panel.busy_ratio is not None:
+            say(
+                f"{panel.title}: targets busy {100 * panel.busy_ratio:.1f}% of the time; shares by device time and by"
+                f" the jobs' own bytes differ by at most {100 * panel.disagreement_max:.2f} points"
+            )
+        if panel.exchange is not None:
+            say(f"{panel.title}: {_exchange_words(panel.exchange)}")
+    say(f"written: {', '.join(files)}")
+
+
+def _rows(figure: "Figure") -> list[tuple[object, ...]]:
+    from weir.cli.output import Quantity, share
+
+    rows: list[tuple[object, ...]] = []
+    for panel in figure.panels:
+        jobs = {job.name: job for job in panel.jobs}
+        for each in panel.summaries:
+            deviation = each.bytes_per_second_deviation
+            rows.append(
+                (
+                    panel.title,
+                    f"{each.start_seconds:g}-{each.end_seconds:g} s",
+                    each.job,
+                    jobs[each.job].user,
+                    jobs[each.job].nodes,
+                    Quantity(f"{each.bytes_per_second_median / 1e6:.2f}"),
+                    Quantity("-" if deviation is None else f"{deviation / 1e6:.2f}"),
+                    Quantity("-") if each.share_owed is None else share(each.share_owed),
+                    share(each.share_device),
+                    share(each.share_bytes),
+                    Quantity("-") if each.share_error_max is None else share(each.share_error_max),
+                    Quantity("-" if each.windows_within is None else f"{each.windows_within}/{each.windows}"),
+                )
+            )
+    return rows
+
+
+def _exchange_words(exchange: Any) -> str:
+    if exchange.right_seconds is None:
+        return "the servers did not come to owe what is right for the whole store"
+    return (
+        f"every server owed what is right {1000 * exchange.right_seconds:.0f} ms after the first request, within"
+        f" {exchange.exchanges} exchanges (asked every {1000 * exchange.poll_seconds:.1f} ms);"
+        f" over the second that followed shares were at most {100 * (exchange.share_error_max or 0):.2f} points off"
+    )

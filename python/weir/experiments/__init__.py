@@ -1,0 +1,1 @@
+"""The experiments that were published with the systems Weir is built from, run on this machine."""

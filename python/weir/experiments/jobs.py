@@ -1,0 +1,213 @@
+"""Jobs of real processes on a store: started together, let go at one moment, watched, and waited for."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import IO
+
+from weir.experiments.store import PREFIX, WEIR, ExperimentError, Store, failure
+from weir.experiments.windows import Done, Sample, accounts
+
+_READY_SECONDS = 120.0
+"""How long all processes of all jobs may take to open their files, on a busy machine."""
+_END_SECONDS = 60.0
+"""How long jobs may take to end behind their time: a request of each process is still under way."""
+_HEAD_START_SECONDS = 0.3
+"""Between the last process that is ready and the moment from which all times count."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: who it is, and what its processes do."""
+
+    name: str
+    processes: int
+    seconds: float
+    """How long it has work."""
+    start_seconds: float = 0.0
+    """When its first request comes, counted from the moment at which the experiment begins."""
+    nodes: int = 1
+    user: str = "user"
+    group: str = "group"
+    priority: int = 1
+    request_bytes: int = 64 * 1024
+    requests_per_file: int = 16
+    targets: tuple[str, ...] = ()
+    """Targets of its files, in turn, as `server.index`; without any, files lie as the store lays them."""
+
+    @property
+    def end_seconds(self) -> float:
+        """When it has no more work."""
+        return self.start_seconds + self.seconds
+
+
+@dataclass
+class Run:
+    """What jobs did on a store: samples of the servers' accounts, and the jobs' own counts."""
+
+    jobs: list[Job]
+    window_seconds: float
+    samples: list[list[Sample]] = field(default_factory=list)
+    """At each edge of a window, one of each server."""
+    polls: list[Sample] = field(default_factory=list)
+    """More samples, as often as servers answered, where they were asked for."""
+    done: dict[str, list[Done]] = field(default_factory=dict)
+    """By job, what its processes did in each window; the last one also holds what came after it."""
+    final: list[Sample] = field(default_factory=list)
+    """One of each server, when all jobs had ended."""
+
+
+def run_jobs(store: Store, jobs: Sequence[Job], *, window_seconds: float = 1.0, poll_seconds: float = 0.0) -> Run:
+    """Run jobs on a store, and sample its servers' accounts at the edges of windows of an absolute clock.
+
+    Args:
+        store: A store that is up.
+        jobs: Their names must differ.
+        window_seconds: Length of a window.
+        poll_seconds: For this long from the beginning, servers are also asked as fast as they answer.
+
+    Raises:
+        ExperimentError: A job failed or did not come up or end in time. None of them is left.
+    """
+    windows = ceil(max(job.end_seconds for job in jobs) / window_seconds - 1e-9)
+    run = Run(list(jobs), window_seconds)
+    with contextlib.ExitStack() as stack:
+        loads = {job.name: stack.enter_context(_load(store, job, window_seconds, windows + 1)) for job in jobs}
+        deadline = time.monotonic() + _READY_SECONDS
+        for name, load in loads.items():
+            if _line(load, deadline) != "ready\n":
+                _end(load)
+                raise failure(f"job {name}", load.returncode, _log(store, name).read_text())
+        epoch = time.monotonic() + _HEAD_START_SECONDS
+        for load in loads.values():
+            _pipe(load.stdin).write(f"{epoch}\n")
+            _pipe(load.stdin).close()
+            load.stdin = None
+        for edge in range(windows + 1):
+            due = epoch + edge * window_seconds
+            while time.monotonic() < min(due, epoch + poll_seconds):
+                run.polls += _sample(store, epoch)
+            time.sleep(max(0.0, due - time.monotonic()))
+            run.samples.append(_sample(store, epoch))
+        deadline = time.monotonic() + _END_SECONDS
+        for name, load in loads.items():
+            run.done[name] = _done(store, name, load, deadline)
+    run.final = _sample(store, epoch)
+    return run
+
+
+def coarser(run: Run, factor: int) -> Run:
+    """The same run in windows that are `factor` times as long; a last one that is not whole is left out."""
+    samples = run.samples[::factor]
+    done = {
+        name: [_added(each[first : first + factor]) for first in range(0, len(each), factor)]
+        for name, each in run.done.items()
+    }
+    return replace(run, window_seconds=run.window_seconds * factor, samples=samples, done=done)
+
+
+def _added(parts: Sequence[Done]) -> Done:
+    return Done(
+        bytes_written=sum(part.bytes_written for part in parts),
+        bytes_read=sum(part.bytes_read for part in parts),
+        requests=sum(part.requests for part in parts),
+        waited_nanoseconds=sum(part.waited_nanoseconds for part in parts),
+    )
+
+
+def _sample(store: Store, epoch: float) -> list[Sample]:
+    """The accounts of each server now."""
+    samples = []
+    for server in store.servers:
+        before = time.monotonic()
+        answer = store.ask(server, "/v1/jobs")
+        samples.append(Sample(server, (before + time.monotonic()) / 2 - epoch, accounts(server, answer)))
+    return samples
+
+
+@contextlib.contextmanager
+def _load(store: Store, job: Job, window_seconds: float, windows: int) -> Iterator[subprocess.Popen[str]]:
+    """The processes of a job; however the block ends, none is left."""
+    specification = {
+        "folder": f"{PREFIX}/{job.name}",
+        "processes": job.processes,
+        "request_bytes": job.request_bytes,
+        "requests_per_file": job.requests_per_file,
+        "start_seconds": job.start_seconds,
+        "seconds": job.seconds,
+        "window_seconds": window_seconds,
+        "windows": windows,
+        "targets": job.targets,
+    }
+    claims = {"job": job.name, "user": job.user, "group": job.group, "nodes": job.nodes, "priority": job.priority}
+    options = [word for name, value in claims.items() for word in (f"--{name}", str(value))]
+    program = [sys.executable, "-m", "weir.experiments.load", json.dumps(specification)]
+    with _log(store, job.name).open("w") as log:
+        load = subprocess.Popen(
+            [*WEIR, "run", *options, "--prefix", PREFIX, "--", *program],
+            env=store.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            # One session holds `weir run`, the program and its processes, so that one signal ends them.
+            start_new_session=True,
+        )
+    try:
+        yield load
+    finally:
+        _end(load)
+        _pipe(load.stdout).close()
+        if load.stdin is not None:
+            load.stdin.close()
+
+
+def _end(load: subprocess.Popen[str]) -> None:
+    """End every process of a job that has not ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if load.poll() is not None:
+            break
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(load.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            load.wait(timeout=5)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(load.pid, signal.SIGKILL)
+
+
+def _line(load: subprocess.Popen[str], deadline: float) -> str:
+    """The next line a job prints, or nothing where it ended or the time is over."""
+    ready, _, _ = select.select([_pipe(load.stdout)], [], [], max(0.0, deadline - time.monotonic()))
+    return _pipe(load.stdout).readline() if ready else ""
+
+
+def _done(store: Store, name: str, load: subprocess.Popen[str], deadline: float) -> list[Done]:
+    """What a job says that it did."""
+    try:
+        output, _ = load.communicate(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise ExperimentError(
+            f"job {name} did not end within {_END_SECONDS:.0f} s of its time", hint="choose a higher --speed"
+        ) from None
+    if load.returncode != 0:
+        raise failure(f"job {name}", load.returncode, _log(store, name).read_text())
+    return [Done(**window) for window in json.loads(output)]
+
+
+def _log(store: Store, name: str) -> Path:
+    """What the processes of a job said."""
+    return store.folder / f"{name}.log"
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None, "both streams of a job are pipes"
+    return pipe

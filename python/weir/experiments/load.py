@@ -1,0 +1,217 @@
+"""The processes of a job: each writes its own file and reads it back, again and again, one request at a time.
+
+Run as `python -m weir.experiments.load SPECIFICATION` on a store (`weir run --prefix`). It forks the processes, opens
+their files, prints `ready`, and waits for one line: the moment of the clock (CLOCK_MONOTONIC, seconds) that the times
+in the specification count from. When the time is over it prints what was done in each window, as JSON. This is the
+benchmark of ThemisIO (SC'23, section 5.3.1), with smaller files.
+"""
+
+import json
+import mmap
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FIELDS = ("bytes_written", "bytes_read", "requests", "waited_nanoseconds")
+"""What is counted of each process in each window."""
+_LAYOUT = "weir.layout"
+_ATTEMPTS_MAX = 64
+"""Folders, and files in one, that are tried until one lies on the wanted target."""
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What the processes of one job do."""
+
+    folder: str
+    """Where the files are; other folders beside it are tried for `targets`."""
+    processes: int
+    request_bytes: int
+    requests_per_file: int
+    start_seconds: float
+    seconds: float
+    window_seconds: float
+    windows: int
+    """Windows that are counted; what comes later counts in the last."""
+    targets: Sequence[str] = ()
+    """Targets of the files, in turn, as `server.index`; each file on one. Without any, the store's own layout."""
+
+
+class Counters:
+    """Counts of every process in every window, in memory that the processes share."""
+
+    def __init__(self, processes: int, windows: int) -> None:
+        """Make them, all zero; before the fork."""
+        self._windows = windows
+        self._memory = mmap.mmap(-1, max(1, processes * windows * len(FIELDS) * 8))
+        self._cells = memoryview(self._memory).cast("q")
+
+    def add(self, process: int, window: int, field: int, amount: int) -> None:
+        """Count; only `process` itself writes its own cells."""
+        window = min(max(window, 0), self._windows - 1)
+        self._cells[(process * self._windows + window) * len(FIELDS) + field] += amount
+
+    def window(self, process: int, window: int) -> list[int]:
+        """What `process` did in `window`, by field."""
+        at = (process * self._windows + window) * len(FIELDS)
+        return self._cells[at : at + len(FIELDS)].tolist()
+
+
+def main() -> int:
+    """Run the processes that the first argument describes, and print what they did."""
+    specification = Specification(**json.loads(sys.argv[1]))
+    files = _make_files(specification)
+    counters = Counters(specification.processes, specification.windows)
+    opened_here, opened_there = os.pipe()
+    epoch_here, epoch_there = os.pipe()
+    children = []
+    for process in range(specification.processes):
+        child = os.fork()
+        if child == 0:
+            os.close(opened_here)
+            os.close(epoch_there)
+            os._exit(_serve(process, specification, files[process], counters, opened_there, epoch_here))
+        children.append(child)
+    os.close(opened_there)
+    os.close(epoch_here)
+    opened = 0
+    while opened < len(children) and (some := os.read(opened_here, len(children))):
+        opened += len(some)
+    if opened == len(children):
+        print("ready", flush=True)
+        epoch = sys.stdin.readline().strip()
+        os.write(epoch_there, epoch.ljust(_EPOCH_BYTES).encode() * len(children))
+    os.close(epoch_there)
+    failed = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children)
+    if failed:
+        print(f"error: {failed} of {len(children)} processes failed", file=sys.stderr)
+        return 1
+    print(json.dumps(_report(specification, counters)))
+    return 0
+
+
+_EPOCH_BYTES = 32
+"""Each process reads a message of this length; a pipe keeps 64 KiB, so 2,048 of them."""
+
+
+def _serve(process: int, specification: Specification, file: str, counters: Counters, opened: int, epoch: int) -> int:
+    """One process from its open to its exit code."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+        os.write(opened, b"o")
+        os.close(opened)
+        message = os.read(epoch, _EPOCH_BYTES)
+        if message.strip():
+            _write_and_read(process, specification, descriptor, counters, float(message))
+        os.close(descriptor)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _write_and_read(
+    process: int, specification: Specification, descriptor: int, counters: Counters, epoch: float
+) -> None:
+    """Requests one after the other from the start to the end of the job's time."""
+    length = specification.request_bytes
+    written = os.urandom(length)
+    read = bytearray(length)
+    begin = epoch + specification.start_seconds
+    end = begin + specification.seconds
+    time.sleep(max(0.0, begin - time.monotonic()))
+    before = time.monotonic()
+    while True:
+        for field in (FIELDS.index("bytes_written"), FIELDS.index("bytes_read")):
+            for number in range(specification.requests_per_file):
+                if before >= end:
+                    return
+                if field == 0:
+                    done = os.pwrite(descriptor, written, number * length)
+                else:
+                    done = os.preadv(descriptor, [read], number * length)
+                now = time.monotonic()
+                if done != length or (field == 1 and read != written):
+                    raise OSError(f"request {number}: {done} of {length} bytes, or not those that were written")
+                _count(counters, process, specification, before - epoch, now - epoch, field, done)
+                before = now
+
+
+def _count(
+    counters: Counters, process: int, specification: Specification, since: float, until: float, field: int, done: int
+) -> None:
+    """Count a request in the window it ended in, and its waiting in every window it lasted."""
+    last = int(until / specification.window_seconds)
+    counters.add(process, last, field, done)
+    counters.add(process, last, FIELDS.index("requests"), 1)
+    first = int(since / specification.window_seconds)
+    for window in range(first, last + 1):
+        begin = max(since, window * specification.window_seconds)
+        end = min(until, (window + 1) * specification.window_seconds)
+        counters.add(process, window, FIELDS.index("waited_nanoseconds"), int((end - begin) * 1e9))
+
+
+def _make_files(specification: Specification) -> list[str]:
+    """An empty file for each process, on its target."""
+    if not specification.targets:
+        Path(specification.folder).mkdir()
+        return [_empty_file(f"{specification.folder}/{process}") for process in range(specification.processes)]
+    wanted = specification.targets
+    targets = [wanted[process % len(wanted)] for process in range(specification.processes)]
+    folders = {server: _folder_of(specification.folder, server) for server in {_server(target) for target in targets}}
+    return [_file_on(target, f"{folders[_server(target)]}/{process}") for process, target in enumerate(targets)]
+
+
+def _folder_of(stem: str, server: str) -> str:
+    """A folder whose files begin on a target of `server`: the hash of its name chooses its home."""
+    for attempt in range(_ATTEMPTS_MAX):
+        folder = f"{stem}-{server}-{attempt}"
+        Path(folder).mkdir()
+        os.setxattr(folder, _LAYOUT, b"stripe_count=1")
+        probe = _empty_file(f"{folder}/probe")
+        if _server(_target(probe)) == server:
+            return folder
+        Path(probe).unlink()
+        Path(folder).rmdir()
+    raise OSError(f"none of {_ATTEMPTS_MAX} folders {stem}-{server}-* has its home on server {server}")
+
+
+def _file_on(target: str, stem: str) -> str:
+    """A file on `target`: a server gives its targets to new files in turn."""
+    for attempt in range(_ATTEMPTS_MAX):
+        file = _empty_file(f"{stem}-{attempt}")
+        if _target(file) == target:
+            return file
+    raise OSError(f"none of {_ATTEMPTS_MAX} files {stem}-* lies on target {target}")
+
+
+def _empty_file(path: str) -> str:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    return path
+
+
+def _target(file: str) -> str:
+    """The only target of a file."""
+    fields = dict(part.split("=") for part in os.getxattr(file, _LAYOUT).decode().split())
+    return str(fields["targets"])
+
+
+def _server(target: str) -> str:
+    return target.partition(".")[0]
+
+
+def _report(specification: Specification, counters: Counters) -> list[dict[str, int]]:
+    """What all processes did in each window."""
+    report = []
+    for window in range(specification.windows):
+        counts = [counters.window(process, window) for process in range(specification.processes)]
+        report.append(dict(zip(FIELDS, map(sum, zip(*counts, strict=True)), strict=True)))
+    return report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The plots of the experiments."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.experiments.figures import Figure, Panel
+from weir.experiments.jobs import Job
+from weir.experiments.windows import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLUMNS_MAX = 3
+_PLOT_INCHES = (5.2, 3.7)
+_OWED: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 1.2, "zorder": 3}
+_TITLES = {"name": "each job", "user": "each user", "group": "each group"}
+
+
+def draw(figure: Figure, folder: Path) -> Path | None:
+    """Draw an experiment into `NAME.png`, and return its path; None where nothing was run.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    plots = [(panel, grouping) for panel in figure.panels if panel.rows for grouping in panel.groupings]
+    if not plots:
+        return None
+    columns = 2 if len(plots) == 4 else min(len(plots), _COLUMNS_MAX)
+    lines = -(-len(plots) // columns)
+    canvas = Canvas(figsize=(_PLOT_INCHES[0] * columns, _PLOT_INCHES[1] * lines + 0.5), layout="constrained")
+    FigureCanvasAgg(canvas)
+    grid = canvas.subplots(lines, columns, squeeze=False)
+    canvas.suptitle(f"{figure.title} (targets of {figure.options.speed})")
+    for place, (panel, grouping) in zip(grid.flat, plots, strict=False):
+        _draw_panel(place, panel, grouping)
+    for place in list(grid.flat)[len(plots) :]:
+        place.set_axis_off()
+    path = folder / f"{figure.name}.png"
+    canvas.savefig(path, dpi=110)
+    return path
+
+
+def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
+    """One run, its jobs added up by `grouping`."""
+    of_shares = panel.exchange is not None
+    jobs = {job.name: job for job in panel.jobs}
+    totals = _curve(panel.rows, lambda row: _megabytes(panel, row))
+    for label in dict.fromkeys(_label(job, grouping) for job in panel.jobs):
+        of_label = [row for row in panel.rows if _label(jobs[row.job], grouping) == label]
+        received = _curve(
+            of_label, lambda row: 100 * (row.share_device or 0.0) if of_shares else _megabytes(panel, row)
+        )
+        owed = _curve(of_label, lambda row: (row.share_owed or 0.0) * (100 if of_shares else totals[row.window]))
+        edges = [window * panel.window_seconds for window in range(len(received) + 1)]
+        place.stairs(received, edges, baseline=None, label=label, linewidth=2)
+        # Who has no work is owed nothing, which is not drawn.
+        place.stairs([value or math.nan for value in owed], edges, baseline=None, **_OWED)
+    if any(row.share_owed for row in panel.rows):
+        place.stairs([math.nan], [0, 0], baseline=None, label="owed", **_OWED)
+    if panel.exchange is not None and panel.exchange.right_seconds is not None:
+        label = f"weights right after {1000 * panel.exchange.right_seconds:.0f} ms"
+        place.axvline(panel.exchange.right_seconds, color="black", linewidth=1, linestyle="--", label=label)
+    place.set_title(panel.title if len(panel.groupings) == 1 else f"{panel.title}: {_TITLES[grouping]}", fontsize=10)
+    place.set_xlabel("time (s)")
+    place.set_ylabel("share of the targets' time (%)" if of_shares else "throughput (MB/s)")
+    place.set_ylim(bottom=0, top=100 if of_shares else 1.32 * max(totals))
+    place.grid(alpha=0.3)
+    labels = place.get_legend_handles_labels()[1]
+    place.legend(fontsize=7, ncols=3 if len(labels) > 6 else 2, loc="upper center")
+
+
+def _curve(rows: list[Row], value: Callable[[Row], float]) -> list[float]:
+    """The sum of `value` over the rows of each window, window after window."""
+    sums: dict[int, float] = {}
+    for row in rows:
+        sums[row.window] = sums.get(row.window, 0.0) + value(row)
+    return list(sums.values())
+
+
+def _megabytes(panel: Panel, row: Row) -> float:
+    """Throughput, in MB/s."""
+    return row.bytes_total / panel.window_seconds / 1e6
+
+
+def _label(job: Job, grouping: str) -> str:
+    if grouping == "name":
+        nodes = f"{job.nodes} node{'s' if job.nodes > 1 else ''}"
+        return f"{job.name}, {nodes}"
+    return str(getattr(job, grouping))

@@ -1,0 +1,107 @@
+"""What a policy owes each job, computed naively: the reference that experiments are held against.
+
+It shares no code with the servers, and follows the definition of the policies only (ThemisIO, SC'23, section 2.2.2).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+
+class Entity(Protocol):
+    """What a policy may know of a job."""
+
+    @property
+    def name(self) -> str:
+        """Name of the job, unlike any other's."""
+
+    @property
+    def user(self) -> str:
+        """User it is accounted under."""
+
+    @property
+    def group(self) -> str:
+        """Group it is accounted under."""
+
+    @property
+    def nodes(self) -> int:
+        """Compute nodes."""
+
+    @property
+    def priority(self) -> int:
+        """Priority."""
+
+
+_CLASSES: dict[str, Callable[[Entity], object]] = {
+    "group": lambda job: job.group,
+    "user": lambda job: job.user,
+    "size": lambda job: job.nodes,
+    "priority": lambda job: job.priority,
+    "job": lambda job: job.name,
+}
+"""Which jobs a level takes together."""
+_WEIGHTS: dict[str, Callable[[Entity], int]] = {"size": lambda job: job.nodes, "priority": lambda job: job.priority}
+"""The weight of what a level divides among; 1 where the level is not here."""
+
+
+def _one(job: Entity) -> int:
+    return 1
+
+
+def shares_owed(policy: str, jobs: Iterable[Entity]) -> dict[str, float] | None:
+    """The share of the whole that `policy` owes each of `jobs` while all of them have requests waiting.
+
+    Returns:
+        Shares by name of the job, whose sum is 1; None under `fifo`, which owes nobody anything.
+    """
+    if policy == "fifo":
+        return None
+    levels = policy.removesuffix("-fair").split("-then-")
+    if unknown := [level for level in levels if level not in _CLASSES]:
+        raise ValueError(f"policy {policy} has the level {unknown[0]}, which is none of {', '.join(_CLASSES)}")
+    return _divide(levels, list(jobs), 1.0)
+
+
+def _divide(levels: Sequence[str], jobs: Sequence[Entity], whole: float) -> dict[str, float]:
+    """Divide `whole` among `jobs`: by the first level among its classes, inside each by the levels below."""
+    if len(jobs) == 1:
+        return {jobs[0].name: whole}
+    level = levels[0] if levels else "job"
+    # The last level divides among jobs themselves: two jobs of one size are not one job.
+    is_last = len(levels) <= 1 and level not in ("group", "user")
+    classes: dict[object, list[Entity]] = {}
+    for job in jobs:
+        classes.setdefault(job.name if is_last else _CLASSES[level](job), []).append(job)
+    weight = _WEIGHTS.get(level, _one)
+    total = sum(weight(members[0]) for members in classes.values())
+    owed: dict[str, float] = {}
+    for members in classes.values():
+        owed |= _divide(levels[1:], members, whole * weight(members[0]) / total)
+    return owed
+
+
+def shares_owed_by_device(
+    policy: str, jobs: Sequence[Entity], devices: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, float]] | None:
+    """The share of each device that `policy`, applied to the whole store, owes each job there.
+
+    A job's share of the whole is laid evenly over the devices that hold its files, and what is laid on a device is
+    stretched to its whole time: the token counts of ThemisIO's figure 5 (SC'23, section 3.1).
+
+    Args:
+        policy: The policy of the store.
+        jobs: Every job, all with requests waiting on each of their devices.
+        devices: The devices of each job, by its name.
+
+    Returns:
+        By device and job, or None under `fifo`.
+    """
+    whole = shares_owed(policy, jobs)
+    if whole is None:
+        return None
+    laid: dict[str, dict[str, float]] = {}
+    for job in jobs:
+        for device in devices[job.name]:
+            laid.setdefault(device, {})[job.name] = whole[job.name] / len(devices[job.name])
+    return {
+        device: {name: share / sum(on_it.values()) for name, share in on_it.items()} for device, on_it in laid.items()
+    }

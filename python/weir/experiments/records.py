@@ -1,0 +1,83 @@
+"""The numbers of an experiment as documents: JSON with everything, CSV with a line for each job and window."""
+
+import csv
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from weir.experiments.figures import Figure, Panel
+
+FORMAT_VERSION = 1
+"""Of the JSON file."""
+
+_COLUMNS = (
+    *("panel", "policy", "scheduler"),
+    *("window", "start_seconds", "phase"),
+    *("job", "user", "group", "nodes"),
+    "device_seconds_per_second",
+    *("bytes_written", "bytes_read", "requests", "outstanding_mean"),
+    *("share_device", "share_bytes", "share_owed"),
+    "is_counted",
+)
+
+
+def document(figure: Figure, *, with_windows: bool) -> dict[str, Any]:
+    """An experiment as JSON values; times in seconds, shares as fractions of the targets' time."""
+    return {
+        "version": FORMAT_VERSION,
+        "figure": figure.name,
+        "title": figure.title,
+        "seconds": figure.options.seconds,
+        "speed": figure.options.speed,
+        "panels": [_panel(panel, with_windows=with_windows) for panel in figure.panels],
+    }
+
+
+def write(figure: Figure, folder: Path) -> list[Path]:
+    """Write `NAME.json` and `NAME.csv` into a folder, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = folder / f"{figure.name}.json"
+    whole.write_text(json.dumps(document(figure, with_windows=True), indent=1) + "\n")
+    lines = folder / f"{figure.name}.csv"
+    with lines.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(_COLUMNS)
+        for panel in figure.panels:
+            writer.writerows(_lines(panel))
+    return [whole, lines]
+
+
+def _lines(panel: Panel) -> list[tuple[object, ...]]:
+    lines: list[tuple[object, ...]] = []
+    jobs = {job.name: job for job in panel.jobs}
+    for row in panel.rows:
+        job = jobs[row.job]
+        shares = (
+            "" if share is None else f"{share:.6f}" for share in (row.share_device, row.share_bytes, row.share_owed)
+        )
+        counted = (row.bytes_written, row.bytes_read, row.requests, f"{row.outstanding:.3f}")
+        when = (row.window, f"{row.start_seconds:.3f}", "" if row.phase is None else row.phase)
+        run = (panel.title, panel.policy, panel.scheduler or "")
+        who = (job.name, job.user, job.group, job.nodes)
+        lines.append((*run, *when, *who, f"{row.device_ratio:.6f}", *counted, *shares, int(row.is_counted)))
+    return lines
+
+
+def _panel(panel: Panel, *, with_windows: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "title": panel.title,
+        "policy": panel.policy,
+        "scheduler": panel.scheduler,
+        "refused": panel.refused or None,
+        "request_seconds": panel.request_seconds,
+        "disagreement_max": panel.disagreement_max,
+        "busy_ratio": panel.busy_ratio,
+        "jobs": [asdict(job) for job in panel.jobs],
+        "summaries": [asdict(summary) for summary in panel.summaries],
+        "exchange": asdict(panel.exchange) if panel.exchange else None,
+    }
+    if with_windows:
+        said["window_seconds"] = panel.window_seconds
+        said["windows"] = [asdict(row) for row in panel.rows]
+    return said

@@ -1,0 +1,275 @@
+"""Windows of time: what each job received in each, by the servers' accounts and by its own counts, beside what it is
+owed.
+
+A share is computed from the emulated devices' own busy time, and again from the bytes that the jobs' processes counted;
+never from what a scheduler charged.
+"""
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+OUTSTANDING_MIN = 2.0
+"""A job is backlogged in a window in which it had this many requests at the store, on average: one is served, one
+waits."""
+_METADATA = ".metadata"
+
+
+@dataclass(frozen=True)
+class Account:
+    """What one server says of one job."""
+
+    device_seconds: Mapping[str, float]
+    """Time that each target worked for it, since the server started."""
+    owed: Mapping[str, float]
+    """Share of each target that it is owed now; empty where the server does not say."""
+    bytes_total: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one server said at one time."""
+
+    server: int
+    time_seconds: float
+    """Since the beginning of the experiment."""
+    jobs: Mapping[str, Account]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What the processes of a job did in one window, by their own counts."""
+
+    bytes_written: int
+    bytes_read: int
+    requests: int
+    waited_nanoseconds: int
+    """Sum over processes of the time inside a request."""
+
+
+class TimedJob(Protocol):
+    """When a job has work."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def start_seconds(self) -> float:
+        """Its beginning."""
+
+    @property
+    def end_seconds(self) -> float:
+        """Its end."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One job in one window."""
+
+    window: int
+    start_seconds: float
+    job: str
+    phase: int | None
+    """Number of the span of time in which the same jobs have work; None for a window that two of them share."""
+    device_ratio: float
+    """Seconds that all targets worked for the job, in a second."""
+    device_ratios: Mapping[str, float]
+    """The same by target."""
+    bytes_written: int
+    bytes_read: int
+    requests: int
+    outstanding: float
+    """Requests of the job that were at the store, on average."""
+    share_device: float | None
+    """Share of the time that the targets worked; None where they did not."""
+    share_bytes: float | None
+    """Share of the bytes that all jobs moved."""
+    share_owed: float | None
+    """Share that the policy owes, if every job with work is backlogged; None under a policy that owes nothing."""
+    is_counted: bool
+    """Every job with work was backlogged in this window and in the one before, in one phase."""
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes in both directions."""
+        return self.bytes_written + self.bytes_read
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One job in one phase, over the windows that count."""
+
+    job: str
+    phase: int
+    start_seconds: float
+    end_seconds: float
+    windows: int
+    bytes_per_second_median: float
+    bytes_per_second_mean: float
+    bytes_per_second_deviation: float | None
+    """Standard deviation of the windows; None with fewer than two."""
+    share_owed: float | None
+    share_device: float
+    """Mean of the windows."""
+    share_bytes: float
+    share_deviation: float | None
+    share_error_max: float | None
+    """Greatest distance of a window's share from what is owed, by device time."""
+    windows_within: int | None
+    """Windows in which it is no greater than the tolerance."""
+
+
+def accounts(server: int, answer: Mapping[str, Any]) -> dict[str, Account]:
+    """The accounts in an answer of `/v1/jobs`, by name of the job."""
+    found = {}
+    for job in answer["jobs"]:
+        targets = [device for device in job.get("devices", ()) if not str(device["device"]).endswith(_METADATA)]
+        seconds = {str(device["device"]): float(device["device_seconds"]) for device in targets}
+        if "devices" not in job:
+            seconds = {f"{server}.0": float(job["device_seconds"])}
+        owed = {str(device["device"]): float(device["share_owed"]) for device in targets}
+        found[str(job["job"])] = Account(seconds, owed, int(job["bytes_read"]) + int(job["bytes_written"]))
+    return found
+
+
+def phase_of(jobs: Iterable[TimedJob], start_seconds: float, end_seconds: float) -> int | None:
+    """The number of the phase that a window lies in, or None where jobs come or go inside it."""
+    edges = sorted({edge for job in jobs for edge in (job.start_seconds, job.end_seconds)})
+    if any(start_seconds + 1e-6 < edge < end_seconds - 1e-6 for edge in edges):
+        return None
+    return sum(edge <= start_seconds + 1e-6 for edge in edges)
+
+
+def working(jobs: Sequence[TimedJob], start_seconds: float, end_seconds: float) -> list[str]:
+    """Names of the jobs that have work throughout a window."""
+    return [
+        job.name for job in jobs if job.start_seconds <= start_seconds + 1e-6 and job.end_seconds >= end_seconds - 1e-6
+    ]
+
+
+def table(
+    jobs: Sequence[TimedJob],
+    samples: Sequence[Sequence[Sample]],
+    done: Mapping[str, Sequence[Done]],
+    window_seconds: float,
+    owed_of: Callable[[Sequence[str]], Mapping[str, float] | None],
+) -> list[Row]:
+    """What each job received in each window.
+
+    Args:
+        jobs: All jobs of the run.
+        samples: At each edge of a window, one sample of each server.
+        done: By job, its own counts of each window.
+        window_seconds: Length of a window.
+        owed_of: The shares that the policy owes jobs, by their names, while these have work.
+    """
+    rows: list[Row] = []
+    backlogged_before: tuple[int | None, bool] = (None, False)
+    for window, (before, after) in enumerate(itertools.pairwise(samples)):
+        start, end = window * window_seconds, (window + 1) * window_seconds
+        phase, present = phase_of(jobs, start, end), working(jobs, start, end)
+        owed = owed_of(present) if phase is not None and present else None
+        ratios = {job.name: _device_ratios(job.name, before, after) for job in jobs}
+        counts = {job.name: done[job.name][window] for job in jobs}
+        outstanding = {name: count.waited_nanoseconds / 1e9 / window_seconds for name, count in counts.items()}
+        backlogged = phase is not None and all(outstanding[name] >= OUTSTANDING_MIN for name in present)
+        worked = sum(sum(each.values()) for each in ratios.values())
+        moved = sum(count.bytes_written + count.bytes_read for count in counts.values())
+        for job in jobs:
+            count, ratio = counts[job.name], sum(ratios[job.name].values())
+            rows.append(
+                Row(
+                    window=window,
+                    start_seconds=start,
+                    job=job.name,
+                    phase=phase if job.name in present else None,
+                    device_ratio=ratio,
+                    device_ratios=ratios[job.name],
+                    bytes_written=count.bytes_written,
+                    bytes_read=count.bytes_read,
+                    requests=count.requests,
+                    outstanding=outstanding[job.name],
+                    share_device=ratio / worked if worked else None,
+                    share_bytes=(count.bytes_written + count.bytes_read) / moved if moved else None,
+                    share_owed=owed.get(job.name) if owed else None,
+                    is_counted=job.name in present and backlogged and backlogged_before == (phase, True),
+                )
+            )
+        backlogged_before = (phase, backlogged)
+    return rows
+
+
+def summaries(rows: Sequence[Row], window_seconds: float, *, tolerance: float = 0.02) -> list[Summary]:
+    """Each job in each phase, over the windows that count; `tolerance` is that of a window's share, as a fraction."""
+    groups: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        if row.is_counted and row.phase is not None:
+            groups.setdefault((row.phase, row.job), []).append(row)
+    return [_summary(phase, job, group, window_seconds, tolerance) for (phase, job), group in groups.items()]
+
+
+def disagreement_max(rows: Iterable[Row]) -> float | None:
+    """The greatest distance between a share by device time and the same by the jobs' own bytes, where windows count."""
+    return max(
+        (
+            abs(row.share_device - row.share_bytes)
+            for row in rows
+            if row.is_counted and row.share_device is not None and row.share_bytes is not None
+        ),
+        default=None,
+    )
+
+
+def busy_ratio(rows: Iterable[Row], devices: int) -> float | None:
+    """The part of their time that the devices worked, in windows that count."""
+    windows: dict[int, float] = {}
+    for row in rows:
+        if row.is_counted:
+            windows[row.window] = windows.get(row.window, 0.0) + row.device_ratio
+    return statistics.fmean(windows.values()) / devices if windows else None
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation of a sample; None of fewer than two values."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _summary(phase: int, job: str, rows: Sequence[Row], window_seconds: float, tolerance: float) -> Summary:
+    rates = [row.bytes_total / window_seconds for row in rows]
+    shares = [row.share_device or 0.0 for row in rows]
+    errors = [
+        abs(row.share_device - row.share_owed)
+        for row in rows
+        if row.share_device is not None and row.share_owed is not None
+    ]
+    return Summary(
+        job=job,
+        phase=phase,
+        start_seconds=rows[0].start_seconds,
+        end_seconds=rows[-1].start_seconds + window_seconds,
+        windows=len(rows),
+        bytes_per_second_median=statistics.median(rates),
+        bytes_per_second_mean=statistics.fmean(rates),
+        bytes_per_second_deviation=deviation(rates),
+        share_owed=rows[0].share_owed,
+        share_device=statistics.fmean(shares),
+        share_bytes=statistics.fmean(row.share_bytes or 0.0 for row in rows),
+        share_deviation=deviation(shares),
+        share_error_max=max(errors, default=None),
+        windows_within=sum(error <= tolerance for error in errors) if errors else None,
+    )
+
+
+def _device_ratios(job: str, before: Sequence[Sample], after: Sequence[Sample]) -> dict[str, float]:
+    """Seconds that each target worked for a job in a second, between two samples of each server."""
+    ratios: dict[str, float] = {}
+    for earlier, later in zip(before, after, strict=True):
+        if job in later.jobs:
+            had = earlier.jobs[job].device_seconds if job in earlier.jobs else {}
+            elapsed = later.time_seconds - earlier.time_seconds
+            for device, seconds in later.jobs[job].device_seconds.items():
+                ratios[device] = (seconds - had.get(device, 0.0)) / elapsed
+    return ratios
