@@ -12,6 +12,7 @@ mod entitlement;
 mod fifo;
 mod job;
 mod jobs;
+mod order;
 mod policy;
 mod scheduler;
 mod sharing;

@@ -8,17 +8,24 @@
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
 
+use crate::order::{Order, Standing};
 use crate::policy::Entity;
 use crate::scheduler::REQUEST_COST_MAX;
 use crate::sharing::Branch;
 use crate::time::Nanos;
-use crate::wheel::{Link, Wheel};
+use crate::wheel::Link;
 
 /// Virtual time is device time over weight, in units of 2^-22 ns: a request of 1 us still moves a
-/// child of weight one million by thousands of units, and REQUEST_COST_MAX twice fits an i64.
-const FRACTION_BITS: u32 = 22;
-/// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
-const FIRST_SHIFT: u32 = FRACTION_BITS + 20;
+/// child of the largest weight by a unit or two.
+pub(crate) const FRACTION_BITS: u32 = 22;
+/// Inverses of weights are in units of 2^-64.
+const INVERSE_BITS: u32 = 64;
+/// Virtual time from which a node's clock is set back to zero, with all that is measured by it. Beyond
+/// it, three times REQUEST_COST_MAX at the least weight still fits an i64.
+const VIRTUAL_TIME_MAX: i64 = 1 << 61;
+
+/// The order among the root's children is the first that a tree makes.
+const ROOT_ARBITER: usize = 0;
 
 /// A node of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,35 +52,27 @@ impl NodeId {
     }
 }
 
-/// Where a node stands among its parent's children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    /// Nothing queued below it.
-    Empty,
-    /// It had more than its due; ordered by start.
-    Waiting,
-    /// Ordered by finish.
-    Eligible,
-}
-
 /// What a decision reads and writes of a node: one cache line, because with ten thousand jobs a
 /// decision is as fast as the lines it misses.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Node {
+pub(crate) struct Node {
     /// Virtual time at its parent from which its next request counts.
-    start: i128,
+    pub(crate) start: i64,
     /// Virtual time at its parent at which its next request, if it has one, is due.
-    finish: i128,
-    /// Scaled device time charged but too little to move `start`, in `0..weight`.
-    remainder: i64,
+    pub(crate) finish: i64,
+    /// Where it is among its parent's children that have requests.
+    pub(crate) standing: Standing,
+    /// One over its weight.
+    inverse: u64,
     /// The request that comes next below it.
     first_cost: Option<Cost>,
     weight: u32,
     parent: Option<NodeId>,
+    /// The order it stands in; the root stands in none.
+    above: Option<ArbiterId>,
     /// Its children's order; a leaf has none.
     arbiter: Option<ArbiterId>,
-    standing: Standing,
 }
 
 /// What only attaching and activating touch of a node.
@@ -90,17 +89,19 @@ struct Membership {
 #[derive(Clone, Copy, Debug)]
 struct Cost(NonZeroU64);
 
-/// The order among the children of one inner node.
+/// How one inner node divides its time.
 #[derive(Debug)]
 struct Arbiter {
-    virtual_time: i128,
-    /// Scaled device time served but too little to move `virtual_time`, or (negative) charged
-    /// before it was found not to have been used.
-    remainder: i64,
-    /// Sum of the active children's weights.
-    weight: i64,
-    eligible: Wheel,
-    waiting: Wheel,
+    virtual_time: i64,
+    /// Sum of the active children's weights, and one over it.
+    weight: u64,
+    inverse: u64,
+    /// Virtual time (zero or negative) by which `virtual_time` is ahead, for device time that was charged
+    /// and found not to have been used.
+    ahead: i64,
+    /// The leaf below it to serve next.
+    first: Option<NodeId>,
+    order: Order,
 }
 
 /// Nodes of any depth over leaves; one leaf stands for one job.
@@ -190,7 +191,7 @@ impl ShareTree {
             }
             let node = &mut self.nodes[child.index()];
             let arbiter = &mut self.arbiters[arbiter];
-            arbiter.weight += i64::from(node.weight);
+            arbiter.reweigh(arbiter.weight + u64::from(node.weight));
             node.start = node.start.max(arbiter.virtual_time);
             child = parent;
         }
@@ -205,7 +206,8 @@ impl ShareTree {
             if *active > 0 {
                 return;
             }
-            self.arbiters[arbiter].weight -= i64::from(self.nodes[child.index()].weight);
+            let arbiter = &mut self.arbiters[arbiter];
+            arbiter.reweigh(arbiter.weight - u64::from(self.nodes[child.index()].weight));
             child = parent;
         }
     }
@@ -218,11 +220,7 @@ impl ShareTree {
 
     /// The leaf to serve next.
     pub(crate) fn first(&self) -> Option<NodeId> {
-        let mut node = NodeId::ROOT;
-        while let Some(arbiter) = self.nodes[node.index()].arbiter {
-            node = NodeId::new(self.arbiters[to_index(arbiter.0)].eligible.first()? as usize);
-        }
-        (node != NodeId::ROOT).then_some(node)
+        self.arbiters[ROOT_ARBITER].first
     }
 
     /// Charges the leaf and all above it `charge` nanoseconds; `next` is its next request's cost.
@@ -267,12 +265,13 @@ impl ShareTree {
         let node = Node {
             start,
             finish: start,
-            remainder: 0,
+            standing: Standing::Empty,
+            inverse: inverse(u64::from(weight)),
             first_cost: None,
             weight: weight.max(1),
             parent: parent.map(|(parent, _)| parent),
+            above: arbiter,
             arbiter: None,
-            standing: Standing::Empty,
         };
         let membership = Membership { entity: parent.map(|(_, entity)| entity), children: 0, active: 0 };
         let id = match self.free_nodes.pop() {
@@ -298,10 +297,11 @@ impl ShareTree {
     fn add_arbiter(&mut self, node: NodeId) {
         let arbiter = Arbiter {
             virtual_time: 0,
-            remainder: 0,
             weight: 0,
-            eligible: Wheel::new(FIRST_SHIFT),
-            waiting: Wheel::new(FIRST_SHIFT),
+            inverse: inverse(0),
+            ahead: 0,
+            first: None,
+            order: Order::new(),
         };
         let id = match self.free_arbiters.pop() {
             Some(id) => {
@@ -323,17 +323,17 @@ impl ShareTree {
             return;
         }
         if self.memberships[child.index()].active > 0 {
-            self.arbiters[arbiter].weight += i64::from(weight) - i64::from(node.weight);
+            let arbiter = &mut self.arbiters[arbiter];
+            arbiter.reweigh(arbiter.weight + u64::from(weight) - u64::from(node.weight));
         }
         node.weight = weight;
-        node.remainder = 0;
+        node.inverse = inverse(u64::from(weight));
         self.settle(child, 0);
     }
 
     fn above(&self, child: NodeId) -> Option<(NodeId, usize)> {
-        let parent = self.nodes[child.index()].parent?;
-        let arbiter = self.nodes[parent.index()].arbiter?;
-        Some((parent, to_index(arbiter.0)))
+        let Node { parent, above, .. } = self.nodes[child.index()];
+        Some((parent?, to_index(above?.0)))
     }
 
     /// From `node` up to the root: charges it, puts it in its place among its parent's children,
@@ -343,26 +343,69 @@ impl ShareTree {
         while let Some((parent, index)) = self.above(child) {
             let node = &mut self.nodes[child.index()];
             let arbiter = &mut self.arbiters[index];
-            let was_empty = node.standing == Standing::Empty;
-            arbiter.take_out(&mut self.links, node, child);
             if charge != 0 {
-                (node.start, node.remainder) = node.after(charge);
+                node.start += virtual_time(charge, node.inverse);
                 arbiter.advance(charge);
             }
-            if let Some(cost) = node.first_cost {
-                if was_empty {
-                    let credit = scaled(self.credit_max.max(cost.nanoseconds())) / i64::from(node.weight);
-                    node.start = node.start.max(arbiter.virtual_time - i128::from(credit));
+            match node.first_cost {
+                Some(cost) => {
+                    if node.standing == Standing::Empty {
+                        let credit = virtual_time(self.credit_max.max(cost.nanoseconds()), node.inverse);
+                        node.start = node.start.max(arbiter.virtual_time - credit);
+                    }
+                    node.finish = node.start + virtual_time(cost.nanoseconds(), node.inverse);
+                    let item = child.item();
+                    arbiter.order.put(&mut self.nodes, &mut self.links, item, arbiter.virtual_time);
                 }
-                node.finish = node.start + i128::from(scaled(cost.nanoseconds()) / i64::from(node.weight));
-                arbiter.put_in(&mut self.links, node, child);
+                None => arbiter.order.take(&mut self.nodes, &mut self.links, child.item()),
             }
-            arbiter.promote(&mut self.links, &mut self.nodes);
-            let first = arbiter.eligible.first();
+            let first = arbiter.order.select(&mut self.nodes, &mut self.links, &mut arbiter.virtual_time);
+            let first = first.map(|first| NodeId::new(first as usize));
+            let is_far = arbiter.virtual_time > VIRTUAL_TIME_MAX;
+            self.arbiters[index].first = first.and_then(|first| self.first_below(first));
             self.nodes[parent.index()].first_cost =
-                first.and_then(|first| self.nodes[first as usize].first_cost);
+                first.and_then(|first| self.nodes[first.index()].first_cost);
+            if is_far {
+                self.set_back(parent, index);
+            }
             child = parent;
         }
+    }
+
+    /// The leaf to serve next at or below a node that has requests.
+    fn first_below(&self, node: NodeId) -> Option<NodeId> {
+        match self.nodes[node.index()].arbiter {
+            Some(arbiter) => self.arbiters[to_index(arbiter.0)].first,
+            None => Some(node),
+        }
+    }
+
+    /// Sets the clock of an inner node back to zero, and its children with it.
+    #[cold]
+    fn set_back(&mut self, node: NodeId, arbiter: usize) {
+        let arbiter = &mut self.arbiters[arbiter];
+        let by = std::mem::take(&mut arbiter.virtual_time);
+        let is_child = |other: &Node| other.parent == Some(node);
+        let children: Vec<u32> = (0..self.nodes.len())
+            .filter(|&index| is_child(&self.nodes[index]))
+            .map(|index| index as u32)
+            .collect();
+        let mut standing = Vec::new();
+        for &child in &children {
+            if self.nodes[child as usize].standing != Standing::Empty {
+                arbiter.order.take(&mut self.nodes, &mut self.links, child);
+                standing.push(child);
+            }
+            let child = &mut self.nodes[child as usize];
+            // One that has been away for long owes nothing any more.
+            child.start = child.start.saturating_sub(by).max(-VIRTUAL_TIME_MAX);
+            child.finish = child.finish.saturating_sub(by).max(-VIRTUAL_TIME_MAX);
+        }
+        arbiter.order = Order::new();
+        for child in standing {
+            arbiter.order.put(&mut self.nodes, &mut self.links, child, 0);
+        }
+        arbiter.order.select(&mut self.nodes, &mut self.links, &mut arbiter.virtual_time);
     }
 }
 
@@ -376,65 +419,17 @@ impl Cost {
     }
 }
 
-impl Node {
-    /// Where its start stands after a charge, and what is left over of the division by weight.
-    fn after(&self, charge: i64) -> (i128, i64) {
-        let total = scaled(charge) + self.remainder;
-        let weight = i64::from(self.weight);
-        let (mut moved, mut remainder) = (total / weight, total % weight);
-        if remainder < 0 {
-            (moved, remainder) = (moved - 1, remainder + weight);
-        }
-        (self.start + i128::from(moved), remainder)
-    }
-}
-
 impl Arbiter {
     /// Moves the virtual time on by `charge` nanoseconds shared among the active children.
     fn advance(&mut self, charge: i64) {
-        let total = scaled(charge).saturating_add(self.remainder);
-        let moved = (total / self.weight.max(1)).max(0);
-        self.virtual_time += i128::from(moved);
-        self.remainder = total - moved * self.weight.max(1);
+        let moved = virtual_time(charge, self.inverse) + self.ahead;
+        self.virtual_time += moved.max(0);
+        self.ahead = moved.min(0);
     }
 
-    fn take_out(&mut self, links: &mut [Link], node: &mut Node, id: NodeId) {
-        match node.standing {
-            Standing::Empty => return,
-            Standing::Waiting => self.waiting.remove(links, id.item()),
-            Standing::Eligible => self.eligible.remove(links, id.item()),
-        }
-        node.standing = Standing::Empty;
-    }
-
-    fn put_in(&mut self, links: &mut [Link], node: &mut Node, id: NodeId) {
-        if node.start <= self.virtual_time {
-            node.standing = Standing::Eligible;
-            self.eligible.insert(links, id.item(), node.finish);
-        } else {
-            node.standing = Standing::Waiting;
-            self.waiting.insert(links, id.item(), node.start);
-        }
-    }
-
-    /// Makes every waiting child eligible whose start has come. Where nothing else is eligible the
-    /// virtual time jumps to the next start: no time is left unused while a request is queued.
-    fn promote(&mut self, links: &mut [Link], nodes: &mut [Node]) {
-        while let Some(first) = self.waiting.first() {
-            let start = links[first as usize].key();
-            if self.eligible.is_empty() {
-                self.virtual_time = self.virtual_time.max(start);
-            }
-            if start > self.virtual_time {
-                break;
-            }
-            let node = &mut nodes[first as usize];
-            self.waiting.remove(links, first);
-            self.eligible.insert(links, first, node.finish);
-            node.standing = Standing::Eligible;
-        }
-        self.waiting.advance(links, self.virtual_time);
-        self.eligible.advance(links, self.virtual_time);
+    fn reweigh(&mut self, weight: u64) {
+        self.weight = weight;
+        self.inverse = inverse(weight);
     }
 }
 
@@ -452,9 +447,20 @@ fn nanoseconds(nanos: Nanos) -> i64 {
     nanos.min(REQUEST_COST_MAX).0 as i64
 }
 
-/// Nanoseconds in units of virtual time for a weight of one.
-fn scaled(nanoseconds: i64) -> i64 {
-    nanoseconds << FRACTION_BITS
+/// One over a weight; of no weight, as of the least.
+fn inverse(weight: u64) -> u64 {
+    u64::MAX / weight.max(1)
+}
+
+/// Nanoseconds of device time (at most twice REQUEST_COST_MAX either way) over a weight.
+fn virtual_time(nanoseconds: i64, inverse: u64) -> i64 {
+    let product = u128::from(nanoseconds.unsigned_abs()) * u128::from(inverse);
+    let moved = (product >> (INVERSE_BITS - FRACTION_BITS)) as i64;
+    if nanoseconds < 0 {
+        -moved
+    } else {
+        moved
+    }
 }
 
 #[cfg(test)]

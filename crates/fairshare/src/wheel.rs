@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 /// wheels, because a node of the share tree is in one wheel at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    key: i128,
+    key: i64,
     previous: u32,
     next: u32,
     /// The bucket's place in the ring, or `NONE` beyond the ring.
@@ -43,11 +43,11 @@ pub(crate) struct Wheel {
     /// One bit a word: it is not zero.
     summary: Vec<u64>,
     /// Number of the first bucket the ring covers: a key's bucket number is `key >> shift`.
-    base: i128,
+    base: i64,
     shift: u32,
-    floor: i128,
+    floor: i64,
     near: usize,
-    far: BTreeSet<(i128, u32)>,
+    far: BTreeSet<(i64, u32)>,
     insertions: usize,
     steps: usize,
     patience: usize,
@@ -63,7 +63,7 @@ struct Bucket {
 impl Link {
     pub(crate) const UNLINKED: Link = Link { key: 0, previous: NONE, next: NONE, bucket: NONE };
 
-    pub(crate) fn key(&self) -> i128 {
+    pub(crate) fn key(&self) -> i64 {
         self.key
     }
 }
@@ -99,7 +99,7 @@ impl Wheel {
     }
 
     /// Tells that keys below `floor` are rare from now on, so that the ring may begin there.
-    pub(crate) fn advance(&mut self, links: &mut [Link], floor: i128) {
+    pub(crate) fn advance(&mut self, links: &mut [Link], floor: i64) {
         self.floor = floor;
         let mut base = floor >> self.shift;
         if base <= self.base {
@@ -108,17 +108,17 @@ impl Wheel {
         if self.near > 0 {
             let bucket = links[self.first as usize].bucket as usize;
             let ahead = bucket.wrapping_sub(self.place(self.base)) & (self.buckets.len() - 1);
-            base = base.min(self.base + ahead as i128);
+            base = base.min(self.base + ahead as i64);
         }
         self.base = base;
-        let end = (base + self.buckets.len() as i128) << self.shift;
-        while let Some(&(key, item)) = self.far.first().filter(|&&(key, _)| key < end) {
+        let end = base + self.buckets.len() as i64;
+        while let Some(&(key, item)) = self.far.first().filter(|&&(key, _)| key >> self.shift < end) {
             self.far.pop_first();
             self.link(links, item, key);
         }
     }
 
-    pub(crate) fn insert(&mut self, links: &mut [Link], item: u32, key: i128) {
+    pub(crate) fn insert(&mut self, links: &mut [Link], item: u32, key: i64) {
         self.link(links, item, key);
         if self.first == NONE || key < links[self.first as usize].key {
             self.first = item;
@@ -173,15 +173,15 @@ impl Wheel {
         self.base = self.floor >> self.shift;
     }
 
-    fn place(&self, number: i128) -> usize {
+    fn place(&self, number: i64) -> usize {
         number as usize & (self.buckets.len() - 1)
     }
 
     /// Puts `item` into its bucket, behind all keys not greater. A key before the ring goes into
     /// the ring's first bucket, which keeps the order because that list is in key order too.
-    fn link(&mut self, links: &mut [Link], item: u32, key: i128) {
+    fn link(&mut self, links: &mut [Link], item: u32, key: i64) {
         let number = (key >> self.shift).max(self.base);
-        if number - self.base >= self.buckets.len() as i128 {
+        if number - self.base >= self.buckets.len() as i64 {
             links[item as usize] = Link { key, previous: NONE, next: NONE, bucket: NONE };
             self.far.insert((key, item));
             self.steps += FAR_STEPS;
@@ -263,12 +263,12 @@ impl Wheel {
 
     /// The width that spreads the nearer half of the items over a quarter of the ring, which
     /// leaves room for those inserted while the ring turns.
-    fn fitting_shift(&self, keyed: &mut [(i128, u32)], buckets: usize) -> u32 {
-        let mut keys: Vec<i128> = keyed.iter().map(|&(key, _)| key).collect();
+    fn fitting_shift(&self, keyed: &mut [(i64, u32)], buckets: usize) -> u32 {
+        let mut keys: Vec<i64> = keyed.iter().map(|&(key, _)| key).collect();
         let Some(least) = keys.iter().copied().min() else { return self.shift };
         let middle = keys.len() / 2;
         let (_, &mut median, _) = keys.select_nth_unstable(middle);
-        let width = (median - least) / (buckets as i128 / 4);
+        let width = (median - least) / (buckets as i64 / 4);
         match width {
             0 => self.shift,
             _ => width.ilog2(),
@@ -276,7 +276,7 @@ impl Wheel {
     }
 
     /// All items with their keys; equal keys in their order of insertion.
-    fn items(&self, links: &[Link]) -> Vec<(i128, u32)> {
+    fn items(&self, links: &[Link]) -> Vec<(i64, u32)> {
         let mut items = Vec::with_capacity(self.near + self.far.len());
         for bucket in &self.buckets {
             let mut item = bucket.head;
@@ -320,14 +320,14 @@ mod tests {
         fn the_least_key_comes_first(steps in steps(), shift in 0..12_u32) {
             let mut wheel = Wheel::new(shift);
             let mut links = Vec::new();
-            let mut model: Vec<(i128, u32)> = Vec::new();
-            let mut floor = 0_i128;
+            let mut model: Vec<(i64, u32)> = Vec::new();
+            let mut floor = 0_i64;
             for step in steps {
                 match step {
                     Step::Insert { ahead } => {
                         let item = links.len() as u32;
                         links.push(Link::UNLINKED);
-                        let key = floor + i128::from(ahead);
+                        let key = floor + ahead;
                         wheel.insert(&mut links, item, key);
                         model.push((key, item));
                     }
@@ -343,7 +343,7 @@ mod tests {
                     }
                     Step::RemoveAny { .. } => {}
                     Step::Advance { by } => {
-                        floor += i128::from(by);
+                        floor += i64::from(by);
                         wheel.advance(&mut links, floor);
                     }
                 }

@@ -11,10 +11,8 @@ const CREDIT_MAX: Nanos = Nanos(2_000_000);
 struct Model {
     children: Vec<Model>,
     weight: i64,
-    start: i128,
-    remainder: i64,
-    virtual_time: i128,
-    time_remainder: i64,
+    start: i64,
+    virtual_time: i64,
     queue: VecDeque<i64>,
     active: bool,
     ready: bool,
@@ -31,8 +29,12 @@ impl Model {
         self.children.iter().filter(|child| child.ready && child.start <= self.virtual_time)
     }
 
-    fn finish(&self) -> Option<i128> {
-        Some(self.start + i128::from(scaled(self.first_cost()?) / self.weight))
+    fn finish(&self) -> Option<i64> {
+        Some(self.start + self.over_weight(self.first_cost()?))
+    }
+
+    fn over_weight(&self, nanoseconds: i64) -> i64 {
+        virtual_time(nanoseconds, inverse(self.weight as u64))
     }
 
     fn first_cost(&self) -> Option<i64> {
@@ -66,13 +68,13 @@ impl Model {
             child.update();
             let cost = child.first_cost();
             if let Some(cost) = cost.filter(|_| !child.ready) {
-                let credit = scaled(nanoseconds(CREDIT_MAX).max(cost)) / child.weight;
-                child.start = child.start.max(virtual_time - i128::from(credit));
+                let credit = child.over_weight(nanoseconds(CREDIT_MAX).max(cost));
+                child.start = child.start.max(virtual_time - credit);
             }
             child.ready = cost.is_some();
         }
         let starts = self.children.iter().filter(|child| child.ready).map(|child| child.start);
-        self.virtual_time = self.virtual_time.max(starts.min().unwrap_or(i128::MIN));
+        self.virtual_time = self.virtual_time.max(starts.min().unwrap_or(i64::MIN));
     }
 
     /// Charges the leaf at `path` and all above it.
@@ -81,13 +83,9 @@ impl Model {
         let Some((&child, rest)) = path.split_first() else { return };
         let active = self.children.iter().filter(|child| child.is_active());
         let weight: i64 = active.map(|child| child.weight).sum();
-        let total = scaled(charge) + self.time_remainder;
-        self.virtual_time += i128::from(total / weight);
-        self.time_remainder = total % weight;
+        self.virtual_time += virtual_time(charge, inverse(weight as u64));
         let child = &mut self.children[child];
-        let total = scaled(charge) + child.remainder;
-        child.start += i128::from(total / child.weight);
-        child.remainder = total % child.weight;
+        child.start += child.over_weight(charge);
         child.charge(rest, charge);
     }
 
@@ -121,9 +119,7 @@ fn model(depth: u32) -> impl Strategy<Value = Model> {
         children,
         weight,
         start: 0,
-        remainder: 0,
         virtual_time: 0,
-        time_remainder: 0,
         queue: VecDeque::new(),
         active: false,
         ready: false,
