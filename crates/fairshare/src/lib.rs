@@ -8,6 +8,7 @@
 
 mod bounds;
 mod cost;
+mod division;
 mod entitlement;
 mod fifo;
 mod job;
@@ -23,6 +24,7 @@ mod virtual_time;
 mod wheel;
 
 pub use cost::{CostModel, DeviceSpeed, Direction, TransferSpeed};
+pub use division::{divide, Division, Presence, Use};
 pub use entitlement::{Entitlement, EntitlementError, Entitlements, Holder};
 pub use job::{GroupId, JobAttributes, JobId, JobName, Priority, Token, UserId};
 pub use jobs::JobTable;

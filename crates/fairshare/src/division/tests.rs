@@ -1,0 +1,187 @@
+//! The division against examples that were done by hand, and against an exact one.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::job::{GroupId, JobId, JobName, Priority, UserId};
+
+fn job(id: u64, user: u64, nodes: u32) -> JobAttributes {
+    JobAttributes {
+        job: JobId(id),
+        name: JobName(id),
+        user: UserId(user),
+        group: GroupId(1),
+        nodes,
+        priority: Priority(1),
+    }
+}
+
+fn everywhere(attributes: JobAttributes, devices: &[usize]) -> Presence {
+    let uses = devices.iter().map(|&device| Use { device, wanted: None }).collect();
+    Presence { attributes, uses }
+}
+
+fn size_fair() -> Sharing {
+    Sharing::of("size-fair".parse().unwrap())
+}
+
+fn shares(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Vec<f64> {
+    divide(sharing, jobs, devices).shares.iter().map(|share| (share * 1e3).round() / 1e3).collect()
+}
+
+/// ThemisIO's figure 5: the job on both servers counts half on each.
+#[test]
+fn figure_5() {
+    let jobs =
+        [everywhere(job(1, 1, 16), &[0, 1]), everywhere(job(2, 1, 8), &[0]), everywhere(job(3, 1, 8), &[1])];
+    let division = divide(&size_fair(), &jobs, 2);
+    assert_eq!(shares(&size_fair(), &jobs, 2), [1.0, 0.5, 0.5]);
+    for (device, other) in [(0, JobId(2)), (1, JobId(3))] {
+        let portions = &division.portions[device];
+        assert!((portions[&JobId(1)][0] - 0.5).abs() < 1e-3, "{portions:?}");
+        assert!((portions[&other][0] - 1.0).abs() < 1e-9, "{portions:?}");
+        assert_eq!(portions.len(), 2);
+    }
+}
+
+/// The token rule of the paper would give the first job 1.5 servers of 2 here, where it is owed 1.33.
+#[test]
+fn a_job_with_a_device_to_itself_leaves_the_other() {
+    let jobs = [everywhere(job(1, 1, 16), &[0, 1]), everywhere(job(2, 1, 8), &[0])];
+    assert_eq!(shares(&size_fair(), &jobs, 2), [1.333, 0.667]);
+}
+
+#[test]
+fn disjoint_jobs_have_what_their_devices_give() {
+    let jobs =
+        [everywhere(job(1, 1, 1), &[0]), everywhere(job(2, 1, 8), &[1]), everywhere(job(3, 1, 8), &[1])];
+    assert_eq!(shares(&size_fair(), &jobs, 2), [1.0, 0.5, 0.5]);
+}
+
+/// Under user-fair the inner node's portion counts too: user 1 has a job on each server.
+#[test]
+fn a_users_jobs_on_two_servers_count_as_one_user() {
+    let sharing = Sharing::of("user-fair".parse().unwrap());
+    let jobs = [
+        everywhere(job(1, 1, 1), &[0]),
+        everywhere(job(2, 1, 1), &[1]),
+        everywhere(job(3, 2, 1), &[0]),
+        everywhere(job(4, 3, 1), &[1]),
+    ];
+    // Each user is owed 2/3 of a server, so each of user 1's jobs 1/3 where it runs.
+    assert_eq!(shares(&sharing, &jobs, 2), [0.333, 0.333, 0.667, 0.667]);
+    let on_first = &divide(&sharing, &jobs, 2).portions[0];
+    assert!((on_first[&JobId(1)][0] - 0.5).abs() < 1e-3, "half of user 1's weight: {on_first:?}");
+    assert!((on_first[&JobId(1)][1] - 1.0).abs() < 1e-3, "all of job 1's: {on_first:?}");
+}
+
+#[test]
+fn who_wants_little_somewhere_is_not_paid_with_it() {
+    let mut jobs = [everywhere(job(1, 1, 1), &[0, 1]), everywhere(job(2, 1, 1), &[0])];
+    jobs[0].uses[1].wanted = Some(0.02);
+    // Of 1.02 used devices each job should have 0.51.
+    assert_eq!(shares(&size_fair(), &jobs, 2), [0.51, 0.51]);
+}
+
+#[test]
+fn nobody_is_divided_among_nobody() {
+    let division = divide(&size_fair(), &[], 3);
+    assert_eq!((division.portions.len(), division.shares.len()), (3, 0));
+    let idle = Presence { attributes: job(1, 1, 1), uses: Vec::new() };
+    assert_eq!(divide(&size_fair(), &[idle], 1).shares, [0.0]);
+}
+
+/// The exact weighted max-min division by bottlenecks: of all sets of jobs, the one whose devices give
+/// it least for its weight gets just that, and the others divide the remaining devices.
+fn bottlenecks(jobs: &[(f64, u32)], devices: u32) -> Vec<f64> {
+    let mut shares = vec![0.0; jobs.len()];
+    let mut left: Vec<usize> = (0..jobs.len()).collect();
+    let mut free = devices;
+    while !left.is_empty() {
+        let level = |set: u32| {
+            let members = left.iter().enumerate().filter(|(place, _)| set >> place & 1 == 1);
+            let (weight, reach) = members.fold((0.0, 0), |(weight, reach), (_, &job)| {
+                (weight + jobs[job].0, reach | (jobs[job].1 & free))
+            });
+            f64::from(reach.count_ones()) / weight
+        };
+        let sets = 1..1_u32 << left.len();
+        // Of equal levels the larger set, so that none of it comes again.
+        let narrowest = sets
+            .min_by(|&a, &b| {
+                let (left, right) = (level(a), level(b));
+                if (left - right).abs() < 1e-12 {
+                    b.count_ones().cmp(&a.count_ones())
+                } else {
+                    left.total_cmp(&right)
+                }
+            })
+            .unwrap();
+        let share = level(narrowest);
+        let mut taken = 0;
+        let mut rest = Vec::new();
+        for (place, &job) in left.iter().enumerate() {
+            if narrowest >> place & 1 == 1 {
+                shares[job] = share * jobs[job].0;
+                taken |= jobs[job].1;
+            } else {
+                rest.push(job);
+            }
+        }
+        free &= !taken;
+        left = rest;
+    }
+    shares
+}
+
+proptest! {
+    /// On random overlaps, within a hundredth of a device of the exact division. A failure prints the
+    /// case that repeats it.
+    #[test]
+    fn the_market_finds_the_max_min_division(
+        jobs in prop::collection::vec((1..20_u32, 1..16_u32), 1..7),
+    ) {
+        let presences: Vec<Presence> = jobs.iter().enumerate().map(|(id, &(nodes, reach))| {
+            let devices: Vec<usize> = (0..4).filter(|device| reach >> device & 1 == 1).collect();
+            everywhere(job(id as u64, 1, nodes), &devices)
+        }).collect();
+        let weighted: Vec<(f64, u32)> = jobs.iter().map(|&(nodes, reach)| (f64::from(nodes), reach)).collect();
+        let exact = bottlenecks(&weighted, 0b1111);
+        let division = divide(&size_fair(), &presences, 4);
+        for (share, exact) in division.shares.iter().zip(&exact) {
+            prop_assert!((share - exact).abs() < 0.01, "{:?} where exactly {:?}", division.shares, exact);
+        }
+    }
+
+    /// What a device's tree makes of the portions is what the market gave there: nothing is promised twice.
+    #[test]
+    fn portions_divide_each_device_as_the_market_did(
+        jobs in prop::collection::vec((1..4_u64, 1..20_u32, 1..8_u32), 1..6),
+    ) {
+        let sharing = Sharing::of("user-then-size-fair".parse().unwrap());
+        let presences: Vec<Presence> = jobs.iter().enumerate().map(|(id, &(user, nodes, reach))| {
+            let devices: Vec<usize> = (0..3).filter(|device| reach >> device & 1 == 1).collect();
+            everywhere(job(id as u64, user, nodes), &devices)
+        }).collect();
+        let division = divide(&sharing, &presences, 3);
+        let mut received = vec![0.0; presences.len()];
+        for portions in &division.portions {
+            let here: Vec<usize> = (0..presences.len())
+                .filter(|&job| portions.contains_key(&presences[job].attributes.job))
+                .collect();
+            let paths: Vec<_> = here
+                .iter()
+                .map(|&job| {
+                    let attributes = &presences[job].attributes;
+                    sharing.path(attributes, &portions[&attributes.job])
+                })
+                .collect();
+            for (&job, owed) in here.iter().zip(owed_of_paths(&paths)) {
+                received[job] += owed;
+            }
+        }
+        for (received, share) in received.iter().zip(&division.shares) {
+            prop_assert!((received - share).abs() < 0.05, "{received} of {share} in {division:?}");
+        }
+    }
+}
