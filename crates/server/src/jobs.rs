@@ -1,10 +1,11 @@
 //! The job table: who has been here, what they did, what they were owed and what they received.
 
+use crate::waited_for::{Receivers, WaitedFor};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
-use weir_fairshare::{GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
+use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
 use weir_wire::{name_number, Claims, JobId, JobReport};
 
 /// How long a job is listed after its last sign of life: long enough to ask about a job that just ended.
@@ -13,6 +14,8 @@ const JOB_EXPIRY: Duration = Duration::from_secs(600);
 const JOBS_MAX: usize = 20_000;
 /// Longest wait that the histogram tells apart, in nanoseconds: ten minutes.
 const WAIT_MAX: u64 = 600_000_000_000;
+/// Jobs by name in the list of whom a job waited for; the server knows some more, and the rest as a sum.
+const WAITED_FOR_SHOWN: usize = 8;
 
 /// Encoded bytes of a job's report beside its names, at most.
 const REPORT_FIXED_BYTES: usize = 64;
@@ -32,13 +35,47 @@ pub(crate) struct Job {
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     pub(crate) device: Nanos,
-    /// Time each request waited for its turn, in nanoseconds.
-    pub(crate) waits: Histogram<u64>,
+    /// Device time charged at dispatch: what the cost model expected.
+    charged: Nanos,
+    /// Time each request waited for its turn, in nanoseconds, and the sum of all.
+    waits: Histogram<u64>,
+    waited: Nanos,
+    waited_for: WaitedFor,
+    /// Its account with each device that it has used.
+    devices: Vec<DeviceAccount>,
     /// Device time that the server gave to anybody while this job was active, and what of it was owed to the job.
     contended: f64,
     owed: f64,
     received: f64,
     pub(crate) active: bool,
+}
+
+/// A job's account with one device.
+#[derive(Debug)]
+struct DeviceAccount {
+    device: usize,
+    spent: Nanos,
+    /// Share that the policy owed it when the device was accounted at `owed_at`.
+    owed: f64,
+    owed_at: Nanos,
+    /// Time with requests queued there, as of the same moment.
+    backlogged: Nanos,
+}
+
+/// What a device did between two moments.
+pub(crate) struct Interval<'a> {
+    pub(crate) began: Nanos,
+    pub(crate) ended: Nanos,
+    /// The device's accounts at its end.
+    pub(crate) shares: &'a [JobShare],
+    /// Device time that each job received.
+    pub(crate) received: &'a HashMap<weir_fairshare::JobId, Nanos>,
+}
+
+/// How a device is called, and when it was last accounted.
+pub(crate) struct Accounted {
+    pub(crate) device: String,
+    pub(crate) at: Nanos,
 }
 
 /// One line of `weir jobs`.
@@ -56,9 +93,22 @@ pub(crate) struct JobLine {
     pub(crate) operations: u64,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
+    /// Device time that its requests were charged when they were dispatched: what the cost model expected.
+    pub(crate) charged_seconds: f64,
+    /// Device time that they really took.
     pub(crate) device_seconds: f64,
     pub(crate) queue_wait_seconds_median: f64,
+    pub(crate) queue_wait_seconds_p90: f64,
     pub(crate) queue_wait_seconds_p99: f64,
+    pub(crate) queue_wait_seconds_max: f64,
+    /// Sum over requests.
+    pub(crate) queue_wait_seconds_total: f64,
+    /// Device time that others received while it had requests queued, the greatest first.
+    pub(crate) waited_for: Vec<WaitedForLine>,
+    /// The same of all others together.
+    pub(crate) waited_for_others_seconds: f64,
+    /// The devices that it has used.
+    pub(crate) devices: Vec<DeviceLine>,
     /// Device time that this server gave to anybody while the job was active, and what of it the policy owed to
     /// the job and the job received; sums over servers give its shares of the whole store.
     pub(crate) contended_seconds: f64,
@@ -69,6 +119,23 @@ pub(crate) struct JobLine {
     /// Share that it received.
     pub(crate) share_received: Option<f64>,
     pub(crate) last_seen_seconds: f64,
+}
+
+/// Whom a job waited for: all jobs of one name and user.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct WaitedForLine {
+    pub(crate) job: String,
+    pub(crate) user: String,
+    pub(crate) seconds: f64,
+}
+
+/// A job's account with one device.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DeviceLine {
+    pub(crate) device: String,
+    /// Share of its time that the policy owes the job now; 0 while the job is not active there.
+    pub(crate) share_owed: f64,
+    pub(crate) device_seconds: f64,
 }
 
 /// The jobs of one server.
@@ -102,15 +169,22 @@ impl Jobs {
         }
     }
 
-    /// Accounts one device's interval: `shares` are its accounts, `received` the device time that it gave each job.
-    pub(crate) fn account(&mut self, shares: &[JobShare], received: &HashMap<weir_fairshare::JobId, Nanos>) {
-        let given: f64 = received.values().map(|&time| seconds(time)).sum();
-        for share in shares.iter().filter(|share| share.active || received.contains_key(&share.job)) {
-            if let Some(job) = self.jobs.get_mut(&JobId(share.job.0)) {
-                job.contended += given;
-                job.owed += given * share.owed;
-                job.received += received.get(&share.job).map_or(0.0, |&time| seconds(time));
-                job.active |= share.active;
+    /// Accounts one device's interval.
+    pub(crate) fn account(&mut self, device: usize, interval: &Interval<'_>) {
+        let given: f64 = interval.received.values().map(|&time| seconds(time)).sum();
+        let receivers = Receivers::of(interval.received);
+        let concerned = |share: &&JobShare| share.active || interval.received.contains_key(&share.job);
+        for share in interval.shares.iter().filter(concerned) {
+            let id = JobId(share.job.0);
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let own = interval.received.get(&share.job).map_or(0.0, |&time| seconds(time));
+            job.contended += given;
+            job.owed += given * share.owed;
+            job.received += own;
+            job.active |= share.active;
+            let queued_part = job.device_account(device).note(share, interval);
+            if queued_part > 0.0 {
+                job.waited_for.add(id, own, queued_part, &receivers);
             }
         }
     }
@@ -136,11 +210,40 @@ impl Jobs {
         gone
     }
 
-    /// The table, for people.
-    pub(crate) fn lines(&self, now: Nanos) -> Vec<JobLine> {
-        let mut lines: Vec<JobLine> = self.jobs.iter().map(|(&id, job)| job.line(id, now)).collect();
+    /// The table, for people; `accounted` tells of each device.
+    pub(crate) fn lines(&self, now: Nanos, accounted: &[Accounted]) -> Vec<JobLine> {
+        let line = |(&id, job): (&JobId, &Job)| {
+            let devices = job.devices.iter().map(|device| device.line(accounted)).collect();
+            JobLine { devices, ..job.line(id, now, self.waited_for(job)) }
+        };
+        let mut lines: Vec<JobLine> = self.jobs.iter().map(line).collect();
         lines.sort_by(|left, right| left.job.cmp(&right.job).then(left.uid.cmp(&right.uid)));
         lines
+    }
+
+    /// Whom a job waited for, the greatest first, and the sum of those who are not shown or not known any more.
+    fn waited_for(&self, job: &Job) -> (Vec<WaitedForLine>, f64) {
+        let (named, mut others) = job.waited_for.seconds();
+        let mut times: HashMap<(&str, &str), f64> = HashMap::new();
+        for (id, time) in named {
+            match self.jobs.get(id) {
+                Some(other) => *times.entry((&other.name, &other.user)).or_default() += time,
+                None => others += time,
+            }
+        }
+        let line = |((job, user), seconds): ((&str, &str), f64)| WaitedForLine {
+            job: job.to_string(),
+            user: user.to_string(),
+            seconds,
+        };
+        let mut lines: Vec<WaitedForLine> = times.into_iter().map(line).collect();
+        lines.sort_unstable_by(|left, right| {
+            let names = || (&left.job, &left.user).cmp(&(&right.job, &right.user));
+            right.seconds.total_cmp(&left.seconds).then_with(names)
+        });
+        let shown = lines.len().min(WAITED_FOR_SHOWN);
+        others += lines.drain(shown..).map(|line| line.seconds).sum::<f64>();
+        (lines, others)
     }
 
     /// The table, for other servers; where it does not fit one frame, without those that have been silent for longest.
@@ -187,12 +290,39 @@ impl Job {
             bytes_read: 0,
             bytes_written: 0,
             device: Nanos::ZERO,
+            charged: Nanos::ZERO,
             waits,
+            waited: Nanos::ZERO,
+            waited_for: WaitedFor::default(),
+            devices: Vec::new(),
             contended: 0.0,
             owed: 0.0,
             received: 0.0,
             active: false,
         }
+    }
+
+    /// A request is dispatched: it waited, and is charged.
+    pub(crate) fn dispatched(&mut self, dispatch: &Dispatch) {
+        self.waits.saturating_record(dispatch.waited.0.max(1));
+        self.waited = self.waited + dispatch.waited;
+        self.charged = self.charged + dispatch.cost;
+    }
+
+    /// A device has worked for it.
+    pub(crate) fn spend(&mut self, device: usize, actual: Nanos) {
+        self.device = self.device + actual;
+        let account = self.device_account(device);
+        account.spent = account.spent + actual;
+    }
+
+    fn device_account(&mut self, device: usize) -> &mut DeviceAccount {
+        let found = self.devices.binary_search_by_key(&device, |account| account.device);
+        let index = found.unwrap_or_else(|index| {
+            self.devices.insert(index, DeviceAccount::new(device));
+            index
+        });
+        &mut self.devices[index]
     }
 
     /// Share of the device time that the policy owed the job while it was active.
@@ -215,10 +345,11 @@ impl Job {
             first = last + 1;
         }
         buckets.push((f64::INFINITY, self.waits.count_between(first, WAIT_MAX)));
-        (buckets, self.waits.mean() * self.waits.len() as f64 / 1e9)
+        (buckets, seconds(self.waited))
     }
 
-    fn line(&self, id: JobId, now: Nanos) -> JobLine {
+    /// All of its line but its devices.
+    fn line(&self, id: JobId, now: Nanos, waited_for: (Vec<WaitedForLine>, f64)) -> JobLine {
         let wait = |quantile: f64| self.waits.value_at_quantile(quantile) as f64 / 1e9;
         JobLine {
             job: self.name.clone(),
@@ -233,15 +364,52 @@ impl Job {
             operations: self.operations,
             bytes_read: self.bytes_read,
             bytes_written: self.bytes_written,
+            charged_seconds: seconds(self.charged),
             device_seconds: seconds(self.device),
             queue_wait_seconds_median: wait(0.5),
+            queue_wait_seconds_p90: wait(0.9),
             queue_wait_seconds_p99: wait(0.99),
+            queue_wait_seconds_max: self.waits.max() as f64 / 1e9,
+            queue_wait_seconds_total: seconds(self.waited),
+            waited_for: waited_for.0,
+            waited_for_others_seconds: waited_for.1,
+            devices: Vec::new(),
             contended_seconds: self.contended,
             owed_seconds: self.owed,
             received_seconds: self.received,
             share_owed: self.share_owed(),
             share_received: self.share_received(),
             last_seen_seconds: seconds(now.saturating_since(self.last_seen)),
+        }
+    }
+}
+
+impl DeviceAccount {
+    fn new(device: usize) -> DeviceAccount {
+        let zero = Nanos::ZERO;
+        DeviceAccount { device, spent: zero, owed: 0.0, owed_at: zero, backlogged: zero }
+    }
+
+    /// Takes over what the device's own account says, and answers for which part of the interval the job had requests
+    /// queued there.
+    fn note(&mut self, share: &JobShare, interval: &Interval<'_>) -> f64 {
+        let queued = share.backlogged.saturating_since(self.backlogged);
+        self.backlogged = share.backlogged;
+        (self.owed, self.owed_at) = (share.owed, interval.ended);
+        let length = interval.ended.saturating_since(interval.began);
+        if length == Nanos::ZERO {
+            return 0.0;
+        }
+        (queued.0 as f64 / length.0 as f64).min(1.0)
+    }
+
+    fn line(&self, accounted: &[Accounted]) -> DeviceLine {
+        let device = accounted.get(self.device);
+        let is_current = device.is_some_and(|device| device.at == self.owed_at);
+        DeviceLine {
+            device: device.map_or_else(String::new, |device| device.device.clone()),
+            share_owed: if is_current { self.owed } else { 0.0 },
+            device_seconds: seconds(self.spent),
         }
     }
 }

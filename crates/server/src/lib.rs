@@ -27,6 +27,7 @@ mod peers;
 mod server;
 mod service;
 mod target;
+mod waited_for;
 mod watch;
 mod workers;
 

@@ -19,10 +19,13 @@ type JobCounter = (&'static str, &'static str, fn(&JobLine) -> f64);
 type Gauge = (&'static str, &'static str, f64);
 
 /// Counters of each job: name, help, value.
-const JOB_COUNTERS: [JobCounter; 4] = [
+const JOB_COUNTERS: [JobCounter; 5] = [
     ("weir_job_operations", "Requests served for the job", |job| job.operations as f64),
     ("weir_job_read_bytes", "Bytes read by the job", |job| job.bytes_read as f64),
     ("weir_job_written_bytes", "Bytes written by the job", |job| job.bytes_written as f64),
+    ("weir_job_charged_seconds", "Device time that the job's requests were charged when dispatched", |job| {
+        job.charged_seconds
+    }),
     ("weir_job_device_seconds", "Device time that the job received", |job| job.device_seconds),
 ];
 /// Gauges of each job.
@@ -68,6 +71,7 @@ impl Collector for Exposition {
             }
         }
         self.encode_waits(&mut encoder)?;
+        self.encode_waited_for(&mut encoder)?;
         self.encode_targets(&mut encoder)?;
         let status = &snapshot.status;
         let gauges: [Gauge; 5] = [
@@ -106,6 +110,21 @@ impl Exposition {
             family
                 .encode_family(&labels(job))?
                 .encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn encode_waited_for(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let help = "Device time that another job received while the job had requests queued";
+        let name = "weir_job_waited_for_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for job in &self.0.jobs {
+            for other in &job.waited_for {
+                let [name, user, group, uid] = labels(job);
+                let (for_job, for_user) = (("for_job", other.job.clone()), ("for_user", other.user.clone()));
+                let labels = [name, user, group, uid, for_job, for_user];
+                ConstCounter::new(other.seconds).encode(family.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }

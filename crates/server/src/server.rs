@@ -7,7 +7,7 @@ use crate::data::Errand;
 use crate::device::Device;
 use crate::error::ServerError;
 use crate::events::Events;
-use crate::jobs::{seconds, Jobs};
+use crate::jobs::{seconds, Accounted, Interval, Jobs};
 use crate::journal::Journal;
 use crate::links::Link;
 use crate::locks::LockTable;
@@ -45,6 +45,8 @@ const ACCOUNT_COST_FACTOR: u64 = 50;
 pub(crate) struct Load {
     busy_before: Nanos,
     served_before: u64,
+    /// When the shares of its jobs were last accounted, and when they are again at the earliest.
+    accounted: Nanos,
     next_account: Nanos,
     pub(crate) ratio: f64,
     pub(crate) latency_seconds: f64,
@@ -316,9 +318,12 @@ impl Server {
     /// Accounts what a device gave to whom since the last call, against what it owed to whom is active now.
     fn account_device(&mut self, index: usize) {
         let begin = self.clock_now();
-        let device = &mut self.devices[index];
-        let received = device.take_worked();
-        self.jobs.account(&device.shares(self.now), &received);
+        let (device, ended) = (&mut self.devices[index], self.now);
+        let began = std::mem::replace(&mut self.loads[index].accounted, ended);
+        // In an interval without length nothing can be told of what was worked in it: it is left for the next.
+        let received = if began < ended { device.take_worked() } else { HashMap::new() };
+        let interval = Interval { began, ended, shares: &device.shares(ended), received: &received };
+        self.jobs.account(index, &interval);
         let end = self.clock_now();
         let pause = ACCOUNT_PAUSE_MIN.0.max(ACCOUNT_COST_FACTOR * end.saturating_since(begin).0);
         self.loads[index].next_account = end + Nanos(pause);
@@ -384,7 +389,17 @@ impl Server {
 
     fn snapshot(&mut self) -> Snapshot {
         let now = self.now;
-        let jobs = self.jobs.lines(now);
+        for device in 0..self.devices.len() {
+            self.account_if_due(device);
+        }
+        let name = |index: usize| match self.targets.get(index) {
+            Some(_) => TargetId { server: self.id, index: index as u16 }.to_string(),
+            None => format!("{}.metadata", self.id),
+        };
+        let accounted = self.loads.iter().enumerate();
+        let accounted: Vec<Accounted> =
+            accounted.map(|(index, load)| Accounted { device: name(index), at: load.accounted }).collect();
+        let jobs = self.jobs.lines(now, &accounted);
         let waits = jobs.iter().map(|line| {
             let id = weir_wire::JobId(u64::from_str_radix(&line.id, 16).unwrap_or_default());
             self.jobs.job(id).map_or_else(|| (Vec::new(), 0.0), |job| job.wait_buckets(&WAIT_BOUNDS))

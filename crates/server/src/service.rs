@@ -248,9 +248,8 @@ impl Server {
         let Some(pending) = self.pending.get_mut(token) else { return };
         pending.dispatch = Some(dispatch);
         pending.finish = self.devices[device].emulate(&dispatch, pending.arrived);
-        let waited = dispatch.waited;
         if let Some(job) = self.jobs.job_mut(pending.acting.job) {
-            job.waits.saturating_record(waited.0.max(1));
+            job.dispatched(&dispatch);
         }
         if pending.detached_bytes > 0 {
             pending.progress = now;
@@ -425,7 +424,7 @@ impl Server {
             self.account_if_due(device);
             let Some(pending) = self.pending.get(token) else { return };
             if let Some(job) = self.jobs.job_mut(pending.acting.job) {
-                job.device = job.device + actual;
+                job.spend(device, actual);
                 job.operations += 1;
                 match pending.request {
                     Request::Read { .. } => job.bytes_read += work.bytes,

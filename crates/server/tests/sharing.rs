@@ -25,7 +25,32 @@ fn job(name: &str, nodes: u32) -> Credential {
 /// One target of half a millisecond a request, so that the device and not the processor is what is shared.
 fn slow_server(policy: &str) -> Cluster {
     let target = "backend = \"ram\"\ncapacity = \"256MiB\"\nspeed = { fixed = \"500us\" }";
-    Cluster::start(&format!("policy = \"{policy}\"\n{}", server_toml(1, target)))
+    let server = server_toml(1, target);
+    let server = server.replacen("[[server]]", "[[server]]\nmetadata_speed = { fixed = \"20us\" }", 1);
+    Cluster::start(&format!("policy = \"{policy}\"\n{server}"))
+}
+
+/// Sets a policy, and a scheduler where one is named.
+fn set_sharing(cluster: &Cluster, policy: &str, scheduler: Option<&str>) {
+    let scheduler = scheduler.map_or(String::new(), |name| format!(",\"scheduler\":\"{name}\""));
+    let body = format!("{{\"policy\":\"{policy}\"{scheduler}}}");
+    let answer = put(&cluster.address(0).control, "/v1/policy", &body, Some(&key().control_token()));
+    assert_eq!(answer.status, 200, "{body}: {}", answer.body);
+    let in_force = cluster.show(0, "/v1/policy");
+    assert_eq!(serde_json::from_str::<Value>(&answer.body).expect("JSON"), in_force);
+    assert_eq!(in_force["policy"], policy);
+    assert_eq!(cluster.status(0)["scheduler"], in_force["scheduler"]);
+}
+
+/// The entry of a job in `/v1/jobs`.
+fn entry(cluster: &Cluster, job: &str) -> Value {
+    let jobs = cluster.show(0, "/v1/jobs");
+    let found = jobs["jobs"].as_array().expect("jobs").iter().find(|entry| entry["job"] == job);
+    found.unwrap_or_else(|| panic!("no job {job} in {jobs}")).clone()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 impl Scene {
@@ -88,15 +113,8 @@ impl Scene {
     }
 
     fn set_policy(&self, policy: &str) {
-        let body = format!("{{\"policy\":\"{policy}\"}}");
-        let answer = put(&self.control(), "/v1/policy", &body, Some(&key().control_token()));
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        assert_eq!(self.cluster.show(0, "/v1/policy")["policy"], policy);
+        set_sharing(&self.cluster, policy, None);
         assert_eq!(self.cluster.status(0)["policy"], policy);
-    }
-
-    fn control(&self) -> String {
-        self.cluster.address(0).control
     }
 }
 
@@ -159,6 +177,127 @@ fn a_policy_that_changes_all_the_time_loses_no_request() {
 }
 
 #[test]
+fn the_account_says_what_was_charged_where_and_who_waited_for_whom() {
+    let scene = Scene::new("size-fair");
+    let owed_on_target = |job: &str| {
+        let entry = entry(&scene.cluster, job);
+        let devices = entry["devices"].as_array().expect("devices");
+        let target = devices.iter().find(|device| device["device"] == "0.0").expect("the target");
+        number(&target["share_owed"])
+    };
+    scene.run(|| {
+        scene.shares(500);
+        await_until("both are owed their shares of the target at once", || {
+            (owed_on_target("large"), owed_on_target("small")) == (0.8, 0.2)
+        });
+    });
+    scene.cluster.await_figure(0, "outstanding", 0);
+    await_until("an idle job is owed nothing", || owed_on_target("large") == 0.0);
+
+    let metrics = parse(&get(&scene.cluster.address(0).control, "/metrics").body).1;
+    let waits = &metrics["weir_job_waited_for_seconds_total"];
+    for (name, other) in [("large", "small"), ("small", "large")] {
+        let waited = waits.iter().find(|(labels, _)| [&labels["job"], &labels["for_job"]] == [name, other]);
+        let (labels, seconds) =
+            waited.unwrap_or_else(|| panic!("{name} does not wait for {other}: {waits:?}"));
+        assert!(*seconds > 0.0, "{waits:?}");
+        let names: Vec<&str> = labels.keys().map(String::as_str).collect();
+        assert_eq!(names, ["for_job", "for_user", "group", "job", "uid", "user"]);
+        let (entry, other_entry) = (entry(&scene.cluster, name), entry(&scene.cluster, other));
+        let spent = number(&entry["device_seconds"]);
+        assert!((number(&entry["charged_seconds"]) - spent).abs() < 1e-9, "the speeds are known: {entry}");
+        let devices = entry["devices"].as_array().expect("devices");
+        let names: Vec<&str> = devices.iter().filter_map(|device| device["device"].as_str()).collect();
+        assert_eq!(names, ["0.0", "0.metadata"]);
+        let sum: f64 = devices.iter().map(|device| number(&device["device_seconds"])).sum();
+        assert!((sum - spent).abs() < 1e-9, "{entry}");
+
+        let waits =
+            ["median", "p90", "p99", "max"].map(|name| number(&entry[format!("queue_wait_seconds_{name}")]));
+        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]), "{entry}");
+        let total = number(&entry["queue_wait_seconds_total"]);
+        assert!(total > 0.0 && total <= waits[3] * number(&entry["operations"]), "{entry}");
+
+        let waited_for = entry["waited_for"].as_array().expect("a list");
+        assert!(waited_for.iter().all(|waited| waited["job"] != name), "nobody waits for itself: {entry}");
+        let first = &waited_for[0];
+        assert_eq!(first["job"], other, "{entry}");
+        assert_eq!(first["user"], other_entry["user"]);
+        let waited = number(&first["seconds"]);
+        assert!(
+            waited > 0.0 && waited <= number(&other_entry["device_seconds"]) + 1e-9,
+            "{entry}\n{other_entry}"
+        );
+    }
+}
+
+const FLOOD_CONNECTIONS: usize = 3;
+const FLOOD_BYTES: usize = 16 * 1024;
+
+/// The bytes that connection `number` writes in `round`.
+fn pattern(number: usize, round: u64) -> Vec<u8> {
+    let first = (number as u64 * 1_000_003 + round) * 2_654_435_761;
+    (0..FLOOD_BYTES as u64).map(|at| ((first + at * 97) >> 7) as u8).collect()
+}
+
+/// Writes other bytes to a file of its own and reads them back, again and again; answers the last round.
+fn keep_verifying(mut line: Line, number: usize, stop: &AtomicBool, count: &AtomicU64) -> u64 {
+    let mut file = line.open(&format!("flood-{number}"), READ_WRITE).expect("opened");
+    let mut round = 0;
+    loop {
+        let bytes = pattern(number, round);
+        line.write(&mut file, 0, &bytes).expect("written");
+        assert!(
+            line.read(&file, 0, FLOOD_BYTES).expect("read") == bytes,
+            "connection {number}, round {round}"
+        );
+        count.fetch_add(2, Ordering::Relaxed);
+        if stop.load(Ordering::Relaxed) {
+            return round;
+        }
+        round += 1;
+    }
+}
+
+#[test]
+fn a_flood_keeps_every_byte_under_every_scheduler_and_while_it_changes() {
+    let cluster = slow_server("size-fair");
+    let mut root = cluster.root(0);
+    let change = weir_wire::AttributeChange { permissions: Some(0o777), ..Default::default() };
+    let at = weir_wire::At::inode(weir_wire::Ino::ROOT);
+    root.reply(&weir_wire::Request::Change { at, follow: false, change });
+
+    let jobs = [("large", 4), ("middle", 2), ("small", 1)];
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let rounds: Vec<u64> = std::thread::scope(|scope| {
+        let connections = (0..jobs.len() * FLOOD_CONNECTIONS).map(|number| {
+            let (name, nodes) = jobs[number % jobs.len()];
+            let line = cluster.line(0, Transport::Unix, &job(name, nodes));
+            let (stop, count) = (&stop, &count);
+            scope.spawn(move || keep_verifying(line, number, stop, count))
+        });
+        let connections: Vec<_> = connections.collect();
+        for _ in 0..2 {
+            for scheduler in weir_fairshare::Algorithm::NAMES {
+                let policy = if scheduler == "fifo" { "fifo" } else { "user-then-size-fair" };
+                set_sharing(&cluster, policy, Some(scheduler));
+                assert_eq!(cluster.status(0)["scheduler"], scheduler);
+                let goal = count.load(Ordering::Relaxed) + 150;
+                await_until(&format!("{scheduler} serves"), || count.load(Ordering::Relaxed) >= goal);
+            }
+            set_sharing(&cluster, "user-fair", None);
+        }
+        stop.store(true, Ordering::Relaxed);
+        connections.into_iter().map(|connection| connection.join().expect("every byte is right")).collect()
+    });
+    cluster.await_figure(0, "outstanding", 0);
+    for (number, round) in rounds.into_iter().enumerate() {
+        let file = root.open(&format!("flood-{number}"), READ_WRITE).expect("opened");
+        assert!(root.read(&file, 0, FLOOD_BYTES).expect("read") == pattern(number, round), "{number}");
+    }
+}
+
+#[test]
 fn the_policy_is_changed_by_the_site_alone_and_by_a_name_that_exists() {
     let cluster = slow_server("size-fair");
     let control = cluster.address(0).control;
@@ -170,8 +309,18 @@ fn the_policy_is_changed_by_the_site_alone_and_by_a_name_that_exists() {
     let token = key().control_token();
     let unknown = put(&control, "/v1/policy", r#"{"policy":"fastest"}"#, Some(&token));
     assert_eq!(unknown.status, 400);
-    for policy in ["fifo", "job-fair", "size-fair"] {
+    for policy in weir_fairshare::Policy::NAMES {
         assert!(unknown.body.contains(policy), "{} does not name {policy}", unknown.body);
+    }
+    let unknown_scheduler = r#"{"policy":"job-fair","scheduler":"lottery"}"#;
+    let unknown_scheduler = put(&control, "/v1/policy", unknown_scheduler, Some(&token));
+    assert_eq!(unknown_scheduler.status, 400);
+    for scheduler in weir_fairshare::Algorithm::NAMES {
+        assert!(unknown_scheduler.body.contains(scheduler), "{}", unknown_scheduler.body);
+    }
+    for unfit in [r#"{"policy":"fifo","scheduler":"tbf"}"#, r#"{"policy":"job-fair","scheduler":"fifo"}"#] {
+        let answer = put(&control, "/v1/policy", unfit, Some(&token));
+        assert!(answer.status == 400 && answer.body.contains("cannot enforce"), "{}", answer.body);
     }
     for wrong in ["", "{}", "[1", r#"{"policy":3}"#, r#"{"policy":"fifo","speed":1}"#] {
         assert_eq!(put(&control, "/v1/policy", wrong, Some(&token)).status, 400, "{wrong}");
@@ -179,7 +328,24 @@ fn the_policy_is_changed_by_the_site_alone_and_by_a_name_that_exists() {
     let failure: Value = serde_json::from_str(&unknown.body).expect("JSON");
     assert!(failure["error"].is_string() && failure["hint"].is_string(), "{failure}");
     assert_eq!(get(&control, "/v1/nothing").status, 404);
-    assert_eq!(cluster.show(0, "/v1/policy")["policy"], "size-fair");
+    let in_force = cluster.show(0, "/v1/policy");
+    assert_eq!((&in_force["policy"], &in_force["scheduler"]), (&"size-fair".into(), &"virtual-time".into()));
+}
+
+#[test]
+fn a_scheduler_that_keeps_no_limits_is_refused_where_the_site_has_some() {
+    let server = server_toml(1, "backend = \"ram\"\ncapacity = \"64MiB\"");
+    let cluster = Cluster::start(&format!("[[share]]\nuser = \"user-1\"\nlimit = \"50%\"\n{server}"));
+    let (control, token) = (cluster.address(0).control, key().control_token());
+    for body in [r#"{"policy":"job-fair","scheduler":"gift"}"#, r#"{"policy":"fifo"}"#] {
+        let answer = put(&control, "/v1/policy", body, Some(&token));
+        assert!(
+            answer.status == 400 && answer.body.contains("no reservations and limits"),
+            "{}",
+            answer.body
+        );
+    }
+    set_sharing(&cluster, "job-fair", Some("virtual-time"));
 }
 
 /// A caller that announced a body and sent none once took the control API away from everyone, and a large number
@@ -259,6 +425,7 @@ fn metrics_are_what_is_declared() {
         ("weir_job_operations", "counter", &job_labels[..]),
         ("weir_job_read_bytes", "counter", &job_labels),
         ("weir_job_written_bytes", "counter", &job_labels),
+        ("weir_job_charged_seconds", "counter", &job_labels),
         ("weir_job_device_seconds", "counter", &job_labels),
         ("weir_job_share_owed_ratio", "gauge", &job_labels),
         ("weir_job_share_received_ratio", "gauge", &job_labels),
@@ -288,7 +455,9 @@ fn metrics_are_what_is_declared() {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
         }
     }
-    assert_eq!(types.len(), 20, "every metric is in the list above");
+    // It has samples only of jobs that waited.
+    assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
+    assert_eq!(types.len(), 22, "every metric is in the list above");
 
     let of_job = |name: &str| {
         let samples = samples[name].iter();
