@@ -438,6 +438,71 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_read_as_fractions_and_percents_of_groups_users_and_jobs() {
+        let shares = "[[share]]\nuser = \"alice\"\nweight = 2\nreservation = \"20%\"\nlimit = 0.5\n\
+                      [[share]]\ngroup = \"physics\"\nreservation = 0.2\n[[share]]\njob = \"nightly\"\nlimit = \"7.5 %\"\n";
+        let config = read(&format!("version = 1\nscheduler = \"virtual-time\"\n{shares}{TARGET}")).unwrap();
+        let read = |share: &ShareConfig| (share.weight, share.reservation, share.limit);
+        let found: Vec<_> = config.shares.iter().map(read).collect();
+        assert_eq!(
+            found,
+            [(Some(2.0), Some(0.2), Some(0.5)), (None, Some(0.2), None), (None, None, Some(0.075))]
+        );
+        assert_eq!(config.sharing().unwrap().algorithm(), Algorithm::VirtualTime);
+
+        let mut expected = Entitlements::default();
+        let granted = |weight, reservation, limit| Entitlement { weight, reservation, limit };
+        for (holder, entitlement) in [
+            (Holder::User(UserId(name_number("alice"))), granted(2.0, Some(0.2), Some(0.5))),
+            (Holder::Group(GroupId(name_number("physics"))), granted(1.0, Some(0.2), None)),
+            (Holder::Job(JobName(name_number("nightly"))), granted(1.0, None, Some(0.075))),
+        ] {
+            expected.grant(holder, entitlement).unwrap();
+        }
+        let expected = Sharing::new(config.policy.clone(), None, Arc::new(expected)).unwrap();
+        assert_eq!(config.sharing().unwrap(), expected);
+    }
+
+    #[test]
+    fn shares_that_cannot_be_kept_are_refused() {
+        let half = |user: &str| format!("[[share]]\nuser = \"{user}\"\nreservation = 0.6\n");
+        for (shares, expected) in [
+            ("[[share]]\nweight = 2\n", "share 0: it names exactly one of group, user and job"),
+            ("[[share]]\nuser = \"a\"\njob = \"b\"\n", "share 0: it names exactly one"),
+            ("[[share]]\nuser = \"a\"\nshare = 3\n", "unknown field `share`"),
+            ("[[share]]\nuser = \"a\"\nlimit = \"half\"\n", "line 4: \"half\" is not a fraction"),
+            ("[[share]]\nuser = \"a\"\nreservation = 20\n", "share 0: a: reservation 20 is not a fraction"),
+            (
+                "[[share]]\nuser = \"a\"\nreservation = 0.4\nlimit = 0.3\n",
+                "limit 0.3 is below reservation 0.4",
+            ),
+            ("[[share]]\nuser = \"a\"\nweight = 0\n", "weight 0 is not from"),
+            (
+                &format!("{}{}", half("a"), half("b")),
+                "share 1: b: with it the reservations of all users come to 1.2",
+            ),
+            (&format!("{}{}", half("a"), half("a")), "share 1: a: it was given an entitlement before"),
+            (
+                "scheduler = \"gift\"\n[[share]]\nuser = \"a\"\nlimit = 0.3\n",
+                "scheduler `gift` keeps no reservations",
+            ),
+            (
+                "policy = \"fifo\"\n[[share]]\nuser = \"a\"\nlimit = 0.3\n",
+                "scheduler `fifo` keeps no reservations",
+            ),
+            ("policy = \"fifo\"\nscheduler = \"tbf\"\n", "scheduler `tbf` cannot enforce policy `fifo`"),
+            (
+                "scheduler = \"virtual\"\n",
+                "line 2: unknown scheduler `virtual`: expected one of virtual-time, statistical",
+            ),
+        ] {
+            let error = read(&format!("version = 1\n{shares}{TARGET}")).unwrap_err();
+            assert!(error.contains(expected), "{shares:?} gave {error:?}");
+            assert_eq!(error.lines().count(), 1, "{error:?}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, expected) in [
             ("version = 2\n", "missing field `server`"),
