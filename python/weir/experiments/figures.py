@@ -31,6 +31,8 @@ _REQUEST_BYTES = (256 * 1024, 128 * 1024, 64 * 1024)
 _REQUEST_PART_MAX = 0.0025
 """A request takes at most this part of a window, where the smallest is not too large for it."""
 _EXCHANGE_WINDOW_SECONDS = 0.1
+_POLLS_PER_INTERVAL = 25
+"""How finely figure 14 knows when weights became right, where the servers answer as fast."""
 _POLL_SECONDS = 3.0
 """For how long figure 14 asks the servers what they owe: the longest interval a few times."""
 
@@ -67,6 +69,7 @@ class Panel:
     exchange: Exchange | None = None
     refused: str = ""
     """Why the store would not come up like this; then nothing was run."""
+    hint: str = ""
 
 
 @dataclass
@@ -234,7 +237,7 @@ def _panel(
             run = run_jobs(store, panel.jobs, window_seconds=_WINDOW_SECONDS)
             panel.request_seconds = _request_seconds(store, panel.jobs)
     except RefusedError as error:
-        panel.refused = error.message
+        panel.refused, panel.hint = error.message, error.hint
         return panel
     _measure(panel, run, devices=1)
     return panel
@@ -297,10 +300,11 @@ def _exchange_panel(interval: int, options: Options, say: Say) -> Panel:
                 panel.jobs,
                 window_seconds=_EXCHANGE_WINDOW_SECONDS,
                 poll_seconds=min(_POLL_SECONDS, options.seconds),
+                poll_pause_seconds=interval / 1000 / _POLLS_PER_INTERVAL,
             )
             panel.request_seconds = _request_seconds(store, panel.jobs)
     except RefusedError as error:
-        panel.refused = error.message
+        panel.refused, panel.hint = error.message, error.hint
         return panel
     _measure(panel, coarser(run, round(_WINDOW_SECONDS / _EXCHANGE_WINDOW_SECONDS)), devices=2)
     panel.rows = rows_of(run, policy)

@@ -66,14 +66,22 @@ class Run:
     """One of each server, when all jobs had ended."""
 
 
-def run_jobs(store: Store, jobs: Sequence[Job], *, window_seconds: float = 1.0, poll_seconds: float = 0.0) -> Run:
+def run_jobs(
+    store: Store,
+    jobs: Sequence[Job],
+    *,
+    window_seconds: float = 1.0,
+    poll_seconds: float = 0.0,
+    poll_pause_seconds: float = 0.0,
+) -> Run:
     """Run jobs on a store, and sample its servers' accounts at the edges of windows of an absolute clock.
 
     Args:
         store: A store that is up.
         jobs: Their names must differ.
         window_seconds: Length of a window.
-        poll_seconds: For this long from the beginning, servers are also asked as fast as they answer.
+        poll_seconds: For this long from the beginning, servers are also asked between the edges.
+        poll_pause_seconds: Pause behind each answer then.
 
     Raises:
         ExperimentError: A job failed or did not come up or end in time. None of them is left.
@@ -94,8 +102,9 @@ def run_jobs(store: Store, jobs: Sequence[Job], *, window_seconds: float = 1.0, 
             load.stdin = None
         for edge in range(windows + 1):
             due = epoch + edge * window_seconds
-            while time.monotonic() < min(due, epoch + poll_seconds):
+            while edge > 0 and time.monotonic() + poll_pause_seconds < min(due, epoch + poll_seconds):
                 run.polls += _sample(store, epoch)
+                time.sleep(poll_pause_seconds)
             time.sleep(max(0.0, due - time.monotonic()))
             run.samples.append(_sample(store, epoch))
         deadline = time.monotonic() + _END_SECONDS
@@ -130,7 +139,7 @@ def _sample(store: Store, epoch: float) -> list[Sample]:
     for server in store.servers:
         before = time.monotonic()
         answer = store.ask(server, "/v1/jobs")
-        samples.append(Sample(server, (before + time.monotonic()) / 2 - epoch, accounts(server, answer)))
+        samples.append(Sample(server, (before + time.monotonic()) / 2 - epoch, accounts(answer)))
     return samples
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _COLUMNS_MAX = 3
 _PLOT_INCHES = (5.2, 3.7)
 _OWED: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 1.2, "zorder": 3}
+_LINEAR_MAX = 6
+"""More lines than these are drawn on a logarithmic scale, down to a small part of the whole."""
+_LEAST_PART = 0.02
 _TITLES = {"name": "each job", "user": "each user", "group": "each group"}
 
 
@@ -50,14 +53,17 @@ def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
     of_shares = panel.exchange is not None
     jobs = {job.name: job for job in panel.jobs}
     totals = _curve(panel.rows, lambda row: _megabytes(panel, row))
-    for label in dict.fromkeys(_label(job, grouping) for job in panel.jobs):
+    labels = list(dict.fromkeys(_label(job, grouping) for job in panel.jobs))
+    for number, label in enumerate(labels):
         of_label = [row for row in panel.rows if _label(jobs[row.job], grouping) == label]
         received = _curve(
             of_label, lambda row: 100 * (row.share_device or 0.0) if of_shares else _megabytes(panel, row)
         )
         owed = _curve(of_label, lambda row: (row.share_owed or 0.0) * (100 if of_shares else totals[row.window]))
         edges = [window * panel.window_seconds for window in range(len(received) + 1)]
-        place.stairs(received, edges, baseline=None, label=label, linewidth=2)
+        # Lines that lie on each other are all seen: the first is the widest.
+        width = 1.5 + 3 * (len(labels) - 1 - number) / len(labels)
+        place.stairs(received, edges, baseline=None, label=label, linewidth=width)
         # Who has no work is owed nothing, which is not drawn.
         place.stairs([value or math.nan for value in owed], edges, baseline=None, **_OWED)
     if any(row.share_owed for row in panel.rows):
@@ -68,10 +74,23 @@ def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
     place.set_title(panel.title if len(panel.groupings) == 1 else f"{panel.title}: {_TITLES[grouping]}", fontsize=10)
     place.set_xlabel("time (s)")
     place.set_ylabel("share of the targets' time (%)" if of_shares else "throughput (MB/s)")
-    place.set_ylim(bottom=0, top=100 if of_shares else 1.32 * max(totals))
+    if len(labels) > _LINEAR_MAX:
+        _make_logarithmic(place, top=6 * max(totals), bottom=_LEAST_PART * max(totals))
+    else:
+        place.set_ylim(bottom=0, top=100 if of_shares else 1.32 * max(totals))
     place.grid(alpha=0.3)
-    labels = place.get_legend_handles_labels()[1]
-    place.legend(fontsize=7, ncols=3 if len(labels) > 6 else 2, loc="upper center")
+    place.legend(fontsize=7, ncols=3 if len(labels) > _LINEAR_MAX else 2, loc="upper center")
+
+
+def _make_logarithmic(place: "Axes", *, top: float, bottom: float) -> None:
+    """So that the small shares of many jobs are told apart."""
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+    place.set_yscale("log")
+    place.set_ylim(bottom, top)
+    place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    place.yaxis.set_major_formatter(ScalarFormatter())
+    place.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _curve(rows: list[Row], value: Callable[[Row], float]) -> list[float]:

@@ -189,5 +189,7 @@ def failure(what: str, code: int, words: str) -> ExperimentError:
     said = [line.removeprefix("error:").strip() for line in lines if line.startswith("error:")]
     hints = [line.removeprefix("hint:").strip() for line in lines if line.startswith("hint:")]
     message = (said or lines or ["it said nothing"])[-1]
-    kind = RefusedError if code == _USAGE else ExperimentError
-    return kind(f"{what} ended with code {code}: {message}", hint=(hints or [""])[-1])
+    hint = (hints or [""])[-1]
+    if code == _USAGE:
+        return RefusedError(message, hint=hint)
+    return ExperimentError(f"{what} ended with code {code}: {message}", hint=hint)

@@ -24,7 +24,7 @@ class Account:
     device_seconds: Mapping[str, float]
     """Time that each target worked for it, since the server started."""
     owed: Mapping[str, float]
-    """Share of each target that it is owed now; empty where the server does not say."""
+    """Share of each target that it is owed now."""
     bytes_total: int
 
 
@@ -122,14 +122,12 @@ class Summary:
     """Windows in which it is no greater than the tolerance."""
 
 
-def accounts(server: int, answer: Mapping[str, Any]) -> dict[str, Account]:
+def accounts(answer: Mapping[str, Any]) -> dict[str, Account]:
     """The accounts in an answer of `/v1/jobs`, by name of the job."""
     found = {}
     for job in answer["jobs"]:
-        targets = [device for device in job.get("devices", ()) if not str(device["device"]).endswith(_METADATA)]
+        targets = [device for device in job["devices"] if not str(device["device"]).endswith(_METADATA)]
         seconds = {str(device["device"]): float(device["device_seconds"]) for device in targets}
-        if "devices" not in job:
-            seconds = {f"{server}.0": float(job["device_seconds"])}
         owed = {str(device["device"]): float(device["share_owed"]) for device in targets}
         found[str(job["job"])] = Account(seconds, owed, int(job["bytes_read"]) + int(job["bytes_written"]))
     return found
