@@ -78,7 +78,9 @@ def test_processes_servers_and_devices_account_for_the_same() -> None:
 @pytest.fixture(scope="module")
 def figure_8(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("figure")
-    answer = bench(out / "tmp", "figure-8", "--seconds", "4", "--out", str(out / "results"), "--output", "json")
+    answer = bench(
+        out / "tmp", "figure-8", "--seconds", "4", "--speed", "8MB/s", "--out", str(out / "results"), "--output", "json"
+    )
     assert answer.returncode == 0, answer.stderr
     assert list((out / "tmp").iterdir()) == [], "the store's folder is left"
     assert living(out / "tmp") == []

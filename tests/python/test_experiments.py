@@ -149,8 +149,10 @@ class TestWindows:
         assert [row.window for row in rows if row.is_counted and row.job == "b"] == [3, 4, 5]
 
     def test_a_window_without_enough_requests_does_not_count(self) -> None:
-        rows = figures.rows_of(run_of_pair(outstanding=1.5), "size-fair")
+        run = run_of_pair(outstanding=1.5)
+        rows = figures.rows_of(run, "size-fair")
         assert not any(row.is_counted for row in rows)
+        assert any(row.is_counted for row in figures.rows_of(run, "size-fair", outstanding_min=1.0))
 
     @pytest.mark.parametrize("late_seconds", [0.0, 0.4])
     def test_shares_are_right_however_late_the_sample(self, late_seconds: float) -> None:

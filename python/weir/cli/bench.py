@@ -198,6 +198,6 @@ def _exchange_words(exchange: Any) -> str:
         return "the servers did not come to owe what is right for the whole store"
     return (
         f"every server owed what is right {1000 * exchange.right_seconds:.0f} ms after the first request, within"
-        f" {exchange.exchanges} exchanges (asked every {1000 * exchange.poll_seconds:.1f} ms);"
+        f" {exchange.exchanges} exchanges (asked every {1000 * (exchange.poll_seconds or 0):.1f} ms);"
         f" over the second that followed shares were at most {100 * (exchange.share_error_max or 0):.2f} points off"
     )

@@ -24,7 +24,7 @@ class Exchange:
     """When every server owed what is right and did not owe anything else later; None if never in the time watched."""
     exchanges: int | None
     """Intervals until then, begun ones as whole."""
-    poll_seconds: float
+    poll_seconds: float | None
     """Mean time between two looks: how well `right_seconds` is known."""
     share_error_max: float | None
     """Greatest distance of a job's share from the right one, over the second that followed."""
@@ -48,7 +48,7 @@ def exchange_of(run: Run, policy: str, rows: Sequence[Row], interval: int) -> Ex
         lambda_milliseconds=interval,
         right_seconds=moment,
         exchanges=None if moment is None else math.ceil(moment / (interval / 1000)),
-        poll_seconds=(looks[-1] - looks[0]) / (len(looks) - 1) if len(looks) > 1 else math.inf,
+        poll_seconds=(looks[-1] - looks[0]) / (len(looks) - 1) if len(looks) > 1 else None,
         share_error_max=None if moment is None else _error_after(rows, moment),
     )
 

@@ -252,14 +252,14 @@ def _measure(panel: Panel, run: Run, *, devices: int) -> None:
     panel.busy_ratio = windows.busy_ratio(panel.rows, devices)
 
 
-def rows_of(run: Run, policy: str) -> list[Row]:
-    """The table of a run's windows, beside what `policy` owes."""
+def rows_of(run: Run, policy: str, *, outstanding_min: float = windows.OUTSTANDING_MIN) -> list[Row]:
+    """The table of a run's windows, beside what `policy` owes; see `windows.table`."""
     by_name = {job.name: job for job in run.jobs}
 
     def owed(names: Sequence[str]) -> dict[str, float] | None:
         return shares_owed(policy, [by_name[name] for name in names])
 
-    return windows.table(run.jobs, run.samples, run.done, run.window_seconds, owed)
+    return windows.table(run.jobs, run.samples, run.done, run.window_seconds, owed, outstanding_min=outstanding_min)
 
 
 def sized(jobs: Sequence[Job], store: Store, window_seconds: float) -> list[Job]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 OUTSTANDING_MIN = 2.0
 """A job is backlogged in a window in which it had this many requests at the store, on average: one is served, one
-waits."""
+waits. A job of one process that waits for each request never is."""
 _METADATA = ".metadata"
 
 
@@ -154,6 +154,8 @@ def table(
     done: Mapping[str, Sequence[Done]],
     window_seconds: float,
     owed_of: Callable[[Sequence[str]], Mapping[str, float] | None],
+    *,
+    outstanding_min: float = OUTSTANDING_MIN,
 ) -> list[Row]:
     """What each job received in each window.
 
@@ -163,6 +165,7 @@ def table(
         done: By job, its own counts of each window.
         window_seconds: Length of a window.
         owed_of: The shares that the policy owes jobs, by their names, while these have work.
+        outstanding_min: Requests that a job must have at the store, on average, to be backlogged.
     """
     rows: list[Row] = []
     backlogged_before: tuple[int | None, bool] = (None, False)
@@ -173,7 +176,7 @@ def table(
         ratios = {job.name: _device_ratios(job.name, before, after) for job in jobs}
         counts = {job.name: done[job.name][window] for job in jobs}
         outstanding = {name: count.waited_nanoseconds / 1e9 / window_seconds for name, count in counts.items()}
-        backlogged = phase is not None and all(outstanding[name] >= OUTSTANDING_MIN for name in present)
+        backlogged = phase is not None and all(outstanding[name] >= outstanding_min for name in present)
         worked = sum(sum(each.values()) for each in ratios.values())
         moved = sum(count.bytes_written + count.bytes_read for count in counts.values())
         for job in jobs:
