@@ -45,6 +45,14 @@ pub struct TransferSpeed {
     pub bytes_per_second: NonZeroU64,
 }
 
+impl TransferSpeed {
+    /// The time a transfer of `bytes` takes, at least 1 ns.
+    pub fn time(&self, bytes: u64) -> Nanos {
+        let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.get());
+        Nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX).saturating_add(self.fixed.0).max(1))
+    }
+}
+
 /// How fast a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceSpeed {

@@ -48,6 +48,8 @@ pub(crate) struct Status {
     pub(crate) targets: Vec<TargetStatus>,
     pub(crate) metadata: DeviceStatus,
     pub(crate) peers: Vec<PeerStatus>,
+    /// Reports of peers that came late or twice, and were ignored.
+    pub(crate) reports_ignored: u64,
 }
 
 /// One target in `/v1/status`.

@@ -1,10 +1,11 @@
 //! A device: one target, or the metadata of a server, with the scheduler that divides its time.
 
+use crate::usage::Usage;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use weir_fairshare::{
     replace_sharing, scheduler, CostModel, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, JobShare,
-    Nanos, Scheduler, Settings, Sharing, Token, TransferSpeed,
+    Nanos, Portions, Scheduler, Settings, Sharing, Token, TransferSpeed,
 };
 
 /// Requests in service at once on a device that is not emulated. Few, so that the policy decides late:
@@ -32,9 +33,13 @@ type Finish = Reverse<(Nanos, u64)>;
 /// A scheduler, its cost model, and the requests in service.
 pub(crate) struct Device {
     scheduler: Option<Box<dyn Scheduler>>,
+    usage: Usage,
     model: CostModel,
     speed: Option<DeviceSpeed>,
+    /// When the emulated device has finished all that it was given.
     busy_until: Nanos,
+    /// Requests were queued, and withheld: the device then stood idle until the next was dispatched.
+    withheld: bool,
     finishing: BinaryHeap<Finish>,
     in_service: usize,
     registered: HashMap<JobId, JobAttributes>,
@@ -56,9 +61,11 @@ impl Device {
             Settings { queued_max_per_job: usize::MAX, queued_max_total: usize::MAX, ..Settings::default() };
         Device {
             scheduler: Some(scheduler(sharing, settings)),
+            usage: Usage::default(),
             model,
             speed,
             busy_until: Nanos::ZERO,
+            withheld: false,
             finishing: BinaryHeap::new(),
             in_service: 0,
             registered: HashMap::new(),
@@ -90,17 +97,28 @@ impl Device {
         if self.in_service >= slots {
             return None;
         }
-        let dispatch = self.scheduler.as_mut()?.dispatch(now)?;
+        let scheduler = self.scheduler.as_mut()?;
+        let Some(dispatch) = scheduler.dispatch(now) else {
+            self.withheld = !scheduler.is_empty();
+            return None;
+        };
+        if std::mem::take(&mut self.withheld) {
+            self.busy_until = self.busy_until.max(now);
+        }
         self.in_service += 1;
         Some(dispatch)
+    }
+
+    /// When a request that is queued and withheld may be dispatched, if a slot is free for it.
+    pub(crate) fn next_release(&self) -> Option<Nanos> {
+        self.scheduler.as_ref().filter(|_| self.withheld)?.next_release()
     }
 
     /// When the emulated device will have finished a request dispatched now; it was queued since `arrived`.
     ///
     /// The device starts it when it became free, not when this process woke up, so oversleep does not add up.
-    pub(crate) fn emulate(&mut self, dispatch: &Dispatch, arrived: Nanos) -> Option<Nanos> {
-        self.speed?;
-        let finish = self.busy_until.max(arrived) + dispatch.cost;
+    pub(crate) fn emulate(&mut self, dispatch: &Dispatch, work: Work, arrived: Nanos) -> Option<Nanos> {
+        let finish = self.busy_until.max(arrived) + self.emulated_time(work)?;
         self.busy_until = finish;
         self.finishing.push(Reverse((finish, dispatch.token.0)));
         Some(finish)
@@ -124,7 +142,7 @@ impl Device {
 
     /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged.
     pub(crate) fn complete(&mut self, dispatch: &Dispatch, work: Work, actual: Nanos, now: Nanos) -> Nanos {
-        let actual = if self.speed.is_some() { dispatch.cost } else { actual };
+        let actual = self.emulated_time(work).unwrap_or(actual);
         self.in_service -= 1;
         self.model.observe(work.direction, work.bytes, actual);
         let worked = self.worked.entry(dispatch.job).or_default();
@@ -158,6 +176,30 @@ impl Device {
             if let Some(scheduler) = &mut self.scheduler {
                 scheduler.remove_job(job, now);
             }
+        }
+    }
+
+    /// What the emulated device takes for a request, whatever it is charged.
+    fn emulated_time(&self, work: Work) -> Option<Nanos> {
+        let speed = self.speed?;
+        Some(match work.direction {
+            Direction::Read => speed.read.time(work.bytes),
+            Direction::Write => speed.write.time(work.bytes),
+        })
+    }
+
+    /// Looks at what its jobs want of it now: a fraction of its time, or (`None`) all that they can get.
+    pub(crate) fn measure(&mut self, now: Nanos) -> impl Iterator<Item = (JobId, Option<f64>)> + '_ {
+        if let Some(scheduler) = &self.scheduler {
+            self.usage.measure(now, scheduler.backlogged(now), &scheduler.shares(now));
+        }
+        self.usage.wanted().iter().map(|(&job, &wanted)| (job, wanted))
+    }
+
+    /// Sets which part of their weights its jobs spend here.
+    pub(crate) fn set_portions(&mut self, portions: &Portions, now: Nanos) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.set_portions(portions, now);
         }
     }
 

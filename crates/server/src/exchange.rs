@@ -12,8 +12,11 @@ use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{
     decode_body, encode_body, Claims, ClientId, PeerReply, PeerRequest, Reply, Role, ServerReport,
+    METADATA_DEVICE,
 };
 
+/// With many jobs devices are divided less often, so that it takes at most this part of the loop's time.
+const DIVISION_COST_FACTOR: u64 = 20;
 /// Life of the credential with which a server meets its peers: as long as it runs.
 const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
@@ -62,8 +65,7 @@ impl Server {
             return;
         }
         let mut payload = Vec::new();
-        let report = self.report();
-        encode_body(&report, &mut payload);
+        encode_body(&self.report, &mut payload);
         let patience = Duration::from(until.saturating_since(self.now()));
         let peers: Vec<ServerId> = self.peers.keys().copied().collect();
         for server in peers {
@@ -115,21 +117,34 @@ impl Server {
             }
         }
         let mut outcome = Outcome::of(Reply::Peer(PeerReply::Report));
-        let report = self.report();
-        encode_body(&report, &mut outcome.payload);
+        encode_body(&self.report, &mut outcome.payload);
         self.finish(token, outcome);
     }
 
-    /// Keeps the newest report of each server; late and repeated ones are ignored.
     fn take_report(&mut self, payload: &[u8]) {
         let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
-        let is_newer = self
-            .reports
-            .get(&report.server)
-            .is_none_or(|(known, _)| known.boot != report.boot || known.sequence < report.sequence);
-        if is_newer {
+        if report.server != self.id {
             let now = self.now();
-            self.reports.insert(report.server, (report, now));
+            self.reports.take(report, now);
+            self.divide_devices();
         }
+    }
+
+    /// Divides this server's devices by what all servers said last.
+    pub(crate) fn divide_devices(&mut self) {
+        let now = self.now();
+        if now < self.next_division {
+            return;
+        }
+        let reports: Vec<&ServerReport> =
+            self.reports.fresh(now).chain(std::iter::once(&self.report)).collect();
+        let mut portions = crate::fairness::portions(&self.sharing, self.id, &reports);
+        let metadata = self.devices.len() - 1;
+        for (index, device) in self.devices.iter_mut().enumerate() {
+            let number = if index == metadata { METADATA_DEVICE } else { index as u8 };
+            device.set_portions(&portions.remove(&number).unwrap_or_default(), now);
+        }
+        let spent = self.clock_now().saturating_since(now);
+        self.next_division = now + Nanos(DIVISION_COST_FACTOR * spent.0);
     }
 }

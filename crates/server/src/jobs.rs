@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
-use weir_wire::{name_number, Claims, JobId, JobReport};
+use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
 
 /// How long a job is listed after its last sign of life: long enough to ask about a job that just ended.
 const JOB_EXPIRY: Duration = Duration::from_secs(600);
@@ -19,6 +19,8 @@ const WAITED_FOR_SHOWN: usize = 8;
 
 /// Encoded bytes of a job's report beside its names, at most.
 const REPORT_FIXED_BYTES: usize = 64;
+/// Encoded bytes of what a job uses of one device, at most.
+const USE_BYTES: usize = 6;
 /// Most bytes of all jobs' reports: a frame's payload, less what is said of the targets.
 const REPORTS_BYTES_MAX: usize = weir_wire::limits::PAYLOAD_BYTES - 64 * 1024;
 
@@ -246,8 +248,10 @@ impl Jobs {
         (lines, others)
     }
 
-    /// The table, for other servers; where it does not fit one frame, without those that have been silent for longest.
-    pub(crate) fn reports(&self) -> Vec<JobReport> {
+    /// The table, for other servers; where it does not fit one frame, without those that do nothing
+    /// and have been silent for longest.
+    /// `uses` says what each job does on this server's devices now.
+    pub(crate) fn reports(&self, mut uses: HashMap<JobId, Vec<DeviceUse>>) -> Vec<JobReport> {
         let report = |(&id, job): (&JobId, &Job)| JobReport {
             job: id,
             name: job.name.clone(),
@@ -258,18 +262,24 @@ impl Jobs {
             priority: job.attributes.priority.0,
             active: job.active,
             device_seconds: seconds(job.device),
+            uses: uses.remove(&id).unwrap_or_default(),
         };
-        let length = |job: &Job| REPORT_FIXED_BYTES + job.name.len() + job.user.len() + job.group.len();
-        let mut jobs: Vec<(&JobId, &Job)> = self.jobs.iter().collect();
-        if jobs.iter().map(|(_, job)| length(job)).sum::<usize>() > REPORTS_BYTES_MAX {
-            jobs.sort_unstable_by_key(|(_, job)| std::cmp::Reverse(job.last_seen));
+        let length = |report: &JobReport| {
+            let names = report.name.len() + report.user.len() + report.group.len();
+            REPORT_FIXED_BYTES + names + USE_BYTES * report.uses.len()
+        };
+        let mut reports: Vec<JobReport> = self.jobs.iter().map(report).collect();
+        if reports.iter().map(length).sum::<usize>() > REPORTS_BYTES_MAX {
+            let last_seen = |report: &JobReport| self.jobs.get(&report.job).map(|job| job.last_seen);
+            reports
+                .sort_by_cached_key(|report| (report.uses.is_empty(), std::cmp::Reverse(last_seen(report))));
             let mut total = 0;
-            jobs.retain(|(_, job)| {
-                total += length(job);
+            reports.retain(|report| {
+                total += length(report);
                 total <= REPORTS_BYTES_MAX
             });
         }
-        jobs.into_iter().map(report).collect()
+        reports
     }
 }
 
@@ -416,13 +426,26 @@ impl DeviceAccount {
 
 /// What a policy may know of the job of `claims`.
 pub(crate) fn attributes(claims: &Claims) -> JobAttributes {
+    let Claims { job, user, group, nodes, priority, .. } = claims;
+    attributes_of(claims.job_id(), job, user, group, *nodes, *priority)
+}
+
+/// What a policy may know of a job, from its names.
+pub(crate) fn attributes_of(
+    id: JobId,
+    job: &str,
+    user: &str,
+    group: &str,
+    nodes: u32,
+    priority: u32,
+) -> JobAttributes {
     JobAttributes {
-        job: weir_fairshare::JobId(claims.job_id().0),
-        name: JobName(name_number(&claims.job)),
-        user: UserId(name_number(&claims.user)),
-        group: GroupId(name_number(&claims.group)),
-        nodes: claims.nodes,
-        priority: Priority(claims.priority),
+        job: weir_fairshare::JobId(id.0),
+        name: JobName(name_number(job)),
+        user: UserId(name_number(user)),
+        group: GroupId(name_number(group)),
+        nodes,
+        priority: Priority(priority),
     }
 }
 

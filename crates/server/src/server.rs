@@ -16,6 +16,7 @@ use crate::metrics::WAIT_BOUNDS;
 use crate::namespace::{Change, IntentId, Namespace, Settings};
 use crate::payloads::Payloads;
 use crate::peers::Peer;
+use crate::reports::Reports;
 use crate::service::Pending;
 use crate::target::Target;
 use crate::watch::Watches;
@@ -26,7 +27,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{ClientId, Moment, RequestId, ServerAddress, ServerReport, SiteKey, TargetReport};
+use weir_wire::{
+    ClientId, DeviceUse, JobId, Moment, RequestId, ServerAddress, ServerReport, SiteKey, TargetReport,
+    METADATA_DEVICE,
+};
 
 /// Inodes of one server: about half a kilobyte each in memory.
 const INODES_MAX: u64 = 32 << 20;
@@ -78,8 +82,11 @@ pub(crate) struct Server {
     pub(crate) errands: Slab<Errand>,
     pub(crate) peers: HashMap<ServerId, Peer>,
     pub(crate) addresses: HashMap<ServerId, ServerAddress>,
-    pub(crate) reports: HashMap<ServerId, (ServerReport, Nanos)>,
-    pub(crate) report_sequence: u64,
+    /// What the other servers said last, and what this one says now.
+    pub(crate) reports: Reports,
+    pub(crate) report: ServerReport,
+    /// Devices are not divided anew before then.
+    pub(crate) next_division: Nanos,
     /// Peers whose answer to the last exchange is outstanding.
     pub(crate) exchanging: HashSet<ServerId>,
     pub(crate) home: PathBuf,
@@ -175,8 +182,16 @@ impl Server {
             errands: Slab::new(),
             peers: HashMap::new(),
             addresses: HashMap::new(),
-            reports: HashMap::new(),
-            report_sequence: 0,
+            reports: Reports::every(Nanos::from_millis(config.lambda_milliseconds)),
+            report: ServerReport {
+                server: id,
+                boot: u64::from_le_bytes(boot),
+                started: wall.as_millis() as u64,
+                sequence: 0,
+                jobs: Vec::new(),
+                targets: Vec::new(),
+            },
+            next_division: Nanos::ZERO,
             exchanging: HashSet::new(),
             home: PathBuf::new(),
             continued: HashMap::new(),
@@ -242,7 +257,8 @@ impl Server {
     /// When something has to be done even if nothing arrives.
     pub(crate) fn next_deadline(&self) -> Nanos {
         let finishes = self.devices.iter().filter_map(Device::next_finish);
-        let mut deadline = finishes.fold(self.next_expiry, Nanos::min);
+        let releases = self.devices.iter().filter_map(Device::next_release);
+        let mut deadline = finishes.chain(releases).fold(self.next_expiry, Nanos::min);
         if self.is_exchanging() {
             deadline = deadline.min(self.next_exchange);
         }
@@ -264,6 +280,8 @@ impl Server {
             let lambda = Nanos::from_millis(self.config.lambda_milliseconds);
             self.next_exchange = now + lambda;
             self.account(lambda);
+            self.update_report();
+            self.divide_devices();
             self.exchange(now + lambda);
             self.busy_devices = false;
         }
@@ -336,9 +354,17 @@ impl Server {
         }
     }
 
-    /// This server's report of itself.
-    pub(crate) fn report(&mut self) -> ServerReport {
-        self.report_sequence += 1;
+    /// Looks again at what this server has to say of itself.
+    fn update_report(&mut self) {
+        let metadata = self.devices.len() - 1;
+        let mut uses: HashMap<JobId, Vec<DeviceUse>> = HashMap::new();
+        for (index, device) in self.devices.iter_mut().enumerate() {
+            let number = if index == metadata { METADATA_DEVICE } else { index as u8 };
+            for (job, wanted) in device.measure(self.now) {
+                let wanted = wanted.map(|wanted| wanted as f32);
+                uses.entry(JobId(job.0)).or_default().push(DeviceUse { device: number, wanted });
+            }
+        }
         let targets = self.targets.iter().enumerate().map(|(index, target)| {
             let (capacity_bytes, used_bytes) = target.fill();
             TargetReport {
@@ -349,13 +375,9 @@ impl Server {
                 queued: self.devices[index].queued() as u64,
             }
         });
-        ServerReport {
-            server: self.id,
-            boot: self.boot,
-            sequence: self.report_sequence,
-            targets: targets.collect(),
-            jobs: self.jobs.reports(),
-        }
+        self.report.targets = targets.collect();
+        self.report.jobs = self.jobs.reports(uses);
+        self.report.sequence += 1;
     }
 
     /// Answers the control API.
@@ -424,7 +446,7 @@ impl Server {
             }
         });
         let age = |server: &ServerId| {
-            let heard = self.reports.get(server).map(|(_, heard)| *heard);
+            let heard = self.reports.heard_at(*server);
             heard.map(|heard| seconds(self.now.saturating_since(heard)))
         };
         let mut peers: Vec<PeerStatus> = self
@@ -447,6 +469,7 @@ impl Server {
             targets: targets.collect(),
             metadata: self.device_status(self.devices.len() - 1),
             peers,
+            reports_ignored: self.reports.ignored(),
         }
     }
 

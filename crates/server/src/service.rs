@@ -247,7 +247,9 @@ impl Server {
         let now = self.clock_now();
         let Some(pending) = self.pending.get_mut(token) else { return };
         pending.dispatch = Some(dispatch);
-        pending.finish = self.devices[device].emulate(&dispatch, pending.arrived);
+        pending.finish = pending
+            .device
+            .and_then(|(_, work)| self.devices[device].emulate(&dispatch, work, pending.arrived));
         if let Some(job) = self.jobs.job_mut(pending.acting.job) {
             job.dispatched(&dispatch);
         }

@@ -25,4 +25,4 @@ pub use message::{
     XattrMode,
 };
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, StoreStatistics};
-pub use peer::{JobReport, PeerReply, PeerRequest, ServerReport, TargetReport};
+pub use peer::{DeviceUse, JobReport, PeerReply, PeerRequest, ServerReport, TargetReport, METADATA_DEVICE};

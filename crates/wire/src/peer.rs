@@ -107,6 +107,8 @@ pub struct ServerReport {
     pub server: ServerId,
     /// Random number of this start of the server.
     pub boot: u64,
+    /// When it started, in milliseconds of Unix time.
+    pub started: u64,
     /// Grows with every report of this start; older reports are ignored.
     pub sequence: u64,
     /// The jobs it knows.
@@ -136,6 +138,20 @@ pub struct JobReport {
     pub active: bool,
     /// Device time it received here, in seconds since the server started.
     pub device_seconds: f64,
+    /// The devices of the server that it uses now, each once.
+    pub uses: Vec<DeviceUse>,
+}
+
+/// The metadata service's number among a server's devices; targets have their index.
+pub const METADATA_DEVICE: u8 = u8::MAX;
+
+/// What a job wants of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Index of the target, or [`METADATA_DEVICE`].
+    pub device: u8,
+    /// The fraction of the device's time it uses and wants; none: it waits for more than it gets.
+    pub wanted: Option<f32>,
 }
 
 /// One target in a [`ServerReport`].
