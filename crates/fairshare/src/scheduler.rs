@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 
 use crate::fifo::Fifo;
+use crate::gift::Gift;
 use crate::job::{JobAttributes, JobId, Token};
 use crate::jobs::JobTable;
 use crate::sharing::{Algorithm, Sharing};
+use crate::statistical_token::StatisticalToken;
+use crate::tbf::Tbf;
 use crate::time::Nanos;
 use crate::virtual_time::VirtualTime;
 
@@ -185,6 +188,9 @@ pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dy
 fn with_jobs(sharing: &Sharing, jobs: JobTable) -> Box<dyn Scheduler> {
     match sharing.algorithm() {
         Algorithm::Fifo => Box::new(Fifo::new(jobs)),
-        _ => Box::new(VirtualTime::new(sharing.clone(), jobs)),
+        Algorithm::Gift => Box::new(Gift::new(sharing.clone(), jobs)),
+        Algorithm::StatisticalToken => Box::new(StatisticalToken::new(sharing.clone(), jobs)),
+        Algorithm::Tbf => Box::new(Tbf::new(sharing.clone(), jobs)),
+        Algorithm::VirtualTime => Box::new(VirtualTime::new(sharing.clone(), jobs)),
     }
 }

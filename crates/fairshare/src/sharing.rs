@@ -175,6 +175,7 @@ impl Sharing {
 
     /// The fraction of the time that each of `jobs` is owed while exactly these want more than theirs:
     /// the product of its branches' shares of their nodes. In the order of `jobs`.
+    #[cfg(test)]
     pub(crate) fn owed(&self, jobs: &[JobAttributes]) -> Vec<f64> {
         owed_of_paths(&jobs.iter().map(|job| self.path(job, &[])).collect::<Vec<_>>())
     }

@@ -1,0 +1,252 @@
+//! GIFT's scheduler (Patel, Garg and Tiwari, FAST'20), as ThemisIO compared itself with it (section 5.4): every
+//! interval the applications that have requests pending are allotted their bandwidth until the next one.
+//!
+//! [`allocation`] is GIFT's BSIP (basic synchronous I/O progress), its linear program, and its coupons, after
+//! the paper's description and the parameters of the code published with it. A device's scheduler allots its own
+//! target, on which fair shares fill the whole: only over several targets does the program find bandwidth.
+//!
+//! Departures: shares are what the policy owes instead of equal; bandwidth is device time; an interval is
+//! half a second, as ThemisIO found best, not ten; pending counts a request that ended within the grace, so
+//! that a synchronous client is not shut out by the moment it is looked at. Within an interval the job that
+//! has spent the least part of its allotment goes first. What it leaves unused is lost, and a job that came too
+//! late for the division waits for the next, as under the bandwidth limits of the paper. A request is served
+//! while its job has anything left; what it takes beyond that is taken from later intervals.
+
+mod allocation;
+
+use std::collections::BTreeSet;
+
+use self::allocation::{allocate, Application, Coupons};
+use crate::job::{JobAttributes, JobId, Token};
+use crate::jobs::JobTable;
+use crate::paths::Paths;
+use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::sharing::Sharing;
+use crate::time::Nanos;
+
+/// How long an allotment lasts (ThemisIO, section 5.4).
+const INTERVAL: Nanos = Nanos::from_millis(500);
+
+/// Allots device time for an interval at a time.
+pub(crate) struct Gift {
+    paths: Paths,
+    jobs: JobTable,
+    /// When the present interval ends; none before the first.
+    end: Option<Nanos>,
+    /// By slot.
+    allotments: Vec<Allotment>,
+    /// The jobs that may be served now, those first that have spent the least part of their allotment, then
+    /// those whose request came first.
+    order: BTreeSet<Place>,
+}
+
+/// (Part of the allotment that is spent, arrival of the first request, slot).
+type Place = (i64, u64, usize);
+
+/// A job's part of the present interval, in nanoseconds of device time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Allotment {
+    granted: i64,
+    /// Negative where requests took more; that is then kept.
+    left: i64,
+    coupons: Coupons,
+    /// Where the job stands in the order.
+    place: Option<Place>,
+}
+
+impl Allotment {
+    /// The part spent, in 2^-20.
+    fn spent(&self) -> i64 {
+        let spent = i128::from(self.granted) - i128::from(self.left);
+        (spent << 20).checked_div(i128::from(self.granted)).map_or(i64::MAX, |part| part as i64)
+    }
+
+    /// Gives the same allotment again, `intervals` times: it pays debts, and what is unused is lost.
+    fn renew(&mut self, intervals: i64) {
+        let debt = self.left.min(0);
+        self.left = debt.saturating_add(self.granted.saturating_mul(intervals)).min(self.granted);
+    }
+}
+
+impl Gift {
+    pub(crate) fn new(sharing: Sharing, jobs: JobTable) -> Gift {
+        let slots = jobs.occupied().max().map_or(0, |slot| slot + 1);
+        Gift {
+            paths: Paths::new(sharing),
+            jobs,
+            end: None,
+            allotments: vec![Allotment::default(); slots],
+            order: BTreeSet::new(),
+        }
+    }
+
+    fn advance(&mut self, now: Nanos) -> Nanos {
+        let now = self.jobs.advance(now);
+        while self.jobs.end_grace(now).is_some() {}
+        now
+    }
+
+    /// Gives the job the place in the order that its queue and allotment say, if any.
+    fn replace(&mut self, slot: usize) {
+        if slot >= self.allotments.len() {
+            self.allotments.resize(slot + 1, Allotment::default());
+        }
+        let allotment = &mut self.allotments[slot];
+        if let Some(place) = allotment.place.take() {
+            self.order.remove(&place);
+        }
+        let first = self.jobs.queue(slot).front();
+        if let Some(request) = first.filter(|_| allotment.left > 0) {
+            let place = (allotment.spent(), request.arrival, slot);
+            allotment.place = Some(place);
+            self.order.insert(place);
+        }
+    }
+
+    /// Begins an interval where the last one is over.
+    fn begin_interval(&mut self, now: Nanos) {
+        let late = match self.end {
+            Some(end) if now < end => return,
+            Some(end) => now.saturating_since(end),
+            None => Nanos::ZERO,
+        };
+        let missed = (late.0 / INTERVAL.0) as i64;
+        let start = self.end.filter(|_| missed == 0).unwrap_or(now);
+        self.end = Some(start + INTERVAL);
+        let active: Vec<usize> = self.jobs.occupied().filter(|&slot| self.jobs.is_active(slot)).collect();
+        let owed = self.paths.owed(&self.jobs, &active);
+        self.allot(&active, &owed, missed);
+        for slot in self.jobs.occupied().collect::<Vec<_>>() {
+            self.replace(slot);
+        }
+    }
+
+    /// Divides an interval among the `active` jobs, after `missed` ones in which nothing was decided.
+    fn allot(&mut self, active: &[usize], owed: &[f64], missed: i64) {
+        let slots = active.iter().max().map_or(0, |slot| slot + 1);
+        self.allotments.resize(slots.max(self.allotments.len()), Allotment::default());
+        for allotment in &mut self.allotments {
+            allotment.renew(missed);
+            allotment.left = allotment.left.min(0);
+            allotment.granted = 0;
+        }
+        let application = |(&slot, &owed): (&usize, &f64)| Application {
+            targets: vec![(0, owed)],
+            coupons: self.allotments[slot].coupons,
+        };
+        let mut applications: Vec<Application> = active.iter().zip(owed).map(application).collect();
+        let granted = allocate(&mut applications);
+        for ((&slot, application), granted) in active.iter().zip(applications).zip(granted) {
+            let allotment = &mut self.allotments[slot];
+            allotment.coupons = application.coupons;
+            allotment.granted = ((granted * INTERVAL.0 as f64) as i64).max(1);
+            allotment.renew(1);
+        }
+        self.forgive(active);
+    }
+
+    /// Where all that ask are in debt, pays so much of all debts that one may be served: nobody would
+    /// be better off for an idle device.
+    fn forgive(&mut self, active: &[usize]) {
+        let asks = |&&slot: &&usize| !self.jobs.queue(slot).is_empty();
+        let needed = |&slot: &usize| {
+            let Allotment { granted, left, .. } = self.allotments[slot];
+            if left > 0 {
+                0
+            } else {
+                -left / granted + 1
+            }
+        };
+        let intervals = active.iter().filter(asks).map(needed).min().unwrap_or(0);
+        if intervals > 0 {
+            for &slot in active {
+                self.allotments[slot].renew(intervals);
+            }
+        }
+    }
+}
+
+impl Scheduler for Gift {
+    /// What changes of a job counts from the next interval on.
+    fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos) {
+        self.advance(now);
+        let slot = self.jobs.upsert(attributes);
+        self.replace(slot);
+    }
+
+    fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token> {
+        self.advance(now);
+        let Some(slot) = self.jobs.slot(job) else { return Vec::new() };
+        if let Some(place) = self.allotments[slot].place {
+            self.order.remove(&place);
+        }
+        self.allotments[slot] = Allotment::default();
+        self.jobs.remove(slot).into_iter().map(|request| request.token).collect()
+    }
+
+    fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal> {
+        let now = self.advance(now);
+        let slot = self.jobs.slot(job).ok_or(Refusal::UnknownJob { job })?;
+        self.jobs.enqueue(slot, token, cost, now)?;
+        if self.jobs.queue(slot).len() == 1 {
+            self.replace(slot);
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
+        let now = self.advance(now);
+        if self.jobs.len() == 0 {
+            return None;
+        }
+        self.begin_interval(now);
+        let &(_, _, slot) = self.order.first()?;
+        let started = self.jobs.start(slot, now);
+        let allotment = &mut self.allotments[slot];
+        allotment.left = allotment.left.saturating_sub(started.charge);
+        self.replace(slot);
+        Some(started.dispatch)
+    }
+
+    fn next_release(&self) -> Option<Nanos> {
+        self.end.filter(|_| self.jobs.len() > 0 && self.order.is_empty())
+    }
+
+    /// They count from the next interval on.
+    fn set_portions(&mut self, portions: &Portions, now: Nanos) {
+        self.advance(now);
+        self.paths.set_portions(&self.jobs, portions);
+    }
+
+    fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
+        let now = self.advance(now);
+        if let Some(slot) = self.jobs.slot(job) {
+            self.jobs.complete(slot, estimated, actual, now);
+        }
+    }
+
+    fn cancel(&mut self, job: JobId, token: Token) -> bool {
+        let Some(slot) = self.jobs.slot(job) else { return false };
+        let Some((_, was_first)) = self.jobs.cancel(slot, token) else { return false };
+        if was_first {
+            self.replace(slot);
+        }
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn backlogged(&self, now: Nanos) -> Nanos {
+        self.jobs.backlogged(now)
+    }
+
+    fn shares(&self, now: Nanos) -> Vec<JobShare> {
+        self.paths.shares(&self.jobs, now)
+    }
+
+    fn into_jobs(self: Box<Self>) -> JobTable {
+        self.jobs
+    }
+}

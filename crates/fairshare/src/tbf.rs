@@ -1,0 +1,370 @@
+//! The token bucket filter of Lustre (Qian et al., SC'17) with its two strategies that ThemisIO compared itself
+//! with (section 5.4): hard token compensation (HTC) and proportional sharing of spare bandwidth (PSSB).
+//!
+//! Each job is a class with a bucket of tokens, which fills at the class's rate; a request is served when its
+//! class has the tokens for it, the one whose tokens sufficed first before the others (Lustre's deadlines).
+//! *HTC*: tokens of requests that wait although they may be served, because the server is late, are kept beyond
+//! the bucket's depth, up to a second. *PSSB*: tokens that run over the bucket of a class without requests go
+//! to the classes that have some, in proportion to their rates. After the paper's description of both.
+//!
+//! Departures: a token is a nanosecond of device time, not a request; rates are what the policy owes the
+//! active jobs, not what rules say in requests per second, so that together they are the device's speed.
+
+use std::collections::BTreeSet;
+
+use crate::job::{JobAttributes, JobId, Token};
+use crate::jobs::JobTable;
+use crate::paths::Paths;
+use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::sharing::Sharing;
+use crate::time::Nanos;
+
+/// A bucket holds the tokens of this many requests like the last one to come first: Lustre's default depth.
+const DEPTH_REQUESTS: i128 = 3;
+/// The most that a late server makes up: a second, the window over which ThemisIO measures shares.
+const COMPENSATION_MAX: i128 = 1_000_000_000;
+/// The rate at which one class may use the whole device. Rates are whole, so that sums of them are exact.
+const RATE_WHOLE: i128 = 1 << 40;
+/// More tokens than any bucket holds.
+const TOKENS_FULL: i128 = 1 << 62;
+
+/// Serves classes that have tokens, by deadline.
+pub(crate) struct Tbf {
+    paths: Paths,
+    jobs: JobTable,
+    /// By slot.
+    buckets: Vec<Bucket>,
+    /// The time in nanoseconds that a class with requests queued has had to collect tokens at its rate; it
+    /// runs faster than time by what is spared, and stands while no class has requests.
+    clock: i128,
+    /// Up to when the clock was taken on.
+    settled: Nanos,
+    /// The classes with requests queued: when on the clock their tokens suffice, arrival of the request, slot.
+    waiting: BTreeSet<(i128, u64, usize)>,
+    /// Active classes without requests whose buckets are not full yet: when they will be, slot.
+    filling: BTreeSet<(Nanos, usize)>,
+    /// The sum of the rates of classes waiting.
+    rate_waiting: i128,
+    /// The sum of the rates of active classes without requests whose buckets are full.
+    rate_spared: i128,
+    /// Whether jobs, weights or activity changed since the rates were set.
+    is_stale: bool,
+}
+
+/// The tokens of one class.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Of [`RATE_WHOLE`]; 0 while the job is inactive.
+    rate: i128,
+    /// In nanoseconds of device time.
+    depth: i128,
+    fill: Fill,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fill {
+    /// It holds `tokens` as of `since`.
+    Idle { tokens: i128, since: Nanos, place: Idle },
+    /// Requests are queued: its tokens are counted from when on the clock it was, or will be, empty.
+    Waiting { empty: i128, deadline: i128, arrival: u64 },
+}
+
+/// Where a class without requests is entered.
+#[derive(Clone, Copy, Debug)]
+enum Idle {
+    /// Nowhere: its job is inactive, or was when rates were set.
+    Out,
+    /// Among those filling.
+    Filling { full: Nanos },
+    /// In the sum of spared rates.
+    Spared,
+}
+
+impl Default for Bucket {
+    fn default() -> Bucket {
+        let fill = Fill::Idle { tokens: TOKENS_FULL, since: Nanos::ZERO, place: Idle::Out };
+        Bucket { rate: 0, depth: 0, fill }
+    }
+}
+
+impl Tbf {
+    pub(crate) fn new(sharing: Sharing, mut jobs: JobTable) -> Tbf {
+        let slots = jobs.occupied().max().map_or(0, |slot| slot + 1);
+        Tbf {
+            paths: Paths::new(sharing),
+            settled: jobs.advance(Nanos::ZERO),
+            jobs,
+            buckets: vec![Bucket::default(); slots],
+            clock: 0,
+            waiting: BTreeSet::new(),
+            filling: BTreeSet::new(),
+            rate_waiting: 0,
+            rate_spared: 0,
+            is_stale: true,
+        }
+    }
+
+    fn advance(&mut self, now: Nanos) -> Nanos {
+        let now = self.jobs.advance(now);
+        self.settle(now);
+        while self.jobs.end_grace(now).is_some() {
+            self.is_stale = true;
+        }
+        now
+    }
+
+    /// Takes the clock on to `now`, through the moments at which buckets fill.
+    fn settle(&mut self, now: Nanos) {
+        while let Some(&(full, slot)) = self.filling.first().filter(|&&(full, _)| full <= now) {
+            self.run_clock(full);
+            self.filling.pop_first();
+            let bucket = &mut self.buckets[slot];
+            if let Fill::Idle { place, .. } = &mut bucket.fill {
+                *place = Idle::Spared;
+            }
+            self.rate_spared += bucket.rate;
+        }
+        self.run_clock(now);
+    }
+
+    /// Takes the clock on, at most as far as a late server makes up.
+    fn run_clock(&mut self, until: Nanos) {
+        let elapsed = until.saturating_since(self.settled);
+        self.settled = self.settled.max(until);
+        if let Some(&(deadline, _, _)) = self.waiting.first() {
+            let clock = self.clock + self.gained(elapsed, self.rate_spared);
+            self.clock = clock.min(self.clock.max(deadline + COMPENSATION_MAX));
+        }
+    }
+
+    /// What the clock gains in `elapsed` while so much is spared and any class waits.
+    fn gained(&self, elapsed: Nanos, rate_spared: i128) -> i128 {
+        i128::from(elapsed.0) * (self.rate_waiting + rate_spared) / self.rate_waiting
+    }
+
+    /// How far on the clock the server has come. A late server is late for all: a class that had nothing
+    /// queued meanwhile is not to wait until the others have caught up.
+    fn level(&self) -> i128 {
+        self.waiting.first().map_or(self.clock, |&(deadline, _, _)| deadline.min(self.clock))
+    }
+
+    /// The class whose tokens suffice, and did so first.
+    fn eligible(&self) -> Option<usize> {
+        self.waiting.first().filter(|&&(deadline, _, _)| deadline <= self.clock).map(|&(_, _, slot)| slot)
+    }
+
+    /// Takes a class out of wherever it is entered.
+    fn unlink(&mut self, slot: usize) {
+        let Bucket { rate, fill, .. } = self.buckets[slot];
+        match fill {
+            Fill::Waiting { deadline, arrival, .. } => {
+                self.waiting.remove(&(deadline, arrival, slot));
+                self.rate_waiting -= rate;
+            }
+            Fill::Idle { place: Idle::Filling { full }, .. } => {
+                self.filling.remove(&(full, slot));
+            }
+            Fill::Idle { place: Idle::Spared, .. } => self.rate_spared -= rate,
+            Fill::Idle { place: Idle::Out, .. } => {}
+        }
+    }
+
+    /// Counts the tokens, as of now, of a class that was taken out.
+    fn count(&mut self, slot: usize, level: i128) {
+        let Bucket { rate, fill, .. } = self.buckets[slot];
+        let tokens = match fill {
+            Fill::Waiting { empty, .. } => (level - empty) * rate / RATE_WHOLE,
+            Fill::Idle { tokens, since, .. } => {
+                tokens + i128::from(self.settled.saturating_since(since).0) * rate / RATE_WHOLE
+            }
+        };
+        self.buckets[slot].fill = Fill::Idle { tokens, since: self.settled, place: Idle::Out };
+    }
+
+    /// Enters a class that is out and whose tokens were counted now, as its queue says.
+    fn put_in(&mut self, slot: usize, level: i128) {
+        let Bucket { rate, depth, fill } = self.buckets[slot];
+        let Fill::Idle { tokens, since, .. } = fill else { return };
+        if let Some(request) = self.jobs.queue(slot).front() {
+            let depth = i128::from(request.cost.0) * DEPTH_REQUESTS;
+            let empty = level - tokens.min(depth) * RATE_WHOLE / rate;
+            self.rate_waiting += rate;
+            self.buckets[slot].depth = depth;
+            self.wait(slot, empty);
+            return;
+        }
+        let tokens = tokens.min(depth);
+        let missing = u64::try_from(ceil_div((depth - tokens) * RATE_WHOLE, rate)).unwrap_or(u64::MAX);
+        let place = if missing == 0 {
+            self.rate_spared += rate;
+            Idle::Spared
+        } else {
+            let full = since + Nanos(missing);
+            self.filling.insert((full, slot));
+            Idle::Filling { full }
+        };
+        self.buckets[slot].fill = Fill::Idle { tokens, since, place };
+    }
+
+    /// Enters a class among those waiting, with its first request.
+    fn wait(&mut self, slot: usize, empty: i128) {
+        let Some(request) = self.jobs.queue(slot).front() else { return };
+        let (cost, arrival) = (i128::from(request.cost.0), request.arrival);
+        let deadline = empty + ceil_div(cost * RATE_WHOLE, self.buckets[slot].rate);
+        self.buckets[slot].fill = Fill::Waiting { empty, deadline, arrival };
+        self.waiting.insert((deadline, arrival, slot));
+    }
+
+    /// Enters a class anew after its first request has changed or `charge` was taken from its tokens. A class
+    /// that is out stays out, until rates are set.
+    fn re_enter(&mut self, slot: usize, charge: i64) {
+        let rate = self.buckets[slot].rate;
+        if rate == 0 {
+            return;
+        }
+        self.unlink(slot);
+        if let Fill::Waiting { empty, .. } = &mut self.buckets[slot].fill {
+            *empty += i128::from(charge) * RATE_WHOLE / rate;
+            if !self.jobs.queue(slot).is_empty() {
+                let empty = *empty;
+                self.rate_waiting += rate;
+                self.wait(slot, empty);
+                return;
+            }
+        }
+        let level = self.level();
+        self.count(slot, level);
+        self.put_in(slot, level);
+    }
+
+    /// Sets the rates anew where anything they depend on has changed; tokens stay, and a class that was
+    /// inactive gets those for the time it was.
+    fn set_rates(&mut self) {
+        if !std::mem::take(&mut self.is_stale) {
+            return;
+        }
+        let level = self.level();
+        let (active, inactive): (Vec<usize>, Vec<usize>) =
+            self.jobs.occupied().partition(|&slot| self.jobs.is_active(slot));
+        for &slot in active.iter().chain(&inactive) {
+            if self.buckets[slot].rate > 0 {
+                self.unlink(slot);
+                self.count(slot, level);
+                self.buckets[slot].rate = 0;
+            }
+        }
+        for (&slot, owed) in active.iter().zip(self.paths.owed(&self.jobs, &active)) {
+            self.buckets[slot].rate = ((owed * RATE_WHOLE as f64) as i128).max(1);
+            self.count(slot, level);
+            self.put_in(slot, level);
+        }
+    }
+}
+
+fn ceil_div(dividend: i128, divisor: i128) -> i128 {
+    dividend / divisor + i128::from(dividend % divisor > 0)
+}
+
+impl Scheduler for Tbf {
+    fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos) {
+        self.advance(now);
+        let known = self.jobs.slot(attributes.job);
+        let is_same = known.is_some_and(|slot| *self.jobs.attributes(slot) == attributes);
+        let slot = self.jobs.upsert(attributes);
+        self.is_stale |= known.is_some() && !is_same;
+        if slot >= self.buckets.len() {
+            self.buckets.resize(slot + 1, Bucket::default());
+        }
+    }
+
+    fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token> {
+        self.advance(now);
+        let Some(slot) = self.jobs.slot(job) else { return Vec::new() };
+        self.unlink(slot);
+        self.buckets[slot] = Bucket::default();
+        self.is_stale = true;
+        self.jobs.remove(slot).into_iter().map(|request| request.token).collect()
+    }
+
+    fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal> {
+        let now = self.advance(now);
+        let slot = self.jobs.slot(job).ok_or(Refusal::UnknownJob { job })?;
+        let was_active = self.jobs.is_active(slot);
+        self.jobs.enqueue(slot, token, cost, now)?;
+        self.is_stale |= !was_active;
+        if self.jobs.queue(slot).len() == 1 {
+            self.re_enter(slot, 0);
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
+        let now = self.advance(now);
+        // First as promised by `next_release`, which knew the rates until now.
+        let promised = self.eligible();
+        self.set_rates();
+        let slot = promised.or_else(|| self.eligible())?;
+        let started = self.jobs.start(slot, now);
+        self.re_enter(slot, started.charge);
+        Some(started.dispatch)
+    }
+
+    fn next_release(&self) -> Option<Nanos> {
+        if self.jobs.len() == 0 {
+            return None;
+        }
+        let Some(&(deadline, _, _)) = self.waiting.first() else { return Some(self.settled) };
+        let mut missing = (deadline - self.clock).max(0);
+        let mut at = self.settled;
+        let mut rate_spared = self.rate_spared;
+        for &(full, slot) in &self.filling {
+            let gained = self.gained(full.saturating_since(at), rate_spared);
+            if gained >= missing {
+                break;
+            }
+            missing -= gained;
+            at = at.max(full);
+            rate_spared += self.buckets[slot].rate;
+        }
+        let wait = ceil_div(missing * self.rate_waiting, self.rate_waiting + rate_spared);
+        Some(at + Nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    fn set_portions(&mut self, portions: &Portions, now: Nanos) {
+        self.advance(now);
+        self.paths.set_portions(&self.jobs, portions);
+        self.is_stale = true;
+    }
+
+    fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
+        let now = self.advance(now);
+        if let Some(slot) = self.jobs.slot(job) {
+            self.jobs.complete(slot, estimated, actual, now);
+        }
+    }
+
+    fn cancel(&mut self, job: JobId, token: Token) -> bool {
+        let Some(slot) = self.jobs.slot(job) else { return false };
+        let Some((_, was_first)) = self.jobs.cancel(slot, token) else { return false };
+        if was_first {
+            self.re_enter(slot, 0);
+        }
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn backlogged(&self, now: Nanos) -> Nanos {
+        self.jobs.backlogged(now)
+    }
+
+    fn shares(&self, now: Nanos) -> Vec<JobShare> {
+        self.paths.shares(&self.jobs, now)
+    }
+
+    fn into_jobs(self: Box<Self>) -> JobTable {
+        self.jobs
+    }
+}
