@@ -40,6 +40,8 @@ pub(crate) struct Pending {
     stalled: bool,
     /// Time the device really worked on it.
     pub(crate) service: Nanos,
+    /// While it is carried out: since when, and what `service` was then.
+    executing: Option<(Nanos, Nanos)>,
     pub(crate) stage: Stage,
     /// The link is gone: carry on to the end without an answer.
     pub(crate) abandoned: bool,
@@ -106,6 +108,7 @@ impl Pending {
             progress: now,
             stalled: false,
             service: Nanos::ZERO,
+            executing: None,
             stage: Stage::Queued,
             abandoned: false,
         }
@@ -365,11 +368,19 @@ impl Server {
     /// Carries a request on as far as it goes: executes it when its payload is there, concludes it when the
     /// emulated device is done.
     pub(crate) fn advance(&mut self, token: usize) {
-        let now = self.now();
+        let (now, clock_now) = (self.now(), self.clock_now());
         let Some(pending) = self.pending.get_mut(token) else { return };
         let is_due = pending.finish.is_none_or(|finish| finish <= now);
         match std::mem::replace(&mut pending.stage, Stage::Elsewhere) {
-            Stage::Ready if is_due || self.runs_ahead(token) => self.execute(token),
+            Stage::Ready if is_due || self.runs_ahead(token) => {
+                if let Some(pending) = self.pending.get_mut(token) {
+                    pending.executing = Some((clock_now, pending.service));
+                }
+                self.execute(token);
+                if let Some(pending) = self.pending.get_mut(token) {
+                    pending.executing = None;
+                }
+            }
             Stage::Finished(outcome) if is_due => self.conclude(token, *outcome),
             stage => pending_stage(&mut self.pending, token, stage),
         }
@@ -415,9 +426,13 @@ impl Server {
 
     /// Frees the service slot of a request, if it has one, and accounts what it took.
     pub(crate) fn end_service(&mut self, token: usize) {
-        let now = self.now();
+        let (now, clock_now) = (self.now(), self.clock_now());
         let Some(pending) = self.pending.get_mut(token) else { return };
         if let (Some((device, work)), Some(dispatch)) = (pending.device, pending.dispatch.take()) {
+            // It ends while it is carried out, so the time of that is not counted yet.
+            if let Some((since, before)) = pending.executing.take() {
+                pending.service = before + clock_now.saturating_since(since);
+            }
             if std::mem::take(&mut pending.stalled) {
                 self.devices[device].resume();
             }

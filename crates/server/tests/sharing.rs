@@ -231,6 +231,26 @@ fn the_account_says_what_was_charged_where_and_who_waited_for_whom() {
     }
 }
 
+/// Requests that end within the call that carries them out were accounted no time, so metadata and appends were free.
+#[test]
+fn metadata_and_appends_take_device_time() {
+    let cluster = Cluster::start(&server_toml(1, "backend = \"ram\"\ncapacity = \"64MiB\""));
+    let mut line = cluster.root(0);
+    let file = line.open("log", READ_WRITE).expect("opened");
+    for _ in 0..200 {
+        line.attributes("log").expect("it is there");
+        let append = weir_wire::Request::Append { capability: file.capability };
+        let (reply, _) = line.call(&append, &[1; 4096]);
+        assert!(matches!(reply, weir_wire::Reply::Appended { .. }), "{reply:?}");
+    }
+    let devices = entry(&cluster, "job-of-0")["devices"].clone();
+    for device in devices.as_array().expect("devices") {
+        // Even a fast processor needs more than 100 ns for each.
+        assert!(number(&device["device_seconds"]) > 2e-5, "{devices}");
+    }
+    assert_eq!(devices.as_array().map(Vec::len), Some(2), "{devices}");
+}
+
 const FLOOD_CONNECTIONS: usize = 3;
 const FLOOD_BYTES: usize = 16 * 1024;
 
