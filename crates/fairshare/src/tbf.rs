@@ -19,7 +19,8 @@ use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
 
-/// A bucket holds the tokens of this many requests like the last one to come first: Lustre's default depth.
+/// A bucket holds the tokens of this many requests like the last one to come first: Lustre's default depth. So
+/// a job with few small requests at a time loses tokens while large ones of others are served.
 const DEPTH_REQUESTS: i128 = 3;
 /// The most that a late server makes up: a second, the window over which ThemisIO measures shares.
 const COMPENSATION_MAX: i128 = 1_000_000_000;
