@@ -196,8 +196,10 @@ def _rows(figure: "Figure") -> list[tuple[object, ...]]:
 def _exchange_words(exchange: Any) -> str:
     if exchange.right_seconds is None:
         return "the servers did not come to owe what is right for the whole store"
+    least, most = exchange.exchanges_min, exchange.exchanges_max
     return (
-        f"every server owed what is right {1000 * exchange.right_seconds:.0f} ms after the first request, within"
-        f" {exchange.exchanges} exchanges (asked every {1000 * (exchange.poll_seconds or 0):.1f} ms);"
-        f" over the second that followed shares were at most {100 * (exchange.share_error_max or 0):.2f} points off"
+        f"every server owed what is right from {1000 * exchange.wrong_seconds:.0f} to"
+        f" {1000 * exchange.right_seconds:.0f} ms after the first request on, exchange"
+        f" {least if least == most else f'{least} or {most}'}; shares over the second that followed were at most"
+        f" {100 * (exchange.share_error_max or 0):.2f} points off"
     )

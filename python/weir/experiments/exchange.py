@@ -17,15 +17,20 @@ _RIGHT = 0.005
 
 @dataclass(frozen=True)
 class Exchange:
-    """How servers that first know only their own jobs came to owe what is right for the whole store."""
+    """How servers that first know only their own jobs came to owe what is right for the whole store.
+
+    Times count from the first request. An exchange that has begun counts whole, and so does the way of its messages.
+    """
 
     lambda_milliseconds: int
+    wrong_seconds: float | None
+    """The last look at which some server did not owe what is right; None if that was so to the end."""
     right_seconds: float | None
-    """When every server owed what is right and did not owe anything else later; None if never in the time watched."""
-    exchanges: int | None
-    """Intervals until then, begun ones as whole."""
-    poll_seconds: float | None
-    """Mean time between two looks: how well `right_seconds` is known."""
+    """The first look from which on every server did."""
+    exchanges_min: int | None
+    """By `wrong_seconds`."""
+    exchanges_max: int | None
+    """By `right_seconds`."""
     share_error_max: float | None
     """Greatest distance of a job's share from the right one, over the second that followed."""
 
@@ -42,39 +47,41 @@ def exchange_of(run: Run, policy: str, rows: Sequence[Row], interval: int) -> Ex
     right = shares_owed_by_device(policy, run.jobs, {job.name: job.targets for job in run.jobs})
     if right is None:
         raise ValueError(f"policy {policy} owes nothing, so there are no right weights")
-    moment = moment_of_right_weights(run.polls, right)
-    looks = sorted(poll.time_seconds for poll in run.polls if poll.server == 0)
+    looks = right_weights(run.polls, right)
+    if looks is None:
+        return Exchange(interval, None, None, None, None, None)
+    seconds = interval / 1000
     return Exchange(
         lambda_milliseconds=interval,
-        right_seconds=moment,
-        exchanges=None if moment is None else math.ceil(moment / (interval / 1000)),
-        poll_seconds=(looks[-1] - looks[0]) / (len(looks) - 1) if len(looks) > 1 else None,
-        share_error_max=None if moment is None else _error_after(rows, moment),
+        wrong_seconds=looks[0],
+        right_seconds=looks[1],
+        exchanges_min=math.ceil(looks[0] / seconds),
+        exchanges_max=math.ceil(looks[1] / seconds),
+        share_error_max=_error_after(rows, looks[1]),
     )
 
 
-def moment_of_right_weights(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> float | None:
-    """The time from which on every server said that it owes what is right, by its samples; None if it never did.
+def right_weights(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> tuple[float, float] | None:
+    """Between which looks every server came to owe what is right, and never anything else later; None if never.
 
     Args:
         polls: Samples of every server; those that come before the first request say nothing.
         right: The right share of each job, by device.
+
+    Returns:
+        The last look at which some server did not, or 0, and the first from which on every one did.
     """
-    moment = None
+    last_wrong = first_right = 0.0
     for device, shares in right.items():
         server = int(device.partition(".")[0])
-        since = None
-        for poll in sorted(polls, key=lambda poll: poll.time_seconds):
-            if poll.server != server or poll.time_seconds < 0:
-                continue
-            if not _owes(poll, device, shares):
-                since = None
-            elif since is None:
-                since = poll.time_seconds
-        if since is None:
+        looks = [poll for poll in polls if poll.server == server and poll.time_seconds >= 0]
+        wrong = [poll.time_seconds for poll in looks if not _owes(poll, device, shares)]
+        last_wrong = max([last_wrong, *wrong])
+        right_since = [poll.time_seconds for poll in looks if poll.time_seconds > max(wrong, default=-1.0)]
+        if not right_since:
             return None
-        moment = since if moment is None else max(moment, since)
-    return moment
+        first_right = max(first_right, min(right_since))
+    return last_wrong, first_right
 
 
 def _owes(poll: Sample, device: str, shares: Mapping[str, float]) -> bool:

@@ -27,6 +27,8 @@ TOLERANCE = 0.02
 """Of a window's share, unless one request is more."""
 _WINDOW_SECONDS = 1.0
 _PROCESSES_PER_NODE = 4
+_PROCESSES_PER_TARGET = 4
+"""In figure 14: few, because all wake up at once, and the milliseconds that follow are what is looked at."""
 _REQUEST_BYTES = (256 * 1024, 128 * 1024, 64 * 1024)
 _REQUEST_PART_MAX = 0.0025
 """A request takes at most this part of a window, where the smallest is not too large for it."""
@@ -283,7 +285,7 @@ def _exchange_panel(interval: int, options: Options, say: Say) -> Panel:
     say(f"{title}: 3 jobs on two servers for {options.seconds:g} s")
     places = (("0.0", "1.0"), ("0.0",), ("1.0",))
     jobs = [
-        replace(_job(number, nodes, options), processes=nodes * 2, targets=targets)
+        replace(_job(number, nodes, options), processes=_PROCESSES_PER_TARGET * len(targets), targets=targets)
         for number, (nodes, targets) in enumerate(zip((16, 8, 8), places, strict=True), start=1)
     ]
     try:

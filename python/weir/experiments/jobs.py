@@ -59,7 +59,7 @@ class Run:
     samples: list[list[Sample]] = field(default_factory=list)
     """At each edge of a window, one of each server."""
     polls: list[Sample] = field(default_factory=list)
-    """More samples, as often as servers answered, where they were asked for."""
+    """Samples at edges and between them, where they were asked for."""
     done: dict[str, list[Done]] = field(default_factory=dict)
     """By job, what its processes did in each window; the last one also holds what came after it."""
     final: list[Sample] = field(default_factory=list)
@@ -107,6 +107,7 @@ def run_jobs(
                 time.sleep(poll_pause_seconds)
             time.sleep(max(0.0, due - time.monotonic()))
             run.samples.append(_sample(store, epoch))
+            run.polls += run.samples[-1] if edge * window_seconds < poll_seconds else []
         deadline = time.monotonic() + _END_SECONDS
         for name, load in loads.items():
             run.done[name] = _done(store, name, load, deadline)
