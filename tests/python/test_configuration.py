@@ -71,6 +71,34 @@ def test_flags_beat_the_file_and_the_file_beats_defaults(write: Callable[[str], 
     assert all(target["speed"] == {"read": "200MB/s"} for target in configuration.targets())
 
 
+def test_a_scheduler_is_named_only_where_somebody_names_it(write: Callable[[str], Path]) -> None:
+    assert resolved().scheduler is None
+    assert resolved(scheduler="gift").document["scheduler"] == "gift"
+    file = write('policy = "job-fair"\nscheduler = "tbf"\n')
+    configuration = resolved(file)
+    assert configuration.scheduler == "tbf"
+    assert configuration.origins["scheduler"] == str(file)
+    assert resolved(file, "environment", scheduler="virtual-time").origins["scheduler"] == "environment"
+
+    configuration.set_sharing("user-fair", "gift")
+    assert tomllib.loads(configuration.text())["scheduler"] == "gift"
+    for policy, its_own in [("user-fair", "virtual-time"), ("fifo", "fifo")]:
+        configuration.set_sharing(policy, its_own)
+        assert "scheduler" not in configuration.document, "so another policy may follow"
+
+
+def test_shares_pass_through_as_they_are(write: Callable[[str], Path]) -> None:
+    shares = [
+        {"user": "alice", "weight": 2.5, "reservation": "20%", "limit": 0.5},
+        {"group": "physics", "reservation": 0.001},
+        {"job": 'with "quotes"', "limit": 1},
+    ]
+    text = toml_text({"share": shares})
+    configuration = resolved(write(text), policy="user-fair")
+    assert configuration.document["share"] == shares
+    assert tomllib.loads(configuration.text())["share"] == shares
+
+
 def test_a_dir_target_is_as_large_as_its_file_system_unless_told_otherwise() -> None:
     assert "capacity" not in resolved(backend="dir").targets()[0]
     assert resolved(backend="dir", capacity="1GiB").targets()[0]["capacity"] == "1GiB"

@@ -70,5 +70,19 @@ def test_the_control_token_depends_on_the_key() -> None:
 def test_policies_are_named_and_unknown_ones_refused_with_the_list() -> None:
     for name in _core.policy_names():
         assert _core.parse_policy(name.upper()) == name
-    with pytest.raises(ValueError, match="unknown policy `fairest`: expected one of fifo, job-fair, size-fair"):
+    with pytest.raises(ValueError, match="unknown policy `fairest`: expected one of fifo, job-fair, user-fair"):
         _core.parse_policy("fairest")
+
+
+def test_a_policy_has_a_scheduler_that_goes_with_it() -> None:
+    assert _core.parse_sharing("Size-Fair") == ("size-fair", "virtual-time")
+    assert _core.parse_sharing("fifo") == ("fifo", "fifo")
+    for scheduler in _core.scheduler_names():
+        if scheduler != "fifo":
+            assert _core.parse_sharing("user-then-size-fair", scheduler.upper())[1] == scheduler
+    with pytest.raises(ValueError, match="unknown scheduler `lottery`: expected one of virtual-time"):
+        _core.parse_sharing("size-fair", "lottery")
+    with pytest.raises(ValueError, match="cannot enforce policy `fifo`"):
+        _core.parse_sharing("fifo", "gift")
+    with pytest.raises(ValueError, match="unknown level `rack`"):
+        _core.parse_sharing("rack-then-size-fair")

@@ -32,8 +32,56 @@ def test_an_unknown_policy(store: Store, arguments: list[str]) -> None:
     file = store.root / "cluster.toml"
     file.write_text(f'version = 1\npolicy = "szie-fair"\n{TARGET}')
     line = refused(store, "up", *[str(file) if each == "FILE" else each for each in arguments], code=2)
-    assert "unknown policy `szie-fair`: expected one of fifo, job-fair, size-fair" in line
+    assert "unknown policy `szie-fair`: expected one of fifo, job-fair, user-fair, size-fair" in line
     assert "did you mean `size-fair`" in line
+
+
+@pytest.mark.parametrize(
+    ("policy", "scheduler", "expected"),
+    [
+        (
+            "size-fair",
+            "tfb",
+            "unknown scheduler `tfb`: expected one of virtual-time, statistical-token, gift, tbf, fifo",
+        ),
+        ("fifo", "gift", "scheduler `gift` cannot enforce policy `fifo`"),
+        ("size-fair", "fifo", "scheduler `fifo` cannot enforce policy `size-fair`"),
+    ],
+)
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_scheduler_that_is_none_or_does_not_fit(
+    store: Store, policy: str, scheduler: str, expected: str, by_file: bool
+) -> None:
+    file = store.root / "cluster.toml"
+    file.write_text(f'version = 1\npolicy = "{policy}"\nscheduler = "{scheduler}"\n{TARGET}')
+    given = [str(file)] if by_file else ["--policy", policy, "--scheduler", scheduler]
+    line = refused(store, "up", *given, code=2)
+    assert expected in line
+    assert ("cluster.toml" in line) == by_file
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ("weight = 2\n", "share 0: it names exactly one of group, user and job"),
+        ('user = "a"\nlimit = "half"\n', "is not a fraction"),
+        ('user = "a"\nreservation = 0.5\nlimit = "40%"\n', "limit 0.4 is below reservation 0.5"),
+        ('user = "a"\nreservation = 0.7\n[[share]]\nuser = "b"\nreservation = 0.7\n', "of all users come to 1.4"),
+        ('user = "a"\ncolour = "red"\n', "colour"),
+    ],
+)
+def test_shares_that_cannot_be_kept(store: Store, shares: str, expected: str) -> None:
+    file = store.root / "cluster.toml"
+    file.write_text(f"version = 1\n{TARGET}\n[[share]]\n{shares}")
+    line = refused(store, "up", file, code=2)
+    assert expected in line
+    assert "cluster.toml" in line
+
+
+def test_limits_that_the_scheduler_cannot_keep(store: Store) -> None:
+    file = store.root / "cluster.toml"
+    file.write_text(f'version = 1\nscheduler = "gift"\n{TARGET}\n[[share]]\nuser = "a"\nlimit = 0.5\n')
+    assert "scheduler `gift` keeps no reservations and limits" in refused(store, "up", file, code=2)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +137,7 @@ def test_a_missing_program(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["status"], ["jobs"], ["policy", "show"], ["env"], ["run", "--", "true"], ["mount"]]
+    "command", [["status"], ["jobs"], ["top"], ["policy", "show"], ["env"], ["run", "--", "true"], ["mount"]]
 )
 def test_commands_without_a_store(store: Store, command: list[str]) -> None:
     if Path("/run/weir/cluster.json").exists():

@@ -28,6 +28,7 @@ def test_every_command_is_listed_with_a_line() -> None:
         "env",
         "policy",
         "jobs",
+        "top",
         "grant",
         "layout",
         "config",

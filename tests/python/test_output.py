@@ -4,7 +4,6 @@ import json
 
 import pytest
 from weir.cli import output
-from weir.cli.jobs import merge
 from weir.cli.layout import SizeType, parse
 
 
@@ -42,39 +41,3 @@ def test_a_layout_is_taken_apart() -> None:
         "spread": False,
         "targets": ["0.0", "0.1", "1.0"],
     }
-
-
-def test_jobs_of_several_servers_are_merged() -> None:
-    entry = {
-        "job": "a",
-        "id": "1",
-        "user": "u",
-        "group": "g",
-        "uid": 1,
-        "nodes": 4,
-        "priority": 1,
-        "active": True,
-        "operations": 10,
-        "bytes_read": 5,
-        "bytes_written": 6,
-        "device_seconds": 1.0,
-        "queue_wait_seconds_median": 0.1,
-        "queue_wait_seconds_p99": 0.2,
-        "contended_seconds": 10.0,
-        "owed_seconds": 8.0,
-        "received_seconds": 7.0,
-        "share_owed": 0.8,
-        "share_received": 0.7,
-        "last_seen_seconds": 3.0,
-    }
-    elsewhere = {"contended_seconds": 30.0, "owed_seconds": 6.0, "received_seconds": 9.0}
-    idle = {**entry, **elsewhere, "active": False, "queue_wait_seconds_p99": 0.5}
-    silent = {**entry, "id": "3", "device_seconds": 0.0, "contended_seconds": 0.0}
-    other = {**entry, "id": "2", "device_seconds": 9.0}
-    first, second, third = merge([[entry, other], [idle, silent]])
-    assert first["id"] == "2"
-    assert third["share_owed"] is None
-    assert second["operations"] == 20
-    assert second["active"]
-    assert (second["share_owed"], second["share_received"]) == (14 / 40, 16 / 40)
-    assert second["queue_wait_seconds_p99"] == 0.5

@@ -5,7 +5,8 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use weir_fairshare::Policy;
+use std::sync::Arc;
+use weir_fairshare::{Algorithm, Policy, Sharing};
 use weir_wire::{Claims, Credential, Role, SiteKey};
 
 /// What the command line needs of the pure leaves.
@@ -13,7 +14,8 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 mod _core {
     #[pymodule_export]
     use super::{
-        claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, policy_names,
+        claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, parse_sharing,
+        policy_names, scheduler_names,
     };
 }
 
@@ -91,7 +93,27 @@ fn parse_policy(text: &str) -> PyResult<String> {
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// The names of the policies.
+/// The canonical texts of a policy and of the scheduler that enforces it: the default one where none is given.
+/// Raises ValueError with those that exist, or saying why they do not go together.
+#[pyfunction]
+#[pyo3(signature = (policy, scheduler=None))]
+fn parse_sharing(policy: &str, scheduler: Option<&str>) -> PyResult<(String, String)> {
+    let wrong = |error: String| PyValueError::new_err(error);
+    let policy = policy.parse::<Policy>().map_err(|error| wrong(error.to_string()))?;
+    let scheduler = scheduler.map(|name| name.parse::<Algorithm>()).transpose();
+    let scheduler = scheduler.map_err(|error| wrong(error.to_string()))?;
+    let sharing =
+        Sharing::new(policy, scheduler, Arc::default()).map_err(|error| wrong(error.to_string()))?;
+    Ok((sharing.policy().to_string(), sharing.algorithm().to_string()))
+}
+
+/// The names of the schedulers.
+#[pyfunction]
+fn scheduler_names() -> Vec<&'static str> {
+    Algorithm::NAMES.to_vec()
+}
+
+/// The names of the policies most sites choose among; other compositions of levels are policies too.
 #[pyfunction]
 fn policy_names() -> Vec<&'static str> {
     Policy::NAMES.to_vec()

@@ -31,6 +31,7 @@ _COMMANDS = {
     "env": "weir.cli.environment:env",
     "policy": "weir.cli.policy:policy",
     "jobs": "weir.cli.jobs:jobs",
+    "top": "weir.cli.top:top",
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
     "config": "weir.cli.config:config",

@@ -36,7 +36,7 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
         return "flag" if commanded else "environment"
 
     resolved = resolve(file, given, source)
-    entries = [*_store_entries(resolved.document, resolved.origins), *_client_entries(home)]
+    entries = [*_store_entries(resolved.document, resolved.origins, file), *_client_entries(home)]
     header = ("SETTING", "VALUE", "ORIGIN") if origin else ("SETTING", "VALUE")
     rows = [[entry["name"], entry["value"], entry["origin"]][: len(header)] for entry in entries]
     document = entries if origin else {entry["name"]: entry["value"] for entry in entries}
@@ -61,11 +61,12 @@ def reference() -> None:
             print(f"| {setting.name} | {cells} | {setting.meaning} |")
 
 
-def _store_entries(document: dict[str, Any], origins: dict[str, str]) -> list[dict[str, Any]]:
+def _store_entries(document: dict[str, Any], origins: dict[str, str], file: Path | None) -> list[dict[str, Any]]:
     """The settings of a store; where servers or targets differ, each value once."""
     from weir.cli import settings
 
     entries = []
+    values: list[Any]
     for setting in settings.STORE:
         if setting is settings.SERVERS:
             values = [len(document["server"])]
@@ -73,8 +74,32 @@ def _store_entries(document: dict[str, Any], origins: dict[str, str]) -> list[di
             values = [len(server["target"]) for server in document["server"]]
         else:
             values = _values(document, (setting.key or "").split("."))
+            if setting is settings.SCHEDULER and not values:
+                values = _default_scheduler(document)
         value = ", ".join(dict.fromkeys(str(value) for value in values))
         entries.append({"name": setting.name, "value": value, "origin": origins.get(setting.name, "default")})
+    return entries + _share_entries(document, str(file or "file"))
+
+
+def _default_scheduler(document: dict[str, Any]) -> list[str]:
+    """The scheduler of a policy that names none; nothing for what is no policy, which `weir up` refuses."""
+    from weir.cli.configuration import check_sharing
+    from weir.cli.errors import Failure
+
+    try:
+        return [check_sharing(str(document["policy"]), None)[1]]
+    except (Failure, KeyError):
+        return []
+
+
+def _share_entries(document: dict[str, Any], origin: str) -> list[dict[str, Any]]:
+    """The `[[share]]` tables, which a file alone can give."""
+    tables = document.get("share", [])
+    entries = []
+    for table in [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []:
+        holders = [f"{kind} {table[kind]}" for kind in ("group", "user", "job") if kind in table]
+        grants = [f"{key} {value}" for key, value in table.items() if key not in ("group", "user", "job")]
+        entries.append({"name": " ".join(["share", *holders]), "value": ", ".join(grants), "origin": origin})
     return entries
 
 

@@ -35,6 +35,19 @@ class Configuration:
         """The policy the servers start with."""
         return str(self.document["policy"])
 
+    @property
+    def scheduler(self) -> str | None:
+        """The scheduler that is named, or None where the policy's own default is meant."""
+        named = self.document.get("scheduler")
+        return None if named is None else str(named)
+
+    def set_sharing(self, policy: str, scheduler: str) -> None:
+        """Name a policy and its scheduler; the one that the policy has by default is left unsaid."""
+        self.document["policy"] = policy
+        self.document.pop("scheduler", None)
+        if check_sharing(policy, None)[1] != scheduler:
+            self.document["scheduler"] = scheduler
+
     def targets(self) -> list[dict[str, Any]]:
         """The targets of every server."""
         return [target for server in self.servers for target in server["target"]]
@@ -77,6 +90,7 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
     if not _is_shaped(document):
         return Configuration(document, chosen.origins)
     chosen.put(settings.POLICY, [document], "policy", source)
+    chosen.put(settings.SCHEDULER, [document], "scheduler", source)
     targets = [target for server in document["server"] for target in server["target"]]
     chosen.put(settings.BACKEND, targets, "backend", source)
     chosen.put(settings.CAPACITY, [t for t in targets if t["backend"] == "ram"], "capacity", source)
@@ -93,19 +107,21 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
     return Configuration(document, chosen.origins)
 
 
-def check_policy(text: str, place: str = "") -> str:
-    """The canonical text of a policy.
+def check_sharing(policy: str, scheduler: str | None, place: str = "") -> tuple[str, str]:
+    """The canonical texts of a policy and its scheduler; without a scheduler, the policy's default one.
 
     Raises:
-        Failure: There is no such policy; the message lists those there are, after the `place` it stands in.
+        Failure: There is no such policy or scheduler, or they do not go together; the message lists those there are,
+            after the `place` they stand in.
     """
     from weir import _core
 
     try:
-        return _core.parse_policy(text)
+        return _core.parse_sharing(policy, scheduler)
     except ValueError as error:
         message = f"{place}: {error}" if place else str(error)
-        raise Failure(message, hint="the default is size-fair", exit_code=USAGE) from error
+        hint = "the default policy is size-fair, and its scheduler virtual-time"
+        raise Failure(message, hint=hint, exit_code=USAGE) from error
 
 
 def check(configuration: Configuration, file: Path | None) -> None:

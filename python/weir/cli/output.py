@@ -11,6 +11,8 @@ import click
 Row = Sequence[object]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_NAME_MAX = 14
+"""Longer names of jobs and users would push the figures out of a terminal of 120 columns."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -38,16 +40,26 @@ def show(output: str, document: Any, header: Sequence[str], rows: Sequence[Row])
 
 def print_table(header: Sequence[str], rows: Sequence[Row]) -> None:
     """Print aligned columns; columns of numbers to the right."""
+    title, *lines = table_lines(header, rows)
+    print(bold(title))
+    for line in lines:
+        print(line)
+
+
+def table_lines(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """The lines of a table, its header first."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(header), *cells]) for column in range(len(header))]
     right = [
         bool(rows) and all(isinstance(row[column], int | float | Quantity) for row in rows)
         for column in range(len(header))
     ]
-    title = _line(list(header), widths, right)
-    print(f"\x1b[1m{title}\x1b[0m" if _is_decorated() else title)
-    for line in cells:
-        print(_line(line, widths, right))
+    return [_line(line, widths, right) for line in [list(header), *cells]]
+
+
+def bold(text: str) -> str:
+    """`text` in bold where standard output is a terminal that wants it."""
+    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 class Quantity(str):
@@ -86,8 +98,19 @@ def share(fraction: float) -> Quantity:
     return Quantity(f"{fraction * 100:.1f}%")
 
 
-def _is_decorated() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+def share_or_dash(fraction: float | None) -> Quantity:
+    """A share of the whole, or a dash where there is none."""
+    return Quantity("-") if fraction is None else share(fraction)
+
+
+def sharing_name(policy: str, scheduler: str) -> str:
+    """A policy and who enforces it; `fifo` is both."""
+    return policy if policy == scheduler else f"{policy} by {scheduler}"
+
+
+def name(text: str) -> str:
+    """A name: cut to what a column of a terminal holds, whole elsewhere."""
+    return text if len(text) <= _NAME_MAX or not sys.stdout.isatty() else text[: _NAME_MAX - 1] + "…"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

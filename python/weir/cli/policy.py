@@ -1,13 +1,17 @@
 """`weir policy`: how a store divides its time among jobs."""
 
 import contextlib
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli.errors import FAILED, Failure, warn
 from weir.cli.home import Home
 from weir.cli.output import output_option
+
+if TYPE_CHECKING:
+    from weir.cli.control import Server
 
 
 @click.group()
@@ -19,19 +23,21 @@ def policy() -> None:
 @output_option
 @click.pass_obj
 def show(home: Home, output: str) -> int:
-    """Show the policy of each server. The exit code is 1 where they differ."""
+    """Show the policy and the scheduler of each server. The exit code is 1 where they differ."""
     from weir.cli.control import servers_of
     from weir.cli.home import find_cluster
     from weir.cli.output import show as show_result
 
-    answers: list[dict[str, Any]] = [
-        {"server": server.number, "policy": server.ask("GET", "/v1/policy")["policy"]}
+    answers = [
+        {"server": server.number, **_sharing(server.ask("GET", "/v1/policy"))}
         for server in servers_of(find_cluster(home))
     ]
-    policies = sorted({answer["policy"] for answer in answers})
-    document = {"policy": policies[0] if len(policies) == 1 else None, "servers": answers}
-    show_result(output, document, ("SERVER", "POLICY"), [(each["server"], each["policy"]) for each in answers])
-    if len(policies) > 1:
+    sharings = {(answer["policy"], answer["scheduler"]) for answer in answers}
+    policy, scheduler = sharings.pop() if len(sharings) == 1 else (None, None)
+    document = {"policy": policy, "scheduler": scheduler, "servers": answers}
+    rows = [(each["server"], each["policy"], each["scheduler"]) for each in answers]
+    show_result(output, document, ("SERVER", "POLICY", "SCHEDULER"), rows)
+    if policy is None:
         warn("the servers follow different policies", hint="set one with `weir policy set`")
         return FAILED
     return 0
@@ -39,17 +45,24 @@ def show(home: Home, output: str) -> int:
 
 @policy.command(name="set")
 @click.argument("policy", metavar="POLICY")
+@click.option("--scheduler", help="Who enforces it.  [default: the present one where it can, else the policy's own]")
 @output_option
 @click.pass_obj
-def set_policy(home: Home, policy: str, output: str) -> None:
-    """Change the policy of every server at once, while jobs run."""
+def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> None:
+    """Change the policy of every server at once, while jobs run.
+
+    POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
+    size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
+    """
     from weir import _core
-    from weir.cli.configuration import check_policy
+    from weir.cli.configuration import check_sharing
     from weir.cli.control import servers_of
     from weir.cli.home import find_cluster
+    from weir.cli.output import sharing_name
     from weir.cli.output import show as show_result
 
-    name = check_policy(policy)
+    name, enforcer = check_sharing(policy, scheduler)
+    wanted = {"policy": name} if scheduler is None else {"policy": name, "scheduler": enforcer}
     cluster = find_cluster(home)
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
@@ -57,30 +70,47 @@ def set_policy(home: Home, policy: str, output: str) -> None:
             f"permission denied: only who can read the key of {cluster} may change its policy",
             hint="ask the owner of the store, or set --home to it",
         )
-    token = _core.control_token(site_key)
-    changed: list[tuple[Any, str]] = []
-    for server in servers_of(cluster):
+    changed = _set_everywhere(servers_of(cluster), wanted, _core.control_token(site_key))
+    _remember(home, changed[0]["is"])
+    rows = [(each["server"], sharing_name(**each["was"]), sharing_name(**each["is"])) for each in changed]
+    answers = [
+        {"server": each["server"], "was": each["was"]["policy"], "was_scheduler": each["was"]["scheduler"]}
+        for each in changed
+    ]
+    show_result(output, {**changed[0]["is"], "servers": answers}, ("SERVER", "WAS", "IS"), rows)
+
+
+def _set_everywhere(servers: "Sequence[Server]", wanted: dict[str, str], token: str) -> list[dict[str, Any]]:
+    """Change every server, or none where one refuses.
+
+    Returns:
+        Of each server its number, and what its policy and scheduler was and is.
+    """
+    changed: list[dict[str, Any]] = []
+    for server in servers:
         try:
-            before = server.ask("GET", "/v1/policy")["policy"]
-            server.ask("PUT", "/v1/policy", body={"policy": name}, token=token)
+            was = _sharing(server.ask("GET", "/v1/policy"))
+            now = _sharing(server.ask("PUT", "/v1/policy", body=wanted, token=token))
         except Failure:
-            for earlier, old in changed:
+            for earlier, before in zip(servers, changed, strict=False):
                 with contextlib.suppress(Failure):
-                    earlier.ask("PUT", "/v1/policy", body={"policy": old}, token=token)
+                    earlier.ask("PUT", "/v1/policy", body=before["was"], token=token)
             raise
-        changed.append((server, before))
-    _remember(home, name)
-    rows = [(server.number, before, name) for server, before in changed]
-    document = {"policy": name, "servers": [{"server": server.number, "was": was} for server, was in changed]}
-    show_result(output, document, ("SERVER", "WAS", "IS"), rows)
+        changed.append({"server": server.number, "was": was, "is": now})
+    return changed
 
 
-def _remember(home: Home, name: str) -> None:
-    """Keep the policy for servers that are started again."""
+def _sharing(answer: dict[str, Any]) -> dict[str, str]:
+    """Policy and scheduler in an answer of the control API."""
+    return {key: str(answer[key]) for key in ("policy", "scheduler")}
+
+
+def _remember(home: Home, sharing: dict[str, str]) -> None:
+    """Keep policy and scheduler for servers that are started again."""
     from weir.cli.configuration import Configuration, read_toml
     from weir.cli.files import write_whole
 
     if home.configuration.is_file():
         configuration = Configuration(read_toml(home.configuration))
-        configuration.document["policy"] = name
+        configuration.set_sharing(**sharing)
         write_whole(home.configuration, configuration.text())

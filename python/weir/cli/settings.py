@@ -43,6 +43,13 @@ POLICY = Setting(
     default="size-fair",
     meaning="How the time of the storage is divided among jobs.",
 )
+SCHEDULER = Setting(
+    name="scheduler",
+    flag="--scheduler",
+    environment="WEIR_SCHEDULER",
+    key="scheduler",
+    meaning="Who enforces the policy; none named: virtual-time, or fifo for the policy fifo.",
+)
 SERVERS = Setting(
     name="servers",
     flag="--servers",
@@ -162,6 +169,7 @@ PROGRAMS = Setting(
 
 STORE = (
     POLICY,
+    SCHEDULER,
     SERVERS,
     TARGETS,
     BACKEND,

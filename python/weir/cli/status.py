@@ -61,8 +61,10 @@ def _target_row(server: int, target: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _print_summary(servers: list[dict[str, Any]], mounted: list[dict[str, Any]]) -> None:
+    from weir.cli.output import sharing_name
+
     answering = [server for server in servers if server["up"]]
-    policies = sorted({server["policy"] for server in answering})
+    policies = sorted({sharing_name(server["policy"], server["scheduler"]) for server in answering})
     print(f"\nservers  {len(answering)} of {len(servers)} answer")
     if policies:
         print(f"policy   {' and '.join(policies)}")

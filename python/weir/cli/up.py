@@ -68,16 +68,29 @@ def _configuration(context: click.Context, home: Home, file: Path | None, given:
         source = context.get_parameter_source(name)
         return "flag" if source is ParameterSource.COMMANDLINE else "environment"
 
-    if given["policy"] is not None:
-        given["policy"] = configuration.check_policy(str(given["policy"]))
     shapes = (settings.SERVERS, settings.TARGETS, settings.BACKEND)
     if file is None and cluster.stored(home) and all(given[setting.name] is None for setting in shapes):
         file = home.configuration
     resolved = configuration.resolve(file, given, origin)
-    if isinstance(resolved.document.get("policy"), str):
-        configuration.check_policy(resolved.policy, str(file or ""))
+    _check_sharing(resolved, file)
     configuration.check(resolved, file)
     return resolved
+
+
+def _check_sharing(configuration: Configuration, file: Path | None) -> None:
+    """Refuse a wrong policy or scheduler before anything is started, and write down their canonical names."""
+    from weir.cli.configuration import check_sharing
+
+    document = configuration.document
+    policy, scheduler = document.get("policy"), document.get("scheduler")
+    if not isinstance(policy, str) or not isinstance(scheduler, str | None):
+        # Of another shape: the server refuses it, with the line.
+        return
+    is_filed = str(file) in (configuration.origins.get("policy"), configuration.origins.get("scheduler"))
+    names = check_sharing(policy, scheduler, str(file) if is_filed else "")
+    document["policy"] = names[0]
+    if scheduler is not None:
+        document["scheduler"] = names[1]
 
 
 def _go_on(home: Home) -> list[dict[str, Any]] | None:
@@ -153,19 +166,22 @@ def _report(
     home: Home, configuration: Configuration, servers: list[dict[str, Any]], mounted: Path | None, output: str
 ) -> None:
     from weir.cli.cluster import announced
-    from weir.cli.output import show
+    from weir.cli.configuration import check_sharing
+    from weir.cli.output import sharing_name, show
 
     targets = configuration.targets()
+    policy, scheduler = check_sharing(configuration.policy, configuration.scheduler)
     document = {
         "home": str(home.root),
         "cluster": str(announced(home)),
         "mount": str(mounted) if mounted else None,
-        "policy": configuration.policy,
+        "policy": policy,
+        "scheduler": scheduler,
         "servers": servers,
     }
     rows = [
         ("servers", f"{len(servers)}, with {len(targets)} targets ({_backends(targets)})"),
-        ("policy", configuration.policy),
+        ("policy", sharing_name(policy, scheduler)),
         ("home", home.root),
         ("mount", mounted or "none"),
     ]

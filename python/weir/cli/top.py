@@ -1,0 +1,262 @@
+"""`weir top`: what jobs do with a store now, interval by interval."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+from weir.cli.accounts import Job
+from weir.cli.errors import FAILED, Failure, warn
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+if TYPE_CHECKING:
+    from weir.cli.control import Server
+
+_HEADER = (
+    "JOB",
+    "USER",
+    "NODES",
+    "READ/S",
+    "WRITTEN/S",
+    "OP/S",
+    "DEVICE",
+    "OWED",
+    "RECEIVED",
+    "WAIT",
+    "WAITS FOR",
+)
+_DEVICES_LISTED_MAX = 8
+"""More devices than fit a line are summed up as their mean and the busiest."""
+_ENTER = "\x1b[?1049h\x1b[?25l"
+"""The terminal's other screen, without a cursor (xterm, "Private Modes"); its own is as it was after `_LEAVE`."""
+_LEAVE = "\x1b[?25h\x1b[?1049l"
+_HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+class Device(TypedDict):
+    """A target or a metadata service in one interval."""
+
+    device: str
+    load: float
+    queued: int
+
+
+@dataclass
+class Sample:
+    """What the servers said at one moment, by number."""
+
+    time_seconds: float
+    status: dict[int, dict[str, Any]] = field(default_factory=dict)
+    jobs: dict[int, list[Job]] = field(default_factory=dict)
+    silent: dict[int, str] = field(default_factory=dict)
+    """Servers that did not answer, and why."""
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Print one interval and end.")
+@click.option(
+    "--interval",
+    "interval_seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two looks at the servers.",
+)
+@output_option
+@click.pass_obj
+def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
+    """Show what jobs do now: rates, and shares owed and received, over the last interval.
+
+    DEVICE is the time that devices worked for the job, as a part of the interval. OWED and RECEIVED are shares of the
+    device time that was given to anybody while the job was active. WAIT is how long a request waited for its turn on
+    average. WAITS FOR is the job that received most while this one had requests queued, with the device time it
+    received meanwhile.
+
+    End it with Ctrl-C. Where standard output is no terminal, or with --output json, it prints one interval and ends.
+    """
+    import os
+
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+    from weir.cli.output import bold, show
+
+    servers = servers_of(find_cluster(home))
+    if not once and output == "table" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        _follow(servers, interval_seconds)
+        return 0
+    before = _sample(servers)
+    time.sleep(interval_seconds)
+    after = _sample(servers)
+    for number, why in after.silent.items():
+        warn(why, hint=f"see {home.log(number)}; `weir up` starts it again")
+    document = interval(before, after)
+    if output == "table":
+        first, *lines = _headline(document)
+        print(bold(first), *lines, "", sep="\n")
+    show(output, document, _HEADER, [_row(job, document["interval_seconds"]) for job in document["jobs"]])
+    return FAILED if after.silent else 0
+
+
+def interval(before: Sample, after: Sample) -> dict[str, Any]:
+    """What happened between two samples: sharing, devices, and the jobs that were active or did anything."""
+    from weir.cli.accounts import difference, merge
+
+    since = []
+    for number, jobs in after.jobs.items():
+        # What a server did while it was not looked at cannot be told apart, so it starts with the next interval.
+        earlier = before.jobs.get(number, jobs)
+        restarted = number in before.status and before.status[number]["boot"] != after.status[number]["boot"]
+        since.append(difference(jobs, [] if restarted else earlier))
+    length = after.time_seconds - before.time_seconds
+    jobs = [_rated(job, length) for job in merge(since) if job["active"] or job["operations"] > 0]
+    sharings = sorted({(status["policy"], status["scheduler"]) for status in after.status.values()})
+    return {
+        "interval_seconds": length,
+        "policy": sharings[0][0] if len(sharings) == 1 else None,
+        "scheduler": sharings[0][1] if len(sharings) == 1 else None,
+        "servers": [
+            *({"server": number, "up": True} for number in after.status),
+            *({"server": number, "up": False, "error": why} for number, why in after.silent.items()),
+        ],
+        "devices": [
+            device
+            for number, status in after.status.items()
+            for device in _devices(number, status, before.status.get(number))
+        ],
+        "jobs": jobs,
+    }
+
+
+def _sample(servers: Sequence["Server"]) -> Sample:
+    sample = Sample(time.monotonic())
+    for server in servers:
+        try:
+            status = server.ask("GET", "/v1/status")
+            sample.jobs[server.number] = server.ask("GET", "/v1/jobs")["jobs"]
+            sample.status[server.number] = status
+        except Failure as failure:
+            sample.silent[server.number] = failure.message
+    return sample
+
+
+def _rated(job: Job, length: float) -> Job:
+    """A job's entry with what it did in a second."""
+    rates = {
+        "bytes_read_per_second": job["bytes_read"] / length,
+        "bytes_written_per_second": job["bytes_written"] / length,
+        "operations_per_second": job["operations"] / length,
+        "device_seconds_per_second": job["device_seconds"] / length,
+    }
+    waited = job["queue_wait_seconds_total"] / job["operations"] if job["operations"] else None
+    return {**job, **rates, "queue_wait_seconds_mean": waited}
+
+
+def _devices(number: int, status: dict[str, Any], before: dict[str, Any] | None) -> list[Device]:
+    """The devices of one server: the part of the interval, by the server's own clock, in which each was busy."""
+
+    def devices(of: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        targets = {target["target"]: target for target in of["targets"]}
+        return {**targets, f"{number}.metadata": of["metadata"]}
+
+    earlier = before if before is not None and before["boot"] == status["boot"] else None
+    elapsed = status["uptime_seconds"] - (earlier["uptime_seconds"] if earlier else 0.0)
+    busy_before = {name: device["busy_seconds"] for name, device in devices(earlier).items()} if earlier else {}
+
+    def load(name: str, busy_seconds: float) -> float:
+        return min(1.0, (busy_seconds - busy_before.get(name, 0.0)) / elapsed) if elapsed > 0 else 0.0
+
+    return [
+        {"device": name, "load": load(name, device["busy_seconds"]), "queued": device["queued"]}
+        for name, device in devices(status).items()
+    ]
+
+
+def _follow(servers: Sequence["Server"], interval_seconds: float) -> None:
+    """Show interval after interval on the terminal until Ctrl-C, and leave it as it was."""
+    before = _sample(servers)
+    _write(_ENTER)
+    try:
+        _write(f"{_HOME}the first interval ends in {interval_seconds:g} s{_END_OF_SCREEN}")
+        due = before.time_seconds
+        while True:
+            # On a grid, so that asking slow servers does not stretch intervals, but never without a pause.
+            due = max(due + interval_seconds, time.monotonic() + interval_seconds / 10)
+            time.sleep(due - time.monotonic())
+            after = _sample(servers)
+            _write(_frame(interval(before, after)))
+            before = after
+    except KeyboardInterrupt:
+        pass
+    finally:
+        _write(_LEAVE)
+
+
+def _frame(document: dict[str, Any]) -> str:
+    """One picture, drawn over the one before without clearing it first, so that nothing flickers."""
+    import shutil
+
+    from weir.cli.output import bold, table_lines
+
+    size = shutil.get_terminal_size()
+    headline = _headline(document)
+    title, *rows = table_lines(_HEADER, [_row(job, document["interval_seconds"]) for job in document["jobs"]])
+    plain = [*headline, "", title, *rows][: size.lines - 1]
+    cut = [line[: size.columns] for line in plain]
+    decorated = [bold(line) if index in (0, len(headline) + 1) else line for index, line in enumerate(cut)]
+    return _HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in decorated) + _END_OF_SCREEN
+
+
+def _headline(document: dict[str, Any]) -> list[str]:
+    """Policy, scheduler and the load of devices; a line for each server that does not answer."""
+    from weir.cli.output import share, sharing_name
+
+    servers = document["servers"]
+    up = sum(server["up"] for server in servers)
+    differ = "policies that differ" if up else "no answer"
+    sharing = sharing_name(document["policy"], document["scheduler"]) if document["policy"] else differ
+    lines = [
+        f"weir top  {time.strftime('%H:%M:%S')}  last {document['interval_seconds']:.1f} s"
+        f"  {up} of {len(servers)} servers  {sharing}"
+    ]
+    for kind in ("targets", "metadata"):
+        devices = [each for each in document["devices"] if each["device"].endswith(".metadata") == (kind == "metadata")]
+        if len(devices) <= _DEVICES_LISTED_MAX:
+            loads = "  ".join(f"{each['device']} {share(each['load'])} ({each['queued']})" for each in devices)
+        else:
+            mean = sum(each["load"] for each in devices) / len(devices)
+            busiest = max(devices, key=lambda each: each["load"])
+            queued = sum(each["queued"] for each in devices)
+            loads = f"{len(devices)}: mean {share(mean)}, most {share(busiest['load'])} ({busiest['device']})"
+            loads += f", {queued} queued"
+        lines.append(f"{kind:<8}  {loads or 'none'}")
+    lines += [server["error"] for server in servers if not server["up"]]
+    return lines
+
+
+def _row(job: Job, length: float) -> tuple[object, ...]:
+    from weir.cli.accounts import worst
+    from weir.cli.output import Quantity, name, seconds, share, share_or_dash, size
+
+    waited_for, waited = worst(job), job["queue_wait_seconds_mean"]
+    return (
+        name(job["job"]),
+        name(job["user"]),
+        job["nodes"],
+        size(job["bytes_read_per_second"]),
+        size(job["bytes_written_per_second"]),
+        Quantity(f"{job['operations_per_second']:.0f}"),
+        share(job["device_seconds_per_second"]),
+        share_or_dash(job["share_owed"]),
+        share_or_dash(job["share_received"]),
+        seconds(waited) if waited is not None else Quantity("-"),
+        f"{name(waited_for[0])} {share(waited_for[1] / length)}" if waited_for else "-",
+    )
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
