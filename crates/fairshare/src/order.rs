@@ -84,13 +84,13 @@ impl Order {
         nodes[item as usize].standing = Standing::Empty;
     }
 
-    /// The child to serve next. Where none is eligible the virtual time jumps to the next start: no time
-    /// is left unused while a request is queued.
+    /// The child to serve next; where none is eligible the one with the next start, because no time is left
+    /// unused while a request is queued.
     pub(crate) fn select(
         &mut self,
         nodes: &mut [Node],
         links: &mut [Link],
-        virtual_time: &mut i64,
+        virtual_time: i64,
     ) -> Option<u32> {
         match self {
             Order::Few(scan) => scan.select(virtual_time),
@@ -115,28 +115,22 @@ impl Scan {
         true
     }
 
-    fn select(&self, virtual_time: &mut i64) -> Option<u32> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        let mut least_start = i64::MAX;
-        let first = self.earliest(*virtual_time, &mut least_start).or_else(|| {
-            *virtual_time = (*virtual_time).max(least_start);
-            self.earliest(*virtual_time, &mut least_start)
-        });
+    fn select(&self, virtual_time: i64) -> Option<u32> {
+        let (eligible, least_start) = self.earliest(virtual_time);
+        let first = eligible.or_else(|| self.earliest(least_start).0);
         first.map(|place| self.items[place])
     }
 
-    /// The place of the eligible child with the earliest finish; and the least start of all.
-    fn earliest(&self, virtual_time: i64, least_start: &mut i64) -> Option<usize> {
-        let (mut earliest, mut first) = (i64::MAX, usize::MAX);
+    /// The place of the eligible child with the earliest finish, and the least start of all.
+    fn earliest(&self, virtual_time: i64) -> (Option<usize>, i64) {
+        let (mut earliest, mut first, mut least_start) = (i64::MAX, usize::MAX, i64::MAX);
         for (place, &(start, finish)) in self.keys.iter().enumerate() {
-            *least_start = start.min(*least_start);
+            least_start = start.min(least_start);
             let is_earlier = start <= virtual_time && finish < earliest;
             earliest = if is_earlier { finish } else { earliest };
             first = if is_earlier { place } else { first };
         }
-        (first != usize::MAX).then_some(first)
+        ((first != usize::MAX).then_some(first), least_start)
     }
 }
 
@@ -168,13 +162,9 @@ impl Wheels {
         }
     }
 
-    fn select(&mut self, nodes: &mut [Node], links: &mut [Link], virtual_time: &mut i64) -> Option<u32> {
+    fn select(&mut self, nodes: &mut [Node], links: &mut [Link], virtual_time: i64) -> Option<u32> {
         while let Some(first) = self.waiting.first() {
-            let start = links[first as usize].key();
-            if self.eligible.is_empty() {
-                *virtual_time = start.max(*virtual_time);
-            }
-            if start > *virtual_time {
+            if links[first as usize].key() > virtual_time {
                 break;
             }
             let node = &mut nodes[first as usize];
@@ -182,8 +172,8 @@ impl Wheels {
             self.eligible.insert(links, first, node.finish);
             node.standing = Standing::Eligible;
         }
-        self.waiting.advance(links, *virtual_time);
-        self.eligible.advance(links, *virtual_time);
-        self.eligible.first()
+        self.waiting.advance(links, virtual_time);
+        self.eligible.advance(links, virtual_time);
+        self.eligible.first().or(self.waiting.first())
     }
 }

@@ -57,7 +57,8 @@ impl NodeId {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Node {
-    /// Virtual time at its parent from which its next request counts.
+    /// Virtual time at its parent from which its next request counts; while it is withheld, relative to
+    /// its parent's.
     pub(crate) start: i64,
     /// Virtual time at its parent at which its next request, if it has one, is due.
     pub(crate) finish: i64,
@@ -73,6 +74,9 @@ pub(crate) struct Node {
     above: Option<ArbiterId>,
     /// Its children's order; a leaf has none.
     arbiter: Option<ArbiterId>,
+    /// It has requests, and none that may be served. Its lag stands still meanwhile, so that those who are
+    /// withheld together keep their order.
+    is_withheld: bool,
 }
 
 /// What only attaching and activating touch of a node.
@@ -192,6 +196,7 @@ impl ShareTree {
             let node = &mut self.nodes[child.index()];
             let arbiter = &mut self.arbiters[arbiter];
             arbiter.reweigh(arbiter.weight + u64::from(node.weight));
+            node.resume(arbiter.virtual_time);
             node.start = node.start.max(arbiter.virtual_time);
             child = parent;
         }
@@ -218,6 +223,12 @@ impl ShareTree {
         self.serve(leaf, 0, next);
     }
 
+    /// Takes the leaf's request out of the order until it is offered again.
+    pub(crate) fn withhold(&mut self, leaf: NodeId) {
+        self.nodes[leaf.index()].first_cost = None;
+        self.settle(leaf, 0, true);
+    }
+
     /// The leaf to serve next.
     pub(crate) fn first(&self) -> Option<NodeId> {
         self.arbiters[ROOT_ARBITER].first
@@ -226,7 +237,7 @@ impl ShareTree {
     /// Charges the leaf and all above it `charge` nanoseconds; `next` is its next request's cost.
     pub(crate) fn serve(&mut self, leaf: NodeId, charge: i64, next: Option<Nanos>) {
         self.nodes[leaf.index()].first_cost = next.and_then(Cost::of);
-        self.settle(leaf, charge);
+        self.settle(leaf, charge, false);
     }
 
     /// The fraction of the root's time each node is owed while exactly the leaves `active` are
@@ -272,6 +283,7 @@ impl ShareTree {
             parent: parent.map(|(parent, _)| parent),
             above: arbiter,
             arbiter: None,
+            is_withheld: false,
         };
         let membership = Membership { entity: parent.map(|(_, entity)| entity), children: 0, active: 0 };
         let id = match self.free_nodes.pop() {
@@ -328,7 +340,7 @@ impl ShareTree {
         }
         node.weight = weight;
         node.inverse = inverse(u64::from(weight));
-        self.settle(child, 0);
+        self.settle(child, 0, false);
     }
 
     fn above(&self, child: NodeId) -> Option<(NodeId, usize)> {
@@ -337,29 +349,40 @@ impl ShareTree {
     }
 
     /// From `node` up to the root: charges it, puts it in its place among its parent's children,
-    /// and so finds the request that comes next below the parent.
-    fn settle(&mut self, node: NodeId, charge: i64) {
+    /// and so finds the request that comes next below the parent. Whoever is without a request by it
+    /// `is_withheld`, or has none.
+    fn settle(&mut self, node: NodeId, charge: i64, is_withheld: bool) {
         let mut child = node;
         while let Some((parent, index)) = self.above(child) {
             let node = &mut self.nodes[child.index()];
             let arbiter = &mut self.arbiters[index];
             if charge != 0 {
+                // Served before it was eligible, because nobody else was: that time is nobody's due.
+                arbiter.virtual_time = arbiter.virtual_time.max(node.start);
                 node.start += virtual_time(charge, node.inverse);
                 arbiter.advance(charge);
             }
             match node.first_cost {
                 Some(cost) => {
-                    if node.standing == Standing::Empty {
-                        let credit = virtual_time(self.credit_max.max(cost.nanoseconds()), node.inverse);
-                        node.start = node.start.max(arbiter.virtual_time - credit);
+                    if node.standing == Standing::Empty && !node.resume(arbiter.virtual_time) {
+                        node.catch_up(arbiter.virtual_time, self.credit_max.max(cost.nanoseconds()));
                     }
                     node.finish = node.start + virtual_time(cost.nanoseconds(), node.inverse);
                     let item = child.item();
                     arbiter.order.put(&mut self.nodes, &mut self.links, item, arbiter.virtual_time);
                 }
-                None => arbiter.order.take(&mut self.nodes, &mut self.links, child.item()),
+                None => {
+                    if is_withheld && !node.is_withheld {
+                        if node.standing == Standing::Empty {
+                            node.catch_up(arbiter.virtual_time, self.credit_max);
+                        }
+                        node.start -= arbiter.virtual_time;
+                        node.is_withheld = true;
+                    }
+                    arbiter.order.take(&mut self.nodes, &mut self.links, child.item());
+                }
             }
-            let first = arbiter.order.select(&mut self.nodes, &mut self.links, &mut arbiter.virtual_time);
+            let first = arbiter.order.select(&mut self.nodes, &mut self.links, arbiter.virtual_time);
             let first = first.map(|first| NodeId::new(first as usize));
             let is_far = arbiter.virtual_time > VIRTUAL_TIME_MAX;
             self.arbiters[index].first = first.and_then(|first| self.first_below(first));
@@ -385,7 +408,7 @@ impl ShareTree {
     fn set_back(&mut self, node: NodeId, arbiter: usize) {
         let arbiter = &mut self.arbiters[arbiter];
         let by = std::mem::take(&mut arbiter.virtual_time);
-        let is_child = |other: &Node| other.parent == Some(node);
+        let is_child = |other: &Node| other.parent == Some(node) && !other.is_withheld;
         let children: Vec<u32> = (0..self.nodes.len())
             .filter(|&index| is_child(&self.nodes[index]))
             .map(|index| index as u32)
@@ -405,7 +428,21 @@ impl ShareTree {
         for child in standing {
             arbiter.order.put(&mut self.nodes, &mut self.links, child, 0);
         }
-        arbiter.order.select(&mut self.nodes, &mut self.links, &mut arbiter.virtual_time);
+    }
+}
+
+impl Node {
+    /// It comes back with a request, as far behind its share as it was, but for `credit` nanoseconds at most.
+    fn catch_up(&mut self, now: i64, credit: i64) {
+        self.start = self.start.max(now - virtual_time(credit, self.inverse));
+    }
+
+    /// Ends withholding at its parent's virtual time; false where it was not withheld.
+    fn resume(&mut self, virtual_time: i64) -> bool {
+        if self.is_withheld {
+            self.start += virtual_time;
+        }
+        std::mem::take(&mut self.is_withheld)
     }
 }
 

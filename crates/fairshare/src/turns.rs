@@ -55,10 +55,17 @@ impl Turns {
         }
     }
 
-    /// Sets the cost of the job's next request, or that it has none to be served.
+    /// Sets the cost of the job's next request, or that it has none.
     pub(crate) fn offer(&mut self, slot: usize, next: Option<Nanos>) {
         if let Some(leaf) = self.leaf(slot) {
             self.tree.offer(leaf, next);
+        }
+    }
+
+    /// Takes the job's request out of the order until it is offered again.
+    pub(crate) fn withhold(&mut self, slot: usize) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.withhold(leaf);
         }
     }
 

@@ -94,17 +94,21 @@ impl VirtualTime {
         self.bounds.turns_of(slot).for_each(|turns| turns.activate(slot));
     }
 
-    /// The cost of the job's next request, if it has one that may be served.
+    /// The cost of the job's next request, if it has one.
     fn next_cost(&self, slot: usize) -> Option<Nanos> {
-        let first = self.jobs.queue(slot).front()?;
-        (!self.bounds.is_limited(slot)).then_some(first.cost)
+        self.jobs.queue(slot).front().map(|request| request.cost)
     }
 
-    /// Tells every order which request of the job comes next.
+    /// Tells every order which request of the job comes next, or that it is withheld.
     fn offer_first(&mut self, slot: usize) {
         let next = self.next_cost(slot);
-        self.turns.offer(slot, next);
-        self.bounds.turns_of(slot).for_each(|turns| turns.offer(slot, next));
+        let is_withheld = next.is_some() && self.bounds.is_limited(slot);
+        let offer = |turns: &mut Turns| match is_withheld {
+            true => turns.withhold(slot),
+            false => turns.offer(slot, next),
+        };
+        offer(&mut self.turns);
+        self.bounds.turns_of(slot).for_each(offer);
     }
 
     /// Ends what is over: graces, and withholding by limits.
@@ -195,7 +199,7 @@ impl Scheduler for VirtualTime {
         }
         let slot = self.turns.first()?;
         let started = self.jobs.start(slot, now);
-        let next = self.jobs.queue(slot).front().map(|request| request.cost);
+        let next = self.next_cost(slot);
         self.turns.serve(slot, started.charge, next);
         Some(started.dispatch)
     }

@@ -25,8 +25,12 @@ impl Model {
         self.active || self.children.iter().any(Model::is_active)
     }
 
+    /// Children that had no more than their due; where all had more, the one whose turn comes next.
     fn eligible(&self) -> impl Iterator<Item = &Model> {
-        self.children.iter().filter(|child| child.ready && child.start <= self.virtual_time)
+        let ready = self.children.iter().filter(|child| child.ready);
+        let least = ready.clone().map(|child| child.start).min().unwrap_or(i64::MIN);
+        let until = self.virtual_time.max(least);
+        ready.filter(move |child| child.start <= until)
     }
 
     fn finish(&self) -> Option<i64> {
@@ -41,8 +45,7 @@ impl Model {
         if self.children.is_empty() {
             return self.queue.front().copied();
         }
-        let first = self.children.iter().filter(|child| child.start <= self.virtual_time);
-        first.filter(|child| child.ready).min_by_key(|child| child.finish())?.first_cost()
+        self.eligible().min_by_key(|child| child.finish())?.first_cost()
     }
 
     fn leaf(&mut self, path: &[usize]) -> &mut Model {
@@ -73,14 +76,13 @@ impl Model {
             }
             child.ready = cost.is_some();
         }
-        let starts = self.children.iter().filter(|child| child.ready).map(|child| child.start);
-        self.virtual_time = self.virtual_time.max(starts.min().unwrap_or(i64::MIN));
     }
 
     /// Charges the leaf at `path` and all above it.
     fn charge(&mut self, path: &[usize], charge: i64) {
         self.served += charge;
         let Some((&child, rest)) = path.split_first() else { return };
+        self.virtual_time = self.virtual_time.max(self.children[child].start);
         let active = self.children.iter().filter(|child| child.is_active());
         let weight: i64 = active.map(|child| child.weight).sum();
         self.virtual_time += virtual_time(charge, inverse(weight as u64));
@@ -94,8 +96,7 @@ impl Model {
         let Some((&chosen, rest)) = path.split_first() else { return true };
         let chosen = &self.children[chosen];
         let earliest = self.eligible().map(Model::finish).min();
-        chosen.ready
-            && chosen.start <= self.virtual_time
+        self.eligible().any(|child| std::ptr::eq(child, chosen))
             && Some(chosen.finish()) == earliest
             && chosen.allows(rest)
     }
