@@ -8,8 +8,8 @@
 //! Departures: shares are what the policy owes instead of equal; bandwidth is device time; an interval is
 //! half a second, as ThemisIO found best, not ten; pending counts a request that ended within the grace, so
 //! that a synchronous client is not shut out by the moment it is looked at. Within an interval the job that
-//! has spent the least part of its allotment goes first. What it leaves unused is lost, and a job that came too
-//! late for the division waits for the next, as under the bandwidth limits of the paper. A request is served
+//! has spent the least part of its allotment goes first. What is unused at its end is lost, and a job that came
+//! too late for the division waits for the next, as under the bandwidth limits of the paper. A request is served
 //! while its job has anything left; what it takes beyond that is taken from later intervals.
 
 mod allocation;
@@ -63,8 +63,7 @@ impl Allotment {
 
     /// Gives the same allotment again, `intervals` times: it pays debts, and what is unused is lost.
     fn renew(&mut self, intervals: i64) {
-        let debt = self.left.min(0);
-        self.left = debt.saturating_add(self.granted.saturating_mul(intervals)).min(self.granted);
+        self.left = self.left.saturating_add(self.granted.saturating_mul(intervals)).min(self.granted);
     }
 }
 

@@ -73,6 +73,25 @@ fn small_and_large_requests_get_equal_time() {
     assert!((0.48..=0.52).contains(&half), "{half}");
 }
 
+/// A request may take more than its job has left; that is paid later. Under GIFT the other job also loses what it
+/// was allotted while the device was busy with one request for longer than an interval.
+#[test]
+fn what_large_requests_take_too_much_is_paid_back() {
+    for (algorithm, fraction_max) in [("virtual-time", 0.52), ("gift", 0.6), ("tbf", 0.52)] {
+        let mut scheduler = under_algorithm("job-fair", algorithm);
+        scheduler.upsert_job(job(1, 1), Nanos::ZERO);
+        scheduler.upsert_job(job(2, 1), Nanos::ZERO);
+        let huge = Client { job: JobId(1), service: Nanos::from_millis(700), think: Nanos::ZERO };
+        let small = Client { job: JobId(2), service: MILLISECOND, think: Nanos::ZERO };
+        let mut clients = vec![huge; 2];
+        clients.extend([small; 1_000]);
+        let mut simulation = Simulation::new(scheduler, 1);
+        simulation.run(&clients, Nanos::from_millis(60_000));
+        let fraction = simulation.fraction(1);
+        assert!((0.48..=fraction_max).contains(&fraction), "{algorithm}: {fraction}");
+    }
+}
+
 #[test]
 fn size_fair_divides_four_to_one() {
     for (algorithm, error_max) in [("virtual-time", 0.001), ("tbf", 0.001), ("statistical-token", 0.02)] {
