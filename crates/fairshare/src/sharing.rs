@@ -173,15 +173,15 @@ impl Sharing {
         branches.into_iter().enumerate().map(branch).collect()
     }
 
-    /// The fraction of the time that each of `jobs` is owed while exactly these want more than theirs:
-    /// the product of its branches' shares of their nodes. In the order of `jobs`.
+    /// As [`owed_of_paths`], of jobs that spend all of their weights here.
     #[cfg(test)]
     pub(crate) fn owed(&self, jobs: &[JobAttributes]) -> Vec<f64> {
         owed_of_paths(&jobs.iter().map(|job| self.path(job, &[])).collect::<Vec<_>>())
     }
 }
 
-/// As [`Sharing::owed`], of the jobs at the ends of `paths`, which are distinct.
+/// The fraction of the time that each of the jobs at the ends of `paths`, which are distinct, is owed while exactly
+/// these want more than theirs: the product of its branches' shares of their nodes. In the order of `paths`.
 pub(crate) fn owed_of_paths(paths: &[Vec<Branch>]) -> Vec<f64> {
     let mut children_weight: HashMap<&[Branch], f64> = HashMap::new();
     let mut counted = HashSet::new();
