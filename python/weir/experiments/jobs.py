@@ -21,6 +21,9 @@ _READY_SECONDS = 120.0
 """How long all processes of all jobs may take to open their files, on a busy machine."""
 _END_SECONDS = 60.0
 """How long jobs may take to end behind their time: a request of each process is still under way."""
+_KILL_SECONDS = 5.0
+"""How long a process may take to end when it is told to, and again when it is killed."""
+_PIPE_BYTES = 65536
 _HEAD_START_SECONDS = 0.3
 """Between the last process that is ready and the moment from which all times count."""
 
@@ -182,16 +185,24 @@ def _load(store: Store, job: Job, window_seconds: float, windows: int) -> Iterat
 
 
 def _end(load: subprocess.Popen[str]) -> None:
-    """End every process of a job that has not ended."""
+    """End every process of a job that has not ended, and wait until all have."""
+    output = _pipe(load.stdout)
+    # Every process holds the pipe that the first one writes to, so its end is the end of the last of them.
+    if output.closed:
+        return
     for number in (signal.SIGTERM, signal.SIGKILL):
         if load.poll() is not None:
             break
         with contextlib.suppress(ProcessLookupError):
             os.killpg(load.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            load.wait(timeout=5)
+            load.wait(timeout=_KILL_SECONDS)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(load.pid, signal.SIGKILL)
+    deadline = time.monotonic() + _KILL_SECONDS
+    while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not os.read(output.fileno(), _PIPE_BYTES):
+            break
 
 
 def _line(load: subprocess.Popen[str], deadline: float) -> str:
