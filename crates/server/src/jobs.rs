@@ -225,26 +225,22 @@ impl Jobs {
 
     /// Whom a job waited for, the greatest first, and the sum of those who are not shown or not known any more.
     fn waited_for(&self, job: &Job) -> (Vec<WaitedForLine>, f64) {
-        let (named, mut others) = job.waited_for.seconds();
-        let mut times: HashMap<(&str, &str), f64> = HashMap::new();
-        for (id, time) in named {
-            match self.jobs.get(id) {
-                Some(other) => *times.entry((&other.name, &other.user)).or_default() += time,
-                None => others += time,
+        let (greatest, mut others) = job.waited_for.greatest(WAITED_FOR_SHOWN);
+        let mut lines: Vec<WaitedForLine> = Vec::with_capacity(greatest.len());
+        for (id, seconds) in greatest {
+            let Some(other) = self.jobs.get(&id) else {
+                others += seconds;
+                continue;
+            };
+            // Jobs of one name and accounting user may run under several numbers.
+            match lines.iter_mut().find(|line| line.job == other.name && line.user == other.user) {
+                Some(line) => line.seconds += seconds,
+                None => {
+                    lines.push(WaitedForLine { job: other.name.clone(), user: other.user.clone(), seconds })
+                }
             }
         }
-        let line = |((job, user), seconds): ((&str, &str), f64)| WaitedForLine {
-            job: job.to_string(),
-            user: user.to_string(),
-            seconds,
-        };
-        let mut lines: Vec<WaitedForLine> = times.into_iter().map(line).collect();
-        lines.sort_unstable_by(|left, right| {
-            let names = || (&left.job, &left.user).cmp(&(&right.job, &right.user));
-            right.seconds.total_cmp(&left.seconds).then_with(names)
-        });
-        let shown = lines.len().min(WAITED_FOR_SHOWN);
-        others += lines.drain(shown..).map(|line| line.seconds).sum::<f64>();
+        lines.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
         (lines, others)
     }
 

@@ -68,9 +68,12 @@ impl WaitedFor {
         }
     }
 
-    /// The jobs known by name, and the sum of all others.
-    pub(crate) fn seconds(&self) -> (&[(JobId, f64)], f64) {
-        (&self.named, self.others)
+    /// The `count` jobs it waited for most, the greatest first, and the sum of all others.
+    pub(crate) fn greatest(&self, count: usize) -> (Vec<(JobId, f64)>, f64) {
+        let mut greatest = self.named.clone();
+        let others = self.others + keep_greatest(&mut greatest, count);
+        greatest.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0 .0.cmp(&right.0 .0)));
+        (greatest, others)
     }
 }
 
@@ -94,7 +97,7 @@ mod tests {
     }
 
     fn total(waited: &WaitedFor) -> f64 {
-        let (named, others) = waited.seconds();
+        let (named, others) = waited.greatest(usize::MAX);
         named.iter().map(|(_, time)| time).sum::<f64>() + others
     }
 
@@ -103,9 +106,8 @@ mod tests {
         let mut waited = WaitedFor::default();
         waited.add(JobId(1), 0.1, 0.5, &receivers([(1, 100), (2, 200), (3, 700)]));
         waited.add(JobId(1), 0.0, 1.0, &receivers([(2, 1000)]));
-        let (named, others) = waited.seconds();
-        assert_eq!(named, [(JobId(2), 1.1), (JobId(3), 0.35)]);
-        assert_eq!(others, 0.0);
+        assert_eq!(waited.greatest(8), (vec![(JobId(2), 1.1), (JobId(3), 0.35)], 0.0));
+        assert_eq!(waited.greatest(1), (vec![(JobId(2), 1.1)], 0.35));
     }
 
     #[test]
@@ -119,11 +121,11 @@ mod tests {
             waited.add(JobId(1), 0.001, 1.0, &receivers(times));
             expected += 1.040;
         }
-        let (named, _) = waited.seconds();
-        assert!(named.len() <= NAMED_ROOM, "{}", named.len());
-        assert!(named.windows(2).all(|pair| pair[0].0 .0 < pair[1].0 .0), "sorted, each once");
-        let heaviest = named.iter().find(|(job, _)| *job == JobId(7)).map(|&(_, time)| time);
-        assert!((heaviest.unwrap() - 2.0).abs() < 1e-9, "{heaviest:?}");
+        assert!(waited.named.len() <= NAMED_ROOM, "{}", waited.named.len());
+        assert!(waited.named.windows(2).all(|pair| pair[0].0 .0 < pair[1].0 .0), "sorted, each once");
+        let (heaviest, time) = waited.greatest(1).0[0];
+        assert_eq!(heaviest, JobId(7));
+        assert!((time - 2.0).abs() < 1e-9, "{time}");
         assert!((total(&waited) - expected).abs() < 1e-6, "{} and not {expected}", total(&waited));
     }
 
@@ -137,9 +139,8 @@ mod tests {
         for round in 0..1_000 {
             waited.add(JobId(1), 0.0, 1.0, &receivers(crowd(round).chain([(7, 30)])));
         }
-        let (named, _) = waited.seconds();
-        let greatest = named.iter().max_by(|left, right| left.1.total_cmp(&right.1)).unwrap();
-        assert_eq!(greatest.0, JobId(7));
-        assert!(greatest.1 > 28.0, "{greatest:?}");
+        let (greatest, time) = waited.greatest(1).0[0];
+        assert_eq!(greatest, JobId(7));
+        assert!(time > 28.0, "{time}");
     }
 }
