@@ -479,6 +479,16 @@ fn metrics_are_what_is_declared() {
     assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
     assert_eq!(types.len(), 22, "every metric is in the list above");
 
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+    let page = std::fs::read_to_string(page).expect("the reference page");
+    for (name, kind) in &types {
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        assert!(
+            page.contains(&format!("| `{name}{suffix}` |")),
+            "{name} is not in docs/reference/metrics.md"
+        );
+    }
+
     let of_job = |name: &str| {
         let samples = samples[name].iter();
         let found: Vec<&Sample> = samples.filter(|(labels, _)| labels["job"] == "metered").collect();
