@@ -148,6 +148,14 @@ def test_an_experiment_that_is_ended_takes_all_with_it(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_windows_that_say_little_are_told_of(tmp_path: Path) -> None:
+    answer = bench(tmp_path / "tmp", "figure-9", "--seconds", "1", "--speed", "2MB/s", "--out", str(tmp_path / "out"))
+    assert answer.returncode == 0, answer.stderr
+    assert "no window counts" in answer.stderr
+    assert "one request is 3.3% of a window" in answer.stderr
+    assert json.loads((tmp_path / "out" / "figure-9.json").read_text())["panels"][0]["summaries"] == []
+
+
 def test_what_a_store_refuses_is_said_once_with_a_hint(tmp_path: Path) -> None:
     answer = bench(tmp_path / "tmp", "figure-9", "--speed", "fast", "--out", str(tmp_path / "out"))
     assert (answer.returncode, answer.stdout) == (2, "")

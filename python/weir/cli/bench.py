@@ -29,6 +29,8 @@ _HEADER = (
 _SECONDS_MIN = 1.0
 _SECONDS_MAX = 3600.0
 _LAMBDA_MAX = 60_000
+_REQUEST_SECONDS_MAX = 0.01
+"""Of the windows of 1 s that are told of."""
 
 
 class _Experiments(click.Group):
@@ -134,6 +136,14 @@ def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int
     files = records.write(figure, out)
     plot = _draw(figure, out)
     _show(figure, output, [str(path) for path in [*files, *([plot] if plot else [])]])
+    for panel in figure.panels:
+        if panel.rows and not panel.summaries:
+            warn(f"{panel.title}: no window counts but the first of each phase", hint="choose more --seconds")
+        if panel.request_seconds > _REQUEST_SECONDS_MAX:
+            warn(
+                f"{panel.title}: one request is {100 * panel.request_seconds:.1f}% of a window, so shares are coarse",
+                hint="choose a higher --speed",
+            )
     for panel in refused:
         warn(f"{panel.title} was not run: {panel.refused}", hint=panel.hint)
     return FAILED if refused else 0
