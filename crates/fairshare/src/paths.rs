@@ -1,5 +1,5 @@
-//! The paths of a device's jobs through the share tree, as schedulers need them that keep no tree: worked
-//! out anew from the policy and the portions whenever the active jobs change.
+//! The paths of a device's jobs through the share tree, with the portions of their weights that are spent
+//! there; and what they owe, for schedulers that keep no tree.
 
 use std::collections::HashMap;
 
@@ -8,6 +8,9 @@ use crate::policy::Entity;
 use crate::scheduler::{JobShare, Portions};
 use crate::sharing::{owed_of_paths, Branch, Sharing};
 use crate::time::Nanos;
+
+/// A portion that differs by less than this part is the same: nothing then needs a new order.
+const PORTION_STEP: f64 = 0.005;
 
 /// What a policy owes the jobs of one device, the portions of their weights that are spent there counted.
 #[derive(Debug)]
@@ -24,17 +27,29 @@ impl Paths {
         Paths { sharing, portions: HashMap::new() }
     }
 
-    /// Replaces the portions; those of unknown jobs are passed over.
-    pub(crate) fn set_portions(&mut self, jobs: &JobTable, portions: &Portions) {
-        self.portions.clear();
+    pub(crate) fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
+    /// Replaces the portions; those of unknown jobs are passed over. Returns whether any is another than it
+    /// was.
+    pub(crate) fn set_portions(&mut self, jobs: &JobTable, portions: &Portions) -> bool {
+        let mut fresh = HashMap::new();
         for (&job, portions) in portions {
             let Some(slot) = jobs.slot(job) else { continue };
             let mut entities = Vec::new();
             for (branch, &portion) in self.sharing.path(jobs.attributes(slot), &[]).iter().zip(portions) {
                 entities.push(branch.entity);
-                self.portions.insert(entities.clone(), portion);
+                let known = self.portions.get(&entities).copied().unwrap_or(1.0);
+                let kept = if (known - portion).abs() < PORTION_STEP * known { known } else { portion };
+                if kept < 1.0 {
+                    fresh.insert(entities.clone(), kept);
+                }
             }
         }
+        let is_other = fresh != self.portions;
+        self.portions = fresh;
+        is_other
     }
 
     /// The nodes from below the root to the job's leaf, outermost first.

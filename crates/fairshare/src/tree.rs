@@ -97,6 +97,8 @@ struct Cost(NonZeroU64);
 #[derive(Debug)]
 struct Arbiter {
     virtual_time: i64,
+    /// What it was before the last request was dispatched, which may be in service still.
+    before: i64,
     /// Sum of the active children's weights, and one over it.
     weight: u64,
     inverse: u64,
@@ -309,6 +311,7 @@ impl ShareTree {
     fn add_arbiter(&mut self, node: NodeId) {
         let arbiter = Arbiter {
             virtual_time: 0,
+            before: 0,
             weight: 0,
             inverse: inverse(0),
             ahead: 0,
@@ -359,13 +362,14 @@ impl ShareTree {
             if charge != 0 {
                 // Served before it was eligible, because nobody else was: that time is nobody's due.
                 arbiter.virtual_time = arbiter.virtual_time.max(node.start);
+                arbiter.before = arbiter.virtual_time;
                 node.start += virtual_time(charge, node.inverse);
                 arbiter.advance(charge);
             }
             match node.first_cost {
                 Some(cost) => {
                     if node.standing == Standing::Empty && !node.resume(arbiter.virtual_time) {
-                        node.catch_up(arbiter.virtual_time, self.credit_max.max(cost.nanoseconds()));
+                        node.catch_up(arbiter, self.credit_max.max(cost.nanoseconds()));
                     }
                     node.finish = node.start + virtual_time(cost.nanoseconds(), node.inverse);
                     let item = child.item();
@@ -374,7 +378,7 @@ impl ShareTree {
                 None => {
                     if is_withheld && !node.is_withheld {
                         if node.standing == Standing::Empty {
-                            node.catch_up(arbiter.virtual_time, self.credit_max);
+                            node.catch_up(arbiter, self.credit_max);
                         }
                         node.start -= arbiter.virtual_time;
                         node.is_withheld = true;
@@ -408,6 +412,7 @@ impl ShareTree {
     fn set_back(&mut self, node: NodeId, arbiter: usize) {
         let arbiter = &mut self.arbiters[arbiter];
         let by = std::mem::take(&mut arbiter.virtual_time);
+        arbiter.before = arbiter.before.saturating_sub(by);
         let is_child = |other: &Node| other.parent == Some(node) && !other.is_withheld;
         let children: Vec<u32> = (0..self.nodes.len())
             .filter(|&index| is_child(&self.nodes[index]))
@@ -432,9 +437,11 @@ impl ShareTree {
 }
 
 impl Node {
-    /// It comes back with a request, as far behind its share as it was, but for `credit` nanoseconds at most.
-    fn catch_up(&mut self, now: i64, credit: i64) {
-        self.start = self.start.max(now - virtual_time(credit, self.inverse));
+    /// It comes back with a request, as far behind its share as it was, but for `credit` nanoseconds at most
+    /// beyond what the last request took: who came back while a long one is in service was not away for long.
+    fn catch_up(&mut self, arbiter: &Arbiter, credit: i64) {
+        let earliest = arbiter.virtual_time - virtual_time(credit, self.inverse);
+        self.start = self.start.max(earliest.min(arbiter.before));
     }
 
     /// Ends withholding at its parent's virtual time; false where it was not withheld.

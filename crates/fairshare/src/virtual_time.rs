@@ -3,28 +3,21 @@
 //! A job is active from its first request until a grace period after its last one ended, so that a
 //! synchronous client, which has nothing queued while it turns around, keeps its place in the tree.
 
-use std::collections::HashMap;
-
 use crate::bounds::Bounds;
 use crate::job::{JobAttributes, JobId, Token};
 use crate::jobs::JobTable;
-use crate::policy::Entity;
+use crate::paths::Paths;
 use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
-use crate::sharing::{Branch, Sharing};
+use crate::sharing::Sharing;
 use crate::time::Nanos;
 use crate::turns::Turns;
 
-/// A portion that differs by less than this is the same: weights then need no new order.
-const PORTION_STEP: f64 = 0.005;
-
 /// Divides time over the policy's tree; see [`crate::tree`] for the order and its error.
 pub(crate) struct VirtualTime {
-    sharing: Sharing,
+    paths: Paths,
     jobs: JobTable,
     turns: Turns,
     bounds: Bounds,
-    /// The portion of each node's weight, by the entities on the way to it.
-    portions: HashMap<Vec<Entity>, f64>,
 }
 
 impl VirtualTime {
@@ -32,11 +25,10 @@ impl VirtualTime {
         let credit_max = jobs.settings().credit_max;
         let slots: Vec<usize> = jobs.occupied().collect();
         let mut scheduler = VirtualTime {
-            sharing,
+            paths: Paths::new(sharing),
             jobs,
             turns: Turns::new(credit_max),
             bounds: Bounds::new(credit_max),
-            portions: HashMap::new(),
         };
         for slot in slots {
             scheduler.enter(slot);
@@ -44,27 +36,19 @@ impl VirtualTime {
         scheduler
     }
 
-    /// The job's nodes, with the portions of their weights that are known.
-    fn path(&self, slot: usize) -> Vec<Branch> {
-        let attributes = self.jobs.attributes(slot);
-        if self.portions.is_empty() {
-            return self.sharing.path(attributes, &[]);
-        }
-        let mut entities = Vec::new();
-        let portion = |branch: &Branch| {
-            entities.push(branch.entity);
-            self.portions.get(&entities).copied().unwrap_or(1.0)
-        };
-        let portions: Vec<f64> = self.sharing.path(attributes, &[]).iter().map(portion).collect();
-        self.sharing.path(attributes, &portions)
+    /// Gives a job that stays at its places the weights that are right now.
+    fn reweigh(&mut self, slot: usize) {
+        let path = self.paths.of(&self.jobs, slot);
+        self.turns.attach(slot, &path);
+        self.bounds.turns_of(slot).for_each(|turns| turns.attach(slot, &path));
     }
 
     /// Gives a job its places, as active and backlogged as it is.
     fn enter(&mut self, slot: usize) {
-        let path = self.path(slot);
+        let path = self.paths.of(&self.jobs, slot);
         self.turns.attach(slot, &path);
         let attributes = self.jobs.attributes(slot);
-        self.bounds.enter(slot, attributes.job, self.sharing.entitlements().bounds(attributes));
+        self.bounds.enter(slot, attributes.job, self.paths.sharing().entitlements().bounds(attributes));
         for turns in self.bounds.turns_of(slot) {
             turns.attach(slot, &path);
         }
@@ -153,13 +137,11 @@ impl Scheduler for VirtualTime {
             return;
         }
         if let Some(slot) = known {
-            let stays = self.turns.stands_at(slot, &self.sharing.path(&attributes, &[]))
+            let stays = self.turns.stands_at(slot, &self.paths.sharing().path(&attributes, &[]))
                 && same_holders(self.jobs.attributes(slot), &attributes);
             if stays {
                 self.jobs.upsert(attributes);
-                let path = self.path(slot);
-                self.turns.attach(slot, &path);
-                self.bounds.turns_of(slot).for_each(|turns| turns.attach(slot, &path));
+                self.reweigh(slot);
                 return;
             }
             self.leave(slot);
@@ -210,26 +192,10 @@ impl Scheduler for VirtualTime {
 
     fn set_portions(&mut self, portions: &Portions, now: Nanos) {
         self.advance(now);
-        let mut fresh: HashMap<Vec<Entity>, f64> = HashMap::new();
-        for (&job, portions) in portions {
-            let Some(slot) = self.jobs.slot(job) else { continue };
-            let path = self.sharing.path(self.jobs.attributes(slot), &[]);
-            let entities: Vec<Entity> = path.iter().map(|branch| branch.entity).collect();
-            for (depth, &portion) in portions.iter().enumerate().take(entities.len()) {
-                let key = entities[..=depth].to_vec();
-                let known = self.portions.get(&key).copied();
-                let kept = known.filter(|known| (known - portion).abs() < PORTION_STEP * known);
-                fresh.insert(key, kept.unwrap_or(portion));
+        if self.paths.set_portions(&self.jobs, portions) {
+            for slot in self.jobs.occupied().collect::<Vec<_>>() {
+                self.reweigh(slot);
             }
-        }
-        if fresh == self.portions {
-            return;
-        }
-        self.portions = fresh;
-        for slot in self.jobs.occupied().collect::<Vec<_>>() {
-            let path = self.path(slot);
-            self.turns.attach(slot, &path);
-            self.bounds.turns_of(slot).for_each(|turns| turns.attach(slot, &path));
         }
     }
 

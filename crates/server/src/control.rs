@@ -15,6 +15,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// A question to the event loop.
 pub(crate) enum Question {
+    /// How the server is, without its jobs.
+    Status(SyncSender<Box<Status>>),
     /// Everything that is shown.
     Snapshot(SyncSender<Box<Snapshot>>),
     /// Another policy from now on, and another scheduler where one is named.
@@ -73,7 +75,22 @@ pub(crate) struct DeviceStatus {
     /// Mean time a request was in service in the last interval in which there was one.
     pub(crate) latency_seconds: f64,
     pub(crate) busy_seconds: f64,
+    pub(crate) cost: CostStatus,
     pub(crate) speed: Option<SpeedStatus>,
+}
+
+/// What a request is expected to take: learned, but for an emulated device, whose speed is known.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CostStatus {
+    pub(crate) read: DirectionCost,
+    pub(crate) write: DirectionCost,
+}
+
+/// The cost of requests in one direction: a fixed time, and bytes a second; an absent rate means that bytes cost nothing.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DirectionCost {
+    pub(crate) fixed_seconds: f64,
+    pub(crate) bytes_per_second: Option<u64>,
 }
 
 /// An emulated speed; absent rates mean that bytes cost nothing.
@@ -130,10 +147,9 @@ fn respond(request: &Request, token: &str, events: &Events) -> Response {
             Ok(snapshot) => (200, metrics::encode(&snapshot), metrics::CONTENT_TYPE),
             Err(failure) => json(503, &failure),
         },
-        ("GET", "/v1/status") => answer(events, |snapshot| json(200, &snapshot.status)),
-        ("GET", "/v1/jobs") => answer(events, |snapshot| json(200, &Jobs { jobs: &snapshot.jobs })),
-        ("GET", "/v1/policy") => answer(events, |snapshot| {
-            let Status { policy, scheduler, .. } = &snapshot.status;
+        ("GET", "/v1/status") => answer(status(events), |status| json(200, status)),
+        ("GET", "/v1/jobs") => answer(snapshot(events), |snapshot| json(200, &Jobs { jobs: &snapshot.jobs })),
+        ("GET", "/v1/policy") => answer(status(events), |Status { policy, scheduler, .. }| {
             json(200, &PolicyBody { policy: policy.clone(), scheduler: Some(scheduler.clone()) })
         }),
         ("PUT", "/v1/policy") => set_policy(request, token, events),
@@ -177,19 +193,27 @@ fn set_policy(request: &Request, token: &str, events: &Events) -> (u16, String, 
     }
 }
 
-fn answer(
-    events: &Events,
-    render: impl FnOnce(&Snapshot) -> (u16, String, &'static str),
+fn answer<T>(
+    answered: Result<Box<T>, Failure>,
+    render: impl FnOnce(&T) -> (u16, String, &'static str),
 ) -> (u16, String, &'static str) {
-    match snapshot(events) {
-        Ok(snapshot) => render(&snapshot),
+    match answered {
+        Ok(answered) => render(&answered),
         Err(failure) => json(503, &failure),
     }
 }
 
+fn status(events: &Events) -> Result<Box<Status>, Failure> {
+    ask(events, Question::Status)
+}
+
 fn snapshot(events: &Events) -> Result<Box<Snapshot>, Failure> {
+    ask(events, Question::Snapshot)
+}
+
+fn ask<T>(events: &Events, question: impl FnOnce(SyncSender<T>) -> Question) -> Result<T, Failure> {
     let (sender, receiver) = sync_channel(1);
-    events.ask(Question::Snapshot(sender));
+    events.ask(question(sender));
     receiver.recv_timeout(ANSWER_WAIT).map_err(|_| busy())
 }
 

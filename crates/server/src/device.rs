@@ -50,15 +50,20 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// A device under a policy; with a `speed` it is emulated.
-    pub(crate) fn new(sharing: &Sharing, speed: Option<DeviceSpeed>) -> Device {
+    /// A device under a policy; with a `speed` it is emulated. Dice, where the scheduler has some, start at
+    /// `seed`.
+    pub(crate) fn new(sharing: &Sharing, speed: Option<DeviceSpeed>, seed: u64) -> Device {
         let model = match speed {
             Some(speed) => CostModel::known(speed),
             None => CostModel::learned(DeviceSpeed { read: PRIOR, write: PRIOR }),
         };
         // A connection holds few requests and their number is limited, so the queue's own bounds only guard against bugs.
-        let settings =
-            Settings { queued_max_per_job: usize::MAX, queued_max_total: usize::MAX, ..Settings::default() };
+        let settings = Settings {
+            queued_max_per_job: usize::MAX,
+            queued_max_total: usize::MAX,
+            seed,
+            ..Settings::default()
+        };
         Device {
             scheduler: Some(scheduler(sharing, settings)),
             usage: Usage::default(),
@@ -78,6 +83,11 @@ impl Device {
     /// Whether its speed is emulated.
     pub(crate) fn speed(&self) -> Option<DeviceSpeed> {
         self.speed
+    }
+
+    /// What its requests cost, as far as it is known or learned.
+    pub(crate) fn cost(&self) -> DeviceSpeed {
+        self.model.speed()
     }
 
     /// Queues request `token` of a job.
@@ -142,7 +152,9 @@ impl Device {
 
     /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged.
     pub(crate) fn complete(&mut self, dispatch: &Dispatch, work: Work, actual: Nanos, now: Nanos) -> Nanos {
-        let actual = self.emulated_time(work).unwrap_or(actual);
+        // Requests that are in service together divide the device's time, which passes once.
+        let own = Nanos(actual.0 / self.in_service.max(1) as u64);
+        let actual = self.emulated_time(work).unwrap_or(own);
         self.in_service -= 1;
         self.model.observe(work.direction, work.bytes, actual);
         let worked = self.worked.entry(dispatch.job).or_default();

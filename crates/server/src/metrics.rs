@@ -1,6 +1,6 @@
 //! Every metric, in one place; the reference page lists them with their units.
 
-use crate::control::Snapshot;
+use crate::control::{DirectionCost, Snapshot};
 use crate::jobs::JobLine;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
@@ -73,6 +73,7 @@ impl Collector for Exposition {
         self.encode_waits(&mut encoder)?;
         self.encode_waited_for(&mut encoder)?;
         self.encode_targets(&mut encoder)?;
+        self.encode_costs(&mut encoder)?;
         let status = &snapshot.status;
         let gauges: [Gauge; 5] = [
             ("weir_connections", "Connections", status.connections as f64),
@@ -149,6 +150,36 @@ impl Exposition {
             for target in &self.0.status.targets {
                 let labels = [("target", target.target.clone()), ("backend", target.backend.to_string())];
                 ConstGauge::new(value(target)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Exposition {
+    fn encode_costs(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        type Value = fn(&DirectionCost) -> Option<f64>;
+        let gauges: [(&str, &str, Value); 2] = [
+            ("weir_device_cost_fixed_seconds", "Expected time of a request without bytes", |cost| {
+                Some(cost.fixed_seconds)
+            }),
+            ("weir_device_cost_bytes_per_second", "Expected rate of bytes beyond that", |cost| {
+                cost.bytes_per_second.map(|rate| rate as f64)
+            }),
+        ];
+        let status = &self.0.status;
+        let metadata = (format!("{}.metadata", status.server), &status.metadata.cost);
+        let targets = status.targets.iter().map(|target| (target.target.clone(), &target.device.cost));
+        let devices: Vec<_> = targets.chain([metadata]).collect();
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (device, cost) in &devices {
+                for (direction, cost) in [("read", &cost.read), ("write", &cost.write)] {
+                    let labels = [("device", device.clone()), ("direction", direction.to_string())];
+                    if let Some(value) = value(cost) {
+                        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+                    }
+                }
             }
         }
         Ok(())

@@ -2,7 +2,10 @@
 
 use crate::clients::{Client, Held, Waiting};
 use crate::config::ClusterConfig;
-use crate::control::{DeviceStatus, PeerStatus, Question, Snapshot, SpeedStatus, Status, TargetStatus};
+use crate::control::{
+    CostStatus, DeviceStatus, DirectionCost, PeerStatus, Question, Snapshot, SpeedStatus, Status,
+    TargetStatus,
+};
 use crate::data::Errand;
 use crate::device::Device;
 use crate::error::ServerError;
@@ -138,15 +141,19 @@ impl Server {
         let sharing = config
             .sharing()
             .map_err(|what| ServerError::Configuration { path: folder.to_path_buf(), what })?;
+        let mut boot = [0; 8];
+        let random = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
+        random.map_err(|errno| ServerError::Loop { what: "draw a boot number", source: errno.into() })?;
+        let boot = u64::from_le_bytes(boot);
         let mut targets = Vec::new();
         let mut devices = Vec::new();
         for (index, target) in own.targets.iter().enumerate() {
             targets.push(Target::open(target, folder, index)?);
             let speed = target.speed.as_ref().map(crate::config::SpeedConfig::device_speed);
-            devices.push(Device::new(&sharing, speed));
+            devices.push(Device::new(&sharing, speed, boot ^ index as u64));
         }
         let metadata_speed = own.metadata_speed.as_ref().map(crate::config::SpeedConfig::device_speed);
-        devices.push(Device::new(&sharing, metadata_speed));
+        devices.push(Device::new(&sharing, metadata_speed, !boot));
         let settings = Settings {
             server: id,
             servers: (0..config.servers.len() as u16).map(ServerId).collect(),
@@ -156,12 +163,9 @@ impl Server {
             key: key.clone(),
         };
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut boot = [0; 8];
-        let random = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
-        random.map_err(|errno| ServerError::Loop { what: "draw a boot number", source: errno.into() })?;
         let mut server = Server {
             id,
-            boot: u64::from_le_bytes(boot),
+            boot,
             key,
             sharing,
             registry,
@@ -185,7 +189,7 @@ impl Server {
             reports: Reports::every(Nanos::from_millis(config.lambda_milliseconds)),
             report: ServerReport {
                 server: id,
-                boot: u64::from_le_bytes(boot),
+                boot,
                 started: wall.as_millis() as u64,
                 sequence: 0,
                 jobs: Vec::new(),
@@ -383,6 +387,9 @@ impl Server {
     /// Answers the control API.
     pub(crate) fn answer_question(&mut self, question: Question) {
         match question {
+            Question::Status(answer) => {
+                let _ = answer.try_send(Box::new(self.status()));
+            }
             Question::Snapshot(answer) => {
                 let _ = answer.try_send(Box::new(self.snapshot()));
             }
@@ -412,7 +419,7 @@ impl Server {
     fn snapshot(&mut self) -> Snapshot {
         let now = self.now;
         for device in 0..self.devices.len() {
-            self.account_if_due(device);
+            self.account_device(device);
         }
         let name = |index: usize| match self.targets.get(index) {
             Some(_) => TargetId { server: self.id, index: index as u16 }.to_string(),
@@ -478,11 +485,16 @@ impl Server {
         let rate = |speed: weir_fairshare::TransferSpeed| {
             Some(speed.bytes_per_second.get()).filter(|&rate| rate != u64::MAX)
         };
+        let cost = |speed: weir_fairshare::TransferSpeed| DirectionCost {
+            fixed_seconds: seconds(speed.fixed),
+            bytes_per_second: rate(speed),
+        };
         DeviceStatus {
             load: self.loads[index].ratio,
             queued: device.queued(),
             latency_seconds: self.loads[index].latency_seconds,
             busy_seconds: seconds(device.busy()),
+            cost: CostStatus { read: cost(device.cost().read), write: cost(device.cost().write) },
             speed: device.speed().map(|speed| SpeedStatus {
                 read_bytes_per_second: rate(speed.read),
                 write_bytes_per_second: rate(speed.write),

@@ -5,9 +5,10 @@ use weir_fairshare::{JobId, JobShare, Nanos};
 
 /// What a job did is judged over one to two of these: several requests of any size, soon after a change.
 const WINDOW: Nanos = Nanos::from_millis(50);
-/// A device is short of time when requests waited for at least this part of the last interval. Below it,
-/// everybody gets what they ask for.
+/// A device is short of time when requests waited for at least this part of the last interval; while some are
+/// waiting still, for this lesser part. Else everybody gets what they ask for.
 const SHORT: f64 = 0.5;
+const SHORT_NOW: f64 = 0.25;
 /// A job wants more than it gets when its own requests waited for at least this part of its window.
 const WAITING: f64 = 0.05;
 /// Less than this part of a device's time is no use of it.
@@ -45,7 +46,9 @@ impl Usage {
         if interval == Nanos::ZERO {
             return;
         }
-        let is_short = part(backlogged.saturating_since(self.backlogged), interval) >= SHORT;
+        let some_wait = shares.iter().any(|share| share.queued > 0);
+        let short_from = if some_wait { SHORT_NOW } else { SHORT };
+        let is_short = part(backlogged.saturating_since(self.backlogged), interval) >= short_from;
         self.wanted.clear();
         for share in shares {
             let mark = Mark { at: now, charged: share.charged, backlogged: share.backlogged };
@@ -105,6 +108,14 @@ mod tests {
         let mut usage = Usage::default();
         usage.measure(Nanos::from_millis(10), Nanos::from_millis(3), &[share(1, 4, 3)]);
         assert_eq!(usage.wanted()[&JobId(1)], Some(0.4));
+    }
+
+    #[test]
+    fn a_flood_that_began_within_the_interval_is_seen_at_its_end() {
+        let mut usage = Usage::default();
+        let flooding = JobShare { queued: 5, ..share(1, 3, 3) };
+        usage.measure(Nanos::from_millis(10), Nanos::from_millis(3), &[flooding]);
+        assert_eq!(usage.wanted()[&JobId(1)], None);
     }
 
     #[test]

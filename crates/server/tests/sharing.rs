@@ -251,6 +251,45 @@ fn metadata_and_appends_take_device_time() {
     assert_eq!(devices.as_array().map(Vec::len), Some(2), "{devices}");
 }
 
+#[test]
+fn the_cost_of_each_device_is_told_as_it_is_known_or_learned() {
+    let speed = "speed = { read = \"200MB/s\", write = \"100MB/s\", fixed = \"300us\" }";
+    let target =
+        |speed: &str| format!("[[server.target]]\nbackend = \"ram\"\ncapacity = \"64MiB\"\n{speed}\n");
+    let layout = "[layout]\nstripe_count = 2\nstripe_size = \"64k\"\n";
+    let cluster = Cluster::start(&format!("{layout}[[server]]\n{}{}", target(speed), target("")));
+    let before = cluster.status(0);
+    let mut line = cluster.root(0);
+    let mut file = line.open("file", READ_WRITE).expect("opened");
+    for _ in 0..50 {
+        line.write(&mut file, 0, &[1; 2 << 16]).expect("written");
+        line.attributes("file").expect("it is there");
+    }
+    let after = cluster.status(0);
+    let known = serde_json::json!({
+        "read": {"fixed_seconds": 3e-4, "bytes_per_second": 200_000_000},
+        "write": {"fixed_seconds": 3e-4, "bytes_per_second": 100_000_000},
+    });
+    assert_eq!(after["targets"][0]["cost"], known, "emulated");
+    let (learned, prior) = (&after["targets"][1]["cost"], &before["targets"][1]["cost"]);
+    assert_ne!(learned["write"], prior["write"], "written");
+    assert_eq!(learned["read"], prior["read"], "not read");
+    assert_ne!(after["metadata"]["cost"]["read"], before["metadata"]["cost"]["read"]);
+    for cost in [learned, &after["metadata"]["cost"]] {
+        for direction in ["read", "write"] {
+            assert!(number(&cost[direction]["fixed_seconds"]) >= 0.0, "{cost}");
+        }
+    }
+    let (_, samples) = parse(&get(&cluster.address(0).control, "/metrics").body);
+    let fixed = &samples["weir_device_cost_fixed_seconds"];
+    let of = |device: &str| fixed.iter().filter(|(labels, _)| labels["device"] == device).count();
+    assert_eq!([of("0.0"), of("0.1"), of("0.metadata")], [2, 2, 2], "{fixed:?}");
+    let rates = &samples["weir_device_cost_bytes_per_second"];
+    let written =
+        |labels: &BTreeMap<String, String>| labels["device"] == "0.0" && labels["direction"] == "write";
+    assert!(rates.iter().any(|(labels, rate)| written(labels) && *rate == 1e8), "{rates:?}");
+}
+
 const FLOOD_CONNECTIONS: usize = 3;
 const FLOOD_BYTES: usize = 16 * 1024;
 
@@ -456,6 +495,7 @@ fn metrics_are_what_is_declared() {
         ("weir_target_load_ratio", "gauge", &["backend", "target"]),
         ("weir_target_queued_requests", "gauge", &["backend", "target"]),
         ("weir_target_latency_seconds", "gauge", &["backend", "target"]),
+        ("weir_device_cost_fixed_seconds", "gauge", &["device", "direction"]),
         ("weir_connections", "gauge", &[]),
         ("weir_requests_outstanding", "gauge", &[]),
         ("weir_inodes", "gauge", &[]),
@@ -475,9 +515,10 @@ fn metrics_are_what_is_declared() {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
         }
     }
-    // It has samples only of jobs that waited.
+    // These have samples only of jobs that waited, and of devices where bytes cost something.
     assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
-    assert_eq!(types.len(), 22, "every metric is in the list above");
+    assert_eq!(types.get("weir_device_cost_bytes_per_second").map(String::as_str), Some("gauge"));
+    assert_eq!(types.len(), 24, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");

@@ -13,6 +13,7 @@ struct Model {
     weight: i64,
     start: i64,
     virtual_time: i64,
+    before: i64,
     queue: VecDeque<i64>,
     active: bool,
     ready: bool,
@@ -66,13 +67,13 @@ impl Model {
 
     /// Brings readiness up to date from the leaves upwards.
     fn update(&mut self) {
-        let virtual_time = self.virtual_time;
+        let (virtual_time, before) = (self.virtual_time, self.before);
         for child in &mut self.children {
             child.update();
             let cost = child.first_cost();
             if let Some(cost) = cost.filter(|_| !child.ready) {
                 let credit = child.over_weight(nanoseconds(CREDIT_MAX).max(cost));
-                child.start = child.start.max(virtual_time - credit);
+                child.start = child.start.max((virtual_time - credit).min(before));
             }
             child.ready = cost.is_some();
         }
@@ -83,6 +84,7 @@ impl Model {
         self.served += charge;
         let Some((&child, rest)) = path.split_first() else { return };
         self.virtual_time = self.virtual_time.max(self.children[child].start);
+        self.before = self.virtual_time;
         let active = self.children.iter().filter(|child| child.is_active());
         let weight: i64 = active.map(|child| child.weight).sum();
         self.virtual_time += virtual_time(charge, inverse(weight as u64));
@@ -121,6 +123,7 @@ fn model(depth: u32) -> impl Strategy<Value = Model> {
         weight,
         start: 0,
         virtual_time: 0,
+        before: 0,
         queue: VecDeque::new(),
         active: false,
         ready: false,

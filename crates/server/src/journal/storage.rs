@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const LOCK_FILE: &str = "lock";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -94,13 +95,25 @@ fn boot() -> u128 {
     u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
 }
 
+/// How long a lock may still be held by who is about to let go of it: a server that is ending, or a process
+/// between fork and exec, which has every file of its parent until then.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 fn lock(directory: &Path) -> Result<File, JournalError> {
     let path = directory.join(LOCK_FILE);
     let named = || path.display().to_string();
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(&path).map_err(JournalError::io("open", named()))?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+    let deadline = Instant::now() + LOCK_WAIT;
+    let locked = loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
+            tried => break tried,
+        }
+    };
+    match locked {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let holder = std::fs::read_to_string(&path).unwrap_or_default();
