@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -64,28 +64,49 @@ def compiled(name: str, directory: Path) -> Path:
     return program
 
 
-def together(commands: Sequence[Sequence[object]]) -> list[Result]:
-    """Runs loads that say when they are ready and wait for the end of their input, and lets them go at once."""
-    loads = [
-        subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for command in commands
-    ]
-    for load in loads:
-        assert load.stdout is not None
-        if load.stdout.readline() != "ready\n":
-            sys.exit(f"{load.args!r} did not start")
-    for load in loads:
-        assert load.stdin is not None
-        load.stdin.close()
-        load.stdin = None
-    results = []
-    for load in loads:
-        output, _ = load.communicate(timeout=WAIT_SECONDS)
-        if load.returncode != 0:
-            sys.exit(f"{load.args!r} failed with exit code {load.returncode}")
-        operations, seconds = output.split()
-        results.append(Result(int(operations), float(seconds)))
-    return results
+class Loads:
+    """Loads that say when they are ready, wait for the end of their input, and so begin together."""
+
+    def __init__(self, commands: Sequence[Sequence[object]], environment: Mapping[str, str] | None = None) -> None:
+        self._loads = [
+            subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            for command in commands
+        ]
+        for load in self._loads:
+            assert load.stdout is not None
+            if load.stdout.readline() != "ready\n":
+                sys.exit(f"{load.args!r} did not start")
+
+    def go(self) -> None:
+        """Lets all of them begin."""
+        for load in self._loads:
+            assert load.stdin is not None
+            load.stdin.close()
+            load.stdin = None
+
+    def results(self) -> list[Result]:
+        """Waits for all of them."""
+        results = []
+        for load in self._loads:
+            output, _ = load.communicate(timeout=WAIT_SECONDS)
+            if load.returncode != 0:
+                sys.exit(f"{load.args!r} failed with exit code {load.returncode}")
+            operations, seconds = output.split()
+            results.append(Result(int(operations), float(seconds)))
+        return results
+
+
+def together(commands: Sequence[Sequence[object]], environment: Mapping[str, str] | None = None) -> list[Result]:
+    """Runs loads that begin at once."""
+    loads = Loads(commands, environment)
+    loads.go()
+    return loads.results()
 
 
 def announce(what: str, measured: str, beside: str, ratio: float) -> None:

@@ -3,7 +3,9 @@
  *   load write FILE BLOCKS          writes BLOCKS blocks of 1 MiB
  *   load read FILE BLOCKS           reads them, each into fresh memory
  *   load random FILE BYTES SECONDS  reads 4 KiB at random offsets
+ *   load rewrite FILE BLOCKS SECONDS  writes blocks of 64 KiB, again and again
  *   load create|stat|unlink DIR FILES
+ *   load stats DIR FILES SECONDS    looks at files 0-0 to 0-(FILES - 1), again and again
  *   load pump-receive SOCKET BLOCKS / load pump-send SOCKET BLOCKS
  *
  * Each prints `ready`, waits for the end of its standard input, so that several of them can begin together, and then
@@ -23,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 20, SMALL = 4096 };
+enum { BLOCK = 1 << 20, PIECE = 64 << 10, SMALL = 4096 };
 
 static double now(void)
 {
@@ -127,6 +129,41 @@ static void metadata(const char *verb, const char *directory, long files)
 	report(files, start);
 }
 
+static void rewrite(const char *path, long blocks, double seconds)
+{
+	char *memory = malloc(PIECE);
+	memset(memory, 'r', PIECE);
+	char own[4096];
+	snprintf(own, sizeof own, "%s-%d", path, (int)getpid());
+	int file = open(own, O_WRONLY | O_CREAT, 0644);
+	if (file < 0)
+		fail(own);
+	wait_for_start();
+	double start = now();
+	long operations = 0;
+	for (; now() - start < seconds; operations++)
+		if (pwrite(file, memory, PIECE, operations % blocks * PIECE) != PIECE)
+			fail(own);
+	report(operations, start);
+	if (close(file))
+		fail(own);
+}
+
+static void stats(const char *directory, long files, double seconds)
+{
+	char path[4096];
+	struct stat status;
+	wait_for_start();
+	double start = now();
+	long operations = 0;
+	for (; operations % 16 || now() - start < seconds; operations++) {
+		snprintf(path, sizeof path, "%s/%d-%ld", directory, 0, operations % files);
+		if (stat(path, &status))
+			fail(path);
+	}
+	report(operations, start);
+}
+
 static int dial(const char *path, int listening)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -169,7 +206,7 @@ static void pump(const char *path, long blocks, int receiving)
 int main(int count, char **words)
 {
 	if (count < 4) {
-		fprintf(stderr, "usage: load write|read|random|create|stat|unlink|pump-send|pump-receive PLACE NUMBER [SECONDS]\n");
+		fprintf(stderr, "usage: load write|read|random|rewrite|create|stat|stats|unlink|pump-send|pump-receive PLACE NUMBER [SECONDS]\n");
 		return 2;
 	}
 	const char *verb = words[1], *place = words[2];
@@ -178,6 +215,10 @@ int main(int count, char **words)
 		transfer(place, number, *verb == 'w');
 	else if (!strcmp(verb, "random"))
 		random_reads(place, number, count > 4 ? atof(words[4]) : 3);
+	else if (!strcmp(verb, "rewrite"))
+		rewrite(place, number, count > 4 ? atof(words[4]) : 3);
+	else if (!strcmp(verb, "stats"))
+		stats(place, number, count > 4 ? atof(words[4]) : 3);
 	else if (!strncmp(verb, "pump-", 5))
 		pump(place, number, verb[5] == 'r');
 	else
