@@ -1,13 +1,13 @@
 //! Which of a node's children is served next: of those eligible the one with the earliest finish.
 //!
-//! A child with few siblings is found by looking at all of them, which lie side by side in memory;
-//! among many, two wheels keep the order.
+//! A few children lie side by side, with all that a decision needs of them, and are all looked at; many are
+//! kept in two wheels.
 
-use crate::tree::Node;
+use crate::tree::{First, Node};
 use crate::wheel::{Link, Wheel};
 
 /// Children up to which looking at all of them is the faster way: their keys fill sixteen cache lines.
-const SCANNED_MAX: usize = 64;
+const FEW_MAX: usize = 64;
 /// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
 const FIRST_SHIFT: u32 = crate::tree::FRACTION_BITS + 10;
 
@@ -16,8 +16,8 @@ const FIRST_SHIFT: u32 = crate::tree::FRACTION_BITS + 10;
 pub(crate) enum Standing {
     /// Nothing to be served below it.
     Empty,
-    /// At this place of a [`Scan`].
-    Scanned(u32),
+    /// At this place among [`Few`].
+    At(u32),
     /// In the wheel of those that had more than their due, ordered by start.
     Waiting,
     /// In the wheel of those that had not, ordered by finish.
@@ -27,36 +27,42 @@ pub(crate) enum Standing {
 /// The children of one node that have requests to be served.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Few(Scan),
-    Many(Box<Wheels>),
+    Few(Few),
+    Many(Box<Many>),
 }
 
-/// Children side by side, in no order.
+/// Children in no order, by place.
 #[derive(Debug, Default)]
-pub(crate) struct Scan {
-    /// Start and finish.
-    keys: Vec<(i64, i64)>,
+pub(crate) struct Few {
+    keys: Vec<Key>,
+    firsts: Vec<First>,
     items: Vec<u32>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    start: i64,
+    finish: i64,
+}
+
 #[derive(Debug)]
-pub(crate) struct Wheels {
+pub(crate) struct Many {
     eligible: Wheel,
     waiting: Wheel,
 }
 
 impl Order {
     pub(crate) fn new() -> Order {
-        Order::Few(Scan::default())
+        Order::Few(Few::default())
     }
 
-    /// Puts in a child that stands nowhere, or moves it to its start and finish.
+    /// Puts in a child that has a request, or moves it to its start and finish.
     pub(crate) fn put(&mut self, nodes: &mut [Node], links: &mut [Link], item: u32, virtual_time: i64) {
         match self {
-            Order::Few(scan) => {
-                if !scan.put(&mut nodes[item as usize], item) {
-                    let siblings = std::mem::take(&mut scan.items);
-                    *self = Order::Many(Box::new(Wheels::new(virtual_time)));
+            Order::Few(few) => {
+                if !few.put(&mut nodes[item as usize], item) {
+                    let siblings = std::mem::take(&mut few.items);
+                    *self = Order::Many(Box::new(Many::new(virtual_time)));
                     for sibling in siblings {
                         nodes[sibling as usize].standing = Standing::Empty;
                         self.put(nodes, links, sibling, virtual_time);
@@ -64,83 +70,91 @@ impl Order {
                     self.put(nodes, links, item, virtual_time);
                 }
             }
-            Order::Many(wheels) => wheels.put(&mut nodes[item as usize], links, item, virtual_time),
+            Order::Many(many) => many.put(&mut nodes[item as usize], links, item, virtual_time),
         }
     }
 
     /// Takes out a child, wherever it stands.
     pub(crate) fn take(&mut self, nodes: &mut [Node], links: &mut [Link], item: u32) {
-        match (self, nodes[item as usize].standing) {
-            (Order::Few(scan), Standing::Scanned(place)) => {
-                scan.keys.swap_remove(place as usize);
-                scan.items.swap_remove(place as usize);
-                if let Some(&moved) = scan.items.get(place as usize) {
-                    nodes[moved as usize].standing = Standing::Scanned(place);
-                }
-            }
-            (Order::Many(wheels), standing) => wheels.take(standing, links, item),
-            _ => {}
+        let standing = std::mem::replace(&mut nodes[item as usize].standing, Standing::Empty);
+        match (self, standing) {
+            (Order::Few(few), Standing::At(place)) => few.take(nodes, place as usize),
+            (Order::Few(_), _) => {}
+            (Order::Many(many), _) => many.take(standing, links, item),
         }
-        nodes[item as usize].standing = Standing::Empty;
     }
 
-    /// The child to serve next; where none is eligible the one with the next start, because no time is left
-    /// unused while a request is queued.
+    /// The request to serve next; where no child is eligible that of the one with the next start, because no
+    /// time is left unused while a request is queued.
     pub(crate) fn select(
         &mut self,
         nodes: &mut [Node],
         links: &mut [Link],
         virtual_time: i64,
-    ) -> Option<u32> {
+    ) -> Option<First> {
         match self {
-            Order::Few(scan) => scan.select(virtual_time),
-            Order::Many(wheels) => wheels.select(nodes, links, virtual_time),
+            Order::Few(few) => few.select(virtual_time),
+            Order::Many(many) => many.select(nodes, links, virtual_time),
         }
     }
 }
 
-impl Scan {
+impl Few {
     /// False where there is no room for one more.
     fn put(&mut self, node: &mut Node, item: u32) -> bool {
-        let key = (node.start, node.finish);
+        let Some(first) = node.first else { return true };
+        let key = Key { start: node.start, finish: node.finish };
         match node.standing {
-            Standing::Scanned(place) => self.keys[place as usize] = key,
-            _ if self.keys.len() == SCANNED_MAX => return false,
+            Standing::At(place) => {
+                self.keys[place as usize] = key;
+                self.firsts[place as usize] = first;
+            }
+            _ if self.keys.len() == FEW_MAX => return false,
             _ => {
-                node.standing = Standing::Scanned(self.keys.len() as u32);
+                node.standing = Standing::At(self.keys.len() as u32);
                 self.keys.push(key);
+                self.firsts.push(first);
                 self.items.push(item);
             }
         }
         true
     }
 
-    fn select(&self, virtual_time: i64) -> Option<u32> {
-        let (eligible, least_start) = self.earliest(virtual_time);
-        let first = eligible.or_else(|| self.earliest(least_start).0);
-        first.map(|place| self.items[place])
+    fn take(&mut self, nodes: &mut [Node], place: usize) {
+        self.keys.swap_remove(place);
+        self.firsts.swap_remove(place);
+        self.items.swap_remove(place);
+        if let Some(&moved) = self.items.get(place) {
+            nodes[moved as usize].standing = Standing::At(place as u32);
+        }
     }
 
-    /// The place of the eligible child with the earliest finish, and the least start of all.
-    fn earliest(&self, virtual_time: i64) -> (Option<usize>, i64) {
-        let (mut earliest, mut first, mut least_start) = (i64::MAX, usize::MAX, i64::MAX);
-        for (place, &(start, finish)) in self.keys.iter().enumerate() {
-            least_start = start.min(least_start);
-            let is_earlier = start <= virtual_time && finish < earliest;
-            earliest = if is_earlier { finish } else { earliest };
-            first = if is_earlier { place } else { first };
+    fn select(&self, virtual_time: i64) -> Option<First> {
+        let eligible = self.earliest(virtual_time);
+        let place = eligible.or_else(|| self.earliest(self.keys.iter().map(|key| key.start).min()?))?;
+        Some(self.firsts[place])
+    }
+
+    /// The place of the child that is eligible at `virtual_time` and has the earliest finish. Without a branch
+    /// in each turn, because none could be foretold.
+    fn earliest(&self, virtual_time: i64) -> Option<usize> {
+        let (mut earliest, mut place) = (i64::MAX, usize::MAX);
+        for (index, key) in self.keys.iter().enumerate() {
+            let is_earlier = (key.start <= virtual_time) & (key.finish < earliest);
+            earliest = if is_earlier { key.finish } else { earliest };
+            place = if is_earlier { index } else { place };
         }
-        ((first != usize::MAX).then_some(first), least_start)
+        (place != usize::MAX).then_some(place)
     }
 }
 
-impl Wheels {
-    fn new(virtual_time: i64) -> Wheels {
+impl Many {
+    fn new(virtual_time: i64) -> Many {
         let mut links = [];
-        let mut wheels = Wheels { eligible: Wheel::new(FIRST_SHIFT), waiting: Wheel::new(FIRST_SHIFT) };
-        wheels.eligible.advance(&mut links, virtual_time);
-        wheels.waiting.advance(&mut links, virtual_time);
-        wheels
+        let mut many = Many { eligible: Wheel::new(FIRST_SHIFT), waiting: Wheel::new(FIRST_SHIFT) };
+        many.eligible.advance(&mut links, virtual_time);
+        many.waiting.advance(&mut links, virtual_time);
+        many
     }
 
     fn put(&mut self, node: &mut Node, links: &mut [Link], item: u32, virtual_time: i64) {
@@ -158,11 +172,11 @@ impl Wheels {
         match standing {
             Standing::Waiting => self.waiting.remove(links, item),
             Standing::Eligible => self.eligible.remove(links, item),
-            Standing::Empty | Standing::Scanned(_) => {}
+            Standing::Empty | Standing::At(_) => {}
         }
     }
 
-    fn select(&mut self, nodes: &mut [Node], links: &mut [Link], virtual_time: i64) -> Option<u32> {
+    fn select(&mut self, nodes: &mut [Node], links: &mut [Link], virtual_time: i64) -> Option<First> {
         while let Some(first) = self.waiting.first() {
             if links[first as usize].key() > virtual_time {
                 break;
@@ -174,6 +188,7 @@ impl Wheels {
         }
         self.waiting.advance(links, virtual_time);
         self.eligible.advance(links, virtual_time);
-        self.eligible.first().or(self.waiting.first())
+        let first = self.eligible.first().or(self.waiting.first())?;
+        nodes[first as usize].first
     }
 }

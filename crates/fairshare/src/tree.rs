@@ -24,9 +24,6 @@ const INVERSE_BITS: u32 = 64;
 /// it, three times REQUEST_COST_MAX at the least weight still fits an i64.
 const VIRTUAL_TIME_MAX: i64 = 1 << 61;
 
-/// The order among the root's children is the first that a tree makes.
-const ROOT_ARBITER: usize = 0;
-
 /// A node of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeId(NonZeroU32);
@@ -66,8 +63,8 @@ pub(crate) struct Node {
     pub(crate) standing: Standing,
     /// One over its weight.
     inverse: u64,
-    /// The request that comes next below it.
-    first_cost: Option<Cost>,
+    /// The request that comes next at or below it.
+    pub(crate) first: Option<First>,
     weight: u32,
     parent: Option<NodeId>,
     /// The order it stands in; the root stands in none.
@@ -89,6 +86,13 @@ struct Membership {
     active: usize,
 }
 
+/// A leaf's next request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct First {
+    leaf: NodeId,
+    cost: Cost,
+}
+
 /// What a request costs, 1 to REQUEST_COST_MAX.
 #[derive(Clone, Copy, Debug)]
 struct Cost(NonZeroU64);
@@ -105,8 +109,6 @@ struct Arbiter {
     /// Virtual time (zero or negative) by which `virtual_time` is ahead, for device time that was charged
     /// and found not to have been used.
     ahead: i64,
-    /// The leaf below it to serve next.
-    first: Option<NodeId>,
     order: Order,
 }
 
@@ -227,18 +229,18 @@ impl ShareTree {
 
     /// Takes the leaf's request out of the order until it is offered again.
     pub(crate) fn withhold(&mut self, leaf: NodeId) {
-        self.nodes[leaf.index()].first_cost = None;
+        self.nodes[leaf.index()].first = None;
         self.settle(leaf, 0, true);
     }
 
     /// The leaf to serve next.
     pub(crate) fn first(&self) -> Option<NodeId> {
-        self.arbiters[ROOT_ARBITER].first
+        self.nodes[NodeId::ROOT.index()].first.map(|first| first.leaf)
     }
 
     /// Charges the leaf and all above it `charge` nanoseconds; `next` is its next request's cost.
     pub(crate) fn serve(&mut self, leaf: NodeId, charge: i64, next: Option<Nanos>) {
-        self.nodes[leaf.index()].first_cost = next.and_then(Cost::of);
+        self.nodes[leaf.index()].first = next.and_then(Cost::of).map(|cost| First { leaf, cost });
         self.settle(leaf, charge, false);
     }
 
@@ -280,7 +282,7 @@ impl ShareTree {
             finish: start,
             standing: Standing::Empty,
             inverse: inverse(u64::from(weight)),
-            first_cost: None,
+            first: None,
             weight: weight.max(1),
             parent: parent.map(|(parent, _)| parent),
             above: arbiter,
@@ -315,7 +317,6 @@ impl ShareTree {
             weight: 0,
             inverse: inverse(0),
             ahead: 0,
-            first: None,
             order: Order::new(),
         };
         let id = match self.free_arbiters.pop() {
@@ -366,8 +367,8 @@ impl ShareTree {
                 node.start += virtual_time(charge, node.inverse);
                 arbiter.advance(charge);
             }
-            match node.first_cost {
-                Some(cost) => {
+            match node.first {
+                Some(First { cost, .. }) => {
                     if node.standing == Standing::Empty && !node.resume(arbiter.virtual_time) {
                         node.catch_up(arbiter, self.credit_max.max(cost.nanoseconds()));
                     }
@@ -387,23 +388,11 @@ impl ShareTree {
                 }
             }
             let first = arbiter.order.select(&mut self.nodes, &mut self.links, arbiter.virtual_time);
-            let first = first.map(|first| NodeId::new(first as usize));
-            let is_far = arbiter.virtual_time > VIRTUAL_TIME_MAX;
-            self.arbiters[index].first = first.and_then(|first| self.first_below(first));
-            self.nodes[parent.index()].first_cost =
-                first.and_then(|first| self.nodes[first.index()].first_cost);
-            if is_far {
+            self.nodes[parent.index()].first = first;
+            if arbiter.virtual_time > VIRTUAL_TIME_MAX {
                 self.set_back(parent, index);
             }
             child = parent;
-        }
-    }
-
-    /// The leaf to serve next at or below a node that has requests.
-    fn first_below(&self, node: NodeId) -> Option<NodeId> {
-        match self.nodes[node.index()].arbiter {
-            Some(arbiter) => self.arbiters[to_index(arbiter.0)].first,
-            None => Some(node),
         }
     }
 
