@@ -330,7 +330,7 @@ mod tests {
         for turn in 0..TURNS {
             let bytes = SIZES[turn % SIZES.len()];
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let factor = if (dice >> 33) % 100 == 0 { 100 } else { 1 };
+            let factor = if (dice >> 33).is_multiple_of(100) { 100 } else { 1 };
             model.observe(Direction::Read, bytes, Nanos(truth.estimate(Direction::Read, bytes).0 * factor));
             let error =
                 SIZES.map(|bytes| relative_error(&model, &truth, bytes)).into_iter().fold(0.0, f64::max);

@@ -175,7 +175,7 @@ impl ClusterConfig {
         }
         let stripe = self.layout.stripe_size;
         let range = u64::from(limits::STRIPE_BYTES_MIN)..=u64::from(limits::STRIPE_BYTES_MAX);
-        if !range.contains(&stripe) || stripe % u64::from(limits::STRIPE_BYTES_MIN) != 0 {
+        if !range.contains(&stripe) || !stripe.is_multiple_of(u64::from(limits::STRIPE_BYTES_MIN)) {
             return Err(format!(
                 "stripe_size = {stripe} is not a multiple of 4096 from 4096 to 4194304; try \"1MiB\""
             ));

@@ -96,7 +96,7 @@ pub(super) fn parse(text: &[u8]) -> Result<LayoutRequest, Errno> {
 fn stripe_bytes(value: &str) -> Result<u32, Errno> {
     let bytes: u32 = value.parse().map_err(|_| EINVAL)?;
     let allowed = (limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX).contains(&bytes)
-        && bytes % limits::STRIPE_BYTES_MIN == 0;
+        && bytes.is_multiple_of(limits::STRIPE_BYTES_MIN);
     if allowed {
         Ok(bytes)
     } else {

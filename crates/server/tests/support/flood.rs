@@ -54,7 +54,7 @@ pub(crate) fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
     let (offset, byte) = block(number);
     let (capability, target, epoch) = (file.capability, file.layout.targets[0], file.epoch);
     let extents = vec![Extent { offset, length: BYTES as u32 }];
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         (Request::Write { capability, target, epoch, extents, publication: None }, vec![byte; BYTES])
     } else {
         (Request::Read { capability, target, epoch, extents }, Vec::new())
