@@ -68,8 +68,10 @@ impl File {
     ) -> Result<Outcome> {
         let mut size = self.known_or_fresh(environment, caller)?;
         if offset + wanted > size.bytes {
-            // One round trip where the object's server is the home, which tells its size in the reply.
-            let whole = single(self.layout(), offset, wanted);
+            // One round trip where the object's server is the home, which tells its size in the reply. No more
+            // is asked for than is known to be there: the target's time is the job's.
+            let inside = wanted.min(size.bytes.saturating_sub(offset));
+            let whole = single(self.layout(), offset, inside).filter(|part| part.length > 0);
             let whole = whole.filter(|part| self.is_home(self.layout().targets[part.stripe]));
             if let Some(part) = whole.filter(|part| part.length <= limits::PAYLOAD_BYTES as u64) {
                 match self.read_to_the_end(environment, caller, buffers, part, size)? {

@@ -69,6 +69,10 @@ fn reads_end_at_the_size_of_the_home() {
             });
             Answer::Send(Reply::Data { size: Some((size, 1)) }, bytes.collect())
         }
+        Request::Attributes { .. } => {
+            let size = told.load(Ordering::SeqCst);
+            Reply::Attributes(attributes(Ino(7), FileKind::Regular, size, 1)).into()
+        }
         other => panic!("unexpected {other:?}"),
     });
     let store = store(folder.path(), &[&fake], SILENCE);
@@ -84,6 +88,11 @@ fn reads_end_at_the_size_of_the_home() {
     size.store(7, Ordering::SeqCst);
     assert_eq!(read(4), b"efg");
     assert_eq!(read(100), b"");
+    let asked = fake.requests().into_iter().filter_map(|request| match request {
+        Request::Read { extents, .. } => Some(extents.iter().map(|extent| extent.length).sum::<u32>()),
+        _ => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [5, 1, 3], "no more than was known to be there");
 }
 
 #[test]
