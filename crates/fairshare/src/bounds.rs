@@ -19,6 +19,9 @@ use crate::turns::Turns;
 /// How far behind its reservation a holder may count as: a clock that jumps ahead, or reservations
 /// that exceed the device together, then give it no more than this to catch up.
 const LAG_MAX: Nanos = Nanos::from_millis(1_000);
+/// How much of its limit a holder may make up for that it could not use: several requests of others that
+/// were served first, yet no more than a twentieth of a second at once.
+const LIMIT_LAG_MAX: Nanos = Nanos::from_millis(50);
 
 /// Whose account it is: a job's entitlement stands for each job of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,7 +159,7 @@ impl Bounds {
                 bound.reserved_until = moved(from, charge, reservation);
             }
             if let Some(limit) = bound.limit {
-                let from = bound.limited_until.max(now.saturating_since(self.credit_max));
+                let from = bound.limited_until.max(now.saturating_since(LIMIT_LAG_MAX));
                 self.limited.remove(&(bound.limited_until, index));
                 bound.limited_until = moved(from, charge, limit);
                 if bound.limited_until > now {

@@ -146,6 +146,17 @@ fn weight_reservation_and_limit_hold_together() {
     assert_fractions(&after_a_second(&sharing("user-fair", &granted), &jobs), &[0.5, 0.05, 0.3, 0.15]);
 }
 
+/// Requests as long as the time between two of a limited holder's once cost it a quarter of its limit: each came
+/// late by what was in service, and that was lost.
+#[test]
+fn what_long_requests_of_others_delay_is_made_up_for() {
+    let jobs = [job(1, 1, 1, 1), job(2, 2, 1, 1), job(3, 3, 1, 1)];
+    let granted = [(Holder::User(UserId(1)), limited(0.2)), (Holder::User(UserId(2)), reserved(0.5))];
+    let mut device = Device::new(&sharing("user-fair", &granted), &jobs);
+    device.run(Nanos(10 * SECOND.0), |_| Nanos::from_micros(4_100));
+    assert_fractions(&device, &[0.2, 0.5, 0.3]);
+}
+
 #[test]
 fn one_holder_may_have_all_three() {
     let jobs = [job(1, 1, 1, 1), job(2, 2, 1, 1), job(3, 3, 1, 1)];

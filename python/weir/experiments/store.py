@@ -51,6 +51,7 @@ class Store:
         speed: str | None = None,
         fixed_time: str | None = None,
         lambda_milliseconds: int | None = None,
+        tables: str = "",
         options: Sequence[str] = (),
     ) -> None:
         """Describe it.
@@ -63,6 +64,7 @@ class Store:
             speed: Bytes a second of each target in both directions, as `32MB/s`; None is as fast as it is.
             fixed_time: Time of each request beside that of its bytes, as `100us`.
             lambda_milliseconds: How often servers exchange their jobs; None is the default.
+            tables: More of cluster.toml, such as `[[share]]` tables.
             options: More options of `weir up`.
         """
         self.policy = policy
@@ -75,6 +77,7 @@ class Store:
             *options,
         ]
         self._lambda_milliseconds = lambda_milliseconds
+        self._tables = tables
         self._root = Path()
         self._controls: list[str] = []
 
@@ -86,11 +89,12 @@ class Store:
         """
         self._root = Path(tempfile.mkdtemp(prefix="weir-bench-"))
         try:
-            file = []
-            if self._lambda_milliseconds is not None:
-                file = [str(self._root / "lambda.toml")]
-                Path(file[0]).write_text(f"version = 1\nlambda_milliseconds = {self._lambda_milliseconds}\n")
-            up = json.loads(self.weir("up", *file, "--no-mount", *self._options, "--output", "json"))
+            file = self._root / "cluster.toml"
+            chosen = self._lambda_milliseconds
+            file.write_text(
+                "version = 1\n" + (f"lambda_milliseconds = {chosen}\n" if chosen is not None else "") + self._tables
+            )
+            up = json.loads(self.weir("up", str(file), "--no-mount", *self._options, "--output", "json"))
             self._controls = [server["control"] for server in up["servers"]]
         except BaseException:
             self._remove()
