@@ -150,7 +150,8 @@ pub struct Settings {
     pub grace: Nanos,
     /// The most device time an active job that asked for less than its share may catch up later.
     /// Default 2 ms: the requests missed while a synchronous client turns around, yet no burst a
-    /// neighbour would notice. A job may always catch up one request, however long.
+    /// neighbour would notice. A job may always catch up one request, however long, and what the
+    /// request in service takes.
     pub credit_max: Nanos,
     /// The most requests one job may have queued. Default 4,096: a client has at most some dozens
     /// of credits, and a large job some hundreds of clients at one target.
