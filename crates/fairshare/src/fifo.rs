@@ -80,12 +80,8 @@ impl Scheduler for Fifo {
         true
     }
 
-    fn len(&self) -> usize {
-        self.jobs.len()
-    }
-
-    fn backlogged(&self, now: Nanos) -> Nanos {
-        self.jobs.backlogged(now)
+    fn jobs(&self) -> &JobTable {
+        &self.jobs
     }
 
     /// Order of arrival owes each job the fraction of the queued device time that is its own;

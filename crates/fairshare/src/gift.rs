@@ -233,12 +233,8 @@ impl Scheduler for Gift {
         true
     }
 
-    fn len(&self) -> usize {
-        self.jobs.len()
-    }
-
-    fn backlogged(&self, now: Nanos) -> Nanos {
-        self.jobs.backlogged(now)
+    fn jobs(&self) -> &JobTable {
+        &self.jobs
     }
 
     fn shares(&self, now: Nanos) -> Vec<JobShare> {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod choice;
 mod cost;
 mod division;
 mod entitlement;
@@ -29,14 +30,13 @@ mod turns;
 mod virtual_time;
 mod wheel;
 
+pub use choice::{replace_sharing, scheduler};
 pub use cost::{CostModel, DeviceSpeed, Direction, TransferSpeed};
 pub use division::{divide, Division, Presence, Use};
 pub use entitlement::{Entitlement, EntitlementError, Entitlements, Holder};
 pub use job::{GroupId, JobAttributes, JobId, JobName, Priority, Token, UserId};
 pub use jobs::JobTable;
 pub use policy::{Level, Policy, PolicyError};
-pub use scheduler::{
-    replace_sharing, scheduler, Dispatch, JobShare, Portions, Refusal, Scheduler, Settings, REQUEST_COST_MAX,
-};
+pub use scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler, Settings, REQUEST_COST_MAX};
 pub use sharing::{Algorithm, Sharing, SharingError};
 pub use time::Nanos;

@@ -1,16 +1,10 @@
-//! The one interface of all schedulers, what goes in and out of it, and the choice among them.
+//! The one interface of all schedulers, and what goes in and out of it.
 
 use std::collections::HashMap;
 
-use crate::fifo::Fifo;
-use crate::gift::Gift;
 use crate::job::{JobAttributes, JobId, Token};
 use crate::jobs::JobTable;
-use crate::sharing::{Algorithm, Sharing};
-use crate::statistical_token::StatisticalToken;
-use crate::tbf::Tbf;
 use crate::time::Nanos;
-use crate::virtual_time::VirtualTime;
 
 /// The largest cost one request may carry, about 4.6 minutes of device time; larger ones are
 /// charged as this much. It keeps the fixed-point virtual time within 64-bit division.
@@ -63,8 +57,13 @@ pub trait Scheduler: Send {
     /// Takes a request out of its queue, uncharged. False where it is not queued (any more).
     fn cancel(&mut self, job: JobId, token: Token) -> bool;
 
+    /// The jobs, their queues and their accounts.
+    fn jobs(&self) -> &JobTable;
+
     /// The number of queued requests, those in service not counted.
-    fn len(&self) -> usize;
+    fn len(&self) -> usize {
+        self.jobs().len()
+    }
 
     /// Whether nothing is queued.
     fn is_empty(&self) -> bool {
@@ -72,12 +71,14 @@ pub trait Scheduler: Send {
     }
 
     /// Time up to `now` in which any request was queued.
-    fn backlogged(&self, now: Nanos) -> Nanos;
+    fn backlogged(&self, now: Nanos) -> Nanos {
+        self.jobs().backlogged(now)
+    }
 
     /// Every registered job's account, by ascending job id.
     fn shares(&self, now: Nanos) -> Vec<JobShare>;
 
-    /// Ends this scheduler and hands over its jobs, queues and accounts, for [`replace_sharing`].
+    /// Ends this scheduler and hands over its jobs, queues and accounts, for [`crate::replace_sharing`].
     fn into_jobs(self: Box<Self>) -> JobTable;
 }
 
@@ -171,27 +172,5 @@ impl Default for Settings {
             queued_max_total: 262_144,
             seed: 0,
         }
-    }
-}
-
-/// A scheduler of one device, without jobs.
-pub fn scheduler(sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {
-    with_jobs(sharing, JobTable::new(settings))
-}
-
-/// Continues under another policy, scheduler or entitlements: registered jobs, queued requests in
-/// their order of arrival, requests in service and accounts all stay. What jobs had in lead or lag is
-/// forgotten, because it was measured against the old policy.
-pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dyn Scheduler> {
-    with_jobs(sharing, current.into_jobs())
-}
-
-fn with_jobs(sharing: &Sharing, jobs: JobTable) -> Box<dyn Scheduler> {
-    match sharing.algorithm() {
-        Algorithm::Fifo => Box::new(Fifo::new(jobs)),
-        Algorithm::Gift => Box::new(Gift::new(sharing.clone(), jobs)),
-        Algorithm::StatisticalToken => Box::new(StatisticalToken::new(sharing.clone(), jobs)),
-        Algorithm::Tbf => Box::new(Tbf::new(sharing.clone(), jobs)),
-        Algorithm::VirtualTime => Box::new(VirtualTime::new(sharing.clone(), jobs)),
     }
 }

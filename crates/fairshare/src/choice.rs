@@ -1,0 +1,32 @@
+//! The scheduler that a site chose, and the change to another one while jobs run.
+
+use crate::fifo::Fifo;
+use crate::gift::Gift;
+use crate::jobs::JobTable;
+use crate::scheduler::{Scheduler, Settings};
+use crate::sharing::{Algorithm, Sharing};
+use crate::statistical_token::StatisticalToken;
+use crate::tbf::Tbf;
+use crate::virtual_time::VirtualTime;
+
+/// A scheduler of one device, without jobs.
+pub fn scheduler(sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {
+    with_jobs(sharing, JobTable::new(settings))
+}
+
+/// Continues under another policy, scheduler or entitlements: registered jobs, queued requests in
+/// their order of arrival, requests in service and accounts all stay. What jobs had in lead or lag is
+/// forgotten, because it was measured against the old policy.
+pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dyn Scheduler> {
+    with_jobs(sharing, current.into_jobs())
+}
+
+fn with_jobs(sharing: &Sharing, jobs: JobTable) -> Box<dyn Scheduler> {
+    match sharing.algorithm() {
+        Algorithm::Fifo => Box::new(Fifo::new(jobs)),
+        Algorithm::Gift => Box::new(Gift::new(sharing.clone(), jobs)),
+        Algorithm::StatisticalToken => Box::new(StatisticalToken::new(sharing.clone(), jobs)),
+        Algorithm::Tbf => Box::new(Tbf::new(sharing.clone(), jobs)),
+        Algorithm::VirtualTime => Box::new(VirtualTime::new(sharing.clone(), jobs)),
+    }
+}
