@@ -43,6 +43,21 @@ pub struct JobAttributes {
     pub priority: Priority,
 }
 
+#[cfg(test)]
+impl JobAttributes {
+    /// A job named by its number, for unit tests.
+    pub(crate) fn numbered(id: u64, user: u64, group: u64, nodes: u32, priority: u32) -> JobAttributes {
+        JobAttributes {
+            job: JobId(id),
+            name: JobName(id),
+            user: UserId(user),
+            group: GroupId(group),
+            nodes,
+            priority: Priority(priority),
+        }
+    }
+}
+
 impl fmt::Display for JobId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)

@@ -161,18 +161,12 @@ impl fmt::Display for Level {
 }
 
 impl Level {
-    /// Every level.
+    /// Every level and its name, in the order of their declaration.
     const ALL: [Level; 5] = [Level::Group, Level::User, Level::Priority, Level::Size, Level::Job];
     const NAMES: [&'static str; 5] = ["group", "user", "priority", "size", "job"];
 
     fn name(self) -> &'static str {
-        match self {
-            Level::Group => "group",
-            Level::User => "user",
-            Level::Priority => "priority",
-            Level::Size => "size",
-            Level::Job => "job",
-        }
+        Level::NAMES[self as usize]
     }
 
     /// The weight that this level gives the entity `job` belongs to.

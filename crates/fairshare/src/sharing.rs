@@ -92,9 +92,8 @@ impl Sharing {
         algorithm: Option<Algorithm>,
         entitlements: Arc<Entitlements>,
     ) -> Result<Sharing, SharingError> {
-        let is_fifo = policy == Policy::Fifo;
-        let algorithm = algorithm.unwrap_or(if is_fifo { Algorithm::Fifo } else { Algorithm::VirtualTime });
-        if is_fifo != (algorithm == Algorithm::Fifo) {
+        let algorithm = algorithm.unwrap_or(Algorithm::of(&policy));
+        if (policy == Policy::Fifo) != (algorithm == Algorithm::Fifo) {
             return Err(SharingError::Unfit { algorithm, policy: policy.to_string() });
         }
         if algorithm != Algorithm::VirtualTime && entitlements.bound_anyone() {
@@ -115,8 +114,7 @@ impl Sharing {
 
     /// A policy under its default scheduler, without entitlements.
     pub fn of(policy: Policy) -> Sharing {
-        let algorithm = if policy == Policy::Fifo { Algorithm::Fifo } else { Algorithm::VirtualTime };
-        Sharing { policy, algorithm, entitlements: Arc::default() }
+        Sharing { algorithm: Algorithm::of(&policy), policy, entitlements: Arc::default() }
     }
 
     /// The policy.
@@ -198,7 +196,7 @@ pub(crate) fn owed_of_paths(paths: &[Vec<Branch>]) -> Vec<f64> {
 }
 
 impl Algorithm {
-    /// The names [`Algorithm::from_str`] accepts.
+    /// The names [`Algorithm::from_str`] accepts, in the order of declaration.
     pub const NAMES: [&'static str; 5] = ["virtual-time", "statistical-token", "gift", "tbf", "fifo"];
     const ALL: [Algorithm; 5] = [
         Algorithm::VirtualTime,
@@ -207,6 +205,14 @@ impl Algorithm {
         Algorithm::Tbf,
         Algorithm::Fifo,
     ];
+
+    /// The scheduler of a policy for which none was chosen.
+    fn of(policy: &Policy) -> Algorithm {
+        match policy {
+            Policy::Fifo => Algorithm::Fifo,
+            Policy::Fair(_) => Algorithm::VirtualTime,
+        }
+    }
 }
 
 impl FromStr for Algorithm {
@@ -224,8 +230,7 @@ impl FromStr for Algorithm {
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let index = Algorithm::ALL.iter().position(|algorithm| algorithm == self);
-        formatter.write_str(Algorithm::NAMES[index.unwrap_or_default()])
+        formatter.write_str(Algorithm::NAMES[*self as usize])
     }
 }
 
@@ -233,18 +238,7 @@ impl fmt::Display for Algorithm {
 mod tests {
     use super::*;
     use crate::entitlement::Entitlement;
-    use crate::job::{GroupId, JobId, JobName, Priority, UserId};
-
-    fn job(id: u64, user: u64, group: u64, nodes: u32, priority: u32) -> JobAttributes {
-        JobAttributes {
-            job: JobId(id),
-            name: JobName(id),
-            user: UserId(user),
-            group: GroupId(group),
-            nodes,
-            priority: Priority(priority),
-        }
-    }
+    use crate::job::{JobName, UserId};
 
     fn sharing(policy: &str) -> Sharing {
         Sharing::of(policy.parse().unwrap())
@@ -258,7 +252,12 @@ mod tests {
     #[test]
     fn each_policy_owes_what_it_says() {
         // The four jobs of ThemisIO's figure 9: two users, 1:2 and 4:6 nodes.
-        let jobs = [job(1, 1, 1, 1, 1), job(2, 1, 1, 2, 1), job(3, 2, 1, 4, 3), job(4, 2, 2, 6, 3)];
+        let jobs = [
+            JobAttributes::numbered(1, 1, 1, 1, 1),
+            JobAttributes::numbered(2, 1, 1, 2, 1),
+            JobAttributes::numbered(3, 2, 1, 4, 3),
+            JobAttributes::numbered(4, 2, 2, 6, 3),
+        ];
         for (policy, expected) in [
             ("job-fair", [0.25, 0.25, 0.25, 0.25]),
             ("user-fair", [0.25, 0.25, 0.25, 0.25]),
@@ -282,7 +281,11 @@ mod tests {
         entitlements.grant(Holder::User(UserId(1)), weight(3.0)).unwrap();
         entitlements.grant(Holder::Job(JobName(2)), weight(0.5)).unwrap();
         let entitlements = Arc::new(entitlements);
-        let jobs = [job(1, 1, 1, 1, 1), job(2, 1, 1, 1, 1), job(3, 2, 1, 1, 1)];
+        let jobs = [
+            JobAttributes::numbered(1, 1, 1, 1, 1),
+            JobAttributes::numbered(2, 1, 1, 1, 1),
+            JobAttributes::numbered(3, 2, 1, 1, 1),
+        ];
         for (policy, expected) in
             [("user-fair", [0.5, 0.25, 0.25]), ("job-fair", [0.545455, 0.272727, 0.181818])]
         {
@@ -293,11 +296,11 @@ mod tests {
 
     #[test]
     fn portions_are_factors_along_the_path() {
-        let path = sharing("user-then-size-fair").path(&job(1, 1, 1, 4, 1), &[0.5, 0.25]);
+        let path = sharing("user-then-size-fair").path(&JobAttributes::numbered(1, 1, 1, 4, 1), &[0.5, 0.25]);
         assert_eq!(path.iter().map(|branch| branch.weight).collect::<Vec<_>>(), [512, 1024]);
-        let crowd = job(1, 1, 1, u32::MAX, 1);
+        let crowd = JobAttributes::numbered(1, 1, 1, u32::MAX, 1);
         assert_eq!(sharing("size-fair").path(&crowd, &[])[0].weight, 1 << 31);
-        assert_eq!(sharing("size-fair").path(&job(1, 1, 1, 0, 1), &[1e-9])[0].weight, 1);
+        assert_eq!(sharing("size-fair").path(&JobAttributes::numbered(1, 1, 1, 0, 1), &[1e-9])[0].weight, 1);
     }
 
     #[test]

@@ -74,19 +74,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{GroupId, JobAttributes, JobId, JobName, Priority, UserId};
+    use crate::job::JobAttributes;
     use crate::sharing::Sharing;
-
-    fn job(id: u64, user: u64, group: u64, nodes: u32, priority: u32) -> JobAttributes {
-        JobAttributes {
-            job: JobId(id),
-            name: JobName(id),
-            user: UserId(user),
-            group: GroupId(group),
-            nodes,
-            priority: Priority(priority),
-        }
-    }
 
     fn sharing(policy: &str) -> Sharing {
         Sharing::of(policy.parse().unwrap())
@@ -107,7 +96,10 @@ mod tests {
     /// Figures 2(a) and 3(a): two jobs, each half.
     #[test]
     fn job_fair_gives_two_jobs_half_each() {
-        let paths = paths("job-fair", &[job(1, 1, 1, 1, 1), job(2, 2, 1, 1, 1)]);
+        let paths = paths(
+            "job-fair",
+            &[JobAttributes::numbered(1, 1, 1, 1, 1), JobAttributes::numbered(2, 2, 1, 1, 1)],
+        );
         assert_eq!(chain(&paths).iter().map(dense).collect::<Vec<_>>(), [[[0.5, 0.5]]]);
         assert_eq!(assignment(&paths), [0.5, 0.5]);
     }
@@ -116,7 +108,8 @@ mod tests {
     #[test]
     fn user_then_job_fair_multiplies_the_matrices_of_figure_4() {
         let owner = |id| if id <= 2 { 1 } else { 2 };
-        let jobs: Vec<JobAttributes> = (1..=6).map(|id| job(id, owner(id), 1, 1, 1)).collect();
+        let jobs: Vec<JobAttributes> =
+            (1..=6).map(|id| JobAttributes::numbered(id, owner(id), 1, 1, 1)).collect();
         let paths = paths("user-then-job-fair", &jobs);
         let chain = chain(&paths);
         assert_eq!(dense(&chain[0]), [[0.5, 0.5]]);
@@ -136,7 +129,9 @@ mod tests {
         prop::collection::vec(attributes, 1..40).prop_map(|all| {
             let numbered = all.into_iter().enumerate();
             numbered
-                .map(|(id, (user, group, nodes, priority))| job(id as u64, user, group, nodes, priority))
+                .map(|(id, (user, group, nodes, priority))| {
+                    JobAttributes::numbered(id as u64, user, group, nodes, priority)
+                })
                 .collect()
         })
     }

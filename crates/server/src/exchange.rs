@@ -1,6 +1,7 @@
 //! The lambda exchange: every interval each server tells its peers its job table and its loads.
 
 use crate::error::ServerError;
+use crate::fairness::{device_number, portions};
 use crate::links::peer_job;
 use crate::metadata::Asked;
 use crate::peers::{announced, Answer, Ask, Peer, PeerAccess};
@@ -12,7 +13,6 @@ use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{
     decode_body, encode_body, Claims, ClientId, PeerReply, PeerRequest, Reply, Role, ServerReport,
-    METADATA_DEVICE,
 };
 
 /// With many jobs devices are divided less often, so that it takes at most this part of the loop's time.
@@ -138,11 +138,11 @@ impl Server {
         }
         let reports: Vec<&ServerReport> =
             self.reports.fresh(now).chain(std::iter::once(&self.report)).collect();
-        let mut portions = crate::fairness::portions(&self.sharing, self.id, &reports);
+        let mut divided = portions(&self.sharing, self.id, &reports);
         let metadata = self.devices.len() - 1;
         for (index, device) in self.devices.iter_mut().enumerate() {
-            let number = if index == metadata { METADATA_DEVICE } else { index as u8 };
-            device.set_portions(&portions.remove(&number).unwrap_or_default(), now);
+            let number = device_number(index, metadata);
+            device.set_portions(&divided.remove(&number).unwrap_or_default(), now);
         }
         let spent = self.clock_now().saturating_since(now);
         self.next_division = now + Nanos(DIVISION_COST_FACTOR * spent.0);

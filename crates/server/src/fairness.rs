@@ -51,6 +51,15 @@ fn portions_of_kind(
     of_own.map(|((_, device), portions)| (device, portions)).collect()
 }
 
+/// How reports number the device `index` of a server whose last one, `metadata`, is its metadata service.
+pub(crate) fn device_number(index: usize, metadata: usize) -> u8 {
+    if index == metadata {
+        METADATA_DEVICE
+    } else {
+        index as u8
+    }
+}
+
 fn attributes(job: &JobReport) -> weir_fairshare::JobAttributes {
     crate::jobs::attributes_of(job.job, &job.name, &job.user, &job.group, job.nodes, job.priority)
 }

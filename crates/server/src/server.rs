@@ -10,6 +10,7 @@ use crate::data::Errand;
 use crate::device::Device;
 use crate::error::ServerError;
 use crate::events::Events;
+use crate::fairness::device_number;
 use crate::jobs::{seconds, Accounted, Interval, Jobs};
 use crate::journal::Journal;
 use crate::links::Link;
@@ -32,7 +33,6 @@ use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     ClientId, DeviceUse, JobId, Moment, RequestId, ServerAddress, ServerReport, SiteKey, TargetReport,
-    METADATA_DEVICE,
 };
 
 /// Inodes of one server: about half a kilobyte each in memory.
@@ -363,7 +363,7 @@ impl Server {
         let metadata = self.devices.len() - 1;
         let mut uses: HashMap<JobId, Vec<DeviceUse>> = HashMap::new();
         for (index, device) in self.devices.iter_mut().enumerate() {
-            let number = if index == metadata { METADATA_DEVICE } else { index as u8 };
+            let number = device_number(index, metadata);
             for (job, wanted) in device.measure(self.now) {
                 let wanted = wanted.map(|wanted| wanted as f32);
                 uses.entry(JobId(job.0)).or_default().push(DeviceUse { device: number, wanted });

@@ -1,6 +1,6 @@
 //! What jobs want of a device: as much as they can get, or just what they use.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use weir_fairshare::{JobId, JobShare, Nanos};
 
 /// What a job did is judged over one to two of these: several requests of any size, soon after a change.
@@ -66,8 +66,8 @@ impl Usage {
                 *track = Track { earlier: track.later, later: mark };
             }
         }
-        let known: HashMap<JobId, ()> = shares.iter().map(|share| (share.job, ())).collect();
-        self.tracks.retain(|job, _| known.contains_key(job));
+        let known: HashSet<JobId> = shares.iter().map(|share| share.job).collect();
+        self.tracks.retain(|job, _| known.contains(job));
         self.measured = now;
         self.backlogged = backlogged;
     }

@@ -3,17 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::{GroupId, JobId, JobName, Priority, UserId};
+use crate::job::JobId;
 
 fn job(id: u64, user: u64, nodes: u32) -> JobAttributes {
-    JobAttributes {
-        job: JobId(id),
-        name: JobName(id),
-        user: UserId(user),
-        group: GroupId(1),
-        nodes,
-        priority: Priority(1),
-    }
+    JobAttributes::numbered(id, user, 1, nodes, 1)
 }
 
 fn everywhere(attributes: JobAttributes, devices: &[usize]) -> Presence {
