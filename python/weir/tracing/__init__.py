@@ -1,0 +1,1 @@
+"""Runs of programs: which files they made, how large, and by whom."""

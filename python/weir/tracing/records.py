@@ -1,0 +1,46 @@
+"""What is known of a run, whichever tracer recorded it."""
+
+from dataclasses import dataclass
+
+SHARED = -1
+"""Rank of a creation in which several ranks took part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """One file that a run made."""
+
+    path: str
+    """Absolute path, as the program named it."""
+    rank: int
+    """Rank that made it, or `SHARED`."""
+    order: int
+    """Position among the creations of its rank, from 0."""
+    size_bytes: int
+    """One past the last byte written."""
+    written_bytes: int
+    """Bytes written, those written twice counted twice."""
+    writers: int
+    """Ranks that wrote it."""
+    layout: str | None
+    """Layout in the spelling of `lfs setstripe`, where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a program, all its ranks together."""
+
+    program: str
+    """Name of the executable without its folder."""
+    arguments: tuple[str, ...]
+    """Arguments after the program's name."""
+    ranks: int
+    """Size of the communicator; 1 without MPI."""
+    started: float
+    """Unix seconds."""
+    ended: float
+    """Unix seconds; of the last thing recorded where the end was not."""
+    creations: tuple[Creation, ...]
+    """In the order in which they were made."""
+    source: str
+    """`weir`, or `darshan`."""
