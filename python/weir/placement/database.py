@@ -1,0 +1,204 @@
+"""The interaction database: where each file of the next run is to lie, looked up at its creation.
+
+One SQLite file on the client (Tarazu, section 5.5.3). It is always replaced as a whole, so a program that has the old
+one open goes on with it and finds the new one by its new inode.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+APPLICATION_ID = 0x57656972
+"""`PRAGMA application_id` of an interaction database: "Weir"."""
+VERSION = 1
+"""`PRAGMA user_version` of the schema below."""
+END_OF_FILE = -1
+"""`extent_end` of a component that reaches to the end of the file."""
+
+_SCHEMA = """
+CREATE TABLE placement (
+    path TEXT NOT NULL,
+    component INTEGER NOT NULL,
+    extent_start INTEGER NOT NULL,
+    extent_end INTEGER NOT NULL,
+    stripe_bytes INTEGER NOT NULL,
+    stripe_count INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    targets TEXT NOT NULL,
+    PRIMARY KEY (path, component)
+) WITHOUT ROWID
+"""
+_COLUMNS = "path, component, extent_start, extent_end, stripe_bytes, stripe_count, size_bytes, rank, targets"
+# A path is bytes to Linux, and a text to SQLite whatever its bytes are.
+_INSERT = f"INSERT INTO placement ({_COLUMNS}) VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class DatabaseError(ValueError):
+    """An interaction database that cannot be used, or rows that cannot be one; `hint` says what to do."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        """Say `message`, and what to do."""
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component of one file of the next run: a row of the database."""
+
+    path: str
+    """Absolute path, as the program will open it."""
+    component: int
+    """Number within the file, from 1 (the paper's extent id)."""
+    extent_start: int
+    """First byte of the file that it holds."""
+    extent_end: int
+    """One past the last byte, or `END_OF_FILE`."""
+    stripe_bytes: int
+    """Size of a stripe."""
+    stripe_count: int
+    """Stripes side by side, each on its own target."""
+    size_bytes: int
+    """Predicted size of the whole file."""
+    rank: int
+    """Rank that is to make the file; -1 where several do."""
+    targets: tuple[str, ...] = ()
+    """One target a stripe, in stripe order: `3.1` on a Weir store, `14` on Lustre; empty before allocation."""
+
+
+def write(file: Path, components: Iterable[Component]) -> int:
+    """Replace the database `file` by one with these components; answers the number of files in it.
+
+    Raises:
+        DatabaseError: The components are no layouts, or the file cannot be written.
+    """
+    rows = sorted(components, key=attrgetter("path", "component"))
+    files = 0
+    for path, parts in groupby(rows, key=attrgetter("path")):
+        _check(path, list(parts))
+        files += 1
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        fresh.unlink(missing_ok=True)
+        with contextlib.closing(sqlite3.connect(fresh)) as connection:
+            # The look-up maps one file and reads no journal beside it.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            with connection:
+                connection.execute(_SCHEMA)
+                connection.executemany(_INSERT, map(_row, rows))
+        fresh.replace(file)
+    except (sqlite3.Error, OSError, OverflowError) as error:
+        raise DatabaseError(
+            f"cannot write the interaction database {file}: {error}",
+            hint="is its folder there and writable, with room?",
+        ) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    return files
+
+
+def read(file: Path, path: str | None = None) -> list[Component]:
+    """The components in the database `file`, or those of one `path`, ordered by path and number.
+
+    Raises:
+        DatabaseError: It cannot be read, or is something else.
+    """
+    if not file.is_file():
+        raise DatabaseError(f"there is no interaction database {file}", hint="make one with `weir place`")
+    condition, values = ("", ()) if path is None else ("WHERE path = CAST(? AS TEXT)", (os.fsencode(path),))
+    try:
+        with contextlib.closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = os.fsdecode
+            _check_version(file, connection)
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM placement {condition} ORDER BY path, component", values)
+            return [_component(row) for row in rows]
+    except (sqlite3.Error, TypeError) as error:
+        raise DatabaseError(
+            f"cannot read the interaction database {file}: {error}", hint="write it anew with `weir place`"
+        ) from error
+
+
+def _component(row: tuple[object, ...]) -> Component:
+    path, *numbers, targets = row
+    if not isinstance(path, str) or not isinstance(targets, str):
+        raise TypeError("a path or its targets are no text")
+    whole = [number for number in numbers if isinstance(number, int)]
+    if len(whole) != len(numbers):
+        raise TypeError(f"{path}: a number is none")
+    component, start, end, stripe_bytes, stripe_count, size_bytes, rank = whole
+    places = tuple(targets.split())
+    return Component(path, component, start, end, stripe_bytes, stripe_count, size_bytes, rank, places)
+
+
+def _row(component: Component) -> tuple[object, ...]:
+    return (
+        os.fsencode(component.path),
+        component.component,
+        component.extent_start,
+        component.extent_end,
+        component.stripe_bytes,
+        component.stripe_count,
+        component.size_bytes,
+        component.rank,
+        " ".join(component.targets),
+    )
+
+
+def _check_version(file: Path, connection: sqlite3.Connection) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise DatabaseError(f"{file} is not an interaction database", hint="make one with `weir place`")
+    if version != VERSION:
+        raise DatabaseError(
+            f"{file} is an interaction database of version {version}, and this program reads version {VERSION}",
+            hint="write it anew with `weir place` of this version",
+        )
+
+
+def _check(path: str, parts: list[Component]) -> None:
+    """Refuse what no file could be created with.
+
+    Raises:
+        DatabaseError: A relative path, a gap, an overlap, no stripes, or a target twice in one component.
+    """
+    if not path.startswith("/") or "\0" in path:
+        raise DatabaseError(f"{path!r} is not an absolute path", hint="name files as the program opens them")
+    at = 0
+    for number, part in enumerate(parts, start=1):
+        told = f"{path}: component {part.component}"
+        if part.component != number:
+            raise DatabaseError(f"{told} stands where {number} is due", hint="number components from 1, without gaps")
+        if part.extent_start != at or at == END_OF_FILE:
+            raise DatabaseError(
+                f"{told} starts at {part.extent_start}, and the one before it ends at {at}",
+                hint="components follow each other from 0 without gap or overlap",
+            )
+        if part.extent_end != END_OF_FILE and part.extent_end <= part.extent_start:
+            raise DatabaseError(
+                f"{told} ends at {part.extent_end}, not after it starts", hint="give each a positive extent"
+            )
+        if part.stripe_count < 1 or part.stripe_bytes < 1 or part.size_bytes < 0:
+            raise DatabaseError(f"{told} has no stripes", hint="a component has a stripe count and a stripe size")
+        _check_targets(told, part)
+        at = part.extent_end
+
+
+def _check_targets(told: str, part: Component) -> None:
+    if not part.targets:
+        return
+    if len(part.targets) != part.stripe_count:
+        raise DatabaseError(
+            f"{told} has {part.stripe_count} stripes and {len(part.targets)} targets",
+            hint="give a target for each stripe",
+        )
+    if len(set(part.targets)) != len(part.targets):
+        raise DatabaseError(f"{told} names a target twice", hint="each stripe of a component has its own target")
