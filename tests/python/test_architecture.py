@@ -10,10 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-LEAVES = {"weir-wire", "weir-fairshare", "weir-placement"}
+LEAVES = {"weir-wire", "weir-fairshare", "weir-placement", "weir-trace"}
 ALLOWED = {
     "weir-placement": set[str](),
     "weir-fairshare": set[str](),
+    "weir-trace": set[str](),
     "weir-wire": {"weir-placement"},
     "weir-server": LEAVES,
     "weir-client": LEAVES,

@@ -1,0 +1,18 @@
+//! What is recorded of a program's files, and the file that keeps it.
+//!
+//! A trace is one file per process image. Its writer appends [`block`]s of [`Record`]s, each with its checksums, so that
+//! what a killed process had recorded can be read: [`decode`] tells a torn end from damage. Times and bytes come in as
+//! arguments; this crate opens no file and reads no clock.
+#![forbid(unsafe_code)]
+
+mod decode;
+mod encode;
+mod record;
+
+pub use decode::{decode, DecodeError, Torn, Trace};
+pub use encode::{
+    block, header, EncodeError, BLOCK_HEADER_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_BYTES, VERSION,
+};
+pub use record::{
+    Ended, Launcher, Opened, Opening, Placed, Process, Rank, Record, Renamed, Unlinked, Written,
+};
