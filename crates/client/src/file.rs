@@ -33,10 +33,7 @@ impl File {
     /// # Errors
     /// `EINVAL` for what is not a regular file.
     pub fn new(store: &Store, opened: Opened, append: bool) -> Result<File> {
-        let layout = opened
-            .layout
-            .filter(|layout| !layout.targets.is_empty() && layout.stripe_bytes > 0)
-            .ok_or(ClientError::number(libc::EINVAL))?;
+        let layout = opened.layout.ok_or(ClientError::number(libc::EINVAL))?;
         let state = HandleState {
             ino: opened.attributes.ino,
             handle: opened.handle,
@@ -168,10 +165,10 @@ impl File {
         }
         // Bytes of others count too, so the size is asked: stripes beyond it hold nothing.
         let size = self.refresh(environment, caller)?.bytes;
-        let requests: Vec<(ServerId, Request)> = (0..self.layout.targets.len())
-            .filter(|stripe| self.layout.object_bytes(*stripe, size) > 0)
-            .map(|stripe| self.layout.targets[stripe])
-            .map(|target| (target.server, Request::SyncObject { capability: self.capability, target }))
+        let targets = self.layout.targets().iter().enumerate();
+        let requests: Vec<(ServerId, Request)> = targets
+            .filter(|(object, _)| self.layout.object_bytes(*object, size) > 0)
+            .map(|(_, &target)| (target.server, Request::SyncObject { capability: self.capability, target }))
             .collect();
         let mut calls: Vec<Call<'_, '_>> =
             requests.iter().map(|(server, request)| plain(*server, request)).collect();
@@ -225,7 +222,7 @@ impl File {
     }
 
     fn tell_servers(&self, caller: &Caller, request: &Request) -> Result<()> {
-        let mut servers: Vec<ServerId> = self.layout.targets.iter().map(|target| target.server).collect();
+        let mut servers = self.layout.servers();
         // The home cuts the file, which changes pages too.
         servers.push(self.ino.home());
         servers.sort_unstable();

@@ -46,12 +46,9 @@ impl HandleState {
     /// # Errors
     /// `EPROTO` for bytes that are not a state.
     pub fn decode(bytes: &[u8]) -> Result<HandleState> {
-        let state: HandleState =
-            weir_wire::decode_body(bytes, "handle state").map_err(|_| ClientError::number(libc::EPROTO))?;
-        if state.layout.targets.is_empty()
-            || state.layout.targets.len() > weir_wire::limits::STRIPES
-            || state.layout.stripe_bytes == 0
-        {
+        let state = weir_wire::decode_body::<HandleState>(bytes, "handle state");
+        let state = state.map_err(|_| ClientError::number(libc::EPROTO))?;
+        if state.layout.stripes() > weir_wire::limits::STRIPES {
             return Err(ClientError::number(libc::EPROTO));
         }
         Ok(state)
@@ -62,16 +59,22 @@ impl HandleState {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use weir_placement::{ServerId, TargetId};
-    use weir_wire::{Rights, SiteKey};
+    use weir_placement::{Component, ServerId, TargetId, END_OF_FILE};
+    use weir_wire::{limits, Rights, SiteKey};
 
-    fn state(targets: usize) -> HandleState {
+    /// With the longest numbers, in as many components and stripes as there may be.
+    fn longest() -> HandleState {
         let target = |index| TargetId { server: ServerId(u16::MAX), index: u16::MAX - index as u16 };
+        let components = (0..limits::COMPONENTS).map(|number| Component {
+            end: END_OF_FILE - (limits::COMPONENTS - 1 - number) as u64,
+            stripe_bytes: limits::STRIPE_BYTES_MAX,
+            targets: (0..limits::STRIPES / limits::COMPONENTS).map(target).collect(),
+        });
         HandleState {
             ino: Ino(u64::MAX),
             handle: HandleId(u64::MAX),
             capability: SiteKey::new([1; 32]).capability(Ino(u64::MAX), Rights { read: true, write: true }),
-            layout: Layout { stripe_bytes: u32::MAX, targets: (0..targets).map(target).collect() },
+            layout: Layout::new(components.collect()).expect("well formed"),
             append: true,
             size_bytes: u64::MAX,
             epoch: u64::MAX,
@@ -80,14 +83,9 @@ mod tests {
 
     #[test]
     fn the_longest_state_fits_the_ioctl() {
-        let longest = state(weir_wire::limits::STRIPES);
+        let longest = longest();
         let bytes = longest.encode().expect("the limits of the protocol keep it short");
         assert_eq!(HandleState::decode(&bytes).expect("own encoding"), longest);
-    }
-
-    #[test]
-    fn a_state_without_targets_is_refused() {
-        assert!(HandleState::decode(&state(0).encode().expect("short")).is_err());
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use crate::pool::Lane;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, Invalidation, Listing, Opened, Place, Result, Store};
 use std::io::IoSlice;
-use weir_placement::ServerId;
+use weir_placement::{LayoutSpecification, ServerId};
 use weir_wire::{
     decode_body, limits, At, AttributeChange, Attributes, Capability, DirectoryEntry, HandleId, Ino,
     NodeKind, OpenFlags, RenameMode, Reply, Request, Sequence, StoreStatistics, XattrMode,
@@ -59,10 +59,26 @@ impl Store {
         flags: OpenFlags,
         permissions: u16,
     ) -> Result<Opened> {
+        self.open_laid_out(caller, place, flags, permissions, None)
+    }
+
+    /// Opens a node; a file that is made gets `layout`, or its directory's where there is none.
+    ///
+    /// # Errors
+    /// Those of `open(2)`; `EINVAL` for a layout outside the store's limits and `ENXIO` for one that names a target which
+    /// the store has not or cannot use now: then no file is made.
+    pub fn open_laid_out(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        flags: OpenFlags,
+        permissions: u16,
+        layout: Option<&LayoutSpecification>,
+    ) -> Result<Opened> {
         let walk = self.walk_uncounted(caller)?;
         Counters::add(&self.counters().opens, 1);
         let last = if flags.create { Final::Entry } else { Final::Node };
-        let request = |at| Request::Open { at, flags, permissions };
+        let request = |at| Request::Open { at, flags, permissions, layout: layout.cloned() };
         let Reply::Opened { attributes, handle, capability, layout, created } =
             walk.ask(place, last, Load::none(), request)?
         else {

@@ -1,7 +1,7 @@
 //! Cutting a range of a file into requests.
 //!
-//! Stripe `n` of a target follows stripe `n - 1` in its object, so a contiguous range of the file is one extent of each
-//! target it touches; only the buffers of that extent are scattered.
+//! A contiguous range of the file is one extent of each object it touches ([`Layout`]); only the buffers of that extent
+//! are scattered.
 
 use std::io::{IoSlice, IoSliceMut};
 use weir_placement::Layout;
@@ -11,7 +11,7 @@ use weir_wire::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Index into the layout's targets.
-    pub(crate) stripe: usize,
+    pub(crate) object: usize,
     /// First byte inside the object.
     pub(crate) object_offset: u64,
     /// Length in bytes.
@@ -27,21 +27,26 @@ pub(crate) fn parts(layout: &Layout, offset: u64, length: u64) -> Vec<Part> {
         parts.push(whole);
         return parts;
     }
-    let stripe_bytes = u64::from(layout.stripe_bytes);
     let end = offset + length;
-    // The first pieces of all targets lie in the first row's worth of bytes; the object lengths follow from the end.
-    let row_bytes = stripe_bytes * layout.targets.len() as u64;
-    for piece in layout.pieces(offset, length.min(row_bytes)) {
-        if parts.iter().any(|part| part.stripe == piece.stripe) {
-            continue;
+    let mut position = offset;
+    while position < end {
+        let (_, component) = layout.component_at(position);
+        let stop = component.end.min(end);
+        // The first pieces of all of a component's targets lie in the first row's worth of its bytes; the object
+        // lengths follow from the end.
+        let row_bytes = component.stripe_bytes.saturating_mul(component.targets.len() as u64);
+        for piece in layout.pieces(position, row_bytes.min(stop - position)) {
+            if parts.iter().any(|part| part.object == piece.object) {
+                continue;
+            }
+            parts.push(Part {
+                object: piece.object,
+                object_offset: piece.object_offset,
+                length: layout.object_bytes(piece.object, end) - piece.object_offset,
+                file_offset: piece.file_offset,
+            });
         }
-        let length = layout.object_bytes(piece.stripe, end) - piece.object_offset;
-        parts.push(Part {
-            stripe: piece.stripe,
-            object_offset: piece.object_offset,
-            length,
-            file_offset: piece.file_offset,
-        });
+        position = stop;
     }
     parts
 }
@@ -50,21 +55,23 @@ pub(crate) fn parts(layout: &Layout, offset: u64, length: u64) -> Vec<Part> {
 pub(crate) fn single(layout: &Layout, offset: u64, length: u64) -> Option<Part> {
     let first = layout.pieces(offset, length).next()?;
     (first.length == length).then_some(Part {
-        stripe: first.stripe,
+        object: first.object,
         object_offset: first.object_offset,
         length,
         file_offset: offset,
     })
 }
 
-/// Longest range from any offset whose parts each fit the payload of one request.
-pub(crate) fn window_bytes(layout: &Layout) -> u64 {
-    let count = layout.targets.len() as u64;
-    if count == 1 {
-        return limits::PAYLOAD_BYTES as u64;
-    }
-    let rows = (limits::PAYLOAD_BYTES as u64 / u64::from(layout.stripe_bytes)).max(1);
-    rows * u64::from(layout.stripe_bytes) * count
+/// Longest range from `offset` whose parts each fit the payload of one request and lie in one component.
+pub(crate) fn window_bytes(layout: &Layout, offset: u64) -> u64 {
+    let payload_bytes = limits::PAYLOAD_BYTES as u64;
+    let (_, component) = layout.component_at(offset);
+    let rows = payload_bytes / component.stripe_bytes;
+    let window = match component.targets.len() as u64 {
+        count if count > 1 && rows > 0 => rows * component.stripe_bytes * count,
+        _ => payload_bytes,
+    };
+    window.min(component.end - offset)
 }
 
 /// The bytes `[skip, skip + length)` of `buffers`.
@@ -102,7 +109,7 @@ pub(crate) fn gather<'a>(
 ) -> Vec<Vec<IoSlice<'a>>> {
     let mut gathered: Vec<Vec<IoSlice<'a>>> = parts.iter().map(|_| Vec::new()).collect();
     for piece in layout.pieces(offset, length) {
-        if let Some(index) = parts.iter().position(|part| part.stripe == piece.stripe) {
+        if let Some(index) = parts.iter().position(|part| part.object == piece.object) {
             append_slices(buffers, piece.file_offset - base, piece.length, &mut gathered[index]);
         }
     }
@@ -120,7 +127,7 @@ pub(crate) fn scatter<'u>(
 ) -> Vec<Vec<IoSliceMut<'u>>> {
     let mut scattered: Vec<Vec<IoSliceMut<'u>>> = parts.iter().map(|_| Vec::new()).collect();
     for piece in layout.pieces(offset, length) {
-        let index = parts.iter().position(|part| part.stripe == piece.stripe);
+        let index = parts.iter().position(|part| part.object == piece.object);
         let mut left = piece.length as usize;
         while left > 0 {
             let Some(slice) = buffers.cut(left) else { return scattered };
@@ -160,20 +167,35 @@ impl<'u, 'o> Room<'u, 'o> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use weir_placement::{ServerId, TargetId};
+    use weir_placement::{Component, ServerId, TargetId, END_OF_FILE};
 
-    fn layout(stripe_bytes: u32, count: u16) -> Layout {
-        let targets = (0..count).map(|index| TargetId { server: ServerId(0), index }).collect();
-        Layout { stripe_bytes, targets }
+    fn target(index: u16) -> TargetId {
+        TargetId { server: ServerId(0), index }
+    }
+
+    /// A first component of one stripe, then one over all `count` targets and one over half of them.
+    fn layout(stripe_bytes: u64, count: u16, first_bytes: u64) -> Layout {
+        let component = |end, count: u16| Component {
+            end,
+            stripe_bytes,
+            targets: (0..count).rev().map(target).collect(),
+        };
+        let second = first_bytes + 3 * stripe_bytes * u64::from(count) + stripe_bytes / 2;
+        let components = vec![
+            component(first_bytes, 1),
+            component(second, count),
+            component(END_OF_FILE, count.div_ceil(2)),
+        ];
+        Layout::new(components).expect("well formed")
     }
 
     proptest! {
         /// Writes through the plan into one array per target, byte by byte compared with the layout, then reads back.
         #[test]
         fn a_range_goes_to_its_objects_and_back(
-            stripe_bytes in 1u32..40, count in 1u16..6, offset in 0u64..500, cuts in proptest::collection::vec(0usize..90, 1..6),
+            stripe_bytes in 1u64..40, count in 1u16..6, first in 1u64..100, offset in 0u64..500, cuts in proptest::collection::vec(0usize..90, 1..6),
         ) {
-            let layout = layout(stripe_bytes, count);
+            let layout = layout(stripe_bytes, count, first);
             let total: usize = cuts.iter().sum();
             let data: Vec<u8> = (0..total).map(|index| (index * 7 + 3) as u8).collect();
             let mut rest = &data[..];
@@ -189,13 +211,13 @@ mod tests {
                 let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
                 prop_assert_eq!(bytes.len() as u64, part.length);
                 for (index, byte) in bytes.iter().enumerate() {
-                    objects[part.stripe][part.object_offset as usize + index] = Some(*byte);
+                    objects[part.object][part.object_offset as usize + index] = Some(*byte);
                 }
             }
             for piece in layout.pieces(offset, total as u64) {
                 for index in 0..piece.length {
                     let expected = data[(piece.file_offset - offset + index) as usize];
-                    prop_assert_eq!(objects[piece.stripe][(piece.object_offset + index) as usize], Some(expected));
+                    prop_assert_eq!(objects[piece.object][(piece.object_offset + index) as usize], Some(expected));
                 }
             }
             let mut back: Vec<Vec<u8>> = cuts.iter().map(|cut| vec![0; *cut]).collect();
@@ -206,7 +228,7 @@ mod tests {
                 let mut position = part.object_offset as usize;
                 for slice in slices {
                     for byte in slice.iter_mut() {
-                        *byte = objects[part.stripe][position].expect("written above");
+                        *byte = objects[part.object][position].expect("written above");
                         position += 1;
                     }
                 }
@@ -215,9 +237,11 @@ mod tests {
         }
 
         #[test]
-        fn each_part_of_a_window_fits_one_request(stripe in 12u32..23, count in 1u16..9, offset in 0u64..1 << 40) {
-            let layout = layout((1 << stripe).min(limits::STRIPE_BYTES_MAX), count);
-            for part in parts(&layout, offset, window_bytes(&layout)) {
+        fn each_part_of_a_window_fits_one_request(stripe in 12u32..40, count in 1u16..9, offset in 0u64..1 << 40) {
+            let layout = layout(1 << stripe, count, 1 << 20);
+            let window = window_bytes(&layout, offset);
+            prop_assert!(window > 0);
+            for part in parts(&layout, offset, window) {
                 prop_assert!(part.length <= limits::PAYLOAD_BYTES as u64);
             }
         }

@@ -72,7 +72,7 @@ impl File {
             // is asked for than is known to be there: the target's time is the job's.
             let inside = wanted.min(size.bytes.saturating_sub(offset));
             let whole = single(self.layout(), offset, inside).filter(|part| part.length > 0);
-            let whole = whole.filter(|part| self.is_home(self.layout().targets[part.stripe]));
+            let whole = whole.filter(|part| self.is_home(self.layout().targets()[part.object]));
             if let Some(part) = whole.filter(|part| part.length <= limits::PAYLOAD_BYTES as u64) {
                 match self.read_to_the_end(environment, caller, buffers, part, size)? {
                     AtEnd::Read(outcome) => return Ok(outcome),
@@ -135,11 +135,10 @@ impl File {
                 _ => Ok(Outcome::Bytes(length)),
             };
         }
-        let window = window_bytes(self.layout());
         let mut room = Room::new(buffers);
         let mut done = 0;
         while done < length {
-            let step = window.min(length - done);
+            let step = window_bytes(self.layout(), offset + done).min(length - done);
             match self.read_window(environment, caller, &mut room, offset + done, step, epoch) {
                 Ok(Outcome::Bytes(bytes)) => done += bytes,
                 Ok(Outcome::Stale) => return Ok(Outcome::Stale),
@@ -199,7 +198,7 @@ impl File {
     }
 
     fn read_call<'a, 'u>(&self, part: Part, epoch: u64, sink: Sink<'a, 'u>) -> Call<'a, 'u> {
-        let target = self.layout().targets[part.stripe];
+        let target = self.layout().targets()[part.object];
         let extent = Extent { offset: part.object_offset, length: part.length as u32 };
         Call {
             server: target.server,

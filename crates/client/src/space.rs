@@ -96,7 +96,7 @@ impl File {
         let requests: Vec<(ServerId, Request)> = planned
             .iter()
             .map(|part| {
-                let target = self.layout().targets[part.stripe];
+                let target = self.layout().targets()[part.object];
                 let request = Request::Reserve {
                     capability: self.capability(),
                     target,
@@ -133,7 +133,7 @@ impl File {
         let requests: Vec<(ServerId, Request)> = planned
             .iter()
             .map(|part| {
-                let target = layout.targets[part.stripe];
+                let target = layout.targets()[part.object];
                 let capability = self.capability();
                 let request = Request::ObjectSeek { capability, target, offset: part.object_offset, seek };
                 (target.server, request)
@@ -147,7 +147,7 @@ impl File {
             let Reply::Position(position) = answer?.0 else { return Err(self.unexpected("ObjectSeek")) };
             let end = part.object_offset + part.length;
             if let Some(position) = position.filter(|position| *position < end) {
-                nearest = nearest.min(layout.file_offset(part.stripe, position.max(part.object_offset)));
+                nearest = nearest.min(layout.file_offset(part.object, position.max(part.object_offset)));
             }
         }
         match seek {

@@ -75,7 +75,7 @@ impl File {
         }
         let size = self.known_or_fresh(environment, caller)?;
         let guess = single(self.layout(), size.bytes, length);
-        let guess = guess.filter(|part| self.is_home(self.layout().targets[part.stripe]));
+        let guess = guess.filter(|part| self.is_home(self.layout().targets()[part.object]));
         // Above it the payload would stay in the socket while the offset, which depends on others, is not yet known.
         if guess.is_some_and(|part| part.length <= limits::INLINE_PAYLOAD_BYTES as u64) {
             if let Some(offset) = self.append_at_once(environment, caller, buffers)? {
@@ -160,11 +160,10 @@ impl File {
         {
             return self.write_whole(environment, caller, buffers, part, size, telling);
         }
-        let window = window_bytes(self.layout());
         let mut written = Written { bytes: 0, failure: None, is_published: false };
         while written.bytes < length && written.failure.is_none() {
             let from = offset + written.bytes;
-            let step = window.min(length - written.bytes);
+            let step = window_bytes(self.layout(), from).min(length - written.bytes);
             match self.write_window(environment, caller, buffers, offset, from, step, size)? {
                 Attempt::Done((bytes, failure)) => {
                     written.bytes += bytes;
@@ -186,7 +185,7 @@ impl File {
         size: Size,
         telling: Telling,
     ) -> Result<Attempt<Written>> {
-        let target = self.layout().targets[part.stripe];
+        let target = self.layout().targets()[part.object];
         let publication = (telling == Telling::Publish && self.is_home(target)).then(|| Publication {
             end: part.file_offset + part.length,
             written_bytes: part.length,
@@ -273,8 +272,8 @@ impl File {
     ) {
         let from = from.max(size.bytes);
         for part in arrived {
-            let target = self.layout().targets[part.stripe];
-            let first = self.layout().object_bytes(part.stripe, from).max(part.object_offset);
+            let target = self.layout().targets()[part.object];
+            let first = self.layout().object_bytes(part.object, from).max(part.object_offset);
             let end = part.object_offset + part.length;
             if first >= end {
                 continue;
@@ -303,7 +302,7 @@ impl File {
         publication: Option<Publication>,
         payload: &'a [IoSlice<'a>],
     ) -> Call<'a, 'u> {
-        let target = self.layout().targets[part.stripe];
+        let target = self.layout().targets()[part.object];
         let extent = Extent { offset: part.object_offset, length: part.length as u32 };
         Call {
             server: target.server,

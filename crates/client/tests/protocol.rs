@@ -19,12 +19,12 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn one_target() -> Layout {
-    Layout { stripe_bytes: 4096, targets: vec![target(0, 0)] }
+    Layout::striped(4096, vec![target(0, 0)]).expect("well formed")
 }
 
 /// Two servers with a target each, the file at home on server 0.
 fn two_targets() -> Layout {
-    Layout { stripe_bytes: 4096, targets: vec![target(0, 0), target(1, 0)] }
+    Layout::striped(4096, vec![target(0, 0), target(1, 0)]).expect("well formed")
 }
 
 #[test]

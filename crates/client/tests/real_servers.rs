@@ -112,27 +112,31 @@ fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
 
 #[test]
 fn small_stripes_in_memory_hold_what_the_model_holds() {
-    against_a_model("ram", "stripe_size=4096 stripe_count=0", 1500, 60_000);
+    against_a_model("ram", "-S 4k -c -1", 1500, 60_000);
 }
 
 #[test]
 fn large_stripes_in_memory_hold_what_the_model_holds() {
-    against_a_model("ram", "stripe_size=65536 stripe_count=3", 300, 1_500_000);
+    against_a_model("ram", "-S 64k -c 3", 300, 1_500_000);
+}
+
+#[test]
+fn progressive_layouts_against_a_model() {
+    against_a_model("ram", "-E 16k -c 1 -S 4k -E 40k -c 2 -S 8k -E -1 -c -1 -S 4k", 1500, 90_000);
+    against_a_model("dir", "-E 256k -c 1 -E 1M -c 3 -S 64k -E -1 -c -1 -S 1G", 300, 2_500_000);
 }
 
 #[test]
 fn directories_hold_what_the_model_holds() {
-    against_a_model("dir", "stripe_size=4096 stripe_count=0", 500, 60_000);
+    against_a_model("dir", "-S 4k -c -1", 500, 60_000);
 }
 
 #[test]
 fn transfers_of_many_windows_come_back_whole() {
     let cluster = Cluster::start(2, "ram", "256MiB");
     let mut choices = Choices::new();
-    for (transport, layout) in [
-        (TransportChoice::Unix, "stripe_size=1048576 stripe_count=0"),
-        (TransportChoice::Tcp, "stripe_size=65536 stripe_count=1"),
-    ] {
+    for (transport, layout) in [(TransportChoice::Unix, "-S 1M -c -1"), (TransportChoice::Tcp, "-S 64k -c 1")]
+    {
         let store = cluster.store(transport);
         let name = format!("large-{transport:?}");
         make_directory(&store, &name, layout);
@@ -154,7 +158,7 @@ fn writers_and_appenders_at_once_lose_nothing() {
     let stores: Vec<Store> = (0..3)
         .map(|index| cluster.store(if index == 1 { TransportChoice::Tcp } else { TransportChoice::Unix }))
         .collect();
-    make_directory(&stores[0], "shared", "stripe_size=4096 stripe_count=0");
+    make_directory(&stores[0], "shared", "-S 4k -c -1");
     let region = 50_000usize;
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -208,7 +212,7 @@ fn writers_and_appenders_at_once_lose_nothing() {
 fn many_threads_share_few_connections() {
     let cluster = Cluster::start(2, "ram", "256MiB");
     let store = cluster.store(TransportChoice::Unix);
-    make_directory(&store, "busy", "stripe_size=65536 stripe_count=0");
+    make_directory(&store, "busy", "-S 64k -c -1");
     let file = open(&store, "busy/file", false);
     std::thread::scope(|scope| {
         for thread in 0..64u64 {
@@ -237,7 +241,7 @@ fn a_growing_file_is_never_seen_with_holes() {
     for backend in ["ram", "dir"] {
         let cluster = Cluster::start(2, backend, "256MiB");
         let store = cluster.store(TransportChoice::Unix);
-        make_directory(&store, "tail", "stripe_size=4096 stripe_count=0");
+        make_directory(&store, "tail", "-S 4k -c -1");
         let (writer, reader) = (open(&store, "tail/file", true), open(&store, "tail/file", false));
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -266,7 +270,7 @@ fn truncation_under_load_ends_in_the_last_size() {
     let cluster = Cluster::start(2, "ram", "256MiB");
     let mut choices = Choices::new();
     let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
-    make_directory(&stores[0], "cut", "stripe_size=4096 stripe_count=0");
+    make_directory(&stores[0], "cut", "-S 4k -c -1");
     std::thread::scope(|scope| {
         for number in 0..3usize {
             let mut choices = choices.branch();
@@ -307,7 +311,7 @@ fn a_cut_of_a_file_of_holes_is_seen_by_those_who_know_its_old_size() {
     for backend in ["ram", "dir"] {
         let cluster = Cluster::start(2, backend, "64MiB");
         let store = cluster.store(TransportChoice::Unix);
-        make_directory(&store, "sparse", "stripe_size=4096 stripe_count=0");
+        make_directory(&store, "sparse", "-S 4k -c -1");
         let (one, two) = (open(&store, "sparse/file", false), open(&store, "sparse/file", false));
         one.truncate(&CALLER, 100_000).expect("grown");
         let read = |file: &File| {
@@ -419,7 +423,7 @@ fn locks_hold_between_clients_and_waits_can_be_cancelled() {
 fn work_goes_on_after_a_killed_server_came_back() {
     let mut cluster = Cluster::start(2, "dir", "256MiB");
     let store = cluster.store(TransportChoice::Unix);
-    make_directory(&store, "kept", "stripe_size=4096 stripe_count=0");
+    make_directory(&store, "kept", "-S 4k -c -1");
     let file = open(&store, "kept/file", false);
     let acknowledged = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);
@@ -459,7 +463,7 @@ fn work_goes_on_after_a_killed_server_came_back() {
 fn a_full_store_says_so_and_reports_only_what_it_holds() {
     let cluster = Cluster::start(1, "ram", "1MiB");
     let store = cluster.store(TransportChoice::Unix);
-    make_directory(&store, "full", "stripe_size=65536 stripe_count=0");
+    make_directory(&store, "full", "-S 64k -c -1");
     let file = open(&store, "full/file", false);
     let data = vec![9; 400_000];
     let mut position = 0;
@@ -480,8 +484,8 @@ fn a_full_store_says_so_and_reports_only_what_it_holds() {
 fn space_that_a_failed_allocation_took_goes_with_its_file() {
     let cluster = Cluster::start(1, "ram", "8MiB");
     let store = cluster.store(TransportChoice::Unix);
-    make_directory(&store, "full", "stripe_size=65536 stripe_count=1");
-    make_directory(&store, "wide", "stripe_size=65536 stripe_count=0");
+    make_directory(&store, "full", "-S 64k -c 1");
+    make_directory(&store, "wide", "-S 64k -c -1");
     let filler = open(&store, "full/file", false);
     filler.write_at(&CALLER, &[IoSlice::new(&[1; 6 << 20])], 0).expect("written");
     let free = || store.statistics(&CALLER).expect("asked").free_bytes;

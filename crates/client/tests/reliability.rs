@@ -72,7 +72,7 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
             attributes: attributes(Ino(9), FileKind::Regular, 0, 0),
             handle: HandleId(77),
             capability: key().capability(Ino(9), Rights { read: true, write: true }),
-            layout: Some(weir_placement::Layout { stripe_bytes: 4096, targets: vec![target(0, 0)] }),
+            layout: Some(weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed")),
             created: false,
         }
         .into(),
@@ -165,7 +165,7 @@ fn forty_waiting_locks_do_not_keep_out_the_unlock() {
         _ => Reply::Done.into(),
     });
     let store = store(folder.path(), &[&fake], Duration::from_millis(500));
-    let layout = weir_placement::Layout { stripe_bytes: 4096, targets: vec![target(0, 0)] };
+    let layout = weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed");
     let file = weir_client::File::from_state(&store, state(Ino(7), layout, 0, 1));
     let lock = |lock| weir_client::LockRequest {
         owner: LockOwner(1),

@@ -1,49 +1,45 @@
-//! RAID-0 layouts: file offsets to (target, object offset) and back.
+//! Layouts: file offsets to (target, object offset) and back.
+//!
+//! A layout is one component, or several for progressive file layouts: consecutive ranges of the file, each striped
+//! over its own targets. A file has one object on each target, also where several components use it: their shares
+//! follow each other in the object, in the order of the file. So on every target, object offsets grow with file
+//! offsets, a range of the file is one range of each object, and shortening a file shortens its objects.
 
+use crate::component::{Component, END_OF_FILE};
+use crate::{ServerId, TargetId};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// Number of a server in its cluster; server 0 is the home of the root directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ServerId(pub u16);
-
-/// One storage target: a server and the target's number on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct TargetId {
-    /// The server that owns the target.
-    pub server: ServerId,
-    /// Its number on that server, from 0.
-    pub index: u16,
-}
-
-impl fmt::Display for ServerId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.0)
-    }
-}
-
-impl fmt::Display for TargetId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}", self.server, self.index)
-    }
-}
-
-/// How a file is cut into stripes: stripe `n` lives on target `n mod targets.len()`.
-///
-/// Each target of a layout occurs once, so a file has at most one object on a target.
+/// Where the bytes of a file go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Component>", into = "Vec<Component>")]
 pub struct Layout {
-    /// Bytes of one stripe; positive.
-    pub stripe_bytes: u32,
-    /// The targets in stripe order; never empty for a regular file.
-    pub targets: Vec<TargetId>,
+    components: Vec<Component>,
+    /// Of layouts with more than one component.
+    shared: Option<Box<SharedObjects>>,
 }
 
-/// A contiguous run of file bytes that lies in one stripe.
+/// Which objects the components of a layout use together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SharedObjects {
+    /// Each target once, by its first stripe.
+    targets: Vec<TargetId>,
+    /// For each component, by its stripe index, where its bytes lie.
+    shares: Vec<Vec<Share>>,
+}
+
+/// What a component has of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    object: usize,
+    /// Object offset of the first byte.
+    base: u64,
+}
+
+/// A contiguous run of file bytes that is contiguous in one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Index into [`Layout::targets`].
-    pub stripe: usize,
+    pub object: usize,
     /// Offset inside the target's object.
     pub object_offset: u64,
     /// Offset inside the file.
@@ -52,70 +48,249 @@ pub struct Piece {
     pub length: u64,
 }
 
-/// What a directory asks of the layouts of files made in it; absent values are inherited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayoutRequest {
-    /// Bytes of one stripe.
-    pub stripe_bytes: Option<u32>,
-    /// Number of targets; 0 means all.
-    pub stripe_count: Option<u16>,
-    /// New subdirectories get homes on all servers by consistent hashing.
-    pub spread: Option<bool>,
+/// Why components do not make a layout.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// There is none.
+    #[error("a layout has at least one component")]
+    Empty,
+    /// A component without targets.
+    #[error("component {component} has no stripes")]
+    NoStripes {
+        /// Its number, from 1.
+        component: usize,
+    },
+    /// A stripe size of zero.
+    #[error("component {component} has a stripe size of zero")]
+    NoStripeBytes {
+        /// Its number, from 1.
+        component: usize,
+    },
+    /// A component that does not end behind the one before it.
+    #[error("component {component} ends at {end}, which is not behind the one before it: extents overlap")]
+    Overlap {
+        /// Its number, from 1.
+        component: usize,
+        /// Where it ends.
+        end: u64,
+    },
+    /// The last component ends before the file may.
+    #[error(
+        "the last component ends at {end}: give it the end -1, or a file that grows beyond has no place"
+    )]
+    Open {
+        /// Where it ends.
+        end: u64,
+    },
+    /// A target named twice in a component.
+    #[error("component {component} names target {target} twice")]
+    Repeated {
+        /// Its number, from 1.
+        component: usize,
+        /// The target.
+        target: TargetId,
+    },
 }
 
 impl Layout {
+    /// A layout of `components`, in the order of the file.
+    ///
+    /// # Errors
+    /// Where they leave a part of the file without a place, overlap, or name a target twice.
+    pub fn new(components: Vec<Component>) -> Result<Layout, LayoutError> {
+        check(&components)?;
+        let shared = (components.len() > 1).then(|| Box::new(SharedObjects::of(&components)));
+        Ok(Layout { components, shared })
+    }
+
+    /// A file striped in one way from end to end.
+    ///
+    /// # Errors
+    /// Without targets, with a target named twice, or with stripes of no bytes.
+    pub fn striped(stripe_bytes: u64, targets: Vec<TargetId>) -> Result<Layout, LayoutError> {
+        Layout::new(vec![Component { end: END_OF_FILE, stripe_bytes, targets }])
+    }
+
+    /// Its components, in the order of the file.
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// The targets that hold an object of the file, each once, by their first stripe.
+    pub fn targets(&self) -> &[TargetId] {
+        match &self.shared {
+            Some(shared) => &shared.targets,
+            None => &self.components[0].targets,
+        }
+    }
+
+    /// The servers of [`Layout::targets`], each once, in ascending order.
+    pub fn servers(&self) -> Vec<ServerId> {
+        let mut servers: Vec<ServerId> = self.targets().iter().map(|target| target.server).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
+    /// Stripes of all components together.
+    pub fn stripes(&self) -> usize {
+        self.components.iter().map(|component| component.targets.len()).sum()
+    }
+
+    /// The component that holds file byte `offset`, with its first file byte.
+    pub fn component_at(&self, offset: u64) -> (u64, &Component) {
+        let (index, start) = self.find(offset);
+        (start, &self.components[index])
+    }
+
     /// The pieces of the file range `[offset, offset + length)`, in file order.
     pub fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + '_ {
-        let stripe_bytes = u64::from(self.stripe_bytes);
-        let count = self.targets.len() as u64;
         let end = offset.saturating_add(length);
+        let (mut index, mut start) = self.find(offset);
         let mut position = offset;
         std::iter::from_fn(move || {
             if position >= end {
                 return None;
             }
-            let number = position / stripe_bytes;
-            let within = position % stripe_bytes;
-            let run = if count == 1 { end - position } else { (stripe_bytes - within).min(end - position) };
+            if position >= self.components[index].end {
+                start = self.components[index].end;
+                index += 1;
+            }
+            let component = &self.components[index];
+            let run = component.run(position - start);
+            let share = self.share(index, run.stripe);
             let piece = Piece {
-                stripe: (number % count) as usize,
-                object_offset: (number / count) * stripe_bytes + within,
+                object: share.object,
+                object_offset: share.base + run.offset,
                 file_offset: position,
-                length: run,
+                length: run.length.min(end - position).min(component.end - position),
             };
-            position += run;
+            position += piece.length;
             Some(piece)
         })
     }
 
-    /// Length of the object of stripe index `stripe` in a file of `file_bytes`.
-    pub fn object_bytes(&self, stripe: usize, file_bytes: u64) -> u64 {
-        let stripe_bytes = u64::from(self.stripe_bytes);
-        let count = self.targets.len() as u64;
-        let row_bytes = stripe_bytes * count;
-        let rows = file_bytes / row_bytes;
-        let rest = file_bytes % row_bytes;
-        let before = stripe as u64 * stripe_bytes;
-        rows * stripe_bytes + rest.saturating_sub(before).min(stripe_bytes)
+    /// Length of object `object` in a file of `file_bytes`.
+    pub fn object_bytes(&self, object: usize, file_bytes: u64) -> u64 {
+        self.parts_of(object, file_bytes).map(|(_, _, bytes)| bytes).sum()
     }
 
-    /// File offset of byte `object_offset` of the object of stripe index `stripe`.
-    pub fn file_offset(&self, stripe: usize, object_offset: u64) -> u64 {
-        let stripe_bytes = u64::from(self.stripe_bytes);
-        let count = self.targets.len() as u64;
-        let row = object_offset / stripe_bytes;
-        (row * count + stripe as u64) * stripe_bytes + object_offset % stripe_bytes
+    /// File offset of byte `object_offset` of object `object`.
+    pub fn file_offset(&self, object: usize, object_offset: u64) -> u64 {
+        let mut left = object_offset;
+        let mut parts = self.parts_of(object, END_OF_FILE).peekable();
+        while let Some((index, stripe, bytes)) = parts.next() {
+            if left < bytes || parts.peek().is_none() {
+                return self.start(index).saturating_add(self.components[index].position(stripe, left));
+            }
+            left -= bytes;
+        }
+        END_OF_FILE
+    }
+
+    /// What each component has of object `object` in a file of `file_bytes`: (component, stripe index, bytes).
+    fn parts_of(&self, object: usize, file_bytes: u64) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        self.components.iter().enumerate().filter_map(move |(index, component)| {
+            let stripe = match &self.shared {
+                Some(shared) => shared.shares[index].iter().position(|share| share.object == object)?,
+                None => object,
+            };
+            let start = self.start(index);
+            let bytes = file_bytes.min(component.end).saturating_sub(start);
+            Some((index, stripe, component.share(stripe, bytes)))
+        })
+    }
+
+    fn start(&self, index: usize) -> u64 {
+        if index == 0 {
+            0
+        } else {
+            self.components[index - 1].end
+        }
+    }
+
+    fn find(&self, offset: u64) -> (usize, u64) {
+        if self.shared.is_none() {
+            return (0, 0);
+        }
+        let index = self.components.partition_point(|component| component.end <= offset);
+        let index = index.min(self.components.len() - 1);
+        (index, self.start(index))
+    }
+
+    fn share(&self, index: usize, stripe: usize) -> Share {
+        match &self.shared {
+            Some(shared) => shared.shares[index][stripe],
+            None => Share { object: stripe, base: 0 },
+        }
     }
 }
 
-impl LayoutRequest {
-    /// This request with `parent`'s values where it has none.
-    pub fn or(self, parent: LayoutRequest) -> LayoutRequest {
-        LayoutRequest {
-            stripe_bytes: self.stripe_bytes.or(parent.stripe_bytes),
-            stripe_count: self.stripe_count.or(parent.stripe_count),
-            spread: self.spread.or(parent.spread),
+impl SharedObjects {
+    fn of(components: &[Component]) -> SharedObjects {
+        let mut targets: Vec<TargetId> = Vec::new();
+        let mut used: Vec<u64> = Vec::new();
+        let mut start = 0;
+        let shares = components.iter().map(|component| {
+            let bytes = component.end - start;
+            start = component.end;
+            let share = |(stripe, target): (usize, &TargetId)| {
+                let known = targets.iter().position(|other| other == target);
+                let object = known.unwrap_or_else(|| {
+                    targets.push(*target);
+                    used.push(0);
+                    targets.len() - 1
+                });
+                let base = used[object];
+                used[object] += component.share(stripe, bytes);
+                Share { object, base }
+            };
+            component.targets.iter().enumerate().map(share).collect()
+        });
+        let shares = shares.collect();
+        SharedObjects { targets, shares }
+    }
+}
+
+fn check(components: &[Component]) -> Result<(), LayoutError> {
+    let mut before = 0;
+    for (index, component) in components.iter().enumerate() {
+        let number = index + 1;
+        if component.targets.is_empty() {
+            return Err(LayoutError::NoStripes { component: number });
         }
+        if component.stripe_bytes == 0 {
+            return Err(LayoutError::NoStripeBytes { component: number });
+        }
+        if component.end <= before {
+            return Err(LayoutError::Overlap { component: number, end: component.end });
+        }
+        before = component.end;
+        let mut sorted: Vec<TargetId> = component.targets.clone();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(LayoutError::Repeated { component: number, target: pair[0] });
+        }
+    }
+    match components.last() {
+        None => Err(LayoutError::Empty),
+        Some(last) if last.end != END_OF_FILE => Err(LayoutError::Open { end: last.end }),
+        Some(_) => Ok(()),
+    }
+}
+
+impl TryFrom<Vec<Component>> for Layout {
+    type Error = LayoutError;
+
+    fn try_from(components: Vec<Component>) -> Result<Layout, LayoutError> {
+        Layout::new(components)
+    }
+}
+
+impl From<Layout> for Vec<Component> {
+    fn from(layout: Layout) -> Vec<Component> {
+        layout.components
     }
 }
 
@@ -123,24 +298,67 @@ impl LayoutRequest {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::HashMap;
 
-    fn layout(stripe_bytes: u32, count: u16) -> Layout {
-        let targets = (0..count).map(|index| TargetId { server: ServerId(0), index }).collect();
-        Layout { stripe_bytes, targets }
+    const SMALL: u64 = 3000;
+
+    fn target(index: u16) -> TargetId {
+        TargetId { server: ServerId(index % 3), index }
+    }
+
+    /// Up to four components over overlapping sets of seven targets.
+    fn layouts() -> impl Strategy<Value = Layout> {
+        let order = Just((0..7u16).collect::<Vec<_>>()).prop_shuffle();
+        let component = (1u64..700, 1u64..200, 1usize..7, order);
+        proptest::collection::vec(component, 1..5).prop_map(|parts| {
+            let last = parts.len() - 1;
+            let mut end = 0;
+            let components =
+                parts.into_iter().enumerate().map(|(index, (bytes, stripe_bytes, count, order))| {
+                    end += bytes;
+                    let targets = order[..count].iter().map(|&index| target(index)).collect();
+                    Component { end: if index == last { END_OF_FILE } else { end }, stripe_bytes, targets }
+                });
+            Layout::new(components.collect()).unwrap()
+        })
+    }
+
+    /// Where each byte of a file of [`SMALL`] bytes lies, found byte by byte: a stripe at a time goes to the next
+    /// target of its component, and a target takes its bytes in the order in which they come.
+    fn naive(layout: &Layout) -> Vec<(TargetId, u64)> {
+        let mut lengths: HashMap<TargetId, u64> = HashMap::new();
+        let mut start = 0;
+        let mut components = layout.components().iter();
+        let mut component = components.next().unwrap();
+        (0..SMALL)
+            .map(|byte| {
+                if byte == component.end {
+                    start = byte;
+                    component = components.next().unwrap();
+                }
+                let stripe = (byte - start) / component.stripe_bytes;
+                let target = component.targets[(stripe % component.targets.len() as u64) as usize];
+                let length = lengths.entry(target).or_default();
+                *length += 1;
+                (target, *length - 1)
+            })
+            .collect()
     }
 
     proptest! {
         #[test]
-        fn pieces_cover_the_range_once_and_map_back(
-            stripe_bytes in 1u32..5000, count in 1u16..7, offset in 0u64..100_000, length in 0u64..50_000,
-        ) {
-            let layout = layout(stripe_bytes, count);
+        fn pieces_are_those_of_the_naive_model(layout in layouts(), offset in 0..SMALL, length in 0..SMALL) {
+            let length = length.min(SMALL - offset);
+            let model = naive(&layout);
             let mut position = offset;
             for piece in layout.pieces(offset, length) {
                 prop_assert_eq!(piece.file_offset, position);
                 prop_assert!(piece.length > 0);
-                if count > 1 {
-                    prop_assert_eq!(layout.file_offset(piece.stripe, piece.object_offset), position);
+                for byte in 0..piece.length {
+                    let (target, object_offset) = model[(position + byte) as usize];
+                    prop_assert_eq!(layout.targets()[piece.object], target);
+                    prop_assert_eq!(piece.object_offset + byte, object_offset);
+                    prop_assert_eq!(layout.file_offset(piece.object, object_offset), position + byte);
                 }
                 position += piece.length;
             }
@@ -148,24 +366,69 @@ mod tests {
         }
 
         #[test]
-        fn object_bytes_sum_to_the_file(stripe_bytes in 1u32..5000, count in 1u16..7, bytes in 0u64..200_000) {
-            let layout = layout(stripe_bytes, count);
-            let sum: u64 = (0..usize::from(count)).map(|stripe| layout.object_bytes(stripe, bytes)).sum();
-            prop_assert_eq!(sum, bytes);
+        fn objects_have_the_lengths_of_the_naive_model(layout in layouts(), bytes in 0..SMALL) {
+            let model = naive(&layout);
+            for (object, target) in layout.targets().iter().enumerate() {
+                let held = model[..bytes as usize].iter().filter(|(other, _)| other == target).count();
+                prop_assert_eq!(layout.object_bytes(object, bytes), held as u64);
+            }
         }
 
         #[test]
-        fn object_bytes_is_one_past_the_last_piece(
-            stripe_bytes in 1u32..500, count in 1u16..7, bytes in 1u64..20_000,
+        fn a_range_of_the_file_is_one_range_of_each_object(
+            layout in layouts(), offset in 0..SMALL, length in 0..SMALL,
         ) {
-            let layout = layout(stripe_bytes, count);
-            let mut ends = vec![0; usize::from(count)];
-            for piece in layout.pieces(0, bytes) {
-                ends[piece.stripe] = piece.object_offset + piece.length;
-            }
-            for (stripe, end) in ends.into_iter().enumerate() {
-                prop_assert_eq!(layout.object_bytes(stripe, bytes), end);
+            let mut ends: HashMap<usize, u64> = HashMap::new();
+            for piece in layout.pieces(offset, length) {
+                if let Some(end) = ends.insert(piece.object, piece.object_offset + piece.length) {
+                    prop_assert_eq!(piece.object_offset, end);
+                }
             }
         }
+
+        #[test]
+        fn the_ends_of_the_largest_file_do_not_overflow(layout in layouts(), object in 0usize..7) {
+            let object = object % layout.targets().len();
+            let largest = i64::MAX as u64;
+            let bytes = layout.object_bytes(object, largest);
+            prop_assert!(bytes <= largest);
+            let _ = layout.file_offset(object, u64::MAX);
+            for piece in layout.pieces(largest - 1, 1) {
+                prop_assert_eq!(piece.length, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn what_makes_no_layout_is_refused() {
+        let component = |end, stripe_bytes, targets: &[u16]| Component {
+            end,
+            stripe_bytes,
+            targets: targets.iter().map(|&index| target(index)).collect(),
+        };
+        let refused = |components: Vec<Component>| Layout::new(components).unwrap_err();
+        assert_eq!(refused(vec![]), LayoutError::Empty);
+        assert_eq!(refused(vec![component(END_OF_FILE, 1, &[])]), LayoutError::NoStripes { component: 1 });
+        assert_eq!(
+            refused(vec![component(END_OF_FILE, 0, &[1])]),
+            LayoutError::NoStripeBytes { component: 1 }
+        );
+        assert_eq!(refused(vec![component(10, 1, &[1])]), LayoutError::Open { end: 10 });
+        assert_eq!(
+            refused(vec![component(10, 1, &[1]), component(10, 1, &[1])]),
+            LayoutError::Overlap { component: 2, end: 10 }
+        );
+        assert_eq!(
+            refused(vec![component(END_OF_FILE, 1, &[1, 2, 1])]),
+            LayoutError::Repeated { component: 1, target: target(1) }
+        );
+    }
+
+    #[test]
+    fn an_encoded_layout_that_is_none_is_refused() {
+        let text =
+            serde_json::to_string(&vec![Component { end: 5, stripe_bytes: 1, targets: vec![target(0)] }]);
+        let error = serde_json::from_str::<Layout>(&text.unwrap()).unwrap_err();
+        assert!(error.to_string().contains("the last component ends at 5"), "{error}");
     }
 }

@@ -1,12 +1,25 @@
 //! Where the bytes of a file go.
 //!
-//! A [`Layout`] cuts a file into stripes over the targets of all servers (RAID-0); a [`Ring`] gives the
+//! A [`Layout`] cuts a file into components and those into stripes over the targets of all servers; a
+//! [`LayoutSpecification`] is what is asked for before targets are chosen. A [`Ring`] gives the
 //! subdirectories of a spread directory their home servers by consistent hashing. Everything here is a pure
 //! function of its arguments, so the server, the client and the simulator share it.
 #![forbid(unsafe_code)]
 
+mod alignment;
+mod component;
+mod ini;
 mod layout;
 mod ring;
+mod specification;
+mod spelling;
+mod target;
 
-pub use layout::{Layout, LayoutRequest, Piece, ServerId, TargetId};
+pub use alignment::{contiguous_stripe_bytes, LUSTRE_STRIPE_BYTES, TARAZU_STRIPE_BYTES};
+pub use component::{Component, END_OF_FILE};
+pub use ini::IniError;
+pub use layout::{Layout, LayoutError, Piece};
 pub use ring::Ring;
+pub use specification::{ComponentSpecification, LayoutRequest, LayoutSpecification, Stripes};
+pub use spelling::SpellingError;
+pub use target::{ServerId, TargetId, TargetNameError};

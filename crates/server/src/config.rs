@@ -1,6 +1,7 @@
 //! `cluster.toml`: one file for every server of a store.
 
 use crate::error::ServerError;
+use crate::namespace::LayoutDefaults;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use weir_fairshare::{
     Algorithm, DeviceSpeed, Entitlement, Entitlements, GroupId, Holder, JobName, Nanos, Policy, Sharing,
     TransferSpeed, UserId,
 };
-use weir_placement::{LayoutRequest, ServerId, TargetId};
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{limits, name_number};
 
 /// Version of the file this program reads.
@@ -174,11 +175,9 @@ impl ClusterConfig {
             return Err(format!("a store has 1 to {SERVERS_MAX} [[server]] tables; {EXAMPLE}"));
         }
         let stripe = self.layout.stripe_size;
-        let range = u64::from(limits::STRIPE_BYTES_MIN)..=u64::from(limits::STRIPE_BYTES_MAX);
-        if !range.contains(&stripe) || !stripe.is_multiple_of(u64::from(limits::STRIPE_BYTES_MIN)) {
-            return Err(format!(
-                "stripe_size = {stripe} is not a multiple of 4096 from 4096 to 4194304; try \"1MiB\""
-            ));
+        let range = limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX;
+        if !range.contains(&stripe) || !stripe.is_multiple_of(limits::STRIPE_BYTES_MIN) {
+            return Err(format!("stripe_size = {stripe} is not a multiple of 4096; try \"1MiB\""));
         }
         self.sharing()?;
         for (number, server) in self.servers.iter().enumerate() {
@@ -209,13 +208,9 @@ impl ClusterConfig {
         self.servers.iter().enumerate().flat_map(of_server).collect()
     }
 
-    /// Layout of files whose directories ask for nothing else.
-    pub fn default_layout(&self) -> LayoutRequest {
-        LayoutRequest {
-            stripe_bytes: Some(self.layout.stripe_size as u32),
-            stripe_count: Some(self.layout.stripe_count),
-            spread: Some(false),
-        }
+    /// Of layouts that do not say otherwise.
+    pub fn layout_defaults(&self) -> LayoutDefaults {
+        LayoutDefaults { stripe_bytes: self.layout.stripe_size, stripe_count: self.layout.stripe_count }
     }
 
     /// Whether metadata survives a restart: every target of the store must.

@@ -23,7 +23,7 @@ use weir_wire::{
 };
 
 /// Version of the journal's records.
-const JOURNAL_SCHEMA: u32 = 1;
+const JOURNAL_SCHEMA: u32 = 2;
 /// How long another server may take to do its part of a request that a client waits for: above it the client
 /// is told EIO, while it would itself wait for ten seconds of silence.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(5);

@@ -158,7 +158,7 @@ impl Server {
             server: id,
             servers: (0..config.servers.len() as u16).map(ServerId).collect(),
             targets: config.targets(),
-            layout: config.default_layout(),
+            layout: config.layout_defaults(),
             inodes_max: INODES_MAX,
             key: key.clone(),
         };

@@ -118,7 +118,7 @@ fn mutations() -> Vec<(&'static str, Request, Vec<u8>)> {
     vec![
         ("mkdir", make("directory", NodeKind::Directory), vec![]),
         ("mknod", make("fifo", NodeKind::Fifo), vec![]),
-        ("open", Request::Open { at: at("new"), flags: exclusive, permissions: 0o600 }, vec![]),
+        ("open", Request::Open { at: at("new"), flags: exclusive, permissions: 0o600, layout: None }, vec![]),
         ("symlink", Request::Symlink { at: at("soft"), target: b"a".to_vec() }, vec![]),
         ("link", Request::Link { from: at("a"), follow: false, to: at("hard") }, vec![]),
         ("setxattr", xattr(XattrMode::Create), b"value".to_vec()),
@@ -170,7 +170,7 @@ fn a_resend_is_answered_as_the_original_and_not_applied_twice() {
 /// The names in the root directory.
 fn names(line: &mut Line) -> Vec<Vec<u8>> {
     let flags = OpenFlags { read: true, directory: true, ..Default::default() };
-    let open = Request::Open { at: At::inode(Ino::ROOT), flags, permissions: 0 };
+    let open = Request::Open { at: At::inode(Ino::ROOT), flags, permissions: 0, layout: None };
     let Reply::Opened { handle, .. } = line.reply(&open) else { panic!("the root opens") };
     let list = Request::List { ino: Ino::ROOT, handle, cookie: 0, bytes: 1 << 20, attributes: false };
     let (_, payload) = line.call(&list, &[]);

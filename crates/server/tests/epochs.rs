@@ -17,12 +17,12 @@ fn server(backend: &str, targets: usize, capacity: &str) -> Cluster {
 }
 
 fn write_extents(file: &File, extents: Vec<Extent>, publication: Option<Publication>) -> Request {
-    let (capability, target, epoch) = (file.capability, file.layout.targets[0], file.epoch);
+    let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     Request::Write { capability, target, epoch, extents, publication }
 }
 
 fn read_extents(file: &File, extents: Vec<Extent>) -> Request {
-    let (capability, target, epoch) = (file.capability, file.layout.targets[0], file.epoch);
+    let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     Request::Read { capability, target, epoch, extents }
 }
 
@@ -31,7 +31,7 @@ fn publication(file: &File, end: u64, written: usize) -> Publication {
 }
 
 fn reserve(file: &File, offset: u64, length: u64, punch: bool) -> Request {
-    let (capability, target, epoch) = (file.capability, file.layout.targets[0], file.epoch);
+    let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     Request::Reserve { capability, target, epoch, offset, length, punch }
 }
 
@@ -50,7 +50,7 @@ fn whoever_missed_a_cut_is_told_on_every_way_to_the_bytes() {
         assert_eq!(other.read(&old, 0, 1), Err(stale.clone()));
         assert_eq!(other.write(&mut old, 0, b"x"), Err(stale.clone()));
         let far = old.layout.pieces(MIB as u64, 1).next().expect("a piece");
-        assert_ne!(far.stripe, 0);
+        assert_ne!(far.object, 0);
         assert_eq!(other.read(&old, MIB as u64, 1), Err(stale.clone()), "the other object knows as well");
         let publish = |file: &File| Request::Publish {
             capability: file.capability,
@@ -168,7 +168,7 @@ fn appends_of_many_neither_overlap_nor_get_lost() {
         // Records often reach over the end of a stripe.
         let (at, name) = (At::new(weir_wire::Ino::ROOT, "log"), b"weir.layout".to_vec());
         let set = Request::XattrSet { at, follow: true, name, mode: XattrMode::Set };
-        assert_eq!(line.call(&set, b"stripe_size=4096").0, Reply::Done);
+        assert_eq!(line.call(&set, b"-S 4k").0, Reply::Done);
         std::thread::scope(|scope| {
             for appender in 0..APPENDERS {
                 let (mut choices, cluster) = (choices.branch(), &cluster);
@@ -283,7 +283,7 @@ fn holes_cost_nothing_and_are_found() {
         assert_eq!(bytes, b"end\0\0\0\0\0\0\0");
         assert_eq!(line.read(&file, i64::MAX as u64 - 10, 10).expect("read"), [0; 10]);
 
-        let (capability, target) = (file.capability, file.layout.targets[0]);
+        let (capability, target) = (file.capability, file.layout.targets()[0]);
         let mut seek =
             |offset, seek| match line.reply(&Request::ObjectSeek { capability, target, offset, seek }) {
                 Reply::Position(position) => position,

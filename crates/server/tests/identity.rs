@@ -197,7 +197,7 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
     let mut line = cluster.root(0);
     let mut file = line.open("file", READ_WRITE).expect("opened");
     line.write(&mut file, 0, b"secret").expect("written");
-    let target = file.layout.targets[0];
+    let target = file.layout.targets()[0];
     let extents = vec![Extent { offset: 0, length: 6 }];
     let read = |capability| Request::Read { capability, target, epoch: 0, extents: extents.clone() };
     let publication = Publication { end: 6, written_bytes: 6, epoch: 0 };
@@ -239,7 +239,7 @@ fn a_capability_of_one_server_is_good_at_another() {
     let cluster = Cluster::start(&ram(2, "64MiB"));
     let file = cluster.root(0).open("file", READ_WRITE).expect("opened");
     let target =
-        *file.layout.targets.iter().find(|target| target.server == ServerId(1)).expect("a target there");
+        *file.layout.targets().iter().find(|target| target.server == ServerId(1)).expect("a target there");
     let mut other = cluster.line(1, Transport::Tcp, &key().mint(claims(1000)));
     let extents = vec![Extent { offset: 0, length: 3 }];
     let (capability, epoch) = (file.capability, file.epoch);

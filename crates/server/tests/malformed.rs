@@ -116,8 +116,12 @@ fn remove_below(line: &mut Line, top: &[u8]) {
     let mut paths = vec![top.to_vec()];
     while let Some(path) = paths.last().cloned() {
         let directory = weir_wire::OpenFlags { read: true, directory: true, ..Default::default() };
-        let request =
-            Request::Open { at: At::new(Ino::ROOT, path.clone()), flags: directory, permissions: 0 };
+        let request = Request::Open {
+            at: At::new(Ino::ROOT, path.clone()),
+            flags: directory,
+            permissions: 0,
+            layout: None,
+        };
         let reply = line.reply(&request);
         let Reply::Opened { attributes, handle, .. } = reply else {
             panic!("{}: {reply:?}", path.escape_ascii())
@@ -430,7 +434,7 @@ fn an_empty_extent_before_a_large_payload_does_not_stop_it() {
     let extents = vec![empty(5), Extent { offset: 10, length: length as u32 }, empty(9_000_000)];
     let publication = Some(Publication { end: 10 + length as u64, written_bytes: length as u64, epoch: 0 });
     let capability = scene.file.capability;
-    let target = scene.file.layout.targets[0];
+    let target = scene.file.layout.targets()[0];
     let write = Request::Write { capability, target, epoch: 0, extents, publication };
     let (reply, _) = line.call(&write, &vec![7; length]);
     assert!(matches!(reply, Reply::Written { .. }), "{reply:?}");

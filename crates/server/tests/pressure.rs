@@ -67,7 +67,7 @@ fn a_job_that_fills_the_memory_for_payloads_delays_nobody_else() {
 
 /// A write of `length` bytes at the begin of the first object, announced and begun.
 fn begin_write(line: &mut Line, file: &File, length: usize, sent: &[u8]) {
-    let (capability, target, epoch) = (file.capability, file.layout.targets[0], file.epoch);
+    let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset: 0, length: length as u32 }];
     let publication = Some(Publication { end: length as u64, written_bytes: length as u64, epoch });
     let write = Request::Write { capability, target, epoch, extents, publication };
@@ -246,7 +246,7 @@ fn a_read_of_the_largest_size_by_a_slow_taker_does_not_hold_the_others() {
     slow.write(&mut file, 0, &vec![3; limits::PAYLOAD_BYTES]).expect("written");
     let read = Request::Read {
         capability: file.capability,
-        target: file.layout.targets[0],
+        target: file.layout.targets()[0],
         epoch: 0,
         extents: vec![Extent { offset: 0, length: limits::PAYLOAD_BYTES as u32 }],
     };

@@ -114,7 +114,7 @@ impl Client {
     /// Makes a file with one byte in each object, on every target of both servers.
     fn make_wide(&mut self, path: &str) -> Result<Ino, Errno> {
         let flags = OpenFlags { read: true, write: true, create: true, ..Default::default() };
-        let opened = self.at(path, |at| Request::Open { at, flags, permissions: 0o600 }, &[]).0;
+        let opened = self.at(path, |at| Request::Open { at, flags, permissions: 0o600, layout: None }, &[]).0;
         let (attributes, handle, capability, layout) = match opened {
             Reply::Opened { attributes, handle, capability, layout, .. } => {
                 (attributes, handle, capability, layout.expect("a regular file"))
@@ -123,14 +123,14 @@ impl Client {
             other => panic!("{other:?}"),
         };
         let (ino, epoch) = (attributes.ino, attributes.epoch);
-        for &target in &layout.targets {
+        for &target in layout.targets() {
             let extents = vec![Extent { offset: 0, length: 1 }];
             let write = Request::Write { capability, target, epoch, extents, publication: None };
             let reply = self.call(usize::from(target.server.0), &write, &[7]).0;
             assert!(matches!(reply, Reply::Written { .. } | Reply::StaleEpoch { .. }), "{reply:?}");
         }
         let home = usize::from(ino.home().0);
-        let publication = Publication { end: 1, written_bytes: layout.targets.len() as u64, epoch };
+        let publication = Publication { end: 1, written_bytes: layout.targets().len() as u64, epoch };
         self.call(home, &Request::Publish { capability, publication }, &[]);
         self.call(home, &Request::Close { ino, handle }, &[]);
         Ok(ino)
@@ -139,7 +139,7 @@ impl Client {
     /// The entries of a directory.
     fn entries(&mut self, path: &str) -> Vec<DirectoryEntry> {
         let flags = OpenFlags { read: true, directory: true, ..Default::default() };
-        let opened = self.at(path, |at| Request::Open { at, flags, permissions: 0 }, &[]).0;
+        let opened = self.at(path, |at| Request::Open { at, flags, permissions: 0, layout: None }, &[]).0;
         let Reply::Opened { attributes, handle, .. } = opened else { panic!("{path}: {opened:?}") };
         let (ino, server) = (attributes.ino, usize::from(attributes.ino.home().0));
         let list = Request::List { ino, handle, cookie: 0, bytes: 1 << 20, attributes: false };

@@ -27,12 +27,15 @@ pub const EXTENTS: usize = 256;
 pub const IDENTITIES_PER_CONNECTION: usize = 4096;
 /// Hard links to one inode (as ext4).
 pub const LINKS: u32 = 65_000;
-/// Targets of one layout.
-pub const STRIPES: usize = 256;
-/// Smallest and largest stripe: a page, and what one frame carries.
-pub const STRIPE_BYTES_MIN: u32 = 4096;
-/// See [`STRIPE_BYTES_MIN`].
-pub const STRIPE_BYTES_MAX: u32 = PAYLOAD_BYTES as u32;
+/// Stripes of one layout, all components together: an open file is handed to another process in one page.
+pub const STRIPES: usize = 512;
+/// Components of one layout, for the same reason.
+pub const COMPONENTS: usize = 32;
+/// Smallest stripe, and what every stripe and component is a multiple of: a page, so that no page of a mapping has two
+/// stripes.
+pub const STRIPE_BYTES_MIN: u64 = 4096;
+/// Largest stripe: far above any predicted share of a file, far below where sums of offsets end.
+pub const STRIPE_BYTES_MAX: u64 = 1 << 50;
 /// Largest file: object offsets must fit `off_t` on every target.
 pub const FILE_BYTES: u64 = i64::MAX as u64;
 /// Longest job, user or group name in a credential.

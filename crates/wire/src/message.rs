@@ -5,7 +5,7 @@ use crate::{
     PeerRequest, Proof, Sequence, StoreStatistics,
 };
 use serde::{Deserialize, Serialize};
-use weir_placement::{Layout, ServerId, TargetId};
+use weir_placement::{Layout, LayoutSpecification, ServerId, TargetId};
 
 /// An error number of Linux, as in `errno(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -280,6 +280,9 @@ pub enum Request {
         flags: OpenFlags,
         /// Permission bits of a file that is made, after the umask.
         permissions: u16,
+        /// Layout of a file that is made; its directory's where absent. One that cannot be had makes no file: EINVAL
+        /// where it breaks a limit, ENXIO where it names a target that the store has not.
+        layout: Option<LayoutSpecification>,
     },
     /// Ends an open description; its flock and OFD locks go. One that is closed already is success.
     Close {

@@ -5,12 +5,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde::{de::DeserializeOwned, Serialize};
 use std::cell::Cell;
-use weir_placement::{Layout, LayoutRequest, ServerId, TargetId};
+use weir_placement::{
+    Component, ComponentSpecification, Layout, LayoutRequest, LayoutSpecification, ServerId, Stripes,
+    TargetId, END_OF_FILE,
+};
 use weir_wire::{
     decode_body, encode_body, limits, At, Attributes, Claims, ClientId, Credential, DelegatedJob,
     DirectoryEntry, Extent, FileKind, HandleId, Header, Identity, IdentityId, Ino, Moment, NodeKind,
-    PeerReply, PeerRequest, Publication, RenameMode, Reply, Request, Rights, Role, ServerReport, SiteKey,
-    XattrMode, HEADER_BYTES, VERSION,
+    OpenFlags, PeerReply, PeerRequest, Publication, RenameMode, Reply, Request, Rights, Role, ServerReport,
+    SiteKey, XattrMode, HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -169,13 +172,22 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
     let epoch = u64::MAX;
     let name = vec![b'x'; limits::XATTR_NAME_BYTES];
     let job = Some(DelegatedJob { claims: claims(), proof: [9; 32] });
-    let layout =
-        LayoutRequest { stripe_bytes: Some(u32::MAX), stripe_count: Some(u16::MAX), spread: Some(true) };
+    let named = |index| TargetId { server: ServerId(u16::MAX), index: u16::MAX - index as u16 };
+    let stripes = limits::STRIPES / limits::COMPONENTS;
+    let specified = |number| ComponentSpecification {
+        end: Some(u64::MAX - number as u64),
+        stripe_bytes: Some(u64::MAX),
+        stripes: Stripes::Targets((0..stripes).map(named).collect()),
+    };
+    let specification = LayoutSpecification { components: (0..limits::COMPONENTS).map(specified).collect() };
+    let layout = LayoutRequest { layout: Some(specification.clone()), spread: Some(true) };
+    let flags = OpenFlags { create: true, ..OpenFlags::default() };
     for request in [
         Request::Hello { client: ClientId(u64::MAX), claims: claims(), nonce: [9; 32] },
         Request::Identify { identity: IdentityId(u32::MAX), who: who.clone(), job },
         Request::Rename { from: at.clone(), to: at.clone(), mode: RenameMode::Exchange },
         Request::Link { from: at.clone(), follow: true, to: at.clone() },
+        Request::Open { at: at.clone(), flags, permissions: u16::MAX, layout: Some(specification) },
         Request::Symlink { at: at.clone(), target: vec![b't'; limits::PATH_BYTES] },
         Request::Make { at: at.clone(), kind: NodeKind::BlockDevice(u64::MAX), permissions: u16::MAX },
         Request::XattrSet { at: at.clone(), follow: true, name, mode: XattrMode::Replace },
@@ -212,7 +224,13 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
         created: moment,
         epoch,
     };
-    let layout = Some(Layout { stripe_bytes: u32::MAX, targets: vec![target; limits::STRIPES] });
+    let component = |number| Component {
+        end: END_OF_FILE - (limits::COMPONENTS - 1 - number) as u64,
+        stripe_bytes: limits::STRIPE_BYTES_MAX,
+        targets: (0..stripes).map(named).collect(),
+    };
+    let layout = Layout::new((0..limits::COMPONENTS).map(component).collect()).expect("well formed");
+    let layout = Some(layout);
     for reply in [
         Reply::Opened { attributes, handle: HandleId(u64::MAX), capability, layout, created: true },
         Reply::Redirect { at },

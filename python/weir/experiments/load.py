@@ -171,7 +171,7 @@ def _folder_of(stem: str, server: str) -> str:
     for attempt in range(_ATTEMPTS_MAX):
         folder = f"{stem}-{server}-{attempt}"
         Path(folder).mkdir()
-        os.setxattr(folder, _LAYOUT, b"stripe_count=1")
+        os.setxattr(folder, _LAYOUT, b"-c 1")
         probe = _empty_file(f"{folder}/probe")
         if _server(_target(probe)) == server:
             return folder

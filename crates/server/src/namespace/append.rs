@@ -137,7 +137,7 @@ impl Namespace {
     pub fn append_target(&self, ino: Ino, length: u64) -> Option<TargetId> {
         let file = self.state.inodes.get(&ino)?.regular()?;
         let piece = file.layout.pieces(file.size_bytes, length).next()?;
-        Some(file.layout.targets[piece.stripe])
+        Some(file.layout.targets()[piece.object])
     }
 
     /// Decides the reply of an inline append whose bytes are written: `Appended`, or `StaleEpoch` when the file was
@@ -212,5 +212,5 @@ fn only_object(layout: &Layout, offset: u64, length: u64) -> Option<(TargetId, u
     let mut pieces = layout.pieces(offset, length);
     let piece = pieces.next()?;
     let only = pieces.next().is_none();
-    only.then(|| (layout.targets[piece.stripe], piece.object_offset))
+    only.then(|| (layout.targets()[piece.object], piece.object_offset))
 }

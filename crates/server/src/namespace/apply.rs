@@ -165,7 +165,7 @@ impl State {
         self.orphans.remove(&ino);
         let Some(inode) = self.inodes.remove(&ino) else { return };
         if let (Some(id), Node::Regular(file)) = (removal, inode.node) {
-            self.intend(id, Intent::Remove { ino, targets: file.layout.targets });
+            self.intend(id, Intent::Remove { ino, targets: file.layout.targets().to_vec() });
         }
     }
 
@@ -268,7 +268,7 @@ impl State {
                 let Some(inode) = self.inodes.get_mut(ino) else { return };
                 inode.changed = *at;
                 if let Some(directory) = inode.directory_mut() {
-                    directory.request = *request;
+                    directory.request = request.clone();
                 }
             }
             _ => {}

@@ -429,8 +429,9 @@ impl Intent {
     /// cut at its old size, so that bytes that a dying writer left behind it never appear.
     pub(super) fn cut(ino: Ino, file: &super::inode::RegularFile, size_bytes: u64, at: Moment) -> Intent {
         let kept = size_bytes.min(file.size_bytes);
-        let lengths = (0..file.layout.targets.len()).map(|stripe| file.layout.object_bytes(stripe, kept));
-        let objects = file.layout.targets.iter().copied().zip(lengths).collect();
+        let objects = file.layout.targets().iter().enumerate();
+        let objects =
+            objects.map(|(object, &target)| (target, file.layout.object_bytes(object, kept))).collect();
         Intent::Cut { ino, size_bytes, epoch: file.epoch + 1, objects, at }
     }
 }

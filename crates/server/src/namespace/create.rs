@@ -9,7 +9,7 @@ use super::inode::{Inode, Node};
 use super::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
 use super::walk::{Last, Place, Walked};
 use super::{Decision, Namespace, Step, Stop, Verdict};
-use weir_placement::LayoutRequest;
+use weir_placement::{LayoutRequest, LayoutSpecification};
 use weir_wire::{limits, At, Errno, FileKind, HandleId, Identity, Ino, NodeKind, OpenFlags, Reply, Rights};
 
 impl Namespace {
@@ -58,7 +58,7 @@ impl Namespace {
                 }
                 birth.node
             }
-            NodeKind::Regular => self.regular(parent)?,
+            NodeKind::Regular => self.regular(parent, None)?,
             NodeKind::Fifo => BirthNode::Special { kind: FileKind::Fifo, device: 0 },
             NodeKind::Socket => BirthNode::Special { kind: FileKind::Socket, device: 0 },
             NodeKind::CharacterDevice(device) => device_node(who, FileKind::CharacterDevice, device)?,
@@ -122,9 +122,10 @@ impl Namespace {
         at: &At,
         flags: OpenFlags,
         permissions: u16,
+        layout: Option<&LayoutSpecification>,
     ) -> Step<Decision> {
         if flags.unnamed {
-            return self.open_unnamed(draft, at, flags, permissions);
+            return self.open_unnamed(draft, at, flags, permissions, layout);
         }
         if flags.create && flags.directory {
             return Err(EINVAL.into());
@@ -147,7 +148,7 @@ impl Namespace {
                     Some(entry) if flags.create && entry.kind == FileKind::Directory => {
                         return Err(EISDIR.into());
                     }
-                    None if flags.create => return self.open_new(draft, &place, flags, permissions),
+                    None if flags.create => return self.open_new(draft, &place, flags, permissions, layout),
                     _ => self.named(&place)?,
                 }
             }
@@ -175,9 +176,10 @@ impl Namespace {
         place: &Place,
         flags: OpenFlags,
         permissions: u16,
+        layout: Option<&LayoutSpecification>,
     ) -> Step<Decision> {
         let parent = self.may_enter(draft.who(), place.parent, &place.name)?;
-        let node = self.regular(parent)?;
+        let node = self.regular(parent, layout)?;
         let ino = self.enter(&mut draft, place, node, permissions)?;
         draft.open(ino, rights(flags), true)
     }
@@ -188,6 +190,7 @@ impl Namespace {
         at: &At,
         flags: OpenFlags,
         permissions: u16,
+        layout: Option<&LayoutSpecification>,
     ) -> Step<Decision> {
         let who = draft.who();
         let last = if flags.no_follow { Last::Keep } else { Last::Follow };
@@ -201,7 +204,7 @@ impl Namespace {
         }
         permission::check(who, parent, WRITE | EXECUTE)?;
         let ino = draft.ino()?;
-        let birth = birth(who, parent, self.regular(parent)?, permissions);
+        let birth = birth(who, parent, self.regular(parent, layout)?, permissions);
         let (linkable, at) = (!flags.exclusive, draft.now);
         draft.push(Change::CreatedUnnamed { ino, birth, linkable, at });
         draft.open(ino, rights(flags), true)
@@ -250,14 +253,15 @@ impl Namespace {
         Ok(ino)
     }
 
-    fn regular(&self, parent: &Inode) -> Result<BirthNode, Errno> {
-        let request = parent.directory().ok_or(ENOTDIR)?.request.or(self.settings.layout);
-        Ok(BirthNode::Regular { layout: self.targets.layout(self.state.next_sequence, request)? })
+    fn regular(&self, parent: &Inode, layout: Option<&LayoutSpecification>) -> Result<BirthNode, Errno> {
+        let directory = parent.directory().ok_or(ENOTDIR)?;
+        let specification = layout.or(directory.request.layout.as_ref());
+        Ok(BirthNode::Regular { layout: self.targets.layout(self.state.next_sequence, specification)? })
     }
 
     fn directory_birth(&self, who: &Identity, parent: &Inode, permissions: u16) -> Birth {
         // Spreading is for the subdirectories of one directory: each of their trees stays in one piece.
-        let inherited = parent.directory().map(|directory| directory.request).unwrap_or_default();
+        let inherited = parent.directory().map(|directory| directory.request.clone()).unwrap_or_default();
         let node = BirthNode::Directory { request: LayoutRequest { spread: None, ..inherited } };
         birth(who, parent, node, permissions & !(SET_UID | SET_GID))
     }

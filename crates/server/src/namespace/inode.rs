@@ -120,7 +120,7 @@ impl Inode {
                 linkable: false,
             }),
             BirthNode::Directory { request } => {
-                Node::Directory(Box::new(Directory::new(place.0, place.1, *request)))
+                Node::Directory(Box::new(Directory::new(place.0, place.1, request.clone())))
             }
             BirthNode::Symlink { target } => Node::Symlink(target.as_slice().into()),
             BirthNode::Special { kind, device } => Node::Special { kind: *kind, device: *device },
@@ -228,6 +228,7 @@ impl Directory {
     fn without_entries(&self) -> Directory {
         Directory {
             name: self.name.clone(),
+            request: self.request.clone(),
             subdirectories: 0,
             order: BTreeMap::new(),
             entries: HashMap::new(),

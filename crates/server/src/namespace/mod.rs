@@ -33,6 +33,7 @@ mod tests;
 pub use append::{AppendGrant, InlineAppend, TurnReply};
 pub use change::{Change, IntentId, Outcome, OutcomeKind};
 pub use effects::Effect;
+pub use layout::LayoutDefaults;
 pub use peers::{Continuation, PeerDecision, PeerFailure};
 pub use sessions::Departure;
 pub use turns::Appender;
@@ -44,7 +45,7 @@ use open::{OpenFiles, Opening};
 use replies::Replies;
 use state::State;
 use turns::AppendTurns;
-use weir_placement::{LayoutRequest, Ring, ServerId, TargetId};
+use weir_placement::{Ring, ServerId, TargetId};
 use weir_wire::{
     ClientId, Errno, HandleId, Identity, Ino, Moment, PeerRequest, Reply, Request, RequestId, SiteKey,
     StoreStatistics,
@@ -59,8 +60,8 @@ pub struct Settings {
     pub servers: Vec<ServerId>,
     /// Every target of the cluster.
     pub targets: Vec<TargetId>,
-    /// Layout where no directory says otherwise.
-    pub layout: LayoutRequest,
+    /// Of layouts that do not say otherwise.
+    pub layout: LayoutDefaults,
     /// Most inodes, so that they fit into memory.
     pub inodes_max: u64,
     /// Key of the site, for capabilities.
@@ -192,7 +193,7 @@ impl Namespace {
     pub fn new(settings: Settings) -> Namespace {
         Namespace {
             ring: Ring::new(settings.servers.iter().copied()),
-            targets: Targets::new(settings.server, &settings.targets),
+            targets: Targets::new(settings.server, &settings.targets, settings.layout),
             state: State::new(settings.server),
             open: OpenFiles::default(),
             turns: AppendTurns::default(),
@@ -292,7 +293,9 @@ impl Namespace {
             Request::Attributes { at, follow } => self.attributes(draft, at, *follow),
             Request::Access { at, mask, follow } => self.access(draft, at, *mask, *follow),
             Request::Change { at, follow, change } => self.change(draft, at, *follow, change),
-            Request::Open { at, flags, permissions } => self.open(draft, at, *flags, *permissions),
+            Request::Open { at, flags, permissions, layout } => {
+                self.open(draft, at, *flags, *permissions, layout.as_ref())
+            }
             Request::Close { ino, handle } => self.close(draft, *ino, *handle),
             Request::Make { at, kind, permissions } => return self.make(draft, at, *kind, *permissions),
             Request::Symlink { at, target } => self.symlink(draft, at, target),

@@ -76,7 +76,7 @@ impl Namespace {
         server: ServerId,
         birth: Birth,
     ) -> Step<Verdict> {
-        let BirthNode::Directory { request: layout } = birth.node else { return Err(ENOTDIR.into()) };
+        let BirthNode::Directory { request: layout } = birth.node.clone() else { return Err(ENOTDIR.into()) };
         let id = draft.intent()?;
         let (parent, name, at) = (place.parent, Bytes::from(place.name.as_slice()), draft.now);
         let request = PeerRequest::MakeDirectory {
@@ -328,7 +328,7 @@ impl Namespace {
             return Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Made { ino } });
         }
         let ino = self.next_ino().ok_or(ENOSPC)?;
-        let node = BirthNode::Directory { request: *layout };
+        let node = BirthNode::Directory { request: layout.clone() };
         let birth = Birth { node, permissions: *permissions, uid: *uid, gid: *gid };
         let (parent, name, at) = (*parent, Bytes::from(name.as_slice()), *moment);
         let change = Change::MadeForPeer { from, intent, settled, parent, name, ino, birth, at };

@@ -118,18 +118,16 @@ impl Namespace {
         // The bytes of a file are where they are: only what is made later can be laid out differently.
         let directory = inode.directory().ok_or(EOPNOTSUPP)?;
         check_layout_owner(draft.who(), inode)?;
-        let request = layout::parse(value)?.or(directory.request);
+        let request = layout::parse(value)?.or(&directory.request);
         draft.push(Change::LayoutRequested { ino, request, at: draft.now });
         Ok(draft.done(OutcomeKind::Done))
     }
 
     fn layout_text(&self, inode: &Inode) -> Result<Vec<u8>, Errno> {
         match &inode.node {
-            Node::Regular(file) => Ok(layout::file_text(&file.layout).into_bytes()),
+            Node::Regular(file) => Ok(file.layout.to_string().into_bytes()),
             Node::Directory(directory) => {
-                let mut request = directory.request.or(self.settings.layout);
-                request.spread = directory.request.spread;
-                Ok(layout::directory_text(request).into_bytes())
+                Ok(layout::directory_text(&directory.request, self.settings.layout).into_bytes())
             }
             Node::Symlink(_) | Node::Special { .. } => Err(ENODATA),
         }

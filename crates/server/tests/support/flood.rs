@@ -52,7 +52,7 @@ pub(crate) fn prepare(cluster: &Cluster) -> File {
 /// The write or read of request `number`.
 pub(crate) fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
     let (offset, byte) = block(number);
-    let (capability, target, epoch) = (file.capability, file.layout.targets[0], file.epoch);
+    let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset, length: BYTES as u32 }];
     if number.is_multiple_of(2) {
         (Request::Write { capability, target, epoch, extents, publication: None }, vec![byte; BYTES])

@@ -278,7 +278,7 @@ impl Line {
 
     /// Opens a regular file below the root.
     pub(crate) fn open(&mut self, path: &str, flags: OpenFlags) -> Result<File, Errno> {
-        let request = Request::Open { at: At::new(Ino::ROOT, path), flags, permissions: 0o644 };
+        let request = Request::Open { at: At::new(Ino::ROOT, path), flags, permissions: 0o644, layout: None };
         match self.reply(&request) {
             Reply::Opened { attributes, handle, capability, layout, .. } => Ok(File {
                 ino: attributes.ino,
@@ -314,7 +314,7 @@ impl Line {
         length: usize,
     ) -> Vec<(Request, std::ops::Range<usize>)> {
         let piece_request = |piece: weir_placement::Piece| {
-            let target = file.layout.targets[piece.stripe];
+            let target = file.layout.targets()[piece.object];
             let end = piece.file_offset + piece.length;
             let publication = Publication { end, written_bytes: piece.length, epoch: file.epoch };
             let first = (piece.file_offset - offset) as usize;
@@ -347,7 +347,7 @@ impl Line {
         for piece in file.layout.pieces(offset, length as u64) {
             let request = Request::Read {
                 capability: file.capability,
-                target: file.layout.targets[piece.stripe],
+                target: file.layout.targets()[piece.object],
                 epoch: file.epoch,
                 extents: vec![Extent { offset: piece.object_offset, length: piece.length as u32 }],
             };

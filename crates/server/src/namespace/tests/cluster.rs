@@ -1,10 +1,11 @@
 //! Servers in memory that do what the event loop does: journal, commit, carry out effects, ask each other.
 
 use super::super::{
-    Answer, Caller, Change, Decision, Effect, Namespace, PeerFailure, Question, Settings, Verdict,
+    Answer, Caller, Change, Decision, Effect, LayoutDefaults, Namespace, PeerFailure, Question, Settings,
+    Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_placement::{LayoutRequest, ServerId, TargetId};
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     At, Attributes, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, Moment, OpenFlags, PeerReply,
     PeerRequest, Reply, Request, RequestId, SiteKey,
@@ -40,7 +41,7 @@ pub(super) fn settings(server: u16, servers: u16) -> Settings {
         server: ServerId(server),
         servers: (0..servers).map(ServerId).collect(),
         targets,
-        layout: LayoutRequest { stripe_bytes: Some(4096), stripe_count: Some(3), spread: None },
+        layout: LayoutDefaults { stripe_bytes: 4096, stripe_count: 3 },
         inodes_max: 1 << 20,
         key: SiteKey::new([7; 32]),
     }
@@ -265,7 +266,7 @@ impl Cluster {
     }
 
     pub(super) fn open(&mut self, who: &Identity, at: At, flags: OpenFlags) -> Result<Reply, Errno> {
-        self.follow(who, at, &[], |at| Request::Open { at, flags, permissions: 0o644 })
+        self.follow(who, at, &[], |at| Request::Open { at, flags, permissions: 0o644, layout: None })
             .map(|(reply, _)| reply)
     }
 

@@ -170,7 +170,8 @@ impl Operation {
             }
             Operation::Open(path, flags, permissions) => {
                 let (flags, permissions) = (*flags, *permissions);
-                let opened = plain(cluster, path, &|at| Request::Open { at, flags, permissions })?;
+                let opened =
+                    plain(cluster, path, &|at| Request::Open { at, flags, permissions, layout: None })?;
                 let Reply::Opened { attributes, handle, .. } = opened.0 else { panic!("{opened:?}") };
                 cluster.close(attributes.ino, handle);
                 Ok(Seen::Nothing)

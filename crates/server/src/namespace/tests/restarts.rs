@@ -14,7 +14,7 @@ fn make(name: &str) -> Request {
 
 fn create(name: &str) -> Request {
     let flags = OpenFlags { create: true, exclusive: true, ..writing() };
-    Request::Open { at: At::new(Ino::ROOT, name), flags, permissions: 0o644 }
+    Request::Open { at: At::new(Ino::ROOT, name), flags, permissions: 0o644, layout: None }
 }
 
 fn resend(cluster: &mut Cluster, id: u64, request: &Request) -> Reply {
@@ -50,7 +50,8 @@ fn a_resend_gets_the_answer_of_the_original_also_after_a_restart() {
 fn a_plain_open_sent_twice_is_one_description() {
     let mut cluster = Cluster::new(1);
     resend(&mut cluster, 1000, &make("file"));
-    let open = Request::Open { at: At::new(Ino::ROOT, "file"), flags: writing(), permissions: 0 };
+    let open =
+        Request::Open { at: At::new(Ino::ROOT, "file"), flags: writing(), permissions: 0, layout: None };
     let journaled = cluster.journals[0].len();
     let opened = resend(&mut cluster, 1001, &open);
     assert_eq!(resend(&mut cluster, 1001, &open), opened);

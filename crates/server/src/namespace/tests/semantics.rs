@@ -205,31 +205,22 @@ fn each_surviving_entry_of_a_large_directory_is_listed_once() {
 #[test]
 fn layouts_are_inherited_but_spreading_is_not() {
     let mut cluster = Cluster::new(2);
-    assert_eq!(
-        xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout").unwrap(),
-        "stripe_size=4096 stripe_count=3 spread=no"
-    );
-    set_xattr(
-        &mut cluster,
-        At::inode(Ino::ROOT),
-        "weir.layout",
-        b"stripe_size=65536 stripe_count=2 spread=yes",
-    )
-    .unwrap();
+    assert_eq!(xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout").unwrap(), "-c 3 -S 4k spread=no");
+    set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"-S 64k -c 2 spread=yes").unwrap();
     let make = Request::Make { at: At::new(Ino::ROOT, "d"), kind: NodeKind::Directory, permissions: 0o755 };
     cluster.send(0, &root(), &make).unwrap();
     let layout = xattr(&mut cluster, At::new(Ino::ROOT, "d"), "weir.layout").unwrap();
-    assert_eq!(layout, "stripe_size=65536 stripe_count=2 spread=no");
+    assert_eq!(layout, "-c 2 -S 64k spread=no");
     let flags = OpenFlags { create: true, ..writing() };
     let opened = cluster.open(&root(), At::new(Ino::ROOT, "d/file"), flags).unwrap();
     let Reply::Opened { attributes, layout: Some(layout), .. } = opened else { panic!("{opened:?}") };
-    assert_eq!((layout.stripe_bytes, layout.targets.len()), (65_536, 2));
-    assert_eq!(layout.targets[0].server, attributes.ino.home());
+    assert_eq!((layout.components()[0].stripe_bytes, layout.targets().len()), (65_536, 2));
+    assert_eq!(layout.targets()[0].server, attributes.ino.home());
     let text = xattr(&mut cluster, At::inode(attributes.ino), "weir.layout").unwrap();
-    assert!(text.starts_with("stripe_size=65536 stripe_count=2 targets="), "{text}");
+    assert!(text.starts_with("-o ") && text.ends_with(" -S 64k"), "{text}");
     let file = At::inode(attributes.ino);
     assert_eq!(set_xattr(&mut cluster, file, "weir.layout", b"spread=no"), Err(EOPNOTSUPP));
-    assert_eq!(set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"stripe_size=5"), Err(EINVAL));
+    assert_eq!(set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"-S 5"), Err(EINVAL));
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! Which targets take the stripes of files that are about to be made.
+//!
+//! An [`Allocator`] is given a [`View`] of targets and servers and the [`Demand`]s of predicted files, all jobs
+//! together, and answers with the targets of each. Randomness comes in as an argument.
+
+mod balanced;
+mod error;
+mod levels;
+mod sequence;
+mod view;
+
+pub use balanced::Balanced;
+pub use error::AllocationError;
+pub use view::{ServerState, TargetState, View};
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One component of one file: stripes that need distinct targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Demand {
+    /// Number of stripes; at least 1.
+    pub stripes: u16,
+    /// Bytes that each of its targets will hold; 0 counts as 1, so that empty files spread too.
+    pub stripe_bytes: u64,
+}
+
+impl Demand {
+    fn weight(&self) -> u64 {
+        self.stripe_bytes.max(1)
+    }
+}
+
+/// Where the stripes of each demand go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allocation {
+    targets: Vec<u32>,
+    ends: Vec<usize>,
+    /// Bytes of work of each target of the view, what was placed included.
+    pub loads_bytes: Vec<f64>,
+    /// Sum over targets and servers of squared load over speed, in bytes squared per speed.
+    pub cost: f64,
+    /// No placement costs less than this; absent where the allocator proves nothing.
+    pub bound: Option<f64>,
+}
+
+impl Allocation {
+    /// Indices into the view of the targets of one demand, in stripe order.
+    pub fn targets_of(&self, demand: usize) -> &[u32] {
+        let start = if demand == 0 { 0 } else { self.ends[demand - 1] };
+        &self.targets[start..self.ends[demand]]
+    }
+
+    /// The targets of all demands, one after the other.
+    pub fn targets(&self) -> &[u32] {
+        &self.targets
+    }
+
+    /// The targets of each demand, in stripe order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.ends.len()).map(|demand| self.targets_of(demand))
+    }
+
+    /// Cost over the best possible, at most: 1 is the proven optimum.
+    pub fn ratio(&self) -> Option<f64> {
+        self.bound.map(|bound| if bound > 0.0 { self.cost / bound } else { 1.0 })
+    }
+
+    /// What `targets`, the stripes of all demands, cost on `view`.
+    fn new(view: &View, demands: &[Demand], targets: Vec<u32>) -> Allocation {
+        let mut ends = Vec::with_capacity(demands.len());
+        let mut end = 0;
+        let mut loads_bytes: Vec<f64> = view.targets().iter().map(|state| state.load_bytes).collect();
+        let mut servers: Vec<f64> = view.servers().iter().map(|state| state.load_bytes).collect();
+        for demand in demands {
+            let bytes = demand.weight() as f64;
+            let stripes = usize::from(demand.stripes);
+            for &target in &targets[end..end + stripes] {
+                loads_bytes[target as usize] += bytes;
+                servers[view.server_of(target as usize)] += bytes;
+            }
+            end += stripes;
+            ends.push(end);
+        }
+        let of_targets = view.targets().iter().map(|state| state.speed).zip(&loads_bytes);
+        let of_servers = view.servers().iter().map(|state| state.speed).zip(&servers);
+        let cost = of_targets.chain(of_servers).filter(|(speed, _)| *speed > 0.0);
+        let cost = cost.map(|(speed, load)| load * load / speed).sum();
+        Allocation { targets, ends, loads_bytes, cost, bound: None }
+    }
+}
+
+/// A way to choose targets.
+pub trait Allocator {
+    /// The name it is chosen by.
+    fn name(&self) -> AllocatorName;
+
+    /// The targets of each demand: distinct within a demand.
+    ///
+    /// `random` yields uniform 64-bit numbers.
+    ///
+    /// # Errors
+    /// Demands that no placement meets; nothing is placed then.
+    fn allocate(
+        &mut self,
+        view: &View,
+        demands: &[Demand],
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Allocation, AllocationError>;
+}
+
+/// The name of an allocator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AllocatorName {
+    /// The least sum of squared loads over speeds.
+    #[default]
+    Balanced,
+}
+
+impl AllocatorName {
+    /// Every name.
+    pub const NAMES: [&'static str; 1] = ["balanced"];
+
+    /// A new allocator of this name.
+    pub fn build(self) -> Box<dyn Allocator + Send> {
+        match self {
+            AllocatorName::Balanced => Box::new(Balanced::default()),
+        }
+    }
+}
+
+impl fmt::Display for AllocatorName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(Self::NAMES[*self as usize])
+    }
+}
+
+impl FromStr for AllocatorName {
+    type Err = AllocationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "balanced" => Ok(AllocatorName::Balanced),
+            other => Err(AllocationError::UnknownAllocator(other.to_owned())),
+        }
+    }
+}
+
+/// Refuse demands that no allocator can meet on this view.
+fn check_demands(view: &View, demands: &[Demand]) -> Result<(), AllocationError> {
+    let used = view.used();
+    if used == 0 && !demands.is_empty() {
+        return Err(AllocationError::NoTarget { targets: view.targets().len() });
+    }
+    for (demand, &Demand { stripes, .. }) in demands.iter().enumerate() {
+        if stripes == 0 {
+            return Err(AllocationError::NoStripes { demand });
+        }
+        if usize::from(stripes) > used {
+            return Err(AllocationError::TooManyStripes { demand, stripes, used });
+        }
+    }
+    Ok(())
+}

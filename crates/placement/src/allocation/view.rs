@@ -1,0 +1,174 @@
+//! What an allocator sees: the targets and servers of a cluster, their speeds, loads and room.
+
+use super::AllocationError;
+use crate::{ServerId, TargetId};
+use std::collections::HashMap;
+
+/// A target, as an allocator sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TargetState {
+    /// Which target.
+    pub target: TargetId,
+    /// The speed it really achieves, relative to the others or in bytes per second; 0 or less: not used.
+    pub speed: f64,
+    /// Bytes of work it has before anything is placed.
+    pub load_bytes: f64,
+    /// Bytes that still fit.
+    pub free_bytes: u64,
+}
+
+/// A server, as an allocator sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServerState {
+    /// Which server.
+    pub server: ServerId,
+    /// Its speed, in the unit of its targets' speeds; infinite: never the narrow place; 0 or less: not used.
+    pub speed: f64,
+    /// Bytes of work it has before anything is placed.
+    pub load_bytes: f64,
+}
+
+/// The targets and servers that stripes can be placed on.
+#[derive(Clone, Debug)]
+pub struct View {
+    targets: Vec<TargetState>,
+    servers: Vec<ServerState>,
+    server_of: Vec<u32>,
+    by_server: Vec<u32>,
+    rank: Vec<u32>,
+}
+
+impl View {
+    /// A view of `targets`. A server that `servers` does not name is never the narrow place.
+    ///
+    /// # Errors
+    /// A target or server that occurs twice, and a speed or load that is not a number or negative.
+    pub fn new(targets: Vec<TargetState>, servers: &[ServerState]) -> Result<View, AllocationError> {
+        let mut number_of = HashMap::new();
+        for (number, state) in servers.iter().enumerate() {
+            check(&format!("server {}", state.server), state.speed, state.load_bytes)?;
+            if number_of.insert(state.server, number as u32).is_some() {
+                return Err(AllocationError::Twice(format!("server {}", state.server)));
+            }
+        }
+        let mut servers = servers.to_vec();
+        let mut server_of = Vec::with_capacity(targets.len());
+        for state in &targets {
+            check(&format!("target {}", state.target), state.speed, state.load_bytes)?;
+            let server = state.target.server;
+            server_of.push(*number_of.entry(server).or_insert_with(|| {
+                servers.push(ServerState { server, speed: f64::INFINITY, load_bytes: 0.0 });
+                servers.len() as u32 - 1
+            }));
+        }
+        let mut by_server: Vec<u32> = (0..targets.len() as u32).collect();
+        by_server.sort_unstable_by_key(|&index| targets[index as usize].target);
+        let same = |pair: &&[u32]| targets[pair[0] as usize].target == targets[pair[1] as usize].target;
+        if let Some(pair) = by_server.windows(2).find(same) {
+            return Err(AllocationError::Twice(format!("target {}", targets[pair[0] as usize].target)));
+        }
+        let rank = alternating(&targets, &by_server);
+        Ok(View { targets, servers, server_of, by_server, rank })
+    }
+
+    /// The targets, in the order in which they were given.
+    pub fn targets(&self) -> &[TargetState] {
+        &self.targets
+    }
+
+    /// The servers: those given first, in their order.
+    pub fn servers(&self) -> &[ServerState] {
+        &self.servers
+    }
+
+    /// Index into [`View::servers`] of the server of a target's index.
+    pub fn server_of(&self, target: usize) -> usize {
+        self.server_of[target] as usize
+    }
+
+    /// Whether stripes may be placed on the target of this index.
+    pub fn is_used(&self, target: usize) -> bool {
+        self.targets[target].speed > 0.0 && self.servers[self.server_of(target)].speed > 0.0
+    }
+
+    /// Number of targets that stripes may be placed on.
+    pub fn used(&self) -> usize {
+        (0..self.targets.len()).filter(|&target| self.is_used(target)).count()
+    }
+
+    /// Take over what is known now of the target of this index.
+    ///
+    /// # Errors
+    /// A speed or load that is not a number or negative.
+    pub fn update_target(
+        &mut self,
+        target: usize,
+        speed: f64,
+        load_bytes: f64,
+        free_bytes: u64,
+    ) -> Result<(), AllocationError> {
+        let state = &mut self.targets[target];
+        check(&format!("target {}", state.target), speed, load_bytes)?;
+        (state.speed, state.load_bytes, state.free_bytes) = (speed, load_bytes, free_bytes);
+        Ok(())
+    }
+
+    /// Take over what is known now of the server of this index into [`View::servers`].
+    ///
+    /// # Errors
+    /// A speed or load that is not a number or negative.
+    pub fn update_server(
+        &mut self,
+        server: usize,
+        speed: f64,
+        load_bytes: f64,
+    ) -> Result<(), AllocationError> {
+        let state = &mut self.servers[server];
+        check(&format!("server {}", state.server), speed, load_bytes)?;
+        (state.speed, state.load_bytes) = (speed, load_bytes);
+        Ok(())
+    }
+
+    /// Count a stripe of `bytes` as work of the target of this index and of its server.
+    pub fn add_load(&mut self, target: usize, bytes: u64) {
+        self.targets[target].load_bytes += bytes as f64;
+        let server = self.server_of(target);
+        self.servers[server].load_bytes += bytes as f64;
+    }
+
+    /// The targets' indices, those of one server side by side.
+    pub(super) fn by_server(&self) -> &[u32] {
+        &self.by_server
+    }
+
+    /// Place of a target in the order that takes one target of each server in turn.
+    pub(super) fn rank(&self, target: usize) -> u32 {
+        self.rank[target]
+    }
+}
+
+fn check(what: &str, speed: f64, load_bytes: f64) -> Result<(), AllocationError> {
+    if speed.is_nan() || !(load_bytes >= 0.0 && load_bytes.is_finite()) {
+        return Err(AllocationError::NotANumber { what: what.to_owned(), speed, load_bytes });
+    }
+    Ok(())
+}
+
+/// The first target of each server, then the second of each, and so on.
+fn alternating(targets: &[TargetState], by_server: &[u32]) -> Vec<u32> {
+    let mut turns: Vec<(u32, u32)> = Vec::with_capacity(targets.len());
+    let (mut server, mut turn) = (None, 0);
+    for &index in by_server {
+        let own = Some(targets[index as usize].target.server);
+        turn = if own == server { turn + 1 } else { 0 };
+        server = own;
+        turns.push((turn, index));
+    }
+    // Stable: within a turn the servers keep their order.
+    turns.sort_by_key(|&(turn, _)| turn);
+    let mut rank = vec![0; targets.len()];
+    for (place, (_, index)) in turns.into_iter().enumerate() {
+        rank[index as usize] = place as u32;
+    }
+    rank
+}

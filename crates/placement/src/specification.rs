@@ -1,0 +1,179 @@
+//! What is asked of a layout, before its targets are chosen.
+
+use crate::component::END_OF_FILE;
+use crate::{LayoutError, TargetId};
+use serde::{Deserialize, Serialize};
+
+/// A layout as a user, a directory or a prediction asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutSpecification {
+    /// In the order of the file; one for a file striped in one way.
+    pub components: Vec<ComponentSpecification>,
+}
+
+/// One component of a [`LayoutSpecification`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentSpecification {
+    /// One past its last file byte; `None` is the end of the file.
+    pub end: Option<u64>,
+    /// Bytes of one stripe; the store's default where absent.
+    pub stripe_bytes: Option<u64>,
+    /// On how many targets, or on which.
+    pub stripes: Stripes,
+}
+
+/// The targets that a component asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stripes {
+    /// As many as the store gives by default.
+    #[default]
+    Default,
+    /// So many, where there are so many.
+    Count(u16),
+    /// Every target.
+    All,
+    /// These, in this order.
+    Targets(Vec<TargetId>),
+}
+
+/// What a directory asks of the files and directories made in it; absent values are inherited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutRequest {
+    /// Layout of new files.
+    pub layout: Option<LayoutSpecification>,
+    /// New subdirectories get homes on all servers by consistent hashing.
+    pub spread: Option<bool>,
+}
+
+impl Stripes {
+    /// How many targets, of a store that has `targets` and gives `default` (0: all) where nothing is asked.
+    pub fn count(&self, default: u16, targets: usize) -> usize {
+        let asked = match self {
+            Stripes::Default if default > 0 => usize::from(default),
+            Stripes::Default | Stripes::All => targets,
+            Stripes::Count(count) => usize::from(*count),
+            Stripes::Targets(named) => return named.len(),
+        };
+        asked.min(targets)
+    }
+}
+
+impl LayoutSpecification {
+    /// A file striped in one way from end to end.
+    pub fn striped(stripe_bytes: Option<u64>, stripes: Stripes) -> LayoutSpecification {
+        LayoutSpecification { components: vec![ComponentSpecification { end: None, stripe_bytes, stripes }] }
+    }
+
+    /// Checks what needs no knowledge of the store.
+    ///
+    /// # Errors
+    /// As [`crate::Layout::new`].
+    pub fn check(&self) -> Result<(), LayoutError> {
+        let mut before = 0;
+        for (index, component) in self.components.iter().enumerate() {
+            let number = index + 1;
+            let end = component.end.unwrap_or(END_OF_FILE);
+            if component.stripe_bytes == Some(0) {
+                return Err(LayoutError::NoStripeBytes { component: number });
+            }
+            if end <= before {
+                return Err(LayoutError::Overlap { component: number, end });
+            }
+            before = end;
+            match &component.stripes {
+                Stripes::Count(0) => return Err(LayoutError::NoStripes { component: number }),
+                Stripes::Targets(targets) if targets.is_empty() => {
+                    return Err(LayoutError::NoStripes { component: number });
+                }
+                Stripes::Targets(targets) => {
+                    let repeated =
+                        targets.iter().enumerate().find(|(at, target)| targets[..*at].contains(target));
+                    if let Some((_, &target)) = repeated {
+                        return Err(LayoutError::Repeated { component: number, target });
+                    }
+                }
+                Stripes::Default | Stripes::All | Stripes::Count(_) => {}
+            }
+        }
+        match self.components.last() {
+            None => Err(LayoutError::Empty),
+            Some(ComponentSpecification { end: Some(end), .. }) => Err(LayoutError::Open { end: *end }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// What the Lustre manual advises against on a system of `targets`: a layout should stop growing when its stripes
+    /// together equal or exceed the number of targets (Lustre Operations Manual, "Progressive File Layout"; Tarazu,
+    /// section 2.3). `None` where there is nothing to say.
+    pub fn warning(&self, targets: usize) -> Option<String> {
+        let mut sum = 0usize;
+        for (index, component) in self.components.iter().enumerate() {
+            if let Stripes::Count(count) = component.stripes {
+                if usize::from(count) > targets {
+                    return Some(format!(
+                        "component {} asks for {count} stripes of {targets} targets: it gets {targets}",
+                        index + 1
+                    ));
+                }
+            }
+            let count = component.stripes.count(0, targets);
+            let before = sum;
+            sum += count;
+            let grows = index > 0 && component.stripes != Stripes::All;
+            if grows && before < targets && sum > targets {
+                return Some(format!(
+                    "the components up to number {} have {sum} stripes together, more than the {targets} targets: \
+                     let the layout stop growing there, with a last component of -E -1 -c -1",
+                    index + 1
+                ));
+            }
+        }
+        None
+    }
+}
+
+impl LayoutRequest {
+    /// This request with `parent`'s values where it has none.
+    pub fn or(self, parent: &LayoutRequest) -> LayoutRequest {
+        LayoutRequest {
+            layout: self.layout.or_else(|| parent.layout.clone()),
+            spread: self.spread.or(parent.spread),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_layout_is_refused() {
+        let refused = |text: &str| text.parse::<LayoutSpecification>().unwrap_err().to_string();
+        assert!(refused("-E 1M -c 1 -E 1M -c 2 -E -1").contains("extents overlap"));
+        assert!(refused("-E 1M -c 1").contains("give it the end -1"));
+        assert!(refused("-o 0.1,0.2,0.1").contains("names target 0.1 twice"));
+        assert!(refused("-S 0").contains("stripe size of zero"));
+        assert!(refused("-o ,").contains("not a target"));
+        assert_eq!(LayoutSpecification::default().check(), Err(LayoutError::Empty));
+        let none = LayoutSpecification::striped(None, Stripes::Count(0));
+        assert_eq!(none.check(), Err(LayoutError::NoStripes { component: 1 }));
+    }
+
+    #[test]
+    fn a_layout_that_grows_past_the_targets_is_warned_about() {
+        let warning = |text: &str| text.parse::<LayoutSpecification>().unwrap().warning(35);
+        assert_eq!(warning("-E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16"), None);
+        assert!(warning("-E 128M -c 1 -E 2G -c 12 -E -1 -c 32").unwrap().contains("45 stripes together"));
+        assert!(warning("-c 36").unwrap().contains("36 stripes of 35 targets"));
+        assert_eq!(warning("-E 128M -c 1 -E 2G -c 12 -E -1 -c -1"), None);
+        assert_eq!(warning("-c 35"), None);
+    }
+
+    #[test]
+    fn a_directory_inherits_what_it_does_not_say() {
+        let layout = Some(LayoutSpecification::striped(Some(65536), Stripes::All));
+        let parent = LayoutRequest { layout: layout.clone(), spread: Some(true) };
+        let own = LayoutRequest { layout: None, spread: Some(false) };
+        assert_eq!(own.or(&parent), LayoutRequest { layout, spread: Some(false) });
+    }
+}
