@@ -34,6 +34,7 @@ _COMMANDS = {
     "top": "weir.cli.top:top",
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
+    "stats": "weir.cli.stats:stats",
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
 }

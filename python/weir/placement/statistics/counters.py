@@ -1,0 +1,65 @@
+"""`stats` files of Lustre (`obdfilter.*.stats`): one counter a line.
+
+The format is that of `lprocfs_stats_seq_show`: `name N samples [unit] min max sum sumsq`, of which the numbers after
+the unit, or the last of them, may be missing. From Lustre 2.15 a start and an elapsed time follow the snapshot's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weir.placement.statistics.text import Place, lines
+
+_MOMENTS = ("snapshot_time", "start_time", "elapsed_time")
+_COUNTER = "`NAME N samples [UNIT] [MIN MAX SUM [SUMSQ]]`"
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What Lustre counted under one name since its start or since the counters were cleared."""
+
+    samples: int
+    unit: str
+    """`bytes`, `reqs`, `usec`, `usecs`, ..."""
+    minimum: int | None = None
+    maximum: int | None = None
+    total: int | None = None
+    """Sum of the samples, in `unit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The counters of one file."""
+
+    snapshot_seconds: float
+    """Unix time at which Lustre read them."""
+    started: float | None
+    """When counting began, by whatever clock Lustre used for it: only good to see that it began anew."""
+    counters: Mapping[str, Counter]
+
+
+def parse_counters(text: str, source: str) -> Counters:
+    """The counters of a `stats` file.
+
+    Raises:
+        MalformedError: naming `source` and the line, where it is no such file.
+    """
+    moments: dict[str, float] = {}
+    counters: dict[str, Counter] = {}
+    for place in lines(text, source):
+        name, *words = place.text.split()
+        if name.rstrip(":") in _MOMENTS and words:
+            moments[name.rstrip(":")] = place.decimal(words[0], "seconds after the name")
+        else:
+            counters[name] = _counter(place, words)
+    if "snapshot_time" not in moments:
+        Place(source, 1, text.split("\n", 1)[0]).malformed("a `snapshot_time` line")
+    return Counters(moments["snapshot_time"], moments.get("start_time"), counters)
+
+
+def _counter(place: Place, words: list[str]) -> Counter:
+    if len(words) < 3 or words[1] != "samples" or not (words[2].startswith("[") and words[2].endswith("]")):
+        place.malformed(_COUNTER)
+    numbers = [place.signed(word, _COUNTER) for word in words[3:]]
+    if len(numbers) not in (0, 3, 4):
+        place.malformed(_COUNTER)
+    return Counter(place.count(words[0], _COUNTER), words[2][1:-1], *numbers[:3])

@@ -1,0 +1,158 @@
+"""The publisher on each OSS (Tarazu, section 5.6): a reading every interval, a heartbeat in between."""
+
+import math
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.placement.statistics.ending import Ending
+from weir.placement.statistics.message import TOPIC, Heartbeat, Message, Statistics, TargetStatistics, encode
+from weir.placement.statistics.rates import Rates, rates
+from weir.placement.statistics.tree import Reading, TargetReading, read_tree
+
+if TYPE_CHECKING:
+    import zmq
+
+QUEUED_MAX = 16
+"""Messages kept for a subscriber that does not read; then new ones are dropped for it, and it sees the gap."""
+LINGER_MILLISECONDS = 1000
+"""How long the end waits for the last message to leave."""
+UNREAD_MAX = 32
+"""Files named in a message that could not be read."""
+GREETING_SECONDS_MIN = 1.0
+"""New subscribers are sent the last reading again, at most once in this time however many come."""
+
+
+class Publisher:
+    """Publishes the statistics of one server until it is told to end."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        server: str,
+        interval_seconds: float,
+        heartbeat_seconds: float,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Read below `root` every interval. `tell` is called once for each file that cannot be read."""
+        self._root = root
+        self._server = server
+        self._interval_seconds = interval_seconds
+        self._heartbeat_seconds = min(heartbeat_seconds, interval_seconds)
+        self._instance = secrets.token_hex(8)
+        self._sequence = 0
+        self._before: Reading | None = None
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def run(self, endpoint: str, *, bound: Callable[[str], None]) -> None:
+        """Publish at `endpoint` until SIGTERM or SIGINT. `bound` is called with the address once it listens.
+
+        Raises:
+            zmq.ZMQError: where it cannot listen there.
+        """
+        import zmq
+
+        with Ending() as ending, zmq.Context() as context, context.socket(zmq.XPUB) as socket:
+            socket.setsockopt(zmq.SNDHWM, QUEUED_MAX)
+            socket.setsockopt(zmq.LINGER, LINGER_MILLISECONDS)
+            socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+            socket.bind(endpoint)
+            bound(socket.getsockopt_string(zmq.LAST_ENDPOINT))
+            poller = zmq.Poller()
+            poller.register(ending.descriptor, zmq.POLLIN)
+            poller.register(socket, zmq.POLLIN)
+            self._publish(socket, poller, ending)
+
+    def statistics(self) -> Statistics:
+        """Read the server now; rates are since the last time."""
+        reading = read_tree(self._root)
+        for trouble in reading.unread:
+            if trouble not in self._told and len(self._told) < UNREAD_MAX:
+                self._told.add(trouble)
+                self._tell(trouble)
+        since = rates(self._before, reading) if self._before is not None else None
+        self._before = reading
+        memory = reading.memory
+        return Statistics(
+            **self._envelope(),
+            time_seconds=reading.time_seconds,
+            age_seconds=0.0,
+            period_seconds=since.period_seconds if since else None,
+            load_average=reading.load.one_minute if reading.load else None,
+            processors=reading.processors.count if reading.processors else None,
+            cpu_fraction=since.cpu_fraction if since else None,
+            memory_total_bytes=memory.total_bytes if memory else None,
+            memory_fraction=memory.used_fraction if memory else None,
+            network=since.network if since else None,
+            targets=tuple(_target(name, target, since) for name, target in reading.targets.items()),
+            unread=reading.unread[:UNREAD_MAX],
+        )
+
+    def _publish(self, socket: "zmq.Socket[bytes]", poller: "zmq.Poller", ending: Ending) -> None:
+        last = self.statistics()
+        read_at = greeted_at = time.monotonic()
+        message: Message | None = last
+        greet = False
+        while True:
+            if message is not None:
+                socket.send_multipart([TOPIC, encode(message)])
+            now = time.monotonic()
+            greeting_seconds = max(0.0, greeted_at + GREETING_SECONDS_MIN - now) if greet else self._heartbeat_seconds
+            due = read_at + self._interval_seconds
+            wait_seconds = min(self._heartbeat_seconds, greeting_seconds, max(0.0, due - now))
+            ready = {each for each, _ in poller.poll(math.ceil(wait_seconds * 1000))}
+            if ending.descriptor in ready:
+                return
+            greet |= socket in ready and _subscribed(socket)
+            now = time.monotonic()
+            if now >= due:
+                message = last = self.statistics()
+                # On a grid, and never a burst after the host slept.
+                read_at = due if now < due + self._interval_seconds else now
+            elif greet and now >= greeted_at + GREETING_SECONDS_MIN:
+                message = replace(last, **self._envelope(), age_seconds=max(0.0, now - read_at))
+                greet, greeted_at = False, now
+            elif socket in ready or greet:
+                message = None
+            else:
+                message = Heartbeat(**self._envelope())
+
+    def _envelope(self) -> dict[str, Any]:
+        self._sequence += 1
+        return {
+            "server": self._server,
+            "instance": self._instance,
+            "sequence": self._sequence - 1,
+            "interval_seconds": self._interval_seconds,
+            "heartbeat_seconds": self._heartbeat_seconds,
+        }
+
+
+def _subscribed(socket: "zmq.Socket[bytes]") -> bool:
+    """Whether a subscriber came; takes what subscribers sent, a bounded number at a time."""
+    import zmq
+
+    came = False
+    for _ in range(QUEUED_MAX):
+        try:
+            frames = socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            break
+        came |= frames[0][:1] == b"\x01"
+    return came
+
+
+def _target(name: str, target: TargetReading, since: Rates | None) -> TargetStatistics:
+    return TargetStatistics(
+        target=name,
+        total_bytes=target.total_bytes,
+        free_bytes=target.free_bytes,
+        available_bytes=target.available_bytes,
+        degraded=target.degraded,
+        rates=since.targets.get(name) if since else None,
+    )

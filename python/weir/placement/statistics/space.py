@@ -1,0 +1,130 @@
+"""Space of targets: `lfs df` text, and the `kbytes*` files of a server."""
+
+import re
+from dataclasses import dataclass
+
+from weir.placement.statistics.text import Place, lines
+
+_KIBIBYTE = 1024
+_ROW = "`NAME_UUID TOTAL USED AVAILABLE USE% MOUNT[OST:INDEX]`"
+_BEGIN = re.compile(r"BEGIN[ \t]+(\d{1,12})")
+_MOUNTED = re.compile(r"(.*)\[(OST|MDT):(\d{1,9})\][ \t]*([A-Za-z]*)")
+_TARGET = re.compile(r"(.+)-(OST|MDT)([0-9a-fA-F]{4,8})")
+_DEGRADED = "D"
+_WRITABLE_NOT = frozenset("RSI")
+"""Flags of `lfs df` of a target that takes no new objects: read-only, out of space, out of inodes (lfs-df(1))."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpace:
+    """One OST in `lfs df`."""
+
+    target: str
+    """`FILESYSTEM-OSTxxxx`."""
+    index: int
+    mount: str
+    total_bytes: int
+    used_bytes: int
+    available_bytes: int
+    active: bool = True
+    """Whether it answers and takes new objects."""
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The targets at one moment."""
+
+    time_seconds: float | None
+    """Unix time, where a `BEGIN` line gives it."""
+    targets: tuple[TargetSpace, ...]
+
+
+def target_index(target: str) -> int | None:
+    """The index of `FILESYSTEM-OSTxxxx`: four hexadecimal digits or more, or None where the name is no OST's."""
+    found = _TARGET.fullmatch(target)
+    return int(found[3], 16) if found and found[2] == "OST" else None
+
+
+def file_system(target: str) -> str:
+    """The file system's name in `FILESYSTEM-OSTxxxx`; empty where the name has none."""
+    found = _TARGET.fullmatch(target)
+    return found[1] if found else ""
+
+
+def parse_kilobytes(text: str, source: str) -> int:
+    """The bytes that a `kbytestotal`, `kbytesfree` or `kbytesavail` file tells in KiB.
+
+    Raises:
+        MalformedError: naming `source`, where it holds no number.
+    """
+    place = Place(source, 1, text.strip())
+    return place.count(place.text, "a number of KiB") * _KIBIBYTE
+
+
+def parse_lfs_df(text: str, source: str) -> tuple[TargetSpace, ...]:
+    """The OSTs of `lfs df` (of one or more file systems); MDTs and sums are left out.
+
+    Raises:
+        MalformedError: naming `source` and the line: no such text, or `lfs df -h` or `-i`.
+    """
+    return tuple(found for place in lines(text, source) if (found := _target(place)) is not None)
+
+
+def parse_snapshots(text: str, source: str) -> tuple[Snapshot, ...]:
+    """Outputs of `lfs df`, each below a line `BEGIN UNIX-SECONDS`; without any such line, one snapshot.
+
+    Raises:
+        MalformedError: naming `source` and the line.
+    """
+    moments: list[tuple[float | None, list[TargetSpace]]] = []
+    for place in lines(text, source):
+        begin = _BEGIN.fullmatch(place.text.strip())
+        if begin:
+            moments.append((float(begin[1]), []))
+            continue
+        if not moments:
+            moments.append((None, []))
+        target = _target(place)
+        if target is not None:
+            moments[-1][1].append(target)
+    return tuple(Snapshot(moment, tuple(targets)) for moment, targets in moments)
+
+
+def _target(place: Place) -> TargetSpace | None:
+    """The OST of a line; None for headings, sums and MDTs."""
+    text = place.text.strip()
+    if text.startswith("UUID"):
+        if "1K-blocks" not in text:
+            place.malformed("`1K-blocks`: `lfs df` without -h and without -i")
+        return None
+    if re.match(r"filesystem[ _]summary:", text):
+        return None
+    name, _, rest = text.partition(" ")
+    target = name.removesuffix("_UUID")
+    if rest.lstrip().startswith(":"):
+        return _inactive(target)
+    words = rest.split(maxsplit=4)
+    mounted = _MOUNTED.fullmatch(words[4]) if len(words) == 5 else None
+    if mounted is None:
+        place.malformed(_ROW)
+    total, used, available = (place.count(word, _ROW) * _KIBIBYTE for word in words[:3])
+    if mounted[2] == "MDT":
+        return None
+    flags = set(mounted[4])
+    return TargetSpace(
+        target,
+        int(mounted[3]),
+        mounted[1],
+        total,
+        used,
+        available,
+        active=not flags & _WRITABLE_NOT,
+        degraded=_DEGRADED in flags,
+    )
+
+
+def _inactive(target: str) -> TargetSpace | None:
+    """`NAME_UUID : inactive device`, or another reason why its space is not known."""
+    index = target_index(target)
+    return None if index is None else TargetSpace(target, index, "", 0, 0, 0, active=False)

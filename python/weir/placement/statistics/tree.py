@@ -1,0 +1,142 @@
+"""One look at a server: every file that Lustre and the kernel offer, wherever its version put it.
+
+Where Lustre keeps a file changed: `/proc/fs/lustre` up to 2.11; from 2.12 single values stand in `/sys/fs/lustre`, from
+2.15 histograms in debugfs (`/sys/kernel/debug/lustre`, which only root reads); space moved from `obdfilter` to `osd-*`
+in 2.12. So each file is looked for in all these places, and the first one counts.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from weir.placement.statistics.counters import Counters, parse_counters
+from weir.placement.statistics.histograms import Histograms, parse_brw_stats
+from weir.placement.statistics.host import (
+    LoadAverage,
+    Memory,
+    Network,
+    Processors,
+    parse_lnet_stats,
+    parse_loadavg,
+    parse_meminfo,
+    parse_stat,
+)
+from weir.placement.statistics.jobs import JobCounters, parse_job_stats
+from weir.placement.statistics.space import parse_kilobytes
+from weir.placement.statistics.text import MalformedError, Place
+
+FILE_BYTES_MAX = 64 << 20
+"""A `job_stats` of more (hundreds of thousands of jobs) is told of and left unread, so that reading stays short."""
+_BASES = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
+_DEVICES = ("obdfilter", "osd-ldiskfs", "osd-zfs")
+_LNET = ("sys/kernel/debug/lnet/stats", "proc/sys/lnet/stats")
+_OST = re.compile(r".+-OST[0-9a-fA-F]{4,8}")
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReading:
+    """What a server said of one of its targets; None where it said nothing."""
+
+    total_bytes: int | None
+    free_bytes: int | None
+    available_bytes: int | None
+    degraded: bool
+    counters: Counters | None
+    jobs: tuple[JobCounters, ...] | None
+    histograms: Histograms | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a server said at one moment; None where it said nothing."""
+
+    time_seconds: float
+    """Unix time."""
+    load: LoadAverage | None
+    memory: Memory | None
+    processors: Processors | None
+    network: Network | None
+    targets: Mapping[str, TargetReading]
+    unread: tuple[str, ...]
+    """Files that are there and could not be read or understood, and why."""
+
+
+def read_tree(root: Path, *, with_targets: bool = True) -> Reading:
+    """Read all there is below `root`: `/` of a live server, or a copy of its files.
+
+    What cannot be read never fails the rest: it is listed in `unread`. Without `with_targets` only the host is read.
+    """
+    unread: list[str] = []
+    targets = {
+        folder.name
+        for base in (_BASES if with_targets else ())
+        for device in _DEVICES
+        for folder in _folders(root / base / device, unread)
+        if _OST.fullmatch(folder.name)
+    }
+    return Reading(
+        time_seconds=time.time(),
+        load=_read(root, ("proc/loadavg",), parse_loadavg, unread),
+        memory=_read(root, ("proc/meminfo",), parse_meminfo, unread),
+        processors=_read(root, ("proc/stat",), parse_stat, unread),
+        network=_read(root, _LNET, parse_lnet_stats, unread),
+        targets={target: _target(root, target, unread) for target in sorted(targets)},
+        unread=tuple(unread),
+    )
+
+
+def _target(root: Path, target: str, unread: list[str]) -> TargetReading:
+    def read(name: str, parse: Callable[[str, str], Parsed], devices: tuple[str, ...]) -> Parsed | None:
+        paths = tuple(f"{base}/{device}/{target}/{name}" for device in devices for base in _BASES)
+        return _read(root, paths, parse, unread)
+
+    return TargetReading(
+        total_bytes=read("kbytestotal", parse_kilobytes, _DEVICES),
+        free_bytes=read("kbytesfree", parse_kilobytes, _DEVICES),
+        available_bytes=read("kbytesavail", parse_kilobytes, _DEVICES),
+        degraded=bool(read("degraded", _flag, _DEVICES)),
+        # A back end's own `stats` counts other things than the target's.
+        counters=read("stats", parse_counters, _DEVICES[:1]),
+        jobs=read("job_stats", parse_job_stats, _DEVICES[:1]),
+        histograms=read("brw_stats", parse_brw_stats, _DEVICES),
+    )
+
+
+def _read(root: Path, paths: tuple[str, ...], parse: Callable[[str, str], Parsed], unread: list[str]) -> Parsed | None:
+    """The first of `paths` below `root` that is there and right; what is there and is not goes to `unread`."""
+    for path in paths:
+        try:
+            with (root / path).open("rb") as file:
+                content = file.read(FILE_BYTES_MAX + 1)
+            if len(content) > FILE_BYTES_MAX:
+                unread.append(f"{root / path}: more than {FILE_BYTES_MAX >> 20} MiB")
+                continue
+            # Names of jobs are bytes to Lustre.
+            return parse(content.decode(errors="replace"), str(root / path))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            unread.append(f"{root / path}: {error.strerror}")
+        except MalformedError as error:
+            unread.append(str(error))
+    return None
+
+
+def _folders(folder: Path, unread: list[str]) -> list[Path]:
+    try:
+        return [each for each in folder.iterdir() if each.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        unread.append(f"{folder}: {error.strerror}")
+        return []
+
+
+def _flag(text: str, source: str) -> bool:
+    place = Place(source, 1, text.strip())
+    return place.count(place.text, "0 or 1") != 0

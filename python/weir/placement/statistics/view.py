@@ -1,0 +1,207 @@
+"""What an allocator asks of a Lustre file system: each target's server, space, load and speed.
+
+It comes from the document of `weir stats subscribe`, or from the text of `lfs df` alone, which knows only space.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.placement.statistics.devices import inactive, parse_lctl_dl, servers_of
+from weir.placement.statistics.gathering import KIND
+from weir.placement.statistics.message import VERSION, RejectedError, Statistics, from_document
+from weir.placement.statistics.space import file_system, parse_lfs_df, target_index
+
+
+class UnusableError(ValueError):
+    """A document or text in which no file system can be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One OST that can take stripes."""
+
+    index: int
+    """Its OST index, as `lfs setstripe -o` takes it."""
+    name: str
+    server: str
+    """Name or network address of its OSS; its own name where none is known."""
+    total_bytes: int
+    available_bytes: int
+    read_bytes_per_second: float | None = None
+    write_bytes_per_second: float | None = None
+    requests_in_service: float | None = None
+    """How many there were at once, on average."""
+    speed: float | None = None
+    """What it serves in the time of a request, as a part of its peers' median; at most 1."""
+    degraded: bool = False
+    """Whether its back end says that it works with a disk less."""
+
+    @property
+    def fill(self) -> float:
+        """Part of the space that files cannot have (the paper's cost of an OST, algorithm 1)."""
+        return 1.0 - self.available_bytes / self.total_bytes if self.total_bytes else 1.0
+
+    @property
+    def load_bytes_per_second(self) -> float | None:
+        """Bytes read and written in a second; None where it is not known."""
+        if self.read_bytes_per_second is None and self.write_bytes_per_second is None:
+            return None
+        return (self.read_bytes_per_second or 0.0) + (self.write_bytes_per_second or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Load of an OSS; None where it is not known."""
+
+    cpu_fraction: float | None
+    memory_fraction: float | None
+    network_bytes_per_second: float | None
+    age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A file system as an allocator sees it."""
+
+    file_system: str
+    time_seconds: float | None
+    """Unix time at which it was so; None where the text does not say."""
+    targets: tuple[Target, ...]
+    """Those that can take stripes, by index."""
+    servers: Mapping[str, Server]
+    left_out: Mapping[str, str]
+    """Targets, and servers, that are not to be used, and why."""
+    waits_for: str | None = None
+    """Why an allocation should wait; None where it may run."""
+
+
+def view_of_lfs_df(text: str, source: str, *, devices: str = "", of: str | None = None) -> View:
+    """The view that `lfs df` gives, and with the text of `lctl dl -t` each target's server.
+
+    Args:
+        text: output of `lfs df`.
+        source: where it comes from, for errors.
+        devices: output of `lctl dl -t`, or nothing.
+        of: the file system, where the text tells of several.
+
+    Raises:
+        MalformedError: where a line is none of these commands'.
+        UnusableError: no file system, or several and none was named.
+    """
+    found = parse_lctl_dl(devices, "lctl dl -t")
+    servers, down = servers_of(found), inactive(found)
+    spaces = parse_lfs_df(text, source)
+    name = _chosen({file_system(each.target) for each in spaces}, of, source)
+    targets, left_out = [], {}
+    for space in spaces:
+        if file_system(space.target) != name:
+            continue
+        if not space.active or space.target in down:
+            left_out[space.target] = "it is inactive, or takes no new files"
+        else:
+            targets.append(
+                Target(
+                    space.index,
+                    space.target,
+                    servers.get(space.target, space.target),
+                    space.total_bytes,
+                    space.available_bytes,
+                    degraded=space.degraded,
+                )
+            )
+    targets.sort(key=lambda each: each.index)
+    return View(name, None, tuple(targets), {}, left_out)
+
+
+def view_of_document(document: object, source: str, *, of: str | None = None) -> View:
+    """The view that a document of `weir stats subscribe` gives.
+
+    Silent servers and their targets are left out, as are targets whose space is not known. A target that two servers
+    tell of (it moved to the other one of a pair) is where the younger reading has it.
+
+    Raises:
+        UnusableError: it is no such document, or tells of no file system, or of several and none was named.
+    """
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise UnusableError(f"{source}: no document of `weir stats subscribe`")
+    if document.get("version") != VERSION:
+        raise UnusableError(f"{source}: version {document.get('version')!r}; this program reads version {VERSION}")
+    try:
+        heard = sorted((_heard(each) for each in document["servers"]), key=lambda each: -each[1])
+        silent = [(str(each["server"]), float(each["heard_seconds"]), each["targets"]) for each in document["silent"]]
+        speeds = {str(name): float(speed) for name, speed in document["speeds"].items()}
+        time_seconds = float(document["time_seconds"])
+        waits_for = document["own"]["waits_for"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnusableError(f"{source}: no document of `weir stats subscribe`: {error}") from None
+    name = _chosen({file_system(each.target) for said, _ in heard for each in said.targets}, of, source)
+    targets: dict[str, Target] = {}
+    left_out: dict[str, str] = {}
+    for server, seconds, its in silent:
+        for target in (str(each) for each in its):
+            if file_system(target) == name:
+                left_out[target] = f"its server {server} was last heard {seconds:.0f} s ago"
+    for said, _ in heard:
+        _see(said, name, speeds, targets, left_out)
+    return View(
+        name,
+        time_seconds,
+        tuple(sorted(targets.values(), key=lambda each: each.index)),
+        {said.server: _server(said, age) for said, age in heard},
+        left_out,
+        None if waits_for is None else str(waits_for),
+    )
+
+
+def _heard(entry: Any) -> tuple[Statistics, float]:
+    message = from_document(entry["statistics"])
+    if not isinstance(message, Statistics):
+        raise RejectedError("a heartbeat where statistics should be")
+    return message, float(entry["age_seconds"])
+
+
+def _see(
+    said: Statistics, name: str, speeds: Mapping[str, float], targets: dict[str, Target], left_out: dict[str, str]
+) -> None:
+    """Add a server's targets; the servers come oldest reading first."""
+    for each in said.targets:
+        index = target_index(each.target)
+        if index is None or file_system(each.target) != name:
+            continue
+        if not each.total_bytes or each.available_bytes is None:
+            if each.target not in targets:
+                left_out[each.target] = f"its server {said.server} does not tell its space"
+            continue
+        rates = each.rates
+        left_out.pop(each.target, None)
+        targets[each.target] = Target(
+            index,
+            each.target,
+            said.server,
+            each.total_bytes,
+            min(each.available_bytes, each.total_bytes),
+            rates.read_bytes_per_second if rates else None,
+            rates.write_bytes_per_second if rates else None,
+            rates.service_seconds_per_second if rates else None,
+            speeds.get(each.target),
+            each.degraded,
+        )
+
+
+def _server(said: Statistics, age_seconds: float) -> Server:
+    network = said.network
+    moved = network.sent_bytes_per_second + network.received_bytes_per_second if network else None
+    return Server(said.cpu_fraction, said.memory_fraction, moved, age_seconds)
+
+
+def _chosen(names: set[str], of: str | None, source: str) -> str:
+    known = sorted(name for name in names if name)
+    if of is not None and of in known:
+        return of
+    listed = ", ".join(known) or "none"
+    if of is not None:
+        raise UnusableError(f"{source}: no file system {of!r} there, but {listed}")
+    if len(known) != 1:
+        raise UnusableError(f"{source}: one file system has to be named; there are: {listed}")
+    return known[0]
