@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod alignment;
+mod allocation;
 mod component;
 mod ini;
 mod layout;
@@ -16,6 +17,9 @@ mod spelling;
 mod target;
 
 pub use alignment::{contiguous_stripe_bytes, LUSTRE_STRIPE_BYTES, TARAZU_STRIPE_BYTES};
+pub use allocation::{
+    Allocation, AllocationError, Allocator, AllocatorName, Balanced, Demand, ServerState, TargetState, View,
+};
 pub use component::{Component, END_OF_FILE};
 pub use ini::IniError;
 pub use layout::{Layout, LayoutError, Piece};

@@ -8,7 +8,9 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum AllocationError {
     /// There is no target, or none of them is used.
-    #[error("no target can take stripes: all {targets} are full, dead or have no speed; free or mend one of them")]
+    #[error(
+        "no target can take stripes: all {targets} are full, dead or have no speed; free or mend one of them"
+    )]
     NoTarget {
         /// How many targets the view has.
         targets: usize,

@@ -46,7 +46,7 @@ impl View {
     pub fn new(targets: Vec<TargetState>, servers: &[ServerState]) -> Result<View, AllocationError> {
         let mut number_of = HashMap::new();
         for (number, state) in servers.iter().enumerate() {
-            check(&format!("server {}", state.server), state.speed, state.load_bytes)?;
+            check_server(state.server, state.speed, state.load_bytes)?;
             if number_of.insert(state.server, number as u32).is_some() {
                 return Err(AllocationError::Twice(format!("server {}", state.server)));
             }
@@ -54,7 +54,7 @@ impl View {
         let mut servers = servers.to_vec();
         let mut server_of = Vec::with_capacity(targets.len());
         for state in &targets {
-            check(&format!("target {}", state.target), state.speed, state.load_bytes)?;
+            check_target(state.target, state.speed, state.load_bytes)?;
             let server = state.target.server;
             server_of.push(*number_of.entry(server).or_insert_with(|| {
                 servers.push(ServerState { server, speed: f64::INFINITY, load_bytes: 0.0 });
@@ -108,7 +108,7 @@ impl View {
         free_bytes: u64,
     ) -> Result<(), AllocationError> {
         let state = &mut self.targets[target];
-        check(&format!("target {}", state.target), speed, load_bytes)?;
+        check_target(state.target, speed, load_bytes)?;
         (state.speed, state.load_bytes, state.free_bytes) = (speed, load_bytes, free_bytes);
         Ok(())
     }
@@ -124,7 +124,7 @@ impl View {
         load_bytes: f64,
     ) -> Result<(), AllocationError> {
         let state = &mut self.servers[server];
-        check(&format!("server {}", state.server), speed, load_bytes)?;
+        check_server(state.server, speed, load_bytes)?;
         (state.speed, state.load_bytes) = (speed, load_bytes);
         Ok(())
     }
@@ -147,11 +147,16 @@ impl View {
     }
 }
 
-fn check(what: &str, speed: f64, load_bytes: f64) -> Result<(), AllocationError> {
-    if speed.is_nan() || !(load_bytes >= 0.0 && load_bytes.is_finite()) {
-        return Err(AllocationError::NotANumber { what: what.to_owned(), speed, load_bytes });
-    }
-    Ok(())
+fn check_target(target: TargetId, speed: f64, load_bytes: f64) -> Result<(), AllocationError> {
+    let is_right = speed.is_finite() && load_bytes >= 0.0 && load_bytes.is_finite();
+    let wrong = || AllocationError::NotANumber { what: format!("target {target}"), speed, load_bytes };
+    is_right.then_some(()).ok_or_else(wrong)
+}
+
+fn check_server(server: ServerId, speed: f64, load_bytes: f64) -> Result<(), AllocationError> {
+    let is_right = !speed.is_nan() && load_bytes >= 0.0 && load_bytes.is_finite();
+    let wrong = || AllocationError::NotANumber { what: format!("server {server}"), speed, load_bytes };
+    is_right.then_some(()).ok_or_else(wrong)
 }
 
 /// The first target of each server, then the second of each, and so on.
