@@ -2,9 +2,14 @@ from typing import Literal, TypedDict, type_check_only
 
 __all__ = [
     "claims_of_credential",
+    "contiguous_layout",
     "control_token",
     "job_identifier",
+    "layout_from_ini",
+    "layout_to_ini",
+    "layout_warning",
     "mint_credential",
+    "parse_layout",
     "parse_policy",
     "parse_sharing",
     "policy_names",
@@ -24,6 +29,14 @@ class Claims(TypedDict):
     role: Literal["user", "mount", "server"]
     issued_seconds: int
     expires_seconds: int
+
+@type_check_only
+class LayoutComponent(TypedDict):
+    start: int
+    end: int | None
+    stripe_bytes: int | None
+    stripes: int | None
+    targets: list[str]
 
 def mint_credential(
     site_key: str,
@@ -47,3 +60,8 @@ def parse_policy(text: str) -> str: ...
 def parse_sharing(policy: str, scheduler: str | None = None) -> tuple[str, str]: ...
 def policy_names() -> list[str]: ...
 def scheduler_names() -> list[str]: ...
+def parse_layout(text: str) -> list[LayoutComponent]: ...
+def layout_from_ini(text: str) -> str: ...
+def layout_to_ini(text: str) -> str: ...
+def layout_warning(text: str, targets: int) -> str | None: ...
+def contiguous_layout(text: str, size_bytes: int, alignment_bytes: int) -> str: ...

@@ -3,6 +3,8 @@
 //! Each function is one call into a leaf, so that Python never holds a second version of a decision.
 #![forbid(unsafe_code)]
 
+mod layout;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 /// What the command line needs of the pure leaves.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::layout::{contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout};
     #[pymodule_export]
     use super::{
         claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, parse_sharing,
