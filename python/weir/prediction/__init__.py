@@ -1,0 +1,1 @@
+"""What a program's next run will create, from what its past runs created."""

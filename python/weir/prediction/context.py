@@ -1,0 +1,129 @@
+"""What is known of a run before it starts: its arguments as numbers and texts, its ranks."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from weir.tracing.records import Run
+
+RANKS = "ranks"
+"""Name of the number of ranks among the numbers of a context; no option has it, they begin with `-` or a digit."""
+
+_NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKmMgGtT]?)(?:i?[bB])?")
+_GLUED = re.compile(r"(-[A-Za-z])(\d.*)")
+_KEY = re.compile(r"[A-Za-z_][\w.\-]*")
+_PREFIXES = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_INTERPRETER = re.compile(r"(python|perl|ruby|Rscript|julia|bash|sh)[\d.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """A run of which nothing was traced yet."""
+
+    program: str
+    """Name of the executable without its folder."""
+    arguments: tuple[str, ...]
+    """Arguments after the program's name."""
+    ranks: int
+    """Size of the communicator; 1 without MPI."""
+    problem_size: float = 1.0
+    """Size of the problem as a multiple of the last run's, where no argument tells it."""
+    steps: int | None = None
+    """Steps that write, where they are known and no argument tells them."""
+
+    @classmethod
+    def like(cls, run: Run) -> "NextRun":
+        """What was known of `run` before it started."""
+        return cls(run.program, run.arguments, run.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A run's circumstances, as the laws of counts and sizes see them."""
+
+    numbers: dict[str, float]
+    """`RANKS`, and every option or position that holds a number; sizes in bytes."""
+    texts: dict[str, str]
+    """Every option or position that holds something else."""
+    flags: frozenset[str]
+    """Options that are there."""
+    problem_size: float = field(default=1.0)
+    """As a multiple of the last run's."""
+
+    @property
+    def ranks(self) -> int:
+        """Size of the communicator."""
+        return int(self.numbers[RANKS])
+
+    def scaled(self, problem_size: float) -> "Context":
+        """The same with another problem size."""
+        return replace(self, problem_size=problem_size)
+
+
+def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
+    """Read arguments as options and positions: `-b 1m`, `-b1m`, `--block=1m`, `block=1m`, `1m`.
+
+    Whether an option takes the word after it is not known, so that word counts both as its value and as a position.
+    """
+    values: dict[str, str] = {}
+    flags: set[str] = set()
+    position = 0
+    option: str | None = None
+    for word in arguments:
+        key, equals, value = word.partition("=")
+        glued = _GLUED.fullmatch(word)
+        if equals and (key.startswith("-") or _KEY.fullmatch(key)):
+            values[key] = value
+            flags.add(key)
+            option = None
+        elif glued:
+            values[glued[1]] = glued[2]
+            flags.add(glued[1])
+            option = None
+        elif word.startswith("-") and number(word) is None:
+            flags.add(word)
+            option = word
+        else:
+            if option is not None:
+                values[option] = word
+                option = None
+            else:
+                values[str(position)] = word
+                position += 1
+    numbers = {RANKS: float(ranks)}
+    texts = {}
+    for key, value in values.items():
+        found = number(value)
+        if found is None:
+            texts[key] = value
+        else:
+            numbers[key] = found
+    return Context(numbers, texts, frozenset(flags))
+
+
+def number(text: str) -> float | None:
+    """`1048576`, `1m` or `2.5` as a number, the prefixes binary; None for anything else."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        value = float(match[1]) * (1 << _PREFIXES[match[2].lower()])
+    except OverflowError:
+        return None
+    return value if abs(value) < 1e300 else None
+
+
+def identity(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """What makes two runs runs of one program: its name, and of an interpreter also the script's."""
+    if not _INTERPRETER.fullmatch(program):
+        return (program,)
+    for index, word in enumerate(arguments):
+        if word in ("-c", "-m") and index + 1 < len(arguments):
+            return (program, " ".join(_without_numbers(arguments[index + 1 :])))
+        if not word.startswith("-"):
+            return (program, word.rsplit("/", 1)[-1])
+    return (program,)
+
+
+def _without_numbers(words: Sequence[str]) -> list[str]:
+    return [re.sub(r"\d+", "#", word) for word in words]

@@ -1,0 +1,109 @@
+"""What the next run of a program will create.
+
+Three models stand against each other on the last run, which is left out for that: ARIMA with regression on the run's
+numbers, the last run scaled, and a Markov chain. The best of them predicts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weir.prediction.accuracy import Accuracy, accuracy
+from weir.prediction.context import NextRun, context_of
+from weir.prediction.forecasters import Arima, Forecaster, LastRun
+from weir.prediction.history import PastRun, comparable
+from weir.prediction.markov import expect_by_chain
+from weir.prediction.pattern import Expected, Unpredictable, expect
+from weir.prediction.roles import Sample
+from weir.tracing.records import Creation, Run
+
+ARIMA = "arima"
+LAST_RUN = "last-run"
+MARKOV = "markov"
+MODELS = (ARIMA, LAST_RUN, MARKOV)
+"""Models. Of equals on the hold-out the first counts: it follows a change of scale, which a hold-out need not show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The creations of a run that is to come."""
+
+    creations: tuple[Creation, ...]
+    """In the order in which they are expected; ranks take turns."""
+    unpredictable: tuple[Unpredictable, ...]
+    """Files that are expected too, whose names cannot be known."""
+    model: str
+    """The model that predicted."""
+    hold_out: dict[str, Accuracy]
+    """What each model made of the last run from those before it; empty where there was only one."""
+    runs: int
+    """Past runs that were learned from."""
+
+
+def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -> Prediction:
+    """Predict the creations of a program's next run.
+
+    Args:
+        runs: Runs of the past, of this program and of others.
+        coming: What is known of the run to come.
+        model: One of `MODELS`; None takes the best on the last run, learned from those before it.
+
+    Returns:
+        The prediction; without creations where no past run is of this program.
+
+    Raises:
+        ValueError: `model` is not one of `MODELS`.
+    """
+    if model is not None and model not in MODELS:
+        raise ValueError(f"no model is called `{model}`; there are {', '.join(MODELS)}")
+    past = comparable(runs, coming)
+    scores = _hold_out(past) if model is None else {}
+    chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
+    creations, unpredictable = _predicted(past, coming, chosen)
+    return Prediction(creations, unpredictable, chosen, scores, len(past))
+
+
+def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:
+    if len(past) < 2:
+        return {}
+    last = past[-1].run
+    return {name: accuracy(_predicted(past[:-1], NextRun.like(last), name)[0], last.creations) for name in MODELS}
+
+
+def _predicted(
+    past: Sequence[PastRun], coming: NextRun, model: str
+) -> tuple[tuple[Creation, ...], tuple[Unpredictable, ...]]:
+    if not past:
+        return (), ()
+    context = context_of(coming.arguments, ranks=coming.ranks).scaled(coming.problem_size)
+    if model == MARKOV:
+        return _ordered(expect_by_chain(past, context)), ()
+    forecaster: Forecaster = Arima() if model == ARIMA else LastRun()
+    expected: list[Expected] = []
+    unpredictable: list[Unpredictable] = []
+    for skeleton in _skeletons(past):
+        samples = [Sample(one.context, one.run.started, one.groups[skeleton]) for one in past if skeleton in one.groups]
+        found = expect(skeleton, samples, context, forecaster, steps=coming.steps)
+        if isinstance(found, Unpredictable):
+            unpredictable.append(found)
+        else:
+            expected += found
+    return _ordered(expected), tuple(unpredictable)
+
+
+def _skeletons(past: Sequence[PastRun]) -> list[str]:
+    """Patterns that the next run will have: those of the last run that half of all runs have."""
+    return [skeleton for skeleton in past[-1].groups if 2 * sum(skeleton in one.groups for one in past) >= len(past)]
+
+
+def _ordered(expected: Sequence[Expected]) -> tuple[Creation, ...]:
+    """Give each rank's creations their positions, and let the ranks take turns."""
+    unique = {one.path: one for one in expected}
+    counts: dict[int, int] = {}
+    creations = []
+    for one in sorted(unique.values(), key=lambda one: one.turn):
+        order = counts.get(one.rank, 0)
+        counts[one.rank] = order + 1
+        creations.append(
+            Creation(one.path, one.rank, order, one.size_bytes, one.written_bytes, one.writers, one.layout)
+        )
+    return tuple(sorted(creations, key=lambda creation: (creation.order, creation.rank)))

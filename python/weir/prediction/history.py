@@ -1,0 +1,68 @@
+"""Past runs of one program, taken apart for the models: contexts, and creations by the skeleton of their names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weir.prediction.context import Context, NextRun, context_of, identity
+from weir.prediction.names import Name, is_random_word, parse
+from weir.tracing.records import Creation, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One creation with its name taken apart."""
+
+    name: Name
+    values: tuple[int | str, ...]
+    """Fields of the name: numbers, and what only looks random as it stands."""
+    creation: Creation
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """One run with its creations by skeleton."""
+
+    run: Run
+    context: Context
+    groups: dict[str, list[Instance]]
+
+
+def comparable(runs: Sequence[Run], coming: NextRun) -> list[PastRun]:
+    """The past runs of the coming run's program that were called most like it, oldest first.
+
+    Two calls are alike by the options they have and by the values that are no numbers and no part of a file's name.
+    """
+    program = identity(coming.program, coming.arguments)
+    past = [_past(run) for run in runs if identity(run.program, run.arguments) == program]
+    past.sort(key=lambda one: one.run.started)
+    context = context_of(coming.arguments, ranks=coming.ranks)
+    named = {key for one in past for skeleton in one.groups for key in _arguments_named(skeleton)}
+    likeness = [_likeness(one.context, context, named) for one in past]
+    best = max(likeness, default=0.0)
+    return [one for one, like in zip(past, likeness, strict=True) if like == best]
+
+
+def _past(run: Run) -> PastRun:
+    context = context_of(run.arguments, ranks=run.ranks)
+    groups: dict[str, list[Instance]] = {}
+    for creation in run.creations:
+        name = parse(creation.path, context)
+        values = tuple(field if is_random_word(field) else int(field) for field in name.fields)
+        groups.setdefault(name.skeleton, []).append(Instance(name, values, creation))
+    return PastRun(run, context, groups)
+
+
+def _arguments_named(skeleton: str) -> list[str]:
+    return skeleton.split("\1")[1:2]
+
+
+def _likeness(one: Context, other: Context, named: set[str]) -> float:
+    """Part of the options and texts of two calls that they have in common; 1 where they are the same."""
+    mine, theirs = _mode(one, named), _mode(other, named)
+    union = len(mine | theirs)
+    return len(mine & theirs) / union if union else 1.0
+
+
+def _mode(context: Context, named: set[str]) -> set[tuple[str, str]]:
+    options = {(flag, "") for flag in context.flags}
+    return options | {(key, value) for key, value in context.texts.items() if key not in named}

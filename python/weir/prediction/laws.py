@@ -1,0 +1,232 @@
+"""Laws of counts and sizes: how they follow the ranks and the arguments of a run.
+
+A law is a sum of at most two monomials in the numbers of a run, such as `4096 ranks + 38 ranks particles`. Of those
+that fit the past the simplest counts, and one that was never tried against a change that comes is told from one that
+was.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from weir.prediction.context import RANKS, Context
+
+EXACT = 1e-9
+"""Relative error up to which a law counts as exact."""
+CLOSE = 5e-3
+"""Relative error up to which a law explains what it is fitted to: half of what a right prediction may miss by."""
+
+_FEATURES_MAX = 6
+"""Numbers of a run that are looked at: of more, those that vary least are left out first."""
+_EXPONENTS = (1, -1, 2, 3)
+_PAIR_EXPONENTS = ((1, 1), (1, -1), (-1, 1), (2, 1), (3, 1), (1, 2), (1, 3), (2, -1), (3, -1), (-1, 2), (-1, 3))
+_PAIRED_MONOMIALS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A quantity of one past run."""
+
+    context: Context
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Monomial:
+    """A product of powers of numbers of a run; empty, it is 1."""
+
+    powers: tuple[tuple[str, int], ...]
+
+    def of(self, context: Context) -> float:
+        """Its value; not a number where the run lacks a number it needs."""
+        value = 1.0
+        for key, exponent in self.powers:
+            base = context.numbers.get(key)
+            if base is None or (base == 0 and exponent < 0):
+                return math.nan
+            value *= base**exponent
+        return value
+
+    @property
+    def weight(self) -> int:
+        """How complicated it is."""
+        return sum(1 + 2 * (abs(exponent) - 1) + (exponent < 0) for _, exponent in self.powers)
+
+
+ONE = Monomial(())
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A sum of monomials, each times its factor."""
+
+    terms: tuple[tuple[float, Monomial], ...]
+    untested: frozenset[str] = frozenset()
+    """Numbers that are to change and never did in the past."""
+
+    def of(self, context: Context) -> float:
+        """What the law says of a run."""
+        return sum(factor * monomial.of(context) for factor, monomial in self.terms)
+
+
+def law_of(observations: Sequence[Observation], coming: Context) -> Law | None:
+    """The simplest law that explains the observations, exactly or else closely; None where none does.
+
+    Numbers that change only between the past and `coming` are followed where a product of the run's numbers equals
+    what was observed, and nothing simpler is known: the untested law then says so.
+    """
+    varying = _varying([observation.context for observation in observations])
+    changing = [
+        key for key in _common(observations, coming) if key not in varying and _changes(key, observations, coming)
+    ]
+    untested = frozenset(changing)
+    constant = _fit(observations, (ONE,))
+    if changing:
+        named = _named_product(observations, coming, changing)
+        if named is not None:
+            return named
+    if constant is not None and _error(constant, observations) <= EXACT:
+        return Law(constant.terms, untested)
+    laws = sorted(_laws(observations, varying), key=lambda law: sum(1 + m.weight for _, m in law.terms))
+    for tolerance in (EXACT, CLOSE):
+        if constant is not None and _error(constant, observations) <= tolerance:
+            return Law(constant.terms, untested)
+        for law in laws:
+            if _error(law, observations) <= tolerance and _is_sane(law, coming):
+                return Law(law.terms, untested)
+    return None
+
+
+def _common(observations: Sequence[Observation], coming: Context) -> list[str]:
+    """Numbers that every run has, the ranks first."""
+    keys = set(coming.numbers)
+    for observation in observations:
+        keys &= observation.context.numbers.keys()
+    return sorted(keys, key=lambda key: (key != RANKS, key))
+
+
+def _varying(contexts: Sequence[Context]) -> list[str]:
+    """Positive numbers that differ among the runs, those of most values first."""
+    keys = set(contexts[0].numbers)
+    for context in contexts:
+        keys &= context.numbers.keys()
+    values = {key: {context.numbers[key] for context in contexts} for key in keys}
+    varying = [key for key in keys if len(values[key]) > 1 and min(values[key]) > 0]
+    return sorted(varying, key=lambda key: (-len(values[key]), key != RANKS, key))[:_FEATURES_MAX]
+
+
+def _changes(key: str, observations: Sequence[Observation], coming: Context) -> bool:
+    return any(observation.context.numbers[key] != coming.numbers[key] for observation in observations)
+
+
+def _monomials(keys: Sequence[str], powers: Sequence[int] = _EXPONENTS) -> Iterator[Monomial]:
+    for key in keys:
+        for exponent in powers:
+            yield Monomial(((key, exponent),))
+    for first, second in combinations(keys, 2):
+        for one, other in _PAIR_EXPONENTS:
+            yield Monomial(((first, one), (second, other)))
+    for three in combinations(keys, 3):
+        for signs in product((1, -1), repeat=3):
+            if sum(signs) >= 1:
+                yield Monomial(tuple(zip(three, signs, strict=True)))
+
+
+def _laws(observations: Sequence[Observation], varying: Sequence[str]) -> Iterator[Law]:
+    """Laws of one and of two terms that have fewer factors than the past has different circumstances."""
+    monomials = list(_monomials(varying))
+    for monomial in monomials:
+        law = _fit(observations, (monomial,))
+        if law is not None:
+            yield law
+    simple = sorted([ONE, *monomials], key=lambda monomial: monomial.weight)[:_PAIRED_MONOMIALS_MAX]
+    for pair in combinations(simple, 2):
+        law = _fit(observations, pair)
+        if law is not None:
+            yield law
+
+
+def _fit(observations: Sequence[Observation], monomials: tuple[Monomial, ...]) -> Law | None:
+    """Least squares of the relative error; None where the past does not tell the factors, or one is negative."""
+    rows = [tuple(monomial.of(observation.context) for monomial in monomials) for observation in observations]
+    if any(not math.isfinite(number) for row in rows for number in row):
+        return None
+    if len(monomials) > 1 and len(set(rows)) <= len(monomials):
+        return None
+    if len(monomials) == 1 and monomials[0] != ONE and len(set(rows)) <= 1:
+        return None
+    scaled = [
+        tuple(number / max(abs(observation.value), 1.0) for number in row)
+        for row, observation in zip(rows, observations, strict=True)
+    ]
+    goals = [observation.value / max(abs(observation.value), 1.0) for observation in observations]
+    if len(monomials) == 1:
+        squares = sum(row[0] * row[0] for row in scaled)
+        if squares == 0:
+            return None
+        factor = sum(row[0] * goal for row, goal in zip(scaled, goals, strict=True)) / squares
+        return Law(((_rounded(factor), monomials[0]),))
+    return _fit_two(scaled, goals, monomials)
+
+
+def _fit_two(rows: Sequence[tuple[float, ...]], goals: Sequence[float], monomials: tuple[Monomial, ...]) -> Law | None:
+    # Columns of very different magnitude: scaled to one, the normal equations stay well conditioned.
+    one, two = (max(abs(row[column]) for row in rows) for column in (0, 1))
+    if one == 0 or two == 0:
+        return None
+    a = sum((row[0] / one) ** 2 for row in rows)
+    b = sum(row[0] / one * row[1] / two for row in rows)
+    c = sum((row[1] / two) ** 2 for row in rows)
+    u = sum(row[0] / one * goal for row, goal in zip(rows, goals, strict=True))
+    v = sum(row[1] / two * goal for row, goal in zip(rows, goals, strict=True))
+    determinant = a * c - b * b
+    if determinant <= 1e-12 * a * c:
+        return None
+    first, second = (c * u - b * v) / determinant / one, (a * v - b * u) / determinant / two
+    if first <= 0 or second <= 0:
+        return None
+    return Law(((_rounded(first), monomials[0]), (_rounded(second), monomials[1])))
+
+
+def _rounded(factor: float) -> float:
+    """A factor that is a whole number but for the arithmetic, as that number: a particle's bytes, a header's."""
+    whole = round(factor)
+    return float(whole) if whole != 0 and abs(factor - whole) <= 1e-6 * abs(whole) else factor
+
+
+def _error(law: Law, observations: Sequence[Observation]) -> float:
+    """The largest relative error."""
+    return max(
+        abs(law.of(observation.context) - observation.value) / max(abs(observation.value), 1.0)
+        for observation in observations
+    )
+
+
+def _is_sane(law: Law, coming: Context) -> bool:
+    value = law.of(coming)
+    return math.isfinite(value) and value >= 0
+
+
+def _named_product(observations: Sequence[Observation], coming: Context, changing: Sequence[str]) -> Law | None:
+    """A product of the run's own numbers that equals what was observed in every run, with no factor."""
+    if any(observation.value <= 1 for observation in observations):
+        return None
+    keys = [
+        key
+        for key in _common(observations, coming)
+        if coming.numbers[key] > 0 and all(observation.context.numbers[key] > 1 for observation in observations)
+    ][: 2 * _FEATURES_MAX]
+    found: list[Monomial] = []
+    for count in (1, 2, 3):
+        for chosen in combinations(keys, count):
+            monomial = Monomial(tuple((key, 1) for key in chosen))
+            if all(math.isclose(monomial.of(seen.context), seen.value, rel_tol=EXACT) for seen in observations):
+                found.append(monomial)
+        if found:
+            break
+    follows = [monomial for monomial in found if any(key in changing for key, _ in monomial.powers)]
+    # Where a product of numbers that stay explains as much, the one that changes may stand there by chance.
+    if not found or len(follows) != len(found):
+        return None
+    return Law(((1.0, follows[0]),))

@@ -1,0 +1,102 @@
+"""Names of files taken apart: what stands for an argument, what counts, what only looks random."""
+
+import re
+from dataclasses import dataclass
+from posixpath import normpath
+
+from weir.prediction.context import Context
+
+FIELD = "\0"
+"""Stands in a skeleton where a name has a field."""
+ARGUMENT = "\1"
+"""Stands on both sides of the name of the option whose value the name contains."""
+
+_TEXT_MIN = 3
+"""A shorter value of an argument is found in a name only as a whole component of the path."""
+
+_FIELDS = re.compile(
+    r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"
+    r"|[0-9]+",
+    re.ASCII,
+)
+"""UUIDs, hexadecimal words of eight digits and more that hold letters and digits, and decimal numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A path as a skeleton and the fields in it."""
+
+    skeleton: str
+    fields: tuple[str, ...]
+
+
+def parse(path: str, context: Context) -> Name:
+    """Take a path apart; what the run's arguments say stands in the skeleton by the option's name."""
+    found = _argument_in(path, context)
+    if found is None:
+        return Name(_FIELDS.sub(FIELD, path), tuple(_FIELDS.findall(path)))
+    begin, end, key = found
+    before, after = path[:begin], path[end:]
+    skeleton = f"{_FIELDS.sub(FIELD, before)}{ARGUMENT}{key}{ARGUMENT}{_FIELDS.sub(FIELD, after)}"
+    return Name(skeleton, (*_FIELDS.findall(before), *_FIELDS.findall(after)))
+
+
+def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | None:
+    """The path that has this skeleton and these fields; None where an argument of the skeleton is not given."""
+    parts = skeleton.split(ARGUMENT)
+    if len(parts) == 3:
+        value = context.texts.get(parts[1])
+        if value is None:
+            return None
+        parts[1] = _as_in_path(value)
+        if parts[1].startswith("/"):
+            fields = fields[parts[0].count(FIELD) :]
+            parts[0] = ""
+        elif not parts[0]:
+            return None
+    pieces: list[str] = []
+    remaining = iter(fields)
+    for index, part in enumerate(parts):
+        texts = [part] if index == 1 else part.split(FIELD)
+        pieces.append(texts[0])
+        for text in texts[1:]:
+            pieces += (next(remaining), text)
+    return "".join(pieces)
+
+
+def is_random_word(text: str) -> bool:
+    """Whether a field is a hash or a UUID, not a number."""
+    return not text.isdecimal()
+
+
+def _argument_in(path: str, context: Context) -> tuple[int, int, str] | None:
+    """Where the longest value of an argument stands in a path, and whose it is."""
+    best: tuple[int, int, str] | None = None
+    for key, value in context.texts.items():
+        text = _as_in_path(value)
+        begin = _place(path, text)
+        if begin is not None and (best is None or len(text) > best[1] - best[0]):
+            best = (begin, begin + len(text), key)
+    return best
+
+
+def _place(path: str, text: str) -> int | None:
+    if text.startswith("/"):
+        rest = path[len(text) :]
+        return 0 if len(text) > 1 and path.startswith(text) and not rest[:1].isalnum() else None
+    if not text or text in (".", "..") or text.startswith("../"):
+        return None
+    place = path.rfind("/" + text)
+    if place < 0:
+        return None
+    rest = path[place + 1 + len(text) :]
+    is_component = rest == "" or rest[0] == "/"
+    is_known_well = len(text) >= _TEXT_MIN and not rest[:1].isalnum()
+    return place + 1 if is_component or is_known_well else None
+
+
+def _as_in_path(value: str) -> str:
+    """An argument's value as the name of a file shows it: without `.` and doubled slashes."""
+    # POSIX keeps a leading `//` as it is; a path that was opened has one.
+    return normpath(re.sub("/+", "/", value)) if value else value

@@ -1,0 +1,184 @@
+"""What each field of a name is: a constant, a rank, the number of ranks, an argument, a counter, or unpredictable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from weir.prediction.context import RANKS, Context
+from weir.prediction.history import Instance
+
+Kind = Literal["constant", "number", "rank", "quotient", "remainder", "tied", "counter", "listed", "unpredictable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The part that a field plays in the names of a pattern."""
+
+    kind: Kind
+    text: str = ""
+    """A constant's text, the option that a number has, or why a field is unpredictable."""
+    width: int = 0
+    """Digits of a padded number; 0 where it is not padded."""
+    slope: int = 1
+    """A rank's or another field's factor, or what a rank is divided by."""
+    offset: int = 0
+    other: int = -1
+    """The field that a tied field follows."""
+    values: tuple[int | str, ...] = ()
+    """What a listed field counts through."""
+
+    def spell(self, value: int | str) -> str:
+        """The field's text for a value."""
+        return f"{value:0{self.width}d}" if isinstance(value, int) and value >= 0 else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run's instances of a pattern."""
+
+    context: Context
+    started: float
+    instances: list[Instance]
+
+
+def roles_of(samples: Sequence[Sample]) -> list[Role]:
+    """The role of each field of a pattern, by all its instances in all runs that have it."""
+    fields = len(samples[0].instances[0].values)
+    roles: list[Role] = []
+    for field in range(fields):
+        roles.append(_role(samples, field, roles))
+    return roles
+
+
+def _role(samples: Sequence[Sample], field: int, before: Sequence[Role]) -> Role:
+    texts = [instance.name.fields[field] for sample in samples for instance in sample.instances]
+    width = _width(texts)
+    known = _by_run(samples, field, width)
+    if known is not None:
+        return known
+    if len(set(texts)) == 1:
+        return Role("rank", width=width) if _is_padded_rank_of_one(samples, field) else Role("constant", text=texts[0])
+    if not all(isinstance(instance.values[field], int) for sample in samples for instance in sample.instances):
+        return _random(samples, field)
+    return _by_rank(samples, field, width) or _tied(samples, field, width, before) or _counting(samples, field, width)
+
+
+def _width(texts: Sequence[str]) -> int:
+    """Digits to which numbers are padded: those of any that begins with a nought."""
+    padded = [text for text in texts if len(text) > 1 and text.startswith("0")]
+    return max((len(text) for text in padded), default=0)
+
+
+def _by_run(samples: Sequence[Sample], field: int, width: int) -> Role | None:
+    """A number that the whole run has: its ranks, or an argument; more than one, so that it is no accident."""
+    keys = set(samples[0].context.numbers)
+    for sample in samples:
+        keys &= sample.context.numbers.keys()
+    is_one_value = len({instance.values[field] for sample in samples for instance in sample.instances}) == 1
+    for key in sorted(keys, key=lambda key: (key != RANKS, key)):
+        if is_one_value and (key != RANKS or samples[0].context.ranks == 1):
+            continue
+        if all(
+            instance.values[field] == sample.context.numbers[key] for sample in samples for instance in sample.instances
+        ):
+            return Role("number", text=key, width=width)
+    return None
+
+
+def _is_padded_rank_of_one(samples: Sequence[Sample], field: int) -> bool:
+    """Whether a single process named a file by its rank: by a padded nought, as no constant is written."""
+    return all(
+        sample.context.ranks == 1
+        and all(
+            instance.creation.rank == 0 and set(instance.name.fields[field]) == {"0"} for instance in sample.instances
+        )
+        for sample in samples
+    ) and all(len(instance.name.fields[field]) > 1 for sample in samples for instance in sample.instances)
+
+
+def _random(samples: Sequence[Sample], field: int) -> Role:
+    listed = _listed(samples, field, 0)
+    return listed or Role("unpredictable", text="a hash or an identifier")
+
+
+def _by_rank(samples: Sequence[Sample], field: int, width: int) -> Role | None:
+    pairs = {(instance.creation.rank, instance.values[field]) for sample in samples for instance in sample.instances}
+    numbers = [(rank, value) for rank, value in pairs if isinstance(value, int)]
+    ranks = {rank for rank, _ in numbers}
+    if min(ranks) < 0 or len(ranks) < 2:
+        return None
+    offset = numbers[0][1] - numbers[0][0]
+    if all(value - rank == offset for rank, value in numbers):
+        return Role("rank", width=width, offset=offset)
+    firsts = [rank for rank, value in numbers if value == 1]
+    if firsts and all(value == rank // min(firsts) for rank, value in numbers if min(firsts) > 1) and min(firsts) > 1:
+        return Role("quotient", width=width, slope=min(firsts))
+    cycle = max(value for _, value in numbers) + 1
+    if cycle > 1 and max(ranks) >= cycle and all(value == rank % cycle for rank, value in numbers):
+        return Role("remainder", width=width, slope=cycle)
+    return None
+
+
+def _tied(samples: Sequence[Sample], field: int, width: int, before: Sequence[Role]) -> Role | None:
+    """A field that follows one before it, as where a step stands in the folder's and in the file's name."""
+    for other, role in enumerate(before):
+        if role.kind not in ("counter", "rank"):
+            continue
+        pairs = {
+            (instance.values[other], instance.values[field]) for sample in samples for instance in sample.instances
+        }
+        numbers = sorted((one, two) for one, two in pairs if isinstance(one, int) and isinstance(two, int))
+        (first, value), (last, end) = numbers[0], numbers[-1]
+        if last == first or (end - value) % (last - first):
+            continue
+        slope = (end - value) // (last - first)
+        if slope and all(two == value + slope * (one - first) for one, two in numbers):
+            return Role("tied", width=width, slope=slope, offset=value - slope * first, other=other)
+    return None
+
+
+def _counting(samples: Sequence[Sample], field: int, width: int) -> Role:
+    """A counter where each run counts evenly, a list where each run has the same values, else unpredictable."""
+    sets = [_values(sample, field) for sample in samples]
+    if all(is_even(values) for values in sets):
+        return Role("counter", width=width)
+    listed = _listed(samples, field, width)
+    if listed is not None:
+        return listed
+    if all(_looks_like_time(values, sample) for values, sample in zip(sets, samples, strict=True)):
+        return Role("unpredictable", text="a time")
+    return Role("unpredictable", text="a number without a rule")
+
+
+def _values(sample: Sample, field: int) -> list[int]:
+    return sorted({value for instance in sample.instances if isinstance(value := instance.values[field], int)})
+
+
+def is_even(values: Sequence[int]) -> bool:
+    """Whether numbers, sorted, all lie equally far apart."""
+    return len(values) < 3 or all(after - before == values[1] - values[0] for before, after in pairwise(values))
+
+
+def _listed(samples: Sequence[Sample], field: int, width: int) -> Role | None:
+    """The same few values in every run; of one run alone nothing is known."""
+    sets = [frozenset(instance.values[field] for instance in sample.instances) for sample in samples]
+    if len(set(sets)) != 1 or len(samples) < 2:
+        return None
+    return Role("listed", width=width, values=tuple(sorted(sets[0], key=str)))
+
+
+def _looks_like_time(values: Sequence[int], sample: Sample) -> bool:
+    """Unix seconds within a month of the run, or the digits of a date."""
+    month = 31 * 86400
+    return all(
+        abs(value - sample.started) < month or (len(str(value)) in (8, 14) and str(value)[:2] in ("19", "20"))
+        for value in values
+    )
+
+
+def why_unpredictable(samples: Sequence[Sample], field: int) -> str:
+    """What a number that changes from run to run without a rule probably is."""
+    if all(_looks_like_time(_values(sample, field), sample) for sample in samples):
+        return "a time"
+    return "a job or process number"

@@ -1,0 +1,155 @@
+"""Sizes of a pattern's files in the next run, by the simplest shape that the past shows.
+
+All alike; alike but for the first and the last rank's; alike along one axis (a size for each step, or for each rank);
+or each its own. What changes from run to run is left to the forecaster.
+"""
+
+from collections.abc import Callable, Sequence
+
+from weir.prediction.axes import RANK, Axis, Value
+from weir.prediction.context import Context
+from weir.prediction.forecasters import Forecaster
+from weir.prediction.laws import Observation
+from weir.prediction.roles import Sample
+from weir.tracing.records import SHARED
+
+ALIKE = 0.01
+"""Sizes within this part of the largest are one size: its middle is then half of that from each of them."""
+_LAWS_MAX = 64
+"""Places on an axis that get a law of their own; of more, all follow their mean."""
+
+Place = tuple[Value, ...]
+Sizes = Callable[[Place], int]
+"""The size of the file at a place: its values on the axes, in their order."""
+
+
+def sizes_of(
+    axes: Sequence[Axis],
+    samples: Sequence[Sample],
+    places: Sequence[Place],
+    coming: Context,
+    forecaster: Forecaster,
+) -> Sizes:
+    """Find the shape of the sizes and forecast it.
+
+    Args:
+        axes: The axes of the pattern.
+        samples: Its files in past runs, oldest first.
+        places: Where the coming run's files are.
+        coming: The coming run.
+        forecaster: What forecasts numbers.
+    """
+    seen = [_by_place(axes, sample) for sample in samples]
+    is_shared = any(
+        instance.creation.rank == SHARED and instance.creation.writers > 1 for instance in samples[-1].instances
+    )
+
+    def quantity(values: Sequence[float]) -> float:
+        observations = [Observation(sample.context, value) for sample, value in zip(samples, values, strict=True)]
+        return forecaster.quantity(observations, coming, is_shared=is_shared) * coming.problem_size
+
+    if all(_are_alike(list(sizes.values())) for sizes in seen):
+        size = _whole(quantity([_middle(list(sizes.values())) for sizes in seen]))
+        return lambda place: size
+    ends = _ends(axes, seen, samples, coming, quantity)
+    if ends is not None:
+        return ends
+    for index in range(len(axes)):
+        profiles = [_profile(index, sizes) for sizes in seen]
+        if all(_are_alike(group) for profile in profiles for group in profile.values()):
+            middles = [{value: _middle(group) for value, group in profile.items()} for profile in profiles]
+            new = sorted({place[index] for place in places}, key=_sorting)
+            return _along(index, middles, new, axes[index].field != RANK, quantity, forecaster)
+    return _each(seen, quantity)
+
+
+def _by_place(axes: Sequence[Axis], sample: Sample) -> dict[Place, int]:
+    return {tuple(axis.of(one) for axis in axes): one.creation.size_bytes for one in sample.instances}
+
+
+def _are_alike(sizes: Sequence[int]) -> bool:
+    return max(sizes) - min(sizes) <= ALIKE * max(sizes)
+
+
+def _middle(sizes: Sequence[int]) -> float:
+    return (max(sizes) + min(sizes)) / 2
+
+
+def _whole(size: float) -> int:
+    return max(round(size), 0)
+
+
+def _profile(index: int, sizes: dict[Place, int]) -> dict[Value, list[int]]:
+    profile: dict[Value, list[int]] = {}
+    for place, size in sizes.items():
+        profile.setdefault(place[index], []).append(size)
+    return profile
+
+
+def _ends(
+    axes: Sequence[Axis],
+    seen: Sequence[dict[Place, int]],
+    samples: Sequence[Sample],
+    coming: Context,
+    quantity: Callable[[Sequence[float]], float],
+) -> Sizes | None:
+    """A size for the first rank's files, one for the last's and one for those between."""
+    if not axes or axes[-1].field != RANK or any(sample.context.ranks < 3 for sample in samples):
+        return None
+
+    def part(rank: Value, ranks: int) -> str:
+        return "first" if rank == 0 else "last" if rank == ranks - 1 else "between"
+
+    groups: list[dict[str, list[int]]] = []
+    for sizes, sample in zip(seen, samples, strict=True):
+        groups.append({})
+        for place, size in sizes.items():
+            groups[-1].setdefault(part(place[-1], sample.context.ranks), []).append(size)
+    if any(len(group) < 3 or not all(_are_alike(sizes) for sizes in group.values()) for group in groups):
+        return None
+    forecasts = {
+        name: _whole(quantity([_middle(group[name]) for group in groups])) for name in ("first", "between", "last")
+    }
+    return lambda place: forecasts[part(place[-1], coming.ranks)]
+
+
+def _along(
+    index: int,
+    profiles: Sequence[dict[Value, float]],
+    values: Sequence[Value],
+    is_ordered: bool,
+    quantity: Callable[[Sequence[float]], float],
+    forecaster: Forecaster,
+) -> Sizes:
+    """A size for each value on one axis; values that the past does not have continue the series, or are as the mean."""
+    last = profiles[-1]
+    common = [value for value in last if all(value in profile for profile in profiles)]
+    if len(common) == len(last) <= _LAWS_MAX:
+        forecasts = {value: quantity([profile[value] for profile in profiles]) for value in last}
+    else:
+        # Of what all runs have, so that a longer run is not taken for one of larger files.
+        means = [_mean([profile[value] for value in common or profile]) for profile in profiles]
+        factor = quantity(means) / means[-1] if means[-1] else 1.0
+        forecasts = {value: size * factor for value, size in last.items()}
+    missing = [value for value in values if value not in forecasts]
+    if missing and is_ordered:
+        known = [forecasts[value] for value in sorted(forecasts, key=_sorting)]
+        forecasts |= dict(zip(missing, forecaster.series(known, len(missing)), strict=True))
+    mean = _mean(list(forecasts.values()))
+    return lambda place: _whole(forecasts.get(place[index], mean))
+
+
+def _each(seen: Sequence[dict[Place, int]], quantity: Callable[[Sequence[float]], float]) -> Sizes:
+    """Each file as in the last run, all scaled as their mean; new ones as the mean."""
+    means = [_mean(list(sizes.values())) for sizes in seen]
+    mean = quantity(means)
+    factor = mean / means[-1] if means[-1] else 1.0
+    return lambda place: _whole(seen[-1][place] * factor if place in seen[-1] else mean)
+
+
+def _mean(sizes: Sequence[float]) -> float:
+    return sum(sizes) / len(sizes)
+
+
+def _sorting(value: Value) -> tuple[int, int, str]:
+    return (0, value, "") if isinstance(value, int) else (1, 0, value)
