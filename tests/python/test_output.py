@@ -4,7 +4,6 @@ import json
 
 import pytest
 from weir.cli import output
-from weir.cli.layout import SizeType, parse
 
 
 def test_a_table_aligns_text_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,20 +23,3 @@ def test_json_and_ndjson_carry_the_document(capsys: pytest.CaptureFixture[str]) 
 )
 def test_sizes_have_binary_units(count: int, text: str) -> None:
     assert output.human_size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "count"), [("4096", 4096), ("64k", 65536), ("1MiB", 1 << 20), ("1 M", 1 << 20), ("2gb", 2 << 30)]
-)
-def test_sizes_are_read_with_binary_prefixes(text: str, count: int) -> None:
-    assert SizeType().convert(text, None, None) == count
-
-
-def test_a_layout_is_taken_apart() -> None:
-    text = "stripe_size=1048576 stripe_count=4 spread=no targets=0.0,0.1,1.0"
-    assert parse(text) == {
-        "stripe_size": 1 << 20,
-        "stripe_count": 4,
-        "spread": False,
-        "targets": ["0.0", "0.1", "1.0"],
-    }

@@ -223,21 +223,59 @@ def test_layouts_are_shown_and_set(store: Store) -> None:
     store.up("--servers", "2")
     folder = store.mount / "striped"
     folder.mkdir()
-    store.weir("layout", "set", folder, "--stripe-size", "64k", "--stripe-count", "2")
+    store.weir("layout", "set", "-c", "2", "-S", "64k", folder)
+    whole: dict[str, object] = {"start": 0, "end": None, "stripe_bytes": 65536, "stripes": 2, "targets": []}
     assert store.json("layout", "get", folder) == {
         "path": str(folder),
-        "stripe_size": 65536,
-        "stripe_count": 2,
+        "layout": "-c 2 -S 64k",
+        "components": [whole],
         "spread": False,
     }
     (folder / "file").write_bytes(bytes(200_000))
-    layout = store.json("layout", "get", folder / "file")
-    assert layout["stripe_size"] == 65536
-    assert len(layout["targets"]) == 2
+    (component,) = store.json("layout", "get", folder / "file")["components"]
+    assert component["stripe_bytes"] == 65536
+    assert len(component["targets"]) == 2
 
-    assert "multiple of 4 KiB" in store.weir("layout", "set", folder, "--stripe-size", "5000", code=1).stderr
+    store.weir("layout", "set", folder, "--stripe-size=128k", "--spread")
+    layout = store.json("layout", "get", folder)
+    assert (layout["layout"], layout["spread"]) == ("-c -1 -S 128k", True)
+
+    assert "multiples of 4 KiB" in store.weir("layout", "set", folder, "-S", "5000", code=1).stderr
     assert "not on a Weir store" in store.weir("layout", "get", store.root, code=1).stderr
     assert "nothing to set" in store.weir("layout", "set", folder, code=2).stderr
+
+
+@pytest.mark.usefixtures("fuse")
+def test_progressive_layouts_hold_files(store: Store, tmp_path: Path) -> None:
+    store.up("--servers", "2", "--targets", "3")
+    folder = store.mount / "progressive"
+    folder.mkdir()
+    ini = tmp_path / "layout.ini"
+    ini.write_text(
+        "[Client]\nBuckets = 3 # here: 3\n[Bucket_1]\nExtent = 64k\nStripe = 1\nSize = 64k\n"
+        "[Bucket_2]\nExtent = 256k\nStripe = 3\nSize = 64k\n[Bucket_3]\nExtent = -1\nStripe = -1\n"
+    )
+    store.weir("layout", "set", "--ini", ini, folder)
+    assert store.json("layout", "get", folder)["layout"] == "-E 64k -c 1 -S 64k -E 256k -c 3 -S 64k -E -1 -c -1 -S 1M"
+    data = os.urandom(3 << 20)
+    (folder / "file").write_bytes(data)
+    assert (folder / "file").read_bytes() == data
+    components = store.json("layout", "get", folder / "file")["components"]
+    assert [len(component["targets"]) for component in components] == [1, 3, 6]
+    with (folder / "file").open("r+b") as file:
+        file.truncate(100_000)
+        file.seek(300_000)
+        file.write(b"end")
+    assert (folder / "file").read_bytes() == data[:100_000] + bytes(200_000) + b"end"
+
+    warned = store.weir("layout", "set", folder, "-E", "1M", "-c", "4", "-E", "-1", "-c", "5").stderr
+    assert "more than the 6 targets" in warned
+    for wrong, said in {
+        "-c 0 -E 1M": "before the first -E",
+        "-E 1M -c 1 -E 512k -c 2 -E -1": "extents overlap",
+        "-E 1M -c 1": "the end -1",
+    }.items():
+        assert said in store.weir("layout", "set", *wrong.split(), folder, code=1).stderr
 
 
 @pytest.mark.usefixtures("fuse", "root_only")

@@ -2,35 +2,30 @@
 
 import errno
 import os
-import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from weir.cli.errors import Failure
+from weir.cli.errors import Failure, warn
 from weir.cli.home import Home
-from weir.cli.output import output_option
+from weir.cli.output import output_option, size
 
 ATTRIBUTE = "weir.layout"
 """Extended attribute of files and directories that holds their layout."""
 
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3}
+_FILE_PERMISSIONS = 0o666
+"""Of a file that is made to have a layout; the umask takes its part."""
 
 
-class SizeType(click.ParamType[int]):
-    """A number of bytes, such as 65536, 64k or 1MiB; the prefixes are binary."""
+@dataclass(frozen=True)
+class LaidOut:
+    """What the attribute says of a file or directory."""
 
-    name = "size"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Turn text into bytes."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"(\d+)\s*([kmg]?)(i?b)?", str(value).strip().lower())
-        if match is None:
-            self.fail(f"`{value}` is not a size; use bytes, 64k or 1MiB", param, ctx)
-        prefix: int = _UNITS[match[2]]
-        return int(match[1]) << (10 * prefix)
+    layout: str
+    """In the spelling of `lfs setstripe`."""
+    spread: bool | None
+    """Whether a directory's subdirectories get homes on all servers; None for a file."""
 
 
 @click.group()
@@ -44,52 +39,119 @@ def layout() -> None:
 @click.pass_obj
 def show_layout(home: Home, path: Path, output: str) -> None:
     """Show the layout of a file, or the one that new files of a directory get."""
+    from weir import _core
     from weir.cli.output import show
 
+    laid_out = layout_of(path)
+    components = _core.parse_layout(laid_out.layout)
+    document: dict[str, object] = {"path": str(path), "layout": laid_out.layout, "components": components}
+    if laid_out.spread is not None:
+        document["spread"] = laid_out.spread
+    rows = [
+        (
+            size(component["start"]),
+            "end of file" if component["end"] is None else size(component["end"]),
+            _stripes(component["stripes"]),
+            "-" if component["stripe_bytes"] is None else size(component["stripe_bytes"]),
+            ",".join(component["targets"]) or "chosen for each file",
+        )
+        for component in components
+    ]
+    show(output, document, ("FROM", "TO", "STRIPES", "STRIPE SIZE", "TARGETS"), rows)
+
+
+@layout.command(name="set", context_settings={"ignore_unknown_options": True})
+@click.argument("words", metavar="[LAYOUT] PATH", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--ini", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Take the layout from this .ini file."
+)
+@click.option("--spread/--no-spread", default=None, help="Give new subdirectories homes on all servers.")
+@click.pass_obj
+def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: bool | None) -> None:
+    """Set the layout that new files of a directory get, or make an empty file that has it.
+
+    LAYOUT is spelled as for `lfs setstripe`: -c COUNT stripes (-1: all targets) of -S SIZE bytes on targets -o
+    TARGET,TARGET..., and for a layout that changes along the file -E END in front of each part, such as
+    -E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16. Files that are there keep their layout.
+    """
+    from weir import _core
+
+    spelling, path = _take_apart(words)
+    if spelling and ini is not None:
+        raise click.UsageError("--ini and the options of a layout contradict each other")
+    try:
+        if ini is not None:
+            spelling = _core.layout_from_ini(ini.read_text())
+        if spelling:
+            _core.parse_layout(spelling)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise Failure(f"{ini or path}: {error}", hint="see `weir layout set --help`") from error
+    if not spelling and spread is None:
+        raise click.UsageError("nothing to set: give a layout such as -c 4 -S 1M, --ini FILE or --spread")
+    _warn_of_growth(home, spelling)
+    value = " ".join([spelling] * bool(spelling) + ["spread=" + ("yes" if spread else "no")] * (spread is not None))
+    _set(path, value)
+
+
+def layout_of(path: Path) -> LaidOut:
+    """The layout of a file or directory on a store.
+
+    Raises:
+        Failure: It is not on a store, or not there.
+    """
     try:
         text = os.getxattr(path, ATTRIBUTE).decode()
     except OSError as error:
         raise _failure(path, error) from error
-    fields = parse(text)
-    rows = [part.partition("=")[::2] for part in text.split()]
-    show(output, {"path": str(path), **fields}, ("PATH", str(path)), rows)
+    spelling, separator, spread = text.partition(" spread=")
+    return LaidOut(layout=spelling, spread=spread == "yes" if separator else None)
 
 
-@layout.command(name="set")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--stripe-size", type=SizeType(), help="Bytes of a stripe: a multiple of 4 KiB up to 4 MiB.")
-@click.option("--stripe-count", type=click.IntRange(0), help="Targets of a file; 0 means all.")
-@click.option("--spread/--no-spread", default=None, help="Give new subdirectories homes on all servers.")
-@click.pass_obj
-def set_layout(home: Home, path: Path, stripe_size: int | None, stripe_count: int | None, spread: bool | None) -> None:
-    """Set the layout that new files of a directory get. Files that are there keep theirs."""
-    parts = []
-    if stripe_size is not None:
-        parts.append(f"stripe_size={stripe_size}")
-    if stripe_count is not None:
-        parts.append(f"stripe_count={stripe_count}")
-    if spread is not None:
-        parts.append(f"spread={'yes' if spread else 'no'}")
-    if not parts:
-        raise click.UsageError("nothing to set: give --stripe-size, --stripe-count or --spread")
+def _take_apart(words: tuple[str, ...]) -> tuple[str, Path]:
+    """The layout's spelling and the path, which may stand before or behind it."""
+    spelling: list[str] = []
+    paths: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            paths.append(word)
+            continue
+        option, separator, value = word.partition("=")
+        given = [value] if separator else [following for following in [next(rest, None)] if following is not None]
+        spelling += [option, *given]
+    if len(paths) != 1:
+        raise click.UsageError(f"expected one path beside the layout, not {len(paths)}: {' '.join(paths) or 'none'}")
+    return " ".join(spelling), Path(paths[0])
+
+
+def _warn_of_growth(home: Home, spelling: str) -> None:
+    """Say what the Lustre manual advises against, where the number of targets is known."""
+    from weir import _core
+    from weir.cli import cluster
+
+    if not spelling or not home.cluster.is_file():
+        return
+    warning = _core.layout_warning(spelling, sum(len(server["target"]) for server in cluster.running(home).servers))
+    if warning:
+        warn(warning)
+
+
+def _set(path: Path, value: str) -> None:
+    """Set the attribute; a file that is not there is made, and goes again where it cannot have the layout."""
+    is_made = False
     try:
-        os.setxattr(path, ATTRIBUTE, " ".join(parts).encode())
+        if not path.exists():
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_PERMISSIONS))
+            is_made = True
+        os.setxattr(path, ATTRIBUTE, value.encode())
     except OSError as error:
+        if is_made:
+            path.unlink(missing_ok=True)
         raise _failure(path, error) from error
 
 
-def parse(text: str) -> dict[str, object]:
-    """The fields of a layout's text."""
-    fields: dict[str, object] = {}
-    for part in text.split():
-        key, _, value = part.partition("=")
-        if key == "targets":
-            fields[key] = value.split(",")
-        elif key == "spread":
-            fields[key] = value == "yes"
-        else:
-            fields[key] = int(value) if value.isdecimal() else value
-    return fields
+def _stripes(count: int | None) -> object:
+    return {None: "default", -1: "all"}.get(count, count)
 
 
 def _failure(path: Path, error: OSError) -> Failure:
@@ -98,6 +160,13 @@ def _failure(path: Path, error: OSError) -> Failure:
     if error.errno == errno.EINVAL:
         return Failure(
             f"{path} cannot have this layout",
-            hint="a stripe is a multiple of 4 KiB up to 4 MiB, and only a directory's layout can be set",
+            hint="stripes and ends of components are multiples of 4 KiB; at most 32 components and 512 stripes",
+        )
+    if error.errno == errno.ENXIO:
+        return Failure(f"{path}: the layout names a target that the store has not", hint="`weir targets` lists them")
+    if error.errno == errno.EBUSY:
+        return Failure(
+            f"{path} has bytes or is open: it keeps its layout",
+            hint="copy it into a directory with the layout, or move its stripes with `weir rebalance`",
         )
     return Failure(f"{path}: {error.strerror}")
