@@ -4,13 +4,23 @@
 //! together, and answers with the targets of each. Randomness comes in as an argument.
 
 mod balanced;
+mod bound;
+mod classes;
+mod counts;
 mod error;
+mod exchange;
+mod fill;
 mod levels;
+mod lustre;
+mod random;
 mod sequence;
 mod view;
+mod wrap;
 
 pub use balanced::Balanced;
 pub use error::AllocationError;
+pub use lustre::LustreStandard;
+pub use random::Random;
 pub use view::{ServerState, TargetState, View};
 
 use std::fmt;
@@ -82,12 +92,18 @@ impl Allocation {
             end += stripes;
             ends.push(end);
         }
-        let of_targets = view.targets().iter().map(|state| state.speed).zip(&loads_bytes);
-        let of_servers = view.servers().iter().map(|state| state.speed).zip(&servers);
-        let cost = of_targets.chain(of_servers).filter(|(speed, _)| *speed > 0.0);
-        let cost = cost.map(|(speed, load)| load * load / speed).sum();
+        let cost = cost_of(view, &loads_bytes, &servers);
         Allocation { targets, ends, loads_bytes, cost, bound: None }
     }
+}
+
+/// Sum of squared load over speed of everything that is used.
+fn cost_of(view: &View, loads_bytes: &[f64], server_loads_bytes: &[f64]) -> f64 {
+    let used = (0..view.targets().len()).filter(|&target| view.is_used(target));
+    let of_targets = used.map(|target| loads_bytes[target].powi(2) / view.targets()[target].speed);
+    let servers = view.servers().iter().zip(server_loads_bytes).filter(|(state, _)| state.speed > 0.0);
+    let of_servers = servers.map(|(state, load)| load.powi(2) / state.speed);
+    of_targets.sum::<f64>() + of_servers.sum::<f64>()
 }
 
 /// A way to choose targets.
@@ -115,16 +131,25 @@ pub enum AllocatorName {
     /// The least sum of squared loads over speeds.
     #[default]
     Balanced,
+    /// Lustre's round robin and weighted random.
+    LustreStandard,
+    /// Uniformly drawn targets.
+    Random,
 }
 
 impl AllocatorName {
     /// Every name.
-    pub const NAMES: [&'static str; 1] = ["balanced"];
+    pub const NAMES: [&'static str; 3] = ["balanced", "lustre-standard", "random"];
+
+    const ALL: [AllocatorName; 3] =
+        [AllocatorName::Balanced, AllocatorName::LustreStandard, AllocatorName::Random];
 
     /// A new allocator of this name.
     pub fn build(self) -> Box<dyn Allocator + Send> {
         match self {
             AllocatorName::Balanced => Box::new(Balanced::default()),
+            AllocatorName::LustreStandard => Box::new(LustreStandard::default()),
+            AllocatorName::Random => Box::new(Random::default()),
         }
     }
 }
@@ -139,10 +164,9 @@ impl FromStr for AllocatorName {
     type Err = AllocationError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "balanced" => Ok(AllocatorName::Balanced),
-            other => Err(AllocationError::UnknownAllocator(other.to_owned())),
-        }
+        let place = Self::NAMES.iter().position(|&name| name == text);
+        let unknown = || AllocationError::UnknownAllocator(text.to_owned());
+        place.map(|place| Self::ALL[place]).ok_or_else(unknown)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{AllocationError, Demand, View};
 /// the stripe's size only between targets of different speeds, and then by at most this much of one stripe.
 const NEARLY_EQUAL: f64 = 63.0 / 64.0;
 
-/// The targets of `demands`, one after the other in the order of `demands`.
+/// Fill in the targets of `demands`, one after the other in the order of `demands`.
 ///
 /// # Errors
 /// When a demand does not fit into what the ones before left free.
@@ -20,7 +20,8 @@ pub(super) fn place(
     rotation: u32,
     levels: &mut Levels,
     frontier: &mut Frontier,
-) -> Result<Vec<u32>, AllocationError> {
+    targets: &mut [u32],
+) -> Result<(), AllocationError> {
     let mut order: Vec<u32> = (0..demands.len() as u32).collect();
     let key = |&demand: &u32| {
         let Demand { stripes, .. } = demands[demand as usize];
@@ -28,7 +29,6 @@ pub(super) fn place(
     };
     order.sort_by_key(key);
     let starts = starts(demands);
-    let mut targets = vec![0; starts.last().copied().unwrap_or(0)];
     let mut held = Vec::new();
     let mut batch = f64::INFINITY;
     let mut missing = 0;
@@ -54,13 +54,26 @@ pub(super) fn place(
     if missing > 0 {
         return Err(AllocationError::DoesNotFit { missing, stripes: targets.len() as u64 });
     }
-    Ok(targets)
+    Ok(())
 }
 
 /// The lightest stripe of those at the front of `order` that share the order of targets of the `heaviest`.
 fn least_of_batch(demands: &[Demand], order: &[u32], heaviest: f64) -> f64 {
     let weights = order.iter().map(|&demand| demands[demand as usize].weight() as f64);
     weights.take_while(|&weight| weight >= NEARLY_EQUAL * heaviest).last().unwrap_or(heaviest)
+}
+
+/// Refuse a demand that no placement on `levels`, the used ones of `targets`, can meet.
+pub(super) fn check_one(levels: &Levels, demand: Demand, targets: usize) -> Result<(), AllocationError> {
+    let used = levels.len();
+    match demand.stripes {
+        0 => Err(AllocationError::NoStripes { demand: 0 }),
+        _ if used == 0 => Err(AllocationError::NoTarget { targets }),
+        stripes if usize::from(stripes) > used => {
+            Err(AllocationError::TooManyStripes { demand: 0, stripes, used })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where the stripes of each demand start among those of all; one entry more than there are demands.

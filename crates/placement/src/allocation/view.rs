@@ -129,9 +129,11 @@ impl View {
         Ok(())
     }
 
-    /// Count a stripe of `bytes` as work of the target of this index and of its server.
-    pub fn add_load(&mut self, target: usize, bytes: u64) {
-        self.targets[target].load_bytes += bytes as f64;
+    /// Count a stripe of `bytes` as work of the target of this index and of its server, and as space taken.
+    pub fn place(&mut self, target: usize, bytes: u64) {
+        let state = &mut self.targets[target];
+        state.load_bytes += bytes as f64;
+        state.free_bytes = state.free_bytes.saturating_sub(bytes);
         let server = self.server_of(target);
         self.servers[server].load_bytes += bytes as f64;
     }

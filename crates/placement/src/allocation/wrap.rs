@@ -1,0 +1,64 @@
+//! From how many stripes each target takes to which demand's they are.
+//!
+//! McNaughton's wrap-around rule (Management Science 6, 1959): lay the stripes of all targets in one line and deal them
+//! out to the demands in turn. No target has more stripes than there are demands, so none meets a demand twice; and the
+//! targets of a server lie side by side, so its stripes differ by at most one between demands.
+
+use super::classes::Class;
+use super::levels::Levels;
+
+/// Deal the stripes of `share`, what each position takes of `class`, out into `targets`.
+///
+/// `starts` says where the stripes of each demand begin. Stripe 0 goes through the places of the line in turn,
+/// and a demand with several targets of one server has other servers between them.
+pub(super) fn deal(
+    class: &Class,
+    share: &[u32],
+    levels: &Levels,
+    servers: &[u32],
+    starts: &[usize],
+    targets: &mut [u32],
+) {
+    let members = class.demands.len();
+    let stripes = class.stripes as usize;
+    let mut line = vec![0_u32; members * stripes];
+    let (mut member, mut slot) = (0, 0);
+    for (position, &count) in share.iter().enumerate() {
+        for _ in 0..count {
+            line[member * stripes + slot] = position as u32;
+            member += 1;
+            if member == members {
+                (member, slot) = (0, slot + 1);
+            }
+        }
+    }
+    let mut scratch = Vec::new();
+    for (turn, (demand, own)) in class.demands.iter().zip(line.chunks_exact_mut(stripes)).enumerate() {
+        alternate(own, servers, &mut scratch);
+        own.rotate_left(turn % stripes);
+        let start = starts[*demand as usize];
+        for (target, &position) in targets[start..start + stripes].iter_mut().zip(own.iter()) {
+            *target = levels.index[position as usize];
+        }
+    }
+}
+
+/// Order positions that lie server by server so that the first of each server come first, then the second of each.
+fn alternate(positions: &mut [u32], servers: &[u32], scratch: &mut Vec<(u32, u32)>) {
+    scratch.clear();
+    let (mut server, mut turn, mut turns) = (None, 0, 0);
+    for &position in positions.iter() {
+        let own = Some(servers[position as usize]);
+        turn = if own == server { turn + 1 } else { 0 };
+        turns = turns.max(turn);
+        server = own;
+        scratch.push((turn, position));
+    }
+    if turns == 0 {
+        return;
+    }
+    scratch.sort_by_key(|&(turn, _)| turn);
+    for (position, &(_, ordered)) in positions.iter_mut().zip(scratch.iter()) {
+        *position = ordered;
+    }
+}

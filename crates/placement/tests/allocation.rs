@@ -1,0 +1,241 @@
+//! Allocators against brute force, and what they promise.
+
+use proptest::prelude::*;
+use weir_placement::{
+    Allocation, AllocationError, Allocator, AllocatorName, Balanced, Demand, ServerId, ServerState, TargetId,
+    TargetState, View,
+};
+
+fn target(server: u16, index: u16, speed: f64, load_bytes: f64, free_bytes: u64) -> TargetState {
+    TargetState { target: TargetId { server: ServerId(server), index }, speed, load_bytes, free_bytes }
+}
+
+fn no_randomness() -> u64 {
+    unreachable!("`balanced` draws nothing")
+}
+
+fn balanced(view: &View, demands: &[Demand]) -> Result<Allocation, AllocationError> {
+    Balanced::default().allocate(view, demands, &mut no_randomness)
+}
+
+/// The least cost of any placement, by trying all; none where there is none.
+struct BruteForce<'a> {
+    view: &'a View,
+    demands: &'a [Demand],
+    loads: Vec<f64>,
+    server_loads: Vec<f64>,
+    free: Vec<u64>,
+    best: Option<f64>,
+}
+
+impl BruteForce<'_> {
+    fn least_cost(view: &View, demands: &[Demand]) -> Option<f64> {
+        let mut search = BruteForce {
+            view,
+            demands,
+            loads: view.targets().iter().map(|state| state.load_bytes).collect(),
+            server_loads: view.servers().iter().map(|state| state.load_bytes).collect(),
+            free: view.targets().iter().map(|state| state.free_bytes).collect(),
+            best: None,
+        };
+        search.place(0, 0, 0);
+        search.best
+    }
+
+    /// Try every set of targets, from `target` on, for what is left of a demand of which `placed` stripes are placed.
+    fn place(&mut self, demand: usize, placed: u16, target: usize) {
+        let Some(&Demand { stripes, stripe_bytes }) = self.demands.get(demand) else {
+            let cost = self.cost();
+            self.best = Some(self.best.map_or(cost, |best| best.min(cost)));
+            return;
+        };
+        if placed == stripes {
+            return self.place(demand + 1, 0, 0);
+        }
+        for target in target..self.loads.len() {
+            if !self.view.is_used(target) || self.free[target] < stripe_bytes {
+                continue;
+            }
+            let server = self.view.server_of(target);
+            self.loads[target] += stripe_bytes as f64;
+            self.server_loads[server] += stripe_bytes as f64;
+            self.free[target] -= stripe_bytes;
+            self.place(demand, placed + 1, target + 1);
+            self.loads[target] -= stripe_bytes as f64;
+            self.server_loads[server] -= stripe_bytes as f64;
+            self.free[target] += stripe_bytes;
+        }
+    }
+
+    fn cost(&self) -> f64 {
+        let view = self.view;
+        let used = (0..self.loads.len()).filter(|&target| view.is_used(target));
+        let targets: f64 = used.map(|target| self.loads[target].powi(2) / view.targets()[target].speed).sum();
+        let servers = view.servers().iter().zip(&self.server_loads).filter(|(state, _)| state.speed > 0.0);
+        targets + servers.map(|(state, load)| load * load / state.speed).sum::<f64>()
+    }
+}
+
+/// Distinct used targets within each demand, and no more on a target than fits.
+fn check_kept(view: &View, demands: &[Demand], allocation: &Allocation) {
+    let mut taken = vec![0; view.targets().len()];
+    for (demand, targets) in demands.iter().zip(allocation.iter()) {
+        assert_eq!(targets.len(), usize::from(demand.stripes));
+        let mut distinct = targets.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), targets.len(), "{targets:?} are not distinct");
+        for &target in targets {
+            assert!(view.is_used(target as usize));
+            taken[target as usize] += demand.stripe_bytes.max(1);
+        }
+    }
+    for (state, &taken) in view.targets().iter().zip(&taken) {
+        assert!(taken <= state.free_bytes, "{taken} bytes on a target with {}", state.free_bytes);
+    }
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1e-9)
+}
+
+const AMPLE: u64 = 1 << 40;
+
+/// Targets of up to three servers; speeds and loads from few values, so that ties occur, or from many.
+fn views(capacities: bool, speeds: bool, servers: bool) -> impl Strategy<Value = View> {
+    let speed = if speeds {
+        prop_oneof![Just(1.0), Just(0.1), Just(2.0), 0.05..3.0, Just(0.0)].boxed()
+    } else {
+        Just(1.0).boxed()
+    };
+    let load = prop_oneof![Just(0.0), Just(10.0), Just(25.0), 0.0..60.0];
+    let room = if capacities { (0_u64..45).boxed() } else { Just(AMPLE).boxed() };
+    let targets = prop::collection::vec((0_u16..3, speed, load.clone(), room), 1..=5);
+    let server_speed = if servers {
+        prop_oneof![Just(1.0), Just(3.0), 0.2..5.0, Just(f64::INFINITY)].boxed()
+    } else {
+        Just(f64::INFINITY).boxed()
+    };
+    let servers = prop::collection::vec((server_speed, load), 3);
+    (targets, servers).prop_map(|(targets, servers)| {
+        let targets = targets.into_iter().enumerate();
+        let targets = targets
+            .map(|(index, (server, speed, load, room))| target(server, index as u16, speed, load, room));
+        let servers = servers.into_iter().enumerate();
+        let servers = servers.map(|(server, (speed, load_bytes))| ServerState {
+            server: ServerId(server as u16),
+            speed,
+            load_bytes,
+        });
+        View::new(targets.collect(), &servers.collect::<Vec<_>>()).unwrap()
+    })
+}
+
+fn demands(is_one_count: bool, stripe_bytes: BoxedStrategy<u64>) -> impl Strategy<Value = Vec<Demand>> {
+    let counts = prop::collection::vec(1_u16..=4, 1..=5);
+    (counts, prop::collection::vec(stripe_bytes, 5)).prop_map(move |(counts, bytes)| {
+        let first = counts[0];
+        let stripes = |count| if is_one_count { first } else { count };
+        let demand = |(count, stripe_bytes)| Demand { stripes: stripes(count), stripe_bytes };
+        counts.into_iter().zip(bytes).map(demand).collect()
+    })
+}
+
+/// With one stripe size `balanced` costs what brute force finds, and refuses what brute force cannot place.
+fn is_exact(view: &View, demands: &[Demand]) {
+    let least = BruteForce::least_cost(view, demands);
+    match (balanced(view, demands), least) {
+        (Ok(allocation), Some(least)) => {
+            check_kept(view, demands, &allocation);
+            assert!(close(allocation.cost, least), "cost {} where {least} is possible", allocation.cost);
+            assert_eq!(allocation.bound, Some(allocation.cost));
+        }
+        (Err(_), None) => {}
+        (answer, least) => panic!("brute force: {least:?}, balanced: {answer:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn one_count_is_exact(
+        view in any::<(bool, bool, bool)>().prop_flat_map(|(a, b, c)| views(a, b, c)),
+        demands in demands(true, Just(10).boxed()),
+    ) {
+        is_exact(&view, &demands);
+    }
+
+    #[test]
+    fn mixed_counts_with_room_are_exact(
+        view in any::<(bool, bool)>().prop_flat_map(|(speeds, servers)| views(false, speeds, servers)),
+        demands in demands(false, Just(10).boxed()),
+    ) {
+        is_exact(&view, &demands);
+    }
+
+    #[test]
+    fn mixed_counts_with_binding_capacities_are_exact(
+        view in any::<(bool, bool)>().prop_flat_map(|(speeds, servers)| views(true, speeds, servers)),
+        demands in demands(false, Just(10).boxed()),
+    ) {
+        is_exact(&view, &demands);
+    }
+
+    #[test]
+    fn unequal_stripes_stay_within_the_bound_told(
+        view in any::<(bool, bool, bool)>().prop_flat_map(|(a, b, c)| views(a, b, c)),
+        demands in demands(false, (0_u64..30).boxed()),
+    ) {
+        let Ok(allocation) = balanced(&view, &demands) else { return Ok(()) };
+        check_kept(&view, &demands, &allocation);
+        let demands: Vec<_> =
+            demands.iter().map(|demand| Demand { stripe_bytes: demand.stripe_bytes.max(1), ..*demand }).collect();
+        let least = BruteForce::least_cost(&view, &demands).expect("balanced found a placement");
+        let bound = allocation.bound.unwrap();
+        prop_assert!(bound <= least * (1.0 + 1e-9), "bound {bound} above the least cost {least}");
+        prop_assert!(allocation.cost >= least * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn every_allocator_keeps_the_laws_of_placement(
+        view in views(false, true, true), demands in demands(false, (0_u64..30).boxed()), seed in any::<u64>(),
+    ) {
+        for name in AllocatorName::NAMES {
+            let mut allocator = name.parse::<AllocatorName>().unwrap().build();
+            prop_assert_eq!(allocator.name().to_string(), name);
+            let mut state = seed;
+            let mut random = || { state = state.wrapping_mul(6364136223846793005).wrapping_add(1); state };
+            let most = demands.iter().map(|demand| usize::from(demand.stripes)).max().unwrap();
+            match allocator.allocate(&view, &demands, &mut random) {
+                Ok(allocation) => check_kept(&view, &demands, &allocation),
+                Err(AllocationError::NoTarget { .. }) => prop_assert_eq!(view.used(), 0),
+                Err(AllocationError::TooManyStripes { used, .. }) => prop_assert!(used < most),
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn one_file_alone_is_exact(
+        view in any::<(bool, bool, bool)>().prop_flat_map(|(a, b, c)| views(a, b, c)), stripes in 1_u16..=5,
+        before in 0_u16..9,
+    ) {
+        let demand = Demand { stripes, stripe_bytes: 10 };
+        let least = BruteForce::least_cost(&view, &[demand]);
+        let mut balanced = Balanced::default();
+        // What was placed earlier only changes whose turn it is among equals.
+        let _ = balanced.place_one(&view, Demand { stripes: before.max(1), stripe_bytes: 1 }, &[], &mut Vec::new());
+        let mut targets = Vec::new();
+        match (balanced.place_one(&view, demand, &[], &mut targets), least) {
+            (Ok(()), Some(least)) => {
+                let mut after = view.clone();
+                targets.iter().for_each(|&target| after.place(target as usize, 10));
+                let cost = BruteForce::least_cost(&after, &[]).unwrap();
+                prop_assert!(close(cost, least), "cost {cost} where {least} is possible");
+            }
+            (Err(_), None) => prop_assert!(targets.is_empty()),
+            (answer, least) => panic!("brute force: {least:?}, balanced: {answer:?}"),
+        }
+    }
+}
