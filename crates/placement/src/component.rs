@@ -46,19 +46,7 @@ impl Component {
 
     /// How many of the first `bytes` of the component lie on the target of stripe index `stripe`.
     pub(crate) fn share(&self, stripe: usize, bytes: u64) -> u64 {
-        let count = self.targets.len() as u64;
-        if count == 1 {
-            return bytes;
-        }
-        let stripes = bytes / self.stripe_bytes;
-        let rows = stripes / count;
-        // Whole stripes of the last row lie on the first targets, then comes the cut one.
-        let last = match (stripe as u64).cmp(&(stripes % count)) {
-            std::cmp::Ordering::Less => self.stripe_bytes,
-            std::cmp::Ordering::Equal => bytes % self.stripe_bytes,
-            std::cmp::Ordering::Greater => 0,
-        };
-        rows * self.stripe_bytes + last
+        share(self.stripe_bytes, self.targets.len(), stripe, bytes)
     }
 
     /// Position, from the component's start, of byte `offset` of what stripe index `stripe` holds of it.
@@ -71,4 +59,21 @@ impl Component {
         let number = row.saturating_mul(count).saturating_add(stripe as u64);
         number.saturating_mul(self.stripe_bytes).saturating_add(offset % self.stripe_bytes)
     }
+}
+
+/// How many of the first `bytes` of a component of `count` stripes lie on the target of stripe index `stripe`.
+pub(crate) fn share(stripe_bytes: u64, count: usize, stripe: usize, bytes: u64) -> u64 {
+    let count = count as u64;
+    if count == 1 {
+        return bytes;
+    }
+    let stripes = bytes / stripe_bytes;
+    let rows = stripes / count;
+    // Whole stripes of the last row lie on the first targets, then comes the cut one.
+    let last = match (stripe as u64).cmp(&(stripes % count)) {
+        std::cmp::Ordering::Less => stripe_bytes,
+        std::cmp::Ordering::Equal => bytes % stripe_bytes,
+        std::cmp::Ordering::Greater => 0,
+    };
+    rows * stripe_bytes + last
 }

@@ -1,6 +1,6 @@
 //! What is asked of a layout, before its targets are chosen.
 
-use crate::component::END_OF_FILE;
+use crate::component::{share, END_OF_FILE};
 use crate::{LayoutError, TargetId};
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +102,21 @@ impl LayoutSpecification {
         }
     }
 
+    /// Bytes that each stripe of each component holds of a file of `file_bytes`, on a system of `targets` where a stripe
+    /// has `stripe_bytes` and a component `stripes` targets (0: all) unless the layout says otherwise.
+    pub fn shares(&self, file_bytes: u64, stripe_bytes: u64, stripes: u16, targets: usize) -> Vec<Vec<u64>> {
+        let mut start = 0;
+        let shares = self.components.iter().map(|component| {
+            let end = component.end.unwrap_or(END_OF_FILE);
+            let held = file_bytes.min(end).saturating_sub(start);
+            start = end;
+            let count = component.stripes.count(stripes, targets);
+            let stripe_bytes = component.stripe_bytes.unwrap_or(stripe_bytes);
+            (0..count).map(|stripe| share(stripe_bytes, count, stripe, held)).collect()
+        });
+        shares.collect()
+    }
+
     /// What the Lustre manual advises against on a system of `targets`: a layout should stop growing when its stripes
     /// together equal or exceed the number of targets (Lustre Operations Manual, "Progressive File Layout"; Tarazu,
     /// section 2.3). `None` where there is nothing to say.
@@ -167,6 +182,20 @@ mod tests {
         assert!(warning("-c 36").unwrap().contains("36 stripes of 35 targets"));
         assert_eq!(warning("-E 128M -c 1 -E 2G -c 12 -E -1 -c -1"), None);
         assert_eq!(warning("-c 35"), None);
+    }
+
+    #[test]
+    fn the_shares_of_stripes_are_those_of_the_paper_s_table() {
+        let mib = |count: u64| count << 20;
+        let text = "-E 128M -c 1 -E 512M -c 3 -S 128M -E 2G -c 8 -S 192M -E -1 -c 16 -S 384M";
+        let layout: LayoutSpecification = text.parse().unwrap();
+        let shares = layout.shares(mib(8192), mib(1), 0, 35);
+        assert_eq!(shares, [vec![mib(128)], vec![mib(128); 3], vec![mib(192); 8], vec![mib(384); 16]]);
+        let shares = layout.shares(mib(600), mib(1), 0, 35);
+        assert_eq!(shares[2], [vec![mib(88)], vec![0; 7]].concat());
+        assert_eq!(shares[3], [0; 16]);
+        let default = LayoutSpecification::striped(None, Stripes::Default);
+        assert_eq!(default.shares(mib(3), mib(1), 0, 2), [[mib(2), mib(1)]]);
     }
 
     #[test]

@@ -55,6 +55,23 @@ pub(crate) fn layout_warning(text: &str, targets: usize) -> PyResult<Option<Stri
     Ok(specification(text)?.warning(targets))
 }
 
+/// For each component, the bytes that each of its stripes holds of a file of `size_bytes`, on a system of `targets`
+/// where a stripe has `stripe_bytes` and a component `stripes` targets (0: all) unless the layout says otherwise.
+#[pyfunction]
+#[pyo3(signature = (text, size_bytes, *, stripe_bytes, stripes, targets))]
+pub(crate) fn stripe_shares(
+    text: &str,
+    size_bytes: u64,
+    stripe_bytes: u64,
+    stripes: u16,
+    targets: usize,
+) -> PyResult<Vec<Vec<u64>>> {
+    if stripe_bytes == 0 {
+        return Err(PyValueError::new_err("a stripe of zero bytes: use 1048576"));
+    }
+    Ok(specification(text)?.shares(size_bytes, stripe_bytes, stripes, targets))
+}
+
 /// The layout with one contiguous run on each target for a file of `size_bytes`, stripes rounded up to
 /// `alignment_bytes` (Tarazu, equations 2 and 3 with 131072). Components that name no number of stripes stay.
 #[pyfunction]

@@ -15,7 +15,9 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::layout::{contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout};
+    use super::layout::{
+        contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,
+    };
     #[pymodule_export]
     use super::{
         claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, parse_sharing,
