@@ -101,9 +101,11 @@ fn json() -> String {
         let _ = write!(text, "{comma}\"{name}\":{count}");
     }
     let [read, written, passed] = [&BYTES_READ, &BYTES_WRITTEN, &PASSED].map(|c| c.load(Ordering::Relaxed));
-    let _ = writeln!(
-        text,
-        "}},\"bytes_read\":{read},\"bytes_written\":{written},\"passed_to_kernel\":{passed}}}"
-    );
+    let _ =
+        write!(text, "}},\"bytes_read\":{read},\"bytes_written\":{written},\"passed_to_kernel\":{passed}");
+    for (name, count) in crate::placement::counts() {
+        let _ = write!(text, ",\"creations_{name}\":{count}");
+    }
+    text.push_str("}\n");
     text
 }

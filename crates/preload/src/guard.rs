@@ -89,6 +89,18 @@ pub(crate) fn mark_vfork_child(child: bool) {
     DEPTH.set(if child { DEPTH.get() + 1 } else { DEPTH.get() - 1 });
 }
 
+/// Whether this thread may be delivered any signal. In a signal handler it may not be delivered the handled one
+/// (unless that was set up with `SA_NODEFER`), so where this holds no handler has interrupted libc.
+pub(crate) fn no_signal_is_blocked() -> bool {
+    let mut blocked = 0_u64;
+    // SAFETY: the set has the kernel's size and lives through the call.
+    let asked = unsafe {
+        let nothing = std::ptr::null::<u64>();
+        system_call!(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, nothing, &raw mut blocked, SIGNAL_SET_BYTES)
+    };
+    asked.is_ok() && blocked == 0
+}
+
 /// Runs `body` under the guard. A panic becomes `EIO`: no hook ends the program.
 pub(crate) fn attempt<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     let _guard = Guard::enter()?;

@@ -19,6 +19,7 @@ mod kernel;
 mod memory;
 mod names;
 mod paths;
+mod placement;
 mod prefix;
 mod process;
 mod promotion;

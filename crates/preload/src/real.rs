@@ -69,6 +69,8 @@ real! {
     posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int;
     faccessat(directory: c_int, path: Text, mode: c_int, flags: c_int) -> c_int;
     fchmodat(directory: c_int, path: Text, mode: mode_t, flags: c_int) -> c_int;
+    statfs(path: Text, answer: *mut libc::statfs) -> c_int;
+    dlopen(file: Text, flags: c_int) -> Any;
     statvfs(path: Text, answer: *mut libc::statvfs) -> c_int;
     fstatvfs(descriptor: c_int, answer: *mut libc::statvfs) -> c_int;
     getcwd(buffer: *mut c_char, size: size_t) -> *mut c_char;

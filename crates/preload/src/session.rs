@@ -46,6 +46,7 @@ pub(crate) static CALLER: Caller = Caller::own();
 extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
     // SAFETY: glibc passes the environment, ended by a null pointer, to constructors.
     let find = |name: &[u8]| unsafe { variable(environment, name) };
+    crate::placement::learn(find(b"WEIR_PLACEMENT="), find(b"WEIR_PLACEMENT_REPORT="));
     let (mode, root) = match (find(b"WEIR_MOUNT="), find(b"WEIR_PREFIX=")) {
         (Some(mount), _) => (Mode::Mount, mount),
         (None, Some(prefix)) => (Mode::Prefix, prefix),

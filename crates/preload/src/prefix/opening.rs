@@ -6,7 +6,7 @@ use crate::guard::{attempt, finish, Outcome};
 use crate::paths::{self, Located, Touch};
 use crate::prefix::{tree, working_directory, Kind, Placeholder, State};
 use crate::session::{self, CALLER};
-use crate::{names, promotion, table};
+use crate::{placement, promotion, table};
 use libc::{c_char, c_int, mode_t};
 use std::ffi::CString;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(crate) unsafe fn open(
         }
         Located::Store(ino, rest) => {
             let store = session::store()?;
-            let opened = described(store, Place { ino, path: &rest }, flags, mode);
+            let place = Place { ino, path: &rest };
+            let opened = described(store, place, flags, mode, || name(directory, bytes));
             let (mut state, file) = match paths::resolved(opened, &mut elsewhere)? {
                 Ok(opened) => opened,
                 Err(number) => return Some(Err(number)),
@@ -89,7 +90,8 @@ fn reopen(descriptor: c_int, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     let description = promotion::discovered(descriptor)?;
     let before = description.placeholder()?.state();
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
-    let opened = session::outcome(described(session::store()?, Place::inode(before.ino), flags, mode))?;
+    let place = Place::inode(before.ino);
+    let opened = session::outcome(described(session::store()?, place, flags, mode, || before.path.clone()))?;
     match opened {
         Ok((mut state, file)) => {
             state.path.clone_from(&before.path);
@@ -111,12 +113,13 @@ fn name(directory: c_int, path: &[u8]) -> Vec<u8> {
     tree::name_below(base.as_deref(), path)
 }
 
-/// Opens at the servers.
+/// Opens at the servers; `name` is the absolute path.
 fn described(
     store: &Store,
     place: Place<'_>,
     flags: c_int,
     mode: mode_t,
+    name: impl FnOnce() -> Vec<u8>,
 ) -> weir_client::Result<(State, Option<File>)> {
     if flags & libc::O_PATH != 0 {
         let follow = flags & libc::O_NOFOLLOW == 0;
@@ -138,7 +141,7 @@ fn described(
         no_follow: flags & libc::O_NOFOLLOW != 0,
         unnamed,
     };
-    let opened = store.open(&CALLER, place, wanted, names::masked(mode))?;
+    let opened = placement::open_at_store(store, place, wanted, mode, name)?;
     counters::served(Call::Open);
     let (ino, kind, handle, capability) =
         (opened.attributes.ino, opened.attributes.kind, opened.handle, opened.capability);

@@ -1,0 +1,249 @@
+//! A creation, on its way to whoever makes the file: first with the layout that the database has for it.
+
+use super::database::Component;
+use super::{absolute, concerns, count, find, lustre, Fate};
+use crate::guard::{self, attempt};
+use crate::paths::{self, Located, Touch};
+use crate::session::{self, Mode, CALLER};
+use crate::{kernel, names, stdio};
+use libc::{c_char, c_int, mode_t, FILE};
+use std::ffi::{CStr, CString};
+use weir_client::wire::OpenFlags;
+use weir_client::{ClientError, Opened, Place, Store};
+use weir_placement::{ComponentSpecification, LayoutSpecification, Stripes};
+
+const CREATED_MODE: mode_t = 0o666;
+/// Rights of the owner to read and write: whoever makes a file may open it whatever its mode says, whoever opens it
+/// later may not.
+const OWNER: mode_t = 0o600;
+
+/// What was done before the program's own open.
+enum Prepared {
+    /// The open goes on as the program asked for it.
+    Nothing,
+    /// So too; if it makes a file, that had this fate.
+    Left(Fate, Vec<u8>),
+    /// The file was made for it.
+    Made,
+}
+
+/// Does an `openat` of the program by `open`, which gets the flags to use.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+pub(crate) unsafe fn open(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    open: impl FnOnce(c_int) -> c_int,
+) -> c_int {
+    if !concerns(flags) || guard::is_inside() {
+        return open(flags);
+    }
+    // SAFETY: as the caller promises.
+    let Some(text) = (unsafe { paths::text(path) }) else { return open(flags) };
+    match prepare(directory, text, mode | OWNER) {
+        Prepared::Nothing => open(flags),
+        Prepared::Left(fate, path) => {
+            let opened = open(flags);
+            note(opened, fate, &path);
+            opened
+        }
+        Prepared::Made => {
+            let opened = open(flags & !libc::O_EXCL);
+            if mode & OWNER != OWNER {
+                restore_mode(directory, path, opened, mode);
+            }
+            opened
+        }
+    }
+}
+
+/// Does an `fopen` of the program by `open`, which gets the mode to use.
+///
+/// # Safety
+/// Both texts are null or end with a zero byte.
+pub(crate) unsafe fn open_stream(
+    path: *const c_char,
+    mode: *const c_char,
+    open: impl FnOnce(*const c_char) -> *mut FILE,
+) -> *mut FILE {
+    if !super::is_on() || mode.is_null() || guard::is_inside() {
+        return open(mode);
+    }
+    // SAFETY: as the caller promises.
+    let (text, letters) = unsafe { (paths::text(path), CStr::from_ptr(mode).to_bytes()) };
+    let creates = stdio::flags_of(letters).is_some_and(concerns);
+    let Some(text) = text.filter(|_| creates) else { return open(mode) };
+    match prepare(libc::AT_FDCWD, text, CREATED_MODE) {
+        Prepared::Nothing => open(mode),
+        Prepared::Left(fate, path) => {
+            let stream = open(mode);
+            if !stream.is_null() {
+                // SAFETY: libc has just opened it.
+                note(unsafe { crate::prefix::stream_descriptor(stream) }, fate, &path);
+            }
+            stream
+        }
+        Prepared::Made => match without_exclusive(letters) {
+            Some(shared) => open(shared.as_ptr()),
+            None => open(mode),
+        },
+    }
+}
+
+/// Opens at the servers, where no kernel does; `name` is the absolute path.
+pub(crate) fn open_at_store(
+    store: &Store,
+    place: Place<'_>,
+    wanted: OpenFlags,
+    mode: mode_t,
+    name: impl FnOnce() -> Vec<u8>,
+) -> weir_client::Result<Opened> {
+    let permissions = names::masked(mode);
+    let plainly = || store.open(&CALLER, place, wanted, permissions);
+    if !wanted.create || !super::is_on() {
+        return plainly();
+    }
+    let Some(name) = absolute(libc::AT_FDCWD, &name()) else { return plainly() };
+    let counted = |opened: weir_client::Result<Opened>, made: Fate| {
+        opened.inspect(|opened| {
+            if opened.created {
+                count(made, &name);
+            }
+        })
+    };
+    let Some(components) = find(&name) else { return counted(plainly(), Fate::Missed) };
+    let Some(layout) = specification(&components) else { return counted(plainly(), Fate::Refused) };
+    match store.open_laid_out(&CALLER, place, wanted, permissions, Some(&layout)) {
+        Ok(opened) => {
+            count(if opened.created { Fate::Placed } else { Fate::Present }, &name);
+            Ok(opened)
+        }
+        // Also what has nothing to do with the layout: then the second answer is the program's.
+        Err(ClientError::Failed(_)) => counted(plainly(), Fate::Refused),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the file with its layout, if the database has it and it is not there.
+fn prepare(directory: c_int, text: &[u8], mode: mode_t) -> Prepared {
+    let is_calm = guard::no_signal_is_blocked();
+    let prepared = attempt(|| {
+        let path = absolute(directory, text)?;
+        let Some(components) = find(&path) else { return Some(Ok(Prepared::Left(Fate::Missed, path))) };
+        let made = match on_store(directory, text, &components, mode) {
+            Some(made) => made,
+            None => lustre::make(&CString::new(path.as_slice()).ok()?, &components, mode, is_calm)?,
+        };
+        Some(Ok(match made {
+            Ok(()) => {
+                count(Fate::Placed, &path);
+                Prepared::Made
+            }
+            Err(libc::EEXIST) => {
+                count(Fate::Present, &path);
+                Prepared::Nothing
+            }
+            Err(lustre::MADE_WITHOUT_LAYOUT) => {
+                count(Fate::Refused, &path);
+                Prepared::Made
+            }
+            Err(_) => Prepared::Left(Fate::Refused, path),
+        }))
+    });
+    match prepared {
+        Some(Ok(prepared)) => prepared,
+        _ => Prepared::Nothing,
+    }
+}
+
+/// Makes the file through the client; `None` where it is not the store's.
+fn on_store(
+    directory: c_int,
+    text: &[u8],
+    components: &[Component],
+    mode: mode_t,
+) -> Option<Result<(), c_int>> {
+    if session::mode() != Mode::Mount || !paths::is_candidate(directory, text) {
+        return None;
+    }
+    let Located::Store(ino, rest) = paths::locate(directory, text, Touch::Name) else { return None };
+    let Some(layout) = specification(components) else { return Some(Err(libc::EINVAL)) };
+    let store = session::store()?;
+    let wanted = OpenFlags { write: true, create: true, exclusive: true, ..OpenFlags::default() };
+    let place = Place { ino, path: &rest };
+    match store.open_laid_out(&CALLER, place, wanted, names::masked(mode), Some(&layout)) {
+        Ok(opened) => {
+            // The file is made; a handle that cannot be closed ends with this client.
+            drop(store.close(&CALLER, opened.attributes.ino, opened.handle));
+            Some(Ok(()))
+        }
+        Err(error) => Some(Err(error.errno())),
+    }
+}
+
+/// The layout as the store takes it; `None` where the targets are no targets of a store.
+fn specification(components: &[Component]) -> Option<LayoutSpecification> {
+    let components = components.iter().map(|component| {
+        let targets: Result<Vec<_>, _> = component.targets.split_ascii_whitespace().map(str::parse).collect();
+        let targets = targets.ok()?;
+        let stripes = match targets.len() {
+            0 => Stripes::Count(component.stripe_count),
+            count if count == usize::from(component.stripe_count) => Stripes::Targets(targets),
+            _ => return None,
+        };
+        Some(ComponentSpecification {
+            end: component.end,
+            stripe_bytes: Some(component.stripe_bytes),
+            stripes,
+        })
+    });
+    Some(LayoutSpecification { components: components.collect::<Option<Vec<_>>>()? })
+}
+
+/// Counts what the open made, if it made a file where the database could have placed it. One that was there shows
+/// bytes, or was emptied: then it counts as made.
+fn note(opened: c_int, fate: Fate, path: &[u8]) {
+    if opened < 0 {
+        return;
+    }
+    guard::quietly(|| {
+        let mask = libc::STATX_TYPE | libc::STATX_SIZE;
+        let Ok(found) = kernel::identify(opened, c"", mask) else { return };
+        let is_file = libc::mode_t::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+        if !is_file || found.stx_size > 0 {
+            return;
+        }
+        let device = session::device_of(&found);
+        if session::device() == Some(device) || lustre::has_device(device, path) {
+            count(fate, path);
+        }
+    });
+}
+
+/// Takes the rights away that the owner had only for the open.
+fn restore_mode(directory: c_int, path: *const c_char, opened: c_int, mode: mode_t) {
+    guard::quietly(|| {
+        let permissions = usize::from(names::masked(mode));
+        let (number, arguments) = if opened >= 0 {
+            (libc::SYS_fchmod, [opened as usize, permissions, 0, 0, 0, 0])
+        } else {
+            (libc::SYS_fchmodat, [directory as usize, path as usize, permissions, 0, 0, 0])
+        };
+        // SAFETY: the path is the program's own, of the open that has just returned.
+        unsafe { kernel::raw(number, arguments) };
+    });
+}
+
+/// A stream's mode without `x`; `None` where there is none. What follows a comma is a character set.
+fn without_exclusive(mode: &[u8]) -> Option<CString> {
+    let comma = mode.iter().position(|byte| *byte == b',').unwrap_or(mode.len());
+    if !mode[..comma].contains(&b'x') {
+        return None;
+    }
+    let mut shared: Vec<u8> = mode[..comma].iter().copied().filter(|byte| *byte != b'x').collect();
+    shared.extend_from_slice(&mode[comma..]);
+    CString::new(shared).ok()
+}

@@ -1,0 +1,152 @@
+//! Where the bytes of a database come from: a private mapping, of which nobody's truncation can end the program.
+
+use crate::kernel::{self, system_call};
+use libc::{c_int, iovec};
+use std::ffi::CStr;
+
+/// Bytes that can be read by their offset.
+pub(crate) trait Pages {
+    /// Fills `buffer` from `offset` on; an error where there are not so many bytes.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ()>;
+}
+
+/// Largest database that is copied where the kernel refuses fault-free reads of a mapping.
+const COPY_BYTES_MAX: usize = 256 << 20;
+
+/// What tells one version of a file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, u32),
+}
+
+/// A file in memory. It has no descriptor, which the program could close or overwrite.
+pub(crate) struct MappedFile {
+    address: usize,
+    length: usize,
+    /// The memory is the process's own and cannot vanish.
+    is_copy: bool,
+}
+
+impl Version {
+    /// Of the file at `path`.
+    pub(crate) fn of(path: &CStr) -> Result<Version, c_int> {
+        Version::read(libc::AT_FDCWD, path)
+    }
+
+    fn read(descriptor: c_int, path: &CStr) -> Result<Version, c_int> {
+        let mask = libc::STATX_INO | libc::STATX_SIZE | libc::STATX_MTIME;
+        let found = kernel::identify(descriptor, path, mask)?;
+        Ok(Version {
+            device: crate::session::device_of(&found),
+            inode: found.stx_ino,
+            size_bytes: found.stx_size,
+            modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+        })
+    }
+}
+
+impl MappedFile {
+    /// Maps the file at `path`.
+    ///
+    /// # Errors
+    /// The error number of the call that failed; `EFBIG` for what fits in no memory.
+    pub(crate) fn open(path: &CStr) -> Result<(MappedFile, Version), c_int> {
+        // SAFETY: the path ends with a zero byte.
+        let descriptor = unsafe { kernel::open(path.as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK) }?;
+        let opened = MappedFile::of(descriptor);
+        kernel::close(descriptor);
+        opened
+    }
+
+    fn of(descriptor: c_int) -> Result<(MappedFile, Version), c_int> {
+        let version = Version::read(descriptor, c"")?;
+        let length = usize::try_from(version.size_bytes).map_err(|_| libc::EFBIG)?;
+        if length == 0 {
+            return Ok((MappedFile { address: 0, length, is_copy: true }, version));
+        }
+        let address = map(descriptor, length, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        let mapped = MappedFile { address, length, is_copy: false };
+        let mut probe = [0];
+        if mapped.read(0, &mut probe).is_ok() {
+            return Ok((mapped, version));
+        }
+        drop(mapped);
+        Ok((MappedFile::copied(descriptor, length)?, version))
+    }
+
+    /// Seccomp filters may refuse `process_vm_readv`.
+    fn copied(descriptor: c_int, length: usize) -> Result<MappedFile, c_int> {
+        if length > COPY_BYTES_MAX {
+            return Err(libc::EFBIG);
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let address = map(-1, length, libc::PROT_READ | libc::PROT_WRITE, flags)?;
+        let copy = MappedFile { address, length, is_copy: true };
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the mapping has `length` writable bytes.
+            let read =
+                unsafe { system_call!(libc::SYS_pread64, descriptor, address + done, length - done, done) }?;
+            if read == 0 {
+                return Err(libc::EIO);
+            }
+            done += read;
+        }
+        Ok(copy)
+    }
+}
+
+impl Pages for MappedFile {
+    /// A page beyond the end of a file that was cut is `SIGBUS` to whoever touches it, and an error to the kernel's
+    /// copy.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ()> {
+        let start = usize::try_from(offset).map_err(|_| ())?;
+        let inside = start.checked_add(buffer.len()).is_some_and(|end| end <= self.length);
+        if !inside {
+            return Err(());
+        }
+        if self.is_copy {
+            // SAFETY: the range lies inside memory that is this value's own.
+            let bytes =
+                unsafe { std::slice::from_raw_parts((self.address + start) as *const u8, buffer.len()) };
+            buffer.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let into = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let from = iovec { iov_base: (self.address + start) as *mut libc::c_void, iov_len: buffer.len() };
+        // SAFETY: both descriptions live through the call; the kernel checks the memory they describe.
+        let read = unsafe {
+            system_call!(
+                libc::SYS_process_vm_readv,
+                kernel::process_id(),
+                &raw const into,
+                1,
+                &raw const from,
+                1,
+                0
+            )
+        };
+        if read == Ok(buffer.len()) {
+            Ok(())
+        } else {
+            Err(())
+        }
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: the mapping is this value's own, and nothing refers to it any more.
+            let _ = unsafe { system_call!(libc::SYS_munmap, self.address, self.length) };
+        }
+    }
+}
+
+fn map(descriptor: c_int, length: usize, protection: c_int, flags: c_int) -> Result<usize, c_int> {
+    // SAFETY: a new mapping replaces nothing.
+    unsafe { system_call!(libc::SYS_mmap, 0, length, protection, flags, descriptor, 0) }
+}
