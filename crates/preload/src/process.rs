@@ -4,7 +4,7 @@ use crate::description::{self, Description};
 use crate::guard::{self, quietly, returned};
 use crate::kernel;
 use crate::session::{self, Mode};
-use crate::{counters, descriptors, paths, placement, prefix, real, recorder, sharing, table};
+use crate::{counters, descriptors, paths, placement, prefix, real, sharing, table};
 use libc::{c_char, c_int, c_long, c_uint, c_void, gid_t, pid_t, uid_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -24,11 +24,6 @@ const STANDARD: std::ops::RangeInclusive<c_int> = 0..=2;
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// Whether anything here may be known of the process's descriptors.
-pub(crate) fn is_followed() -> bool {
-    session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
-}
-
 /// Asks to be told of every fork, `daemon`'s and `forkpty`'s too. The allocator registers first: handlers before a
 /// fork run in reverse order, so its lock is taken last.
 pub(crate) fn register() {
@@ -42,10 +37,7 @@ pub(crate) fn register() {
 
 /// Before a child is made that may use our descriptors.
 pub(crate) extern "C" fn before_fork() {
-    quietly(|| {
-        sharing::share_everything();
-        recorder::before_fork();
-    });
+    quietly(sharing::share_everything);
 }
 
 /// In the parent, after it.
@@ -57,7 +49,6 @@ pub(crate) extern "C" fn after_fork() {
 pub(crate) extern "C" fn in_child() {
     quietly(|| {
         counters::reset();
-        recorder::in_child();
         placement::reset_in_child();
         sharing::reset_in_child();
         if let Some(store) = session::store_in_use() {
@@ -81,7 +72,7 @@ pub(crate) extern "C" fn in_child() {
 
 /// Before `vfork`: the child, which runs in this very memory, must find every hook closed.
 pub(crate) extern "C" fn before_vfork() -> c_int {
-    if !is_followed() || guard::is_inside() {
+    if guard::is_inside() || (session::mode() == Mode::Off && !placement::is_on()) {
         return 1;
     }
     if session::mode() == Mode::Prefix {
@@ -89,27 +80,15 @@ pub(crate) extern "C" fn before_vfork() -> c_int {
         return 0;
     }
     before_fork();
-    lend_memory();
-    1
-}
-
-/// A child is about to run in this very memory.
-fn lend_memory() {
     guard::mark_vfork_child(true);
-    recorder::note_borrower(true);
-}
-
-/// It has ended, or executed a program.
-fn take_back_memory() {
-    recorder::note_borrower(false);
-    guard::mark_vfork_child(false);
-    after_fork();
+    1
 }
 
 /// After `vfork` in the parent; answers what `vfork` returns.
 pub(crate) extern "C" fn after_vfork(result: isize) -> pid_t {
     if guard::is_inside() {
-        take_back_memory();
+        guard::mark_vfork_child(false);
+        after_fork();
     }
     returned(result)
 }
@@ -148,7 +127,7 @@ pub(crate) unsafe fn clone(
     let pass = |function, argument| unsafe {
         real::clone(function, stack, flags, argument, rest[0], rest[1], rest[2])
     };
-    if !is_followed() || guard::is_inside() || flags & libc::CLONE_THREAD != 0 {
+    if session::mode() == Mode::Off || guard::is_inside() || flags & libc::CLONE_THREAD != 0 {
         sharing::note_thread();
         return pass(function, argument);
     }
@@ -159,11 +138,12 @@ pub(crate) unsafe fn clone(
         after_fork();
         return child;
     }
-    if flags & libc::CLONE_VFORK != 0 && session::mode() != Mode::Prefix {
+    if flags & libc::CLONE_VFORK != 0 && session::mode() == Mode::Mount {
         before_fork();
-        lend_memory();
+        guard::mark_vfork_child(true);
         let child = pass(function, argument);
-        take_back_memory();
+        guard::mark_vfork_child(false);
+        after_fork();
         return child;
     }
     descriptors::leave_fast_path();
@@ -199,7 +179,6 @@ pub(crate) unsafe fn raw_clone(a: [usize; 6]) -> c_long {
 fn in_child_without_handlers() {
     if session::mode() == Mode::Mount {
         session::leave();
-        quietly(recorder::in_child);
     } else {
         in_child();
     }
@@ -219,7 +198,7 @@ extern "C" fn start_in_child(start: *mut c_void) -> c_int {
 
 /// Runs a call of libc that makes a child without telling anyone.
 pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
-    if !is_followed() || guard::is_inside() {
+    if session::mode() == Mode::Off || guard::is_inside() {
         return make();
     }
     before_fork();
@@ -250,7 +229,6 @@ pub(crate) unsafe fn pthread_create(
 /// The process ends: pending times are published, locks released, and the counters are written.
 fn end(streams_follow: bool) {
     quietly(placement::write_report);
-    recorder::end(streams_follow);
     if session::mode() != Mode::Off {
         quietly(|| {
             sharing::settle_everything();
