@@ -4,7 +4,7 @@ use crate::counters::{self, Call};
 use crate::description::Description;
 use crate::guard::{attempt, fail, finish, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{prefix, promotion, real, sharing, table};
+use crate::{prefix, promotion, real, recorder, sharing, table};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -320,6 +320,7 @@ fn bytes(count: usize) -> ssize_t {
 
 /// `read(2)`.
 pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    recorder::before_move(descriptor);
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
         finish(read_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
@@ -331,11 +332,12 @@ pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t)
 /// `write(2)`.
 pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
             real::write(descriptor, buffer, count)
         })
-    }
+    };
+    recorder::wrote(descriptor, written)
 }
 
 /// `pread(2)`.
@@ -356,15 +358,17 @@ pub(crate) unsafe fn pwrite(
     offset: off_t,
 ) -> ssize_t {
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_one(descriptor, Position::at(offset), buffer, count), bytes, || {
             real::pwrite(descriptor, buffer, count, offset)
         })
-    }
+    };
+    recorder::wrote_at(descriptor, offset, written)
 }
 
 /// `readv(2)`.
 pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    recorder::before_move(descriptor);
     // SAFETY: see `read`.
     unsafe {
         finish(read_many(descriptor, Some(Position::Current), vector, count), bytes, || {
@@ -376,11 +380,12 @@ pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int
 /// `writev(2)`.
 pub(crate) unsafe fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_many(descriptor, Some(Position::Current), vector, count), bytes, || {
             real::writev(descriptor, vector, count)
         })
-    }
+    };
+    recorder::wrote(descriptor, written)
 }
 
 /// `preadv(2)`.
@@ -401,11 +406,12 @@ pub(crate) unsafe fn pwritev(
     offset: off_t,
 ) -> ssize_t {
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_many(descriptor, Position::at(offset), vector, count), bytes, || {
             real::pwritev(descriptor, vector, count, offset)
         })
-    }
+    };
+    recorder::wrote_at(descriptor, offset, written)
 }
 
 /// `preadv2(2)`.
@@ -441,9 +447,14 @@ pub(crate) unsafe fn pwritev2(
         Err(number) => return fail(number),
     };
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_many(descriptor, position, vector, count), bytes, || {
             real::pwritev2(descriptor, vector, count, offset, flags)
         })
+    };
+    if offset == -1 {
+        recorder::wrote(descriptor, written)
+    } else {
+        recorder::wrote_at(descriptor, offset, written)
     }
 }

@@ -5,7 +5,7 @@ use crate::guard::{self, attempt, fail, finish, quietly, returned};
 use crate::kernel;
 use crate::session::{self, Mode, CALLER};
 use crate::table::{self, Entry};
-use crate::{paths, placement, prefix, promotion, real, sharing};
+use crate::{paths, placement, prefix, promotion, real, recorder, sharing};
 use libc::{c_char, c_int, c_long, c_uint, mode_t, off_t};
 use std::sync::Arc;
 use weir_client::wire::Seek;
@@ -24,8 +24,18 @@ pub(crate) fn is_protected(descriptor: c_int) -> bool {
 
 /// `openat(2)` and every other name of it; `mode` counts only where a file may be made.
 pub(crate) unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        let before = recorder::opening(directory, path, flags);
+        let opened = open_by_mode(directory, path, flags, mode);
+        recorder::opened(opened, (directory, path), before);
+        opened
+    }
+}
+
+unsafe fn open_by_mode(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     match session::mode() {
-        // SAFETY: the program's own promises, here and in all functions below.
+        // SAFETY: see `openat`.
         Mode::Off => unsafe {
             placement::open(directory, path, flags, mode, |flags| real::openat(directory, path, flags, mode))
         },
@@ -97,6 +107,7 @@ pub(crate) fn note_foreign(opened: c_int) {
 
 /// `descriptor` is about to be closed, by whomever: pending times are published, and its number is forgotten.
 pub(crate) fn release(descriptor: c_int) {
+    recorder::closing(descriptor);
     if prefix::may_hold(descriptor) {
         quietly(|| prefix::release(descriptor));
         return;
@@ -138,7 +149,8 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> 
             kernel::raw(libc::SYS_close_range, [first as usize, last as usize, flags as usize, 0, 0, 0])
         })
     };
-    if session::mode() == Mode::Off || guard::is_inside() || first > last {
+    let is_followed = session::mode() != Mode::Off || recorder::is_on();
+    if !is_followed || guard::is_inside() || first > last {
         return raw(first, last);
     }
     if flags & CLOSE_RANGE_UNSHARE != 0 {
@@ -148,7 +160,8 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> 
     }
     let highest = last.min(c_int::MAX as c_uint) as c_int;
     if flags & CLOSE_RANGE_CLOEXEC == 0 {
-        (first as c_int..=highest.min(table::highest())).for_each(release);
+        let known = table::highest().max(recorder::highest());
+        (first as c_int..=highest.min(known)).for_each(release);
     }
     let mut start = first;
     for own in own_descriptors(first as c_int, highest) {
@@ -223,7 +236,7 @@ pub(crate) unsafe fn dup(old: c_int) -> c_int {
     // SAFETY: no memory is passed.
     let new = returned(unsafe { kernel::raw(libc::SYS_dup, [old as usize, 0, 0, 0, 0, 0]) });
     note_duplicate(new, description);
-    new
+    recorder::duplicated(old, new)
 }
 
 /// `dup3(2)`; `same` is what it answers where both numbers are one.
@@ -245,7 +258,7 @@ unsafe fn dup_over(old: c_int, new: c_int, flags: c_int, same: impl FnOnce() -> 
         kernel::raw(libc::SYS_dup3, [old as usize, new as usize, flags as usize, 0, 0, 0])
     });
     note_duplicate(made, description);
-    made
+    recorder::duplicated(old, made)
 }
 
 /// `dup2(2)`.
@@ -272,9 +285,11 @@ pub(crate) unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
 
 /// `fcntl(2)`: duplicates and status flags are followed; locks are the kernel's where a mount is.
 pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) -> c_int {
+    let is_duplicate = matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
     if session::mode() == Mode::Off || guard::is_inside() {
         // SAFETY: see `openat`.
-        return unsafe { real::fcntl(descriptor, command, argument) };
+        let result = unsafe { real::fcntl(descriptor, command, argument) };
+        return if is_duplicate { recorder::duplicated(descriptor, result) } else { result };
     }
     if prefix::may_hold(descriptor) {
         // SAFETY: see `openat`.
@@ -282,7 +297,6 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
             return result;
         }
     }
-    let is_duplicate = matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
     let description = if is_duplicate { shared_with(descriptor) } else { None };
     if matches!(command, libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW) {
         // Whoever gets the lock next sees the times of what was written under it.
@@ -292,6 +306,7 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
     let result = unsafe { real::fcntl(descriptor, command, argument) };
     if is_duplicate {
         note_duplicate(result, description);
+        recorder::duplicated(descriptor, result);
     } else if command == libc::F_SETFL && result == 0 && table::is_known(descriptor) {
         quietly(|| {
             if let (Entry::Known(description), Ok(flags)) =
@@ -306,6 +321,7 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
 
 /// `lseek(2)`.
 pub(crate) unsafe fn lseek(descriptor: c_int, offset: off_t, whence: c_int) -> off_t {
+    recorder::before_move(descriptor);
     let is_ours = table::is_known(descriptor) || prefix::may_hold(descriptor);
     let outcome = if is_ours { attempt(|| seek(descriptor, offset, whence)) } else { None };
     finish(

@@ -3,7 +3,7 @@
 use crate::guard::{self, quietly, returned};
 use crate::kernel;
 use crate::session::{self, Mode};
-use crate::{counters, placement, prefix, process, real, sharing};
+use crate::{counters, placement, prefix, process, real, recorder, sharing};
 use libc::{c_char, c_int, c_void, pid_t};
 
 extern "C" {
@@ -26,8 +26,10 @@ unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -
         return call(environment);
     }
     quietly(placement::write_report);
+    recorder::end(false);
     if session::mode() == Mode::Off {
         let result = call(environment);
+        recorder::resume();
         placement::rearm_report();
         return result;
     }
@@ -38,6 +40,7 @@ unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -
     // SAFETY: as the caller promises.
     let result = unsafe { prefix::with_environment(environment, call) };
     counters::rearm();
+    recorder::resume();
     placement::rearm_report();
     result
 }

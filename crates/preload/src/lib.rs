@@ -24,6 +24,7 @@ mod prefix;
 mod process;
 mod promotion;
 mod real;
+mod recorder;
 mod session;
 mod sharing;
 mod stat;

@@ -4,6 +4,7 @@ use crate::counters::Call;
 use crate::guard::{fail, returned};
 use crate::kernel;
 use crate::paths::{self, Touch};
+use crate::recorder;
 use crate::session::CALLER;
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -110,14 +111,19 @@ pub(crate) unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_in
     let is_directory = flags & libc::AT_REMOVEDIR != 0;
     // SAFETY: see `mkdirat`.
     unsafe {
-        paths::call(
+        let removed = paths::call(
             (directory, path),
             Touch::Name,
             Call::Unlink,
             |store, place| store.unlink(&CALLER, place, is_directory),
             |()| 0,
             pass,
-        )
+        );
+        if is_directory {
+            removed
+        } else {
+            recorder::unlinked(directory, path, removed)
+        }
     }
 }
 
@@ -160,14 +166,15 @@ pub(crate) unsafe fn renameat2(
     };
     // SAFETY: see `mkdirat`.
     unsafe {
-        paths::call_two(
+        let renamed = paths::call_two(
             (from_directory, from),
             (to_directory, to),
             Call::Rename,
             |store, from, to| store.rename(&CALLER, from, to, mode),
             0,
             pass,
-        )
+        );
+        recorder::renamed((from_directory, from), (to_directory, to), renamed)
     }
 }
 

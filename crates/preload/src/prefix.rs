@@ -15,10 +15,10 @@ pub(crate) use opening::{inode_named, open};
 pub(crate) use placeholder::Placeholder;
 pub(crate) use state::{Kind, State};
 pub(crate) use streams::{stream_descriptor, stream_of, CookieFunctions};
-pub(crate) use tree::{is_candidate, locate};
+pub(crate) use tree::{cleaned, is_candidate, locate};
 pub(crate) use working_directory::{
-    answer_to as working_directory_to, chdir, fchdir, kernel_answer as working_directory_raw,
-    with_environment,
+    answer_to as working_directory_to, chdir, current_path as working_directory_path, fchdir,
+    kernel_answer as working_directory_raw, with_environment,
 };
 
 use crate::counters::{self, Call};

@@ -4,7 +4,7 @@ use crate::description::{self, Description};
 use crate::guard::{self, quietly, returned};
 use crate::kernel;
 use crate::session::{self, Mode};
-use crate::{counters, descriptors, paths, placement, prefix, real, sharing, table};
+use crate::{counters, descriptors, paths, placement, prefix, real, recorder, sharing, table};
 use libc::{c_char, c_int, c_long, c_uint, c_void, gid_t, pid_t, uid_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -24,6 +24,11 @@ const STANDARD: std::ops::RangeInclusive<c_int> = 0..=2;
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
+/// Whether anything here may be known of the process's descriptors.
+pub(crate) fn is_followed() -> bool {
+    session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
+}
+
 /// Asks to be told of every fork, `daemon`'s and `forkpty`'s too. The allocator registers first: handlers before a
 /// fork run in reverse order, so its lock is taken last.
 pub(crate) fn register() {
@@ -37,7 +42,10 @@ pub(crate) fn register() {
 
 /// Before a child is made that may use our descriptors.
 pub(crate) extern "C" fn before_fork() {
-    quietly(sharing::share_everything);
+    quietly(|| {
+        sharing::share_everything();
+        recorder::before_fork();
+    });
 }
 
 /// In the parent, after it.
@@ -49,6 +57,7 @@ pub(crate) extern "C" fn after_fork() {
 pub(crate) extern "C" fn in_child() {
     quietly(|| {
         counters::reset();
+        recorder::in_child();
         placement::reset_in_child();
         sharing::reset_in_child();
         if let Some(store) = session::store_in_use() {
@@ -72,7 +81,7 @@ pub(crate) extern "C" fn in_child() {
 
 /// Before `vfork`: the child, which runs in this very memory, must find every hook closed.
 pub(crate) extern "C" fn before_vfork() -> c_int {
-    if guard::is_inside() || (session::mode() == Mode::Off && !placement::is_on()) {
+    if !is_followed() || guard::is_inside() {
         return 1;
     }
     if session::mode() == Mode::Prefix {
@@ -80,15 +89,27 @@ pub(crate) extern "C" fn before_vfork() -> c_int {
         return 0;
     }
     before_fork();
-    guard::mark_vfork_child(true);
+    lend_memory();
     1
+}
+
+/// A child is about to run in this very memory.
+fn lend_memory() {
+    guard::mark_vfork_child(true);
+    recorder::note_borrower(true);
+}
+
+/// It has ended, or executed a program.
+fn take_back_memory() {
+    recorder::note_borrower(false);
+    guard::mark_vfork_child(false);
+    after_fork();
 }
 
 /// After `vfork` in the parent; answers what `vfork` returns.
 pub(crate) extern "C" fn after_vfork(result: isize) -> pid_t {
     if guard::is_inside() {
-        guard::mark_vfork_child(false);
-        after_fork();
+        take_back_memory();
     }
     returned(result)
 }
@@ -127,7 +148,7 @@ pub(crate) unsafe fn clone(
     let pass = |function, argument| unsafe {
         real::clone(function, stack, flags, argument, rest[0], rest[1], rest[2])
     };
-    if session::mode() == Mode::Off || guard::is_inside() || flags & libc::CLONE_THREAD != 0 {
+    if !is_followed() || guard::is_inside() || flags & libc::CLONE_THREAD != 0 {
         sharing::note_thread();
         return pass(function, argument);
     }
@@ -138,12 +159,11 @@ pub(crate) unsafe fn clone(
         after_fork();
         return child;
     }
-    if flags & libc::CLONE_VFORK != 0 && session::mode() == Mode::Mount {
+    if flags & libc::CLONE_VFORK != 0 && session::mode() != Mode::Prefix {
         before_fork();
-        guard::mark_vfork_child(true);
+        lend_memory();
         let child = pass(function, argument);
-        guard::mark_vfork_child(false);
-        after_fork();
+        take_back_memory();
         return child;
     }
     descriptors::leave_fast_path();
@@ -179,6 +199,7 @@ pub(crate) unsafe fn raw_clone(a: [usize; 6]) -> c_long {
 fn in_child_without_handlers() {
     if session::mode() == Mode::Mount {
         session::leave();
+        quietly(recorder::in_child);
     } else {
         in_child();
     }
@@ -198,7 +219,7 @@ extern "C" fn start_in_child(start: *mut c_void) -> c_int {
 
 /// Runs a call of libc that makes a child without telling anyone.
 pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
-    if session::mode() == Mode::Off || guard::is_inside() {
+    if !is_followed() || guard::is_inside() {
         return make();
     }
     before_fork();
@@ -229,6 +250,7 @@ pub(crate) unsafe fn pthread_create(
 /// The process ends: pending times are published, locks released, and the counters are written.
 fn end(streams_follow: bool) {
     quietly(placement::write_report);
+    recorder::end(streams_follow);
     if session::mode() != Mode::Off {
         quietly(|| {
             sharing::settle_everything();

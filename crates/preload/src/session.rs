@@ -77,7 +77,7 @@ static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_c
 ///
 /// # Safety
 /// `environment` is a null-terminated array of C strings, or null.
-unsafe fn variable<'a>(environment: *const *const c_char, name: &[u8]) -> Option<&'a [u8]> {
+pub(crate) unsafe fn variable<'a>(environment: *const *const c_char, name: &[u8]) -> Option<&'a [u8]> {
     let mut cursor = environment;
     // SAFETY: the cursor stays inside the array, which ends with a null pointer.
     unsafe {

@@ -5,7 +5,7 @@ use crate::paths::{Located, Touch};
 use crate::prefix;
 use crate::session::{self, Mode};
 use crate::table::{self, Entry};
-use crate::{descriptors, paths, placement, real, sharing};
+use crate::{descriptors, paths, placement, real, recorder, sharing};
 use libc::{c_char, c_int, c_void, FILE};
 use std::ffi::CStr;
 use std::io::Write;
@@ -74,9 +74,32 @@ pub(crate) unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FIL
                 return open_stream(path, mode);
             }
         }
+        let before = opening(path, mode);
         let stream = placement::open_stream(path, mode, |mode| real::fopen(path, mode));
         note_stream(stream, path, generation);
+        note_recorded(stream, path, before);
         stream
+    }
+}
+
+/// What the recorder has to know before a stream is opened.
+unsafe fn opening(path: *const c_char, mode: *const c_char) -> Option<recorder::Before> {
+    if mode.is_null() {
+        return None;
+    }
+    // SAFETY: see `fopen`.
+    unsafe { recorder::opening(libc::AT_FDCWD, path, flags_of(CStr::from_ptr(mode).to_bytes())?) }
+}
+
+/// libc opened a stream that the recorder may have to know.
+unsafe fn note_recorded(stream: *mut FILE, path: *const c_char, before: Option<recorder::Before>) {
+    if recorder::is_on() && !stream.is_null() {
+        // SAFETY: see `fopen`.
+        unsafe {
+            let descriptor = prefix::stream_descriptor(stream);
+            recorder::opened(descriptor, (libc::AT_FDCWD, path), before);
+            recorder::streamed(descriptor, stream);
+        }
     }
 }
 
@@ -104,7 +127,9 @@ pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE
             return prefix::stream_of(descriptor, mode);
         }
         share_with_stream(descriptor);
-        real::fdopen(descriptor, mode)
+        let stream = real::fdopen(descriptor, mode);
+        recorder::streamed(descriptor, stream);
+        stream
     }
 }
 
@@ -112,7 +137,7 @@ pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE
 pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     // SAFETY: see `fopen`.
     unsafe {
-        if session::mode() == Mode::Mount && !stream.is_null() {
+        if (session::mode() == Mode::Mount || recorder::is_on()) && !stream.is_null() {
             real::fflush(stream);
             descriptors::release(prefix::stream_descriptor(stream));
         }
@@ -136,10 +161,15 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
                 return reopen_in_store(path, mode, stream);
             }
         }
+        if recorder::is_on() && !stream.is_null() {
+            real::fflush(stream);
+        }
         descriptors::release(descriptor);
+        let before = opening(path, mode);
         let reopened = real::freopen(path, mode, stream);
         if !path.is_null() {
             note_stream(reopened, path, generation);
+            note_recorded(reopened, path, before);
         }
         reopened
     }
@@ -206,7 +236,9 @@ pub(crate) unsafe extern "C" fn print_to(
     // SAFETY: see `fopen`; the text comes from libc's heap.
     unsafe {
         if !table::is_known(descriptor) && !prefix::holds(descriptor) {
-            return real::vdprintf(descriptor, format, list);
+            let printed = real::vdprintf(descriptor, format, list);
+            recorder::wrote(descriptor, printed as isize);
+            return printed;
         }
         let mut text: *mut c_char = std::ptr::null_mut();
         let length = real::vasprintf(&raw mut text, format, list);
@@ -258,6 +290,9 @@ pub(crate) unsafe fn temporary(
             if let (Temporary::File(_), true) = (what, made >= 0 && session::mode() == Mode::Mount) {
                 let text = paths::text(template).filter(|_| is_candidate);
                 descriptors::note_opened(made, text, 0, generation);
+            }
+            if let Temporary::File(_) = what {
+                recorder::opened(made, (libc::AT_FDCWD, template), recorder::making());
             }
             return made;
         }

@@ -2,13 +2,12 @@
 
 use crate::changes::{self, Subject};
 use crate::guard::returned;
-use crate::session::{self, Mode};
 use crate::{data, descriptors, directories, exec, kernel, names, prefix, process, real, stat, transfers};
 use libc::{c_int, c_long};
 
 /// Does system call `number`.
 pub(crate) unsafe fn dispatch(number: c_long, a: [usize; 6]) -> c_long {
-    if session::mode() == Mode::Off || crate::guard::is_inside() {
+    if !process::is_followed() || crate::guard::is_inside() {
         // SAFETY: the program's own promises, here and below.
         return unsafe { real::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) };
     }

@@ -4,7 +4,7 @@ use crate::counters::{self, Call};
 use crate::description::Description;
 use crate::guard::{self, attempt, finish, quietly, returned, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{data, descriptors, kernel, prefix, promotion, real, sharing, stat, table};
+use crate::{data, descriptors, kernel, prefix, promotion, real, recorder, sharing, stat, table};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 
 /// The kernel is about to move bytes of `descriptor`: it gets the offset, and looks at the size, because it reads
@@ -31,8 +31,9 @@ pub(crate) unsafe fn sendfile(output: c_int, input: c_int, offset: *mut off_t, c
         // SAFETY: the program's own promises, here and in all functions below.
         return unsafe { send(output, input, offset.as_mut(), count) };
     }
+    recorder::before_move(input);
     // SAFETY: see above.
-    unsafe { real::sendfile(output, input, offset, count) }
+    recorder::wrote(output, unsafe { real::sendfile(output, input, offset, count) })
 }
 
 /// `sendfile` from or to a placeholder: reads and writes, of which only what was written moves the offset.
@@ -125,14 +126,17 @@ pub(crate) unsafe fn splice(
     } else {
         None
     };
-    finish(
+    recorder::before_move(input);
+    let moved = finish(
         refused,
         |()| 0,
         || {
             // SAFETY: see `sendfile`.
             unsafe { real::splice(input, input_offset, output, output_offset, count, flags) }
         },
-    )
+    );
+    // SAFETY: see `sendfile`.
+    unsafe { recorder::moved(output, output_offset, moved) }
 }
 
 /// `copy_file_range(2)`: between two files of the store the servers' bytes are copied by the client.
@@ -162,7 +166,8 @@ pub(crate) unsafe fn copy_file_range(
     } else {
         None
     };
-    finish(
+    recorder::before_move(input);
+    let copied = finish(
         outcome,
         |bytes| bytes as ssize_t,
         || {
@@ -179,7 +184,9 @@ pub(crate) unsafe fn copy_file_range(
             // SAFETY: see `sendfile`.
             returned(unsafe { kernel::raw(libc::SYS_copy_file_range, arguments) })
         },
-    )
+    );
+    // SAFETY: see `sendfile`.
+    unsafe { recorder::moved(output, output_offset, copied) }
 }
 
 /// Whether both stand for one offset. After an `exec` two numbers of one placeholder are two values here.
@@ -263,6 +270,10 @@ pub(crate) unsafe fn mmap(
             libc::MAP_FAILED
         }
     };
+    if descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0 {
+        let end = u64::try_from(offset).ok().and_then(|offset| offset.checked_add(length as u64));
+        recorder::mapped(descriptor, protection, flags, end);
+    }
     if descriptor < 0
         || flags & libc::MAP_ANONYMOUS != 0
         || session::mode() == Mode::Off

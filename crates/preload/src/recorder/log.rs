@@ -1,0 +1,208 @@
+//! The trace of this process image: one file, made with its first record, to which blocks are appended.
+//!
+//! No descriptor is kept, so nothing that a program does with descriptors touches it. A block is one `write`.
+
+use crate::kernel::{self, system_call};
+use crate::recorder::{names, settings};
+use libc::c_int;
+use std::cell::UnsafeCell;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+use weir_trace::{block, header, Process, Record, BLOCK_HEADER_BYTES};
+
+/// Longest name of a trace: a path of Linux.
+const PATH_BYTES: usize = 4096;
+/// Traces that one process may write, one per image: more than any real chain of `exec`.
+const IMAGES: u32 = 10_000;
+/// Arguments beyond these are cut.
+const ARGUMENT_BYTES: usize = 16 << 10;
+/// Longer than what a record holds beside its texts.
+const RECORD_BYTES: usize = 96;
+/// Turns that a thread waits while another makes the file.
+const TURNS: u32 = 10_000;
+const SECOND: u64 = 1_000_000_000;
+
+const NONE: u8 = 0;
+const MAKING: u8 = 1;
+const MADE: u8 = 2;
+const BROKEN: u8 = 3;
+
+static STATE: AtomicU8 = AtomicU8::new(NONE);
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+struct PathBuffer(UnsafeCell<[u8; PATH_BYTES]>);
+// SAFETY: written by the one thread that has set STATE to MAKING, read once it is MADE.
+unsafe impl Sync for PathBuffer {}
+static PATH: PathBuffer = PathBuffer(UnsafeCell::new([0; PATH_BYTES]));
+
+fn clock(which: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time lives through the call; the clocks used here are in every kernel.
+    unsafe { libc::clock_gettime(which, &raw mut time) };
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+/// Nanoseconds of a clock that costs little and is exact to a few milliseconds.
+pub(super) fn coarse_clock() -> u64 {
+    clock(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// Nanoseconds since the process image, or the child of `fork`, started.
+pub(super) fn elapsed() -> u64 {
+    clock(libc::CLOCK_REALTIME).saturating_sub(STARTED.load(Ordering::Relaxed))
+}
+
+/// A process image, or the child of `fork`, starts: it has no trace yet.
+pub(super) fn start() {
+    PROCESS.store(kernel::process_id(), Ordering::Relaxed);
+    STARTED.store(clock(libc::CLOCK_REALTIME), Ordering::Relaxed);
+    STATE.store(NONE, Ordering::Release);
+}
+
+/// Makes the trace of a process that is to have one.
+pub(super) fn begin() {
+    is_ready();
+}
+
+/// Whether there is a trace.
+pub(super) fn is_made() -> bool {
+    STATE.load(Ordering::Acquire) == MADE
+}
+
+/// Appends one block. A trace that cannot be written is left alone from then on: it ends where it does.
+pub(super) fn append(records: &[Record<'_>]) {
+    if PROCESS.load(Ordering::Relaxed) != kernel::process_id() {
+        // A child that no fork handler was told of.
+        super::in_child();
+    }
+    if !is_ready() {
+        return;
+    }
+    let room = BLOCK_HEADER_BYTES + records.iter().map(bytes_of).sum::<usize>();
+    let mut buffer = vec![0; room];
+    if let Ok(length) = block(records, &mut buffer) {
+        // SAFETY: STATE is MADE.
+        let path = unsafe { (*PATH.0.get()).as_ptr() };
+        // SAFETY: the path ends with a zero byte.
+        if !unsafe { write_to(path, libc::O_WRONLY | libc::O_APPEND, &buffer[..length]) }
+            .is_ok_and(|whole| whole)
+        {
+            STATE.store(BROKEN, Ordering::Release);
+        }
+    }
+}
+
+fn bytes_of(record: &Record<'_>) -> usize {
+    let texts = match record {
+        Record::Process(process) => {
+            let texts = [process.node, process.program, process.arguments, process.directory, process.job];
+            process.run.len() + texts.iter().map(|text| text.len()).sum::<usize>()
+        }
+        Record::Opened(opened) => opened.path.len(),
+        Record::Placed(placed) => placed.layout.len(),
+        Record::Renamed(renamed) => renamed.from.len() + renamed.to.len(),
+        Record::Unlinked(unlinked) => unlinked.path.len(),
+        Record::Written(_) | Record::Ended(_) => 0,
+    };
+    RECORD_BYTES + texts
+}
+
+/// Whether the trace can be appended to; makes it if it is not there.
+fn is_ready() -> bool {
+    for _ in 0..TURNS {
+        match STATE.compare_exchange(NONE, MAKING, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                let is_made = make();
+                STATE.store(if is_made { MADE } else { BROKEN }, Ordering::Release);
+                return is_made;
+            }
+            Err(MAKING) => {
+                // SAFETY: it has no arguments.
+                unsafe { kernel::raw(libc::SYS_sched_yield, [0; 6]) };
+            }
+            Err(state) => return state == MADE,
+        }
+    }
+    false
+}
+
+fn make() -> bool {
+    // SAFETY: every field of the structure is text, for which zeros are valid.
+    let mut node: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the answer lives through the call.
+    unsafe { libc::uname(&raw mut node) };
+    // SAFETY: the kernel ends the name with a zero byte.
+    let node = unsafe { std::ffi::CStr::from_ptr(node.nodename.as_ptr()) }.to_bytes();
+    let first = first_block(node);
+    for image in 0..IMAGES {
+        // SAFETY: this thread alone has set MAKING.
+        let path = unsafe { &mut *PATH.0.get() };
+        if !name(path, node, image) {
+            return false;
+        }
+        // SAFETY: the path ends with a zero byte.
+        match unsafe { write_to(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, &first) } {
+            Ok(is_whole) => return is_whole,
+            Err(libc::EEXIST) => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Puts the name of the trace of image `image` into `path`; false where it is too long.
+fn name(path: &mut [u8; PATH_BYTES], node: &[u8], image: u32) -> bool {
+    let mut rest = path.as_mut_slice();
+    let process = PROCESS.load(Ordering::Relaxed);
+    let mut put = |bytes: &[u8]| rest.write_all(bytes).is_ok();
+    put(settings::directory())
+        && put(b"/")
+        && put(settings::run().as_bytes())
+        && put(b"+")
+        && put(node)
+        && put(format!("+{process}-{image}.weirtrace\0").as_bytes())
+}
+
+/// The header and the block of the process.
+fn first_block(node: &[u8]) -> Vec<u8> {
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let mut arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    arguments.truncate(ARGUMENT_BYTES);
+    let directory = names::working_directory().unwrap_or_default();
+    let record = Record::Process(Process {
+        run: settings::run(),
+        node,
+        process: PROCESS.load(Ordering::Relaxed),
+        // SAFETY: it has no arguments and cannot fail.
+        parent: unsafe { kernel::raw(libc::SYS_getppid, [0; 6]) } as u32,
+        is_first: settings::is_first(),
+        program: program.as_os_str().as_bytes(),
+        arguments: &arguments,
+        directory: &directory,
+        job: settings::job(),
+        rank: settings::rank(),
+        started_nanoseconds: STARTED.load(Ordering::Relaxed),
+    });
+    let mut bytes = header().to_vec();
+    let start = bytes.len();
+    bytes.resize(start + BLOCK_HEADER_BYTES + bytes_of(&record), 0);
+    let length = block(&[record], &mut bytes[start..]).unwrap_or(0);
+    bytes.truncate(start + length);
+    bytes
+}
+
+/// Whether all of `bytes` went into the file at `path`; the error where it cannot be opened.
+///
+/// # Safety
+/// `path` ends with a zero byte.
+unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<bool, c_int> {
+    // SAFETY: as the caller promises; the bytes live through the call.
+    unsafe {
+        let descriptor = kernel::open(path.cast(), flags)?;
+        let written = system_call!(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len());
+        kernel::close(descriptor);
+        Ok(written == Ok(bytes.len()))
+    }
+}

@@ -1,0 +1,70 @@
+//! Names of recorded files: absolute, as the program named them.
+
+use crate::recorder::settings;
+use crate::session::{self, Mode};
+use crate::{kernel, prefix, promotion};
+use kernel::system_call;
+use libc::c_int;
+
+/// What the kernel puts behind the path of a file that has no name any more.
+const DELETED: &[u8] = b" (deleted)";
+
+/// The absolute path that `path` means from `directory`, symbolic links not being followed.
+pub(super) fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
+    if path.first() == Some(&b'/') {
+        return Some(prefix::cleaned(path));
+    }
+    let base = if directory == libc::AT_FDCWD { working_directory()? } else { directory_path(directory)? };
+    Some(prefix::cleaned(&[base.as_slice(), b"/", path].concat()))
+}
+
+/// The working directory.
+pub(super) fn working_directory() -> Option<Vec<u8>> {
+    if session::mode() == Mode::Prefix {
+        if let Some(path) = prefix::working_directory_path() {
+            return Some(path);
+        }
+    }
+    let mut path = vec![0_u8; libc::PATH_MAX as usize];
+    // SAFETY: the buffer has this length; the answer counts the zero byte.
+    let length = unsafe { system_call!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) }.ok()?;
+    path.truncate(length.checked_sub(1)?);
+    Some(path)
+}
+
+fn directory_path(directory: c_int) -> Option<Vec<u8>> {
+    if session::mode() == Mode::Prefix {
+        if let Some(description) = promotion::discovered(directory) {
+            let placeholder = description.placeholder()?;
+            return Some([session::root(), b"/", &placeholder.state().path].concat());
+        }
+    }
+    kernel::path_of(directory)
+}
+
+/// Whether a path is below what is recorded.
+pub(super) fn is_recorded(path: &[u8]) -> bool {
+    (!session::root().is_empty() && session::below_root(path).is_some()) || is_observed(path)
+}
+
+fn is_observed(path: &[u8]) -> bool {
+    settings::observed().any(|observed| {
+        let rest = path.strip_prefix(observed);
+        rest.is_some_and(|rest| observed == b"/" || matches!(rest.first(), None | Some(b'/')))
+    })
+}
+
+/// The name that the kernel has for an open file, if it is a regular one and is to be recorded.
+pub(super) fn of_recorded_file(descriptor: c_int) -> Option<Vec<u8>> {
+    let found = kernel::identify(descriptor, c"", libc::STATX_TYPE | libc::STATX_INO).ok()?;
+    if libc::mode_t::from(found.stx_mode) & libc::S_IFMT != libc::S_IFREG {
+        return None;
+    }
+    let mut path = kernel::path_of(descriptor)?;
+    if let Some(name) = path.strip_suffix(DELETED) {
+        path.truncate(name.len());
+    }
+    let is_on_store = session::mode() != Mode::Prefix
+        && session::device().is_some_and(|device| device == session::device_of(&found));
+    (is_on_store || is_observed(&path)).then_some(path)
+}

@@ -1,0 +1,175 @@
+//! What the trace is told of a file: when it is made, at least once a second while it is written, and at its close.
+
+use crate::guard::quietly;
+use crate::kernel::{self, system_call};
+use crate::recorder::{files, layout_of, log, names, settings, OpenFile};
+use crate::session::{self, Mode};
+use crate::table::{self, Entry};
+use crate::{prefix, real};
+use libc::{c_int, FILE};
+use weir_trace::{Ended, Opened, Opening, Placed, Record, Written};
+
+extern "C" {
+    fn ftrylockfile(stream: *mut FILE) -> c_int;
+    fn funlockfile(stream: *mut FILE);
+}
+
+/// A file was made, or lost its bytes.
+pub(super) fn announce(file: &OpenFile, name: &[u8]) {
+    if file.is_to_be_announced() {
+        log::append(&[opened(file, name)]);
+    }
+}
+
+fn opened<'a>(file: &OpenFile, path: &'a [u8]) -> Record<'a> {
+    let after_nanoseconds = log::elapsed();
+    Record::Opened(Opened { file: file.number(), path, opening: file.opening(), after_nanoseconds })
+}
+
+/// The end of what was written at the kernel's offset becomes known, before the offset moves otherwise.
+pub(super) fn settle(descriptor: c_int, file: &OpenFile) {
+    if file.take_moved() && file.is_behind(descriptor) {
+        if let Some(position) = position(descriptor) {
+            file.extend(position);
+        }
+    }
+}
+
+fn position(descriptor: c_int) -> Option<u64> {
+    if let Entry::Known(description) = table::look_up(descriptor) {
+        if let Some(placeholder) = description.placeholder() {
+            return placeholder.with_offset(|offset| Some(Ok((offset, offset))))?.ok();
+        }
+        description.settle(descriptor);
+    }
+    kernel::seek(descriptor, 0, libc::SEEK_CUR).ok()
+}
+
+/// The file's size; absent for a placeholder, all of whose writes are seen.
+pub(super) fn size(descriptor: c_int) -> Option<u64> {
+    if session::mode() == Mode::Prefix && prefix::recognise(descriptor).is_some() {
+        return None;
+    }
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
+    let found = unsafe {
+        let asked = system_call!(
+            libc::SYS_statx,
+            descriptor,
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_SIZE,
+            answer.as_mut_ptr()
+        );
+        asked.map(|_| answer.assume_init().stx_size)
+    };
+    found.ok()
+}
+
+/// A second has gone by: tells of every file what was written since.
+#[cold]
+pub(super) fn due() {
+    quietly(|| {
+        files::set_reported(false);
+        files::each(|descriptor, file| {
+            if file.is_dirty() {
+                tell(descriptor, file, false);
+            }
+        });
+    });
+}
+
+/// The last descriptor of a file is about to be closed.
+pub(super) fn last(descriptor: c_int, file: &OpenFile) {
+    tell(descriptor, file, true);
+}
+
+fn tell(descriptor: c_int, file: &OpenFile, is_last: bool) {
+    if !file.is_behind(descriptor) {
+        return;
+    }
+    settle(descriptor, file);
+    if file.is_at_size() {
+        file.extend(size(descriptor).unwrap_or(0));
+    }
+    let (mut written, mut end) = file.counts();
+    file.set_reported(written);
+    let is_estimate = written == 0;
+    if end > 0 && is_estimate {
+        // Only mapped memory was stored to.
+        written = end;
+    } else if is_last && is_estimate {
+        (written, end) = estimate(descriptor, file);
+    }
+    if written == 0 && end == 0 && !file.is_announced() {
+        return;
+    }
+    let name = if file.is_to_be_announced() {
+        file.name().or_else(|| names::of_recorded_file(descriptor))
+    } else {
+        None
+    };
+    let layout = if file.is_to_be_placed() { layout_of(descriptor) } else { None };
+    let mut records = Vec::with_capacity(3);
+    records.extend(name.as_deref().map(|name| opened(file, name)));
+    if let Some(layout) = &layout {
+        file.set_placed();
+        records.push(Record::Placed(Placed { file: file.number(), layout }));
+    }
+    records.push(Record::Written(Written {
+        file: file.number(),
+        end_bytes: end,
+        written_bytes: written,
+        is_estimate: is_estimate && written > 0,
+        is_closed: is_last,
+        after_nanoseconds: log::elapsed(),
+    }));
+    log::append(&records);
+}
+
+/// Bytes written and the end, of a file whose writes were not seen: by libc's streams, by a child, asynchronously.
+fn estimate(descriptor: c_int, file: &OpenFile) -> (u64, u64) {
+    let Some(size) = size(descriptor) else { return (0, 0) };
+    match file.opening() {
+        Opening::Created | Opening::Truncated => (size, size),
+        Opening::Existing if size > file.size_before() => (size - file.size_before(), size),
+        Opening::Existing | Opening::Inherited => (0, 0),
+    }
+}
+
+/// libc writes what its streams hold only after the library's end: they are asked to now. One that another thread
+/// holds is left to libc.
+pub(super) fn flush_streams() {
+    files::each(|_, file| {
+        let stream = file.stream().cast::<FILE>();
+        if stream.is_null() {
+            return;
+        }
+        // SAFETY: the file is forgotten when its stream is closed.
+        unsafe {
+            if ftrylockfile(stream) == 0 {
+                real::fflush(stream);
+                funlockfile(stream);
+            }
+        }
+    });
+}
+
+/// The process image ends.
+pub(super) fn everything() {
+    files::each(|descriptor, file| tell(descriptor, file, true));
+    files::set_reported(true);
+    if log::is_made() {
+        log::append(&[Record::Ended(Ended {
+            after_nanoseconds: log::elapsed(),
+            missed_files: files::missed(),
+        })]);
+    }
+}
+
+/// The process image did not end.
+pub(super) fn resume() {
+    if settings::is_on() {
+        files::set_reported(false);
+    }
+}

@@ -1,0 +1,142 @@
+//! What is to be recorded, as the environment says when the library is loaded.
+
+use crate::session::variable;
+use libc::{c_char, c_int};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, AtomicUsize, Ordering};
+use weir_trace::{Launcher, Rank};
+
+/// Longest directory of traces: a path of Linux.
+const DIRECTORY_BYTES: usize = 4096;
+/// All observed paths together.
+const OBSERVED_BYTES: usize = 16 << 10;
+/// Longest name of a run, of a job: it is part of a file's name.
+const NAME_BYTES: usize = 128;
+
+/// Bytes that the constructor writes once.
+struct Text<const N: usize> {
+    bytes: UnsafeCell<[u8; N]>,
+    length: AtomicUsize,
+}
+
+// SAFETY: written by the constructor alone, before ON tells anyone to read it.
+unsafe impl<const N: usize> Sync for Text<N> {}
+
+impl<const N: usize> Text<N> {
+    const fn new() -> Text<N> {
+        Text { bytes: UnsafeCell::new([0; N]), length: AtomicUsize::new(0) }
+    }
+
+    /// Whether `text` fits; an empty one does not.
+    fn set(&self, text: &[u8]) -> bool {
+        let fits = !text.is_empty() && text.len() < N;
+        if fits {
+            // SAFETY: nobody reads yet.
+            unsafe { (&mut *self.bytes.get())[..text.len()].copy_from_slice(text) };
+            self.length.store(text.len(), Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn text(&'static self) -> &'static [u8] {
+        // SAFETY: the constructor wrote so many bytes, and nothing writes later.
+        unsafe { &(&*self.bytes.get())[..self.length.load(Ordering::Relaxed)] }
+    }
+}
+
+static ON: AtomicBool = AtomicBool::new(false);
+static DIRECTORY: Text<DIRECTORY_BYTES> = Text::new();
+static OBSERVED: Text<OBSERVED_BYTES> = Text::new();
+static RUN: Text<NAME_BYTES> = Text::new();
+static JOB: Text<NAME_BYTES> = Text::new();
+static FIRST: AtomicBool = AtomicBool::new(false);
+static RANK: AtomicU32 = AtomicU32::new(0);
+static SIZE: AtomicU32 = AtomicU32::new(0);
+/// Index into [`LAUNCHERS`] of who told the rank, or its length.
+static LAUNCHER: AtomicU8 = AtomicU8::new(LAUNCHERS.len() as u8);
+
+/// Whose variable tells a rank, and which tell the number of processes; the first that is there counts. A batch
+/// system's own comes last: it is there for everything that a batch script runs.
+const LAUNCHERS: [(Launcher, &[u8], &[&[u8]]); 5] = [
+    (Launcher::Pmi, b"PMI_RANK=", &[b"PMI_SIZE="]),
+    (Launcher::OpenMpi, b"OMPI_COMM_WORLD_RANK=", &[b"OMPI_COMM_WORLD_SIZE="]),
+    (Launcher::Mvapich, b"MV2_COMM_WORLD_RANK=", &[b"MV2_COMM_WORLD_SIZE="]),
+    (Launcher::Pmix, b"PMIX_RANK=", &[b"OMPI_COMM_WORLD_SIZE=", b"SLURM_NTASKS=", b"SLURM_STEP_NUM_TASKS="]),
+    (Launcher::Slurm, b"SLURM_PROCID=", &[b"SLURM_STEP_NUM_TASKS=", b"SLURM_NTASKS="]),
+];
+/// Who tells a job's name.
+const JOBS: [&[u8]; 4] = [b"SLURM_JOB_ID=", b"FLUX_JOB_ID=", b"PBS_JOBID=", b"LSB_JOBID="];
+
+/// Runs when the library is loaded: comparisons of environment strings.
+extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
+    // SAFETY: glibc passes the environment, ended by a null pointer, to constructors.
+    let find = |name: &[u8]| unsafe { variable(environment, name) };
+    let number = |name: &[u8]| std::str::from_utf8(find(name)?).ok()?.parse::<u32>().ok();
+    let (Some(directory), Some(run)) = (find(b"WEIR_TRACE="), find(b"WEIR_TRACE_RUN=")) else { return };
+    let is_named = run.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(byte));
+    if directory[0] != b'/' || !DIRECTORY.set(directory) || !is_named || !RUN.set(run) {
+        return;
+    }
+    OBSERVED.set(find(b"WEIR_OBSERVE=").unwrap_or_default());
+    JOB.set(JOBS.iter().find_map(|name| find(name)).unwrap_or_default());
+    // SAFETY: it has no arguments and cannot fail.
+    let parent = unsafe { libc::getppid() };
+    FIRST.store(number(b"WEIR_TRACE_PARENT=") == u32::try_from(parent).ok(), Ordering::Relaxed);
+    let told = LAUNCHERS.iter().enumerate().find_map(|(index, (_, name, _))| Some((index, number(name)?)));
+    if let Some((index, rank)) = told {
+        RANK.store(rank, Ordering::Relaxed);
+        let size = LAUNCHERS[index].2.iter().find_map(|name| number(name));
+        SIZE.store(size.unwrap_or(0), Ordering::Relaxed);
+        LAUNCHER.store(index as u8, Ordering::Relaxed);
+    }
+    ON.store(true, Ordering::Release);
+    super::start();
+}
+
+#[cfg(not(test))]
+#[used]
+#[link_section = ".init_array"]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
+
+/// Whether this process is recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Where traces go.
+pub(super) fn directory() -> &'static [u8] {
+    DIRECTORY.text()
+}
+
+/// What all processes of the invocation have in common.
+pub(super) fn run() -> &'static str {
+    std::str::from_utf8(RUN.text()).unwrap_or_default()
+}
+
+/// The batch system's name of the job; empty where there is none.
+pub(super) fn job() -> &'static [u8] {
+    JOB.text()
+}
+
+/// The paths below which files outside the store are recorded.
+pub(super) fn observed() -> impl Iterator<Item = &'static [u8]> {
+    OBSERVED.text().split(|byte| *byte == b':').filter(|path| !path.is_empty())
+}
+
+/// Whether `weir run` started this process itself.
+pub(super) fn is_first() -> bool {
+    FIRST.load(Ordering::Relaxed)
+}
+
+/// Place in a communicator.
+pub(super) fn rank() -> Option<Rank> {
+    let (launcher, _, _) = LAUNCHERS.get(usize::from(LAUNCHER.load(Ordering::Relaxed)))?;
+    let (number, size) = (RANK.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
+    Some(Rank { number, size, launcher: *launcher })
+}
+
+/// Whether the process has a trace even if it writes no file: others begin theirs with the first record.
+pub(super) fn is_expected() -> bool {
+    is_first() || rank().is_some_and(|rank| rank.launcher != Launcher::Slurm)
+}
