@@ -29,11 +29,6 @@ pub(crate) fn is_followed() -> bool {
     session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
 }
 
-/// Whether anything here may be known of the process's descriptors.
-pub(crate) fn is_followed() -> bool {
-    session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
-}
-
 /// Asks to be told of every fork, `daemon`'s and `forkpty`'s too. The allocator registers first: handlers before a
 /// fork run in reverse order, so its lock is taken last.
 pub(crate) fn register() {
@@ -62,7 +57,6 @@ pub(crate) extern "C" fn after_fork() {
 pub(crate) extern "C" fn in_child() {
     quietly(|| {
         counters::reset();
-        recorder::in_child();
         recorder::in_child();
         placement::reset_in_child();
         sharing::reset_in_child();

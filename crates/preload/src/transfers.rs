@@ -274,10 +274,6 @@ pub(crate) unsafe fn mmap(
         let end = u64::try_from(offset).ok().and_then(|offset| offset.checked_add(length as u64));
         recorder::mapped(descriptor, protection, flags, end);
     }
-    if descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0 {
-        let end = u64::try_from(offset).ok().and_then(|offset| offset.checked_add(length as u64));
-        recorder::mapped(descriptor, protection, flags, end);
-    }
     if descriptor < 0
         || flags & libc::MAP_ANONYMOUS != 0
         || session::mode() == Mode::Off
