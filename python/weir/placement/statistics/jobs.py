@@ -5,18 +5,22 @@ counter. It is read line by line because job names may hold what YAML gives a me
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from weir.placement.statistics.counters import Counter
-from weir.placement.statistics.text import Place, lines
+from weir.placement.statistics.text import Place
 
 _JOB = re.compile(r"- job_id:?[ \t]*(.*)")
-_FIELD = re.compile(r"[ \t]+([A-Za-z0-9_]+):[ \t]*(.*)")
-_NESTED = re.compile(r"\w+:[ \t]*\{[^{}]*\}[ \t]*,?")
-"""A histogram inside a counter (Lustre 2.16)."""
-_COUNTER = "`NAME: { samples: N, unit: UNIT[, min: N, max: N, sum: N[, sumsq: N]] }`"
-_NUMBERS = ("min", "max", "sum")
+_COUNTER = re.compile(
+    r"\{[ \t]*samples:[ \t]*(\d{1,20})"
+    r"(?:[ \t]*,[ \t]*unit:[ \t]*([^\s,{}]*))?"
+    r"(?:[ \t]*,[ \t]*min:[ \t]*(-?\d{1,20})[ \t]*,[ \t]*max:[ \t]*(-?\d{1,20})[ \t]*,[ \t]*sum:[ \t]*(-?\d{1,20}))?"
+    r"(?:[ \t]*,[ \t]*\w+:[ \t]*(?:-?\d{1,40}|\{[^{}]*\}))*[ \t]*\}"
+)
+"""What follows the sum, of squares or a histogram (Lustre 2.16), is passed over."""
+_EXPECTED = "`NAME: { samples: N, unit: UNIT[, min: N, max: N, sum: N[, ...]] }`"
+_MOMENTS = ("start_time", "elapsed_time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,64 +34,66 @@ class JobCounters:
     counters: Mapping[str, Counter]
 
 
-def parse_job_stats(text: str, source: str) -> tuple[JobCounters, ...]:
+def parse_job_stats(text: str, source: str, *, only: Collection[str] | None = None) -> tuple[JobCounters, ...]:
     """The jobs of a `job_stats` file, in the file's order.
+
+    Args:
+        text: what stands in the file.
+        source: its path, for errors.
+        only: names of the counters that are wanted, as there may be a hundred thousand jobs; all by default.
 
     Raises:
         MalformedError: naming `source` and the line, where it is no such file.
     """
-    places = lines(text, source)
-    if not places or places[0].text.strip() != "job_stats:":
-        first = places[0] if places else Place(source, 1, "")
-        first.malformed("`job_stats:`")
-    blocks: list[tuple[Place, str, list[Place]]] = []
-    for place in places[1:]:
-        started = _JOB.fullmatch(place.text)
-        if started:
-            blocks.append((place, _unquoted(started[1].strip()), []))
-        elif blocks:
-            blocks[-1][2].append(place)
-        else:
-            place.malformed("`- job_id: NAME`")
-    return tuple(_job(*block) for block in blocks)
+    numbered = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+    number, line = next(numbered, (1, ""))
+    if line.strip() != "job_stats:":
+        Place(source, number, line).malformed("`job_stats:`")
+    found: list[JobCounters] = []
+    began = Place(source, number, line)
+    job, seconds, counters = None, None, dict[str, Counter]()
+    for number, line in numbered:
+        if line.startswith("- "):
+            if job is not None:
+                found.append(_finished(began, job, seconds, counters))
+            began = Place(source, number, line)
+            job, seconds, counters = _name(began), None, {}
+            continue
+        name, colon, value = line.partition(":")
+        name = name.strip()
+        if job is None or not colon or line[0] not in " \t" or not name.isidentifier():
+            Place(source, number, line).malformed("`- job_id: NAME`" if job is None else _EXPECTED)
+        if name == "snapshot_time":
+            word = value.strip().split(" ")[0]
+            seconds = Place(source, number, line).decimal(word, "seconds after `snapshot_time:`")
+        elif name not in _MOMENTS and (only is None or name in only):
+            counters[name] = _counter(value.strip()) or Place(source, number, line).malformed(_EXPECTED)
+    if job is not None:
+        found.append(_finished(began, job, seconds, counters))
+    return tuple(found)
 
 
-def _job(start: Place, job: str, places: list[Place]) -> JobCounters:
-    counters: dict[str, Counter] = {}
-    snapshot_seconds = None
-    for place in places:
-        field = _FIELD.fullmatch(place.text)
-        if field is None:
-            place.malformed(_COUNTER)
-        name, value = field[1], field[2].strip()
-        if value.startswith("{"):
-            counters[name] = _counter(place, value)
-        elif name == "snapshot_time":
-            snapshot_seconds = place.decimal(value.split(" ")[0], "seconds after `snapshot_time:`")
-        elif name not in ("start_time", "elapsed_time"):
-            place.malformed(_COUNTER)
-    if snapshot_seconds is None:
-        start.malformed("a job with a `snapshot_time:`")
-    return JobCounters(job, snapshot_seconds, counters)
-
-
-def _counter(place: Place, value: str) -> Counter:
-    if not value.endswith("}"):
-        place.malformed(_COUNTER)
-    fields: dict[str, str] = {}
-    for pair in _NESTED.sub("", value[1:-1]).split(","):
-        if pair.strip():
-            key, colon, word = pair.partition(":")
-            if not colon:
-                place.malformed(_COUNTER)
-            fields[key.strip()] = word.strip()
-    if "samples" not in fields:
-        place.malformed(_COUNTER)
-    numbers = [place.signed(fields[key], _COUNTER) if key in fields else None for key in _NUMBERS]
-    return Counter(place.count(fields["samples"], _COUNTER), fields.get("unit", ""), *numbers)
-
-
-def _unquoted(name: str) -> str:
+def _name(place: Place) -> str:
     """The name of a job: Lustre quotes one that YAML would not take as a plain word."""
+    started = _JOB.fullmatch(place.text)
+    if started is None:
+        place.malformed("`- job_id: NAME`")
+    name = started[1].strip()
     quoted = len(name) > 1 and name.startswith('"') and name.endswith('"')
     return name[1:-1] if quoted else name
+
+
+def _finished(began: Place, job: str, seconds: float | None, counters: dict[str, Counter]) -> JobCounters:
+    if seconds is None:
+        began.malformed("a job with a `snapshot_time:`")
+    return JobCounters(job, seconds, counters)
+
+
+def _counter(value: str) -> Counter | None:
+    found = _COUNTER.fullmatch(value)
+    if found is None:
+        return None
+    samples, unit, minimum, maximum, total = found.groups()
+    if total is None:
+        return Counter(int(samples), unit or "")
+    return Counter(int(samples), unit or "", int(minimum), int(maximum), int(total))

@@ -33,6 +33,8 @@ FILE_BYTES_MAX = 64 << 20
 _BASES = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
 _DEVICES = ("obdfilter", "osd-ldiskfs", "osd-zfs")
 _LNET = ("sys/kernel/debug/lnet/stats", "proc/sys/lnet/stats")
+_JOB_COUNTERS = frozenset({"read_bytes", "write_bytes", "read", "write"})
+"""Those that count bytes, by their old and new names."""
 _OST = re.compile(r".+-OST[0-9a-fA-F]{4,8}")
 
 Parsed = TypeVar("Parsed")
@@ -102,7 +104,7 @@ def _target(root: Path, target: str, unread: list[str]) -> TargetReading:
         degraded=bool(read("degraded", _flag, _DEVICES)),
         # A back end's own `stats` counts other things than the target's.
         counters=read("stats", parse_counters, _DEVICES[:1]),
-        jobs=read("job_stats", parse_job_stats, _DEVICES[:1]),
+        jobs=read("job_stats", _jobs, _DEVICES[:1]),
         histograms=read("brw_stats", parse_brw_stats, _DEVICES),
     )
 
@@ -135,6 +137,10 @@ def _folders(folder: Path, unread: list[str]) -> list[Path]:
     except OSError as error:
         unread.append(f"{folder}: {error.strerror}")
         return []
+
+
+def _jobs(text: str, source: str) -> tuple[JobCounters, ...]:
+    return parse_job_stats(text, source, only=_JOB_COUNTERS)
 
 
 def _flag(text: str, source: str) -> bool:
