@@ -93,7 +93,7 @@ pub(crate) unsafe fn open_stream(
     }
 }
 
-/// Opens at the servers, where no kernel does; `name` is the absolute path.
+/// Opens at the servers, where no kernel does; `name` is the path below the prefix.
 pub(crate) fn open_at_store(
     store: &Store,
     place: Place<'_>,
@@ -106,7 +106,7 @@ pub(crate) fn open_at_store(
     if !wanted.create || !super::is_on() {
         return plainly();
     }
-    let Some(name) = absolute(libc::AT_FDCWD, &name()) else { return plainly() };
+    let name = [session::root(), b"/", &name()].concat();
     let counted = |opened: weir_client::Result<Opened>, made: Fate| {
         opened.inspect(|opened| {
             if opened.created {

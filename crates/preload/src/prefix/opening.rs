@@ -113,7 +113,7 @@ fn name(directory: c_int, path: &[u8]) -> Vec<u8> {
     tree::name_below(base.as_deref(), path)
 }
 
-/// Opens at the servers; `name` is the absolute path.
+/// Opens at the servers; `name` is the path below the prefix.
 fn described(
     store: &Store,
     place: Place<'_>,
