@@ -2,14 +2,14 @@
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from weir.cli.errors import FAILED, Failure
 from weir.cli.home import Home
-from weir.cli.settings import CREDENTIAL, PREFIX
+from weir.cli.settings import CREDENTIAL, PLACEMENT, PREFIX
 
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
@@ -41,6 +41,7 @@ _FROM_KERNEL = 0x80
 @click.option("--priority", type=click.IntRange(1), help="Priority of the job.  [default: 1]")
 @click.option("--no-preload", is_flag=True, help="Leave the fast path out: the program uses the mount alone.")
 @PREFIX.option
+@PLACEMENT.option
 @CREDENTIAL.option
 @click.argument("command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
@@ -53,6 +54,7 @@ def run(
     priority: int | None,
     no_preload: bool,
     prefix: str | None,
+    placement: str | None,
     credential: str | None,
     command: tuple[str, ...],
 ) -> int:
@@ -60,12 +62,20 @@ def run(
 
     CMD finds the store at $WEIR_MOUNT. Who can read the site's key says with the flags who the job is; everybody else
     runs under the grant in --credential or $WEIR_CREDENTIAL, which flags cannot widen.
+
+    With --placement, CMD's files on Lustre are placed too, and no store has to be up.
     """
     if prefix is not None and no_preload:
         raise click.UsageError("--prefix is the preload's, so it cannot go with --no-preload")
-    environment = _environment(home, prefix, no_preload)
+    if placement is not None and no_preload:
+        raise click.UsageError("--placement is the preload's, so it cannot go with --no-preload")
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}
+    if placement is not None and prefix is None and not asked and not _is_store_up(home):
+        return _run(command, _without_store(os.environ) | _placing(placement))
+    environment = _environment(home, prefix, no_preload)
+    if placement is not None:
+        environment |= _placing(placement)
     granted = _granted(home, credential, asked)
     if granted is not None:
         environment["WEIR_CREDENTIAL"] = str(granted)
@@ -76,6 +86,42 @@ def run(
         return _run(command, environment)
     finally:
         minted.unlink(missing_ok=True)
+
+
+def _is_store_up(home: Home) -> bool:
+    from weir.cli.home import find_cluster
+
+    try:
+        find_cluster(home)
+    except Failure:
+        return False
+    return True
+
+
+def _without_store(present: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program that uses no store."""
+    from weir.cli.launch import library_path
+
+    left_out = ("WEIR_CLUSTER", "WEIR_MOUNT", "WEIR_PREFIX", "WEIR_CREDENTIAL")
+    kept = {name: value for name, value in present.items() if name not in left_out}
+    return kept | {"LD_PRELOAD": library_path(present)}
+
+
+def _placing(database: str) -> dict[str, str]:
+    """What the program needs to find its interaction database, which is looked at first.
+
+    Raises:
+        Failure: It is none.
+    """
+    from weir.placement.database import DatabaseError, check
+
+    file = Path(database).absolute()
+    try:
+        check(file)
+    except DatabaseError as error:
+        raise Failure(str(error), hint=error.hint) from error
+    report = os.environ.get("WEIR_PLACEMENT_REPORT") or f"{file}.report"
+    return {"WEIR_PLACEMENT": str(file), "WEIR_PLACEMENT_REPORT": report}
 
 
 def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, str]:

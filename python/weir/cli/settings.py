@@ -143,6 +143,19 @@ PREFIX = Setting(
     environment="WEIR_PREFIX",
     meaning="Absolute path under which the program sees the store, by preload alone and without a mount.",
 )
+PLACEMENT = Setting(
+    name="placement",
+    flag="--placement",
+    environment="WEIR_PLACEMENT",
+    kind=click.Path(exists=True, dir_okay=False),
+    meaning="Interaction database of `weir place`: files that it foresaw are made with its layouts.",
+)
+PLACEMENT_REPORT = Setting(
+    name="placement_report",
+    environment="WEIR_PLACEMENT_REPORT",
+    default="the interaction database's name with .report",
+    meaning="File to which each process adds how many of its files the interaction database foresaw.",
+)
 TRANSPORT = Setting(
     name="transport",
     environment="WEIR_TRANSPORT",
@@ -159,6 +172,18 @@ COUNTERS = Setting(
     name="counters",
     environment="WEIR_COUNTERS",
     meaning="Directory to which each process on the fast path writes its counters at its end.",
+)
+TRACE = Setting(
+    name="trace",
+    flag="--trace",
+    environment="WEIR_TRACE",
+    meaning="Directory to which each process writes what files it makes, for `weir trace`.",
+)
+OBSERVE = Setting(
+    name="observe",
+    flag="--observe",
+    environment="WEIR_OBSERVE",
+    meaning="Record also files below this path, which need not be on the store; may be given again.",
 )
 PROGRAMS = Setting(
     name="programs",
@@ -181,7 +206,19 @@ STORE = (
 )
 """Settings of a store, given to `weir up`."""
 
-CLIENT = (HOME, CLUSTER, CREDENTIAL, MOUNT, PREFIX, TRANSPORT, TIMEOUT_SECONDS, COUNTERS, PROGRAMS)
+CLIENT = (
+    HOME,
+    CLUSTER,
+    CREDENTIAL,
+    MOUNT,
+    PREFIX,
+    PLACEMENT,
+    PLACEMENT_REPORT,
+    TRANSPORT,
+    TIMEOUT_SECONDS,
+    COUNTERS,
+    PROGRAMS,
+)
 """Settings of programs that use a store."""
 
 

@@ -126,6 +126,15 @@ def read(file: Path, path: str | None = None) -> list[Component]:
         ) from error
 
 
+def check(file: Path) -> None:
+    """See whether `file` is an interaction database, without reading its rows.
+
+    Raises:
+        DatabaseError: It cannot be read, or is something else.
+    """
+    read(file, "")
+
+
 def _component(row: tuple[object, ...]) -> Component:
     path, *numbers, targets = row
     if not isinstance(path, str) or not isinstance(targets, str):
