@@ -265,7 +265,10 @@ def test_speeds_need_evidence() -> None:
     assert speeds.relative() == {}, "too few peers"
     speeds.observe("c", moved_bytes=1e9, service_seconds=4.0, period_seconds=60.0)
     assert speeds.relative() == {"a": 1.0, "b": 1.0, "c": 0.25}
+    speeds.observe("d", moved_bytes=1e9, service_seconds=0.1, period_seconds=60.0)
+    assert speeds.relative()["d"] == 1.0, "a fast one is no faster than its peers"
     speeds.forget("a")
+    speeds.forget("d")
     assert speeds.relative() == {}
 
 
