@@ -4,6 +4,7 @@ __all__ = [
     "claims_of_credential",
     "contiguous_layout",
     "control_token",
+    "decode_trace",
     "job_identifier",
     "layout_from_ini",
     "layout_to_ini",
@@ -69,3 +70,34 @@ def contiguous_layout(text: str, size_bytes: int, alignment_bytes: int) -> str: 
 def stripe_shares(
     text: str, size_bytes: int, *, stripe_bytes: int, stripes: int, targets: int
 ) -> list[list[int]]: ...
+
+@type_check_only
+class TraceProcess(TypedDict):
+    run: str
+    node: str
+    process: int
+    parent: int
+    is_first: bool
+    program: str
+    arguments: list[str]
+    directory: str
+    job: str
+    rank: int | None
+    ranks: int | None
+    launcher: Literal["pmi", "openmpi", "mvapich", "pmix", "slurm"] | None
+    started: float
+
+@type_check_only
+class Trace(TypedDict):
+    process: TraceProcess | None
+    records: list[
+        tuple[Literal["opened"], int, str, str, Literal["created", "truncated", "existing", "inherited"], float]
+        | tuple[Literal["written"], int, int, int, bool, bool, float]
+        | tuple[Literal["placed"], int, str]
+        | tuple[Literal["renamed"], str, str, float]
+        | tuple[Literal["unlinked"], str, float]
+        | tuple[Literal["ended"], float, int]
+    ]
+    torn: tuple[int, int] | None
+
+def decode_trace(bytes: bytes) -> Trace: ...  # noqa: A002

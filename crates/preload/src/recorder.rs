@@ -16,6 +16,7 @@ use crate::session::{self, Mode};
 use crate::{kernel, paths, prefix, process, stat, table};
 use files::{Found, OpenFile};
 use libc::{c_char, c_int, c_void, ssize_t};
+use names::Name;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_trace::{Opening, Record, Renamed, Unlinked};
 
@@ -98,17 +99,17 @@ pub(crate) unsafe fn opened(
 }
 
 /// The name to record for a regular file that was just opened by `path`, if it is to be recorded.
-fn named(descriptor: c_int, directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
+fn named(descriptor: c_int, directory: c_int, path: &[u8]) -> Option<Name> {
     if let Some(name) = placeholder_name(descriptor) {
-        return name;
+        return name.map(Name::plain);
     }
     let true_name = names::of_recorded_file(descriptor)?;
     // Where a path climbs, only the kernel knows over which symbolic links.
     let climbs = path.split(|byte| *byte == b'/').any(|part| part == b"..");
-    if climbs {
-        return Some(true_name);
+    match names::absolute(directory, path).filter(|_| !climbs) {
+        Some(path) if path != true_name => Some(Name { path, true_path: true_name }),
+        _ => Some(Name::plain(true_name)),
     }
-    names::absolute(directory, path).or(Some(true_name))
 }
 
 /// What a placeholder stands for: the name of a regular file, or nothing to record. Absent for other descriptors.
@@ -122,8 +123,8 @@ fn placeholder_name(descriptor: c_int) -> Option<Option<Vec<u8>>> {
     Some(is_regular.then(|| [session::root(), b"/", &state.path].concat()))
 }
 
-fn enter(descriptor: c_int, name: &[u8], before: Before) {
-    let Some(file) = files::make(descriptor, name, before.opening, before.appends) else { return };
+fn enter(descriptor: c_int, name: &Name, before: Before) {
+    let Some(file) = files::make(descriptor, &name.path, before.opening, before.appends) else { return };
     files::set(descriptor, Some(file));
     if matches!(before.opening, Opening::Created | Opening::Truncated) {
         report::announce(file, name);

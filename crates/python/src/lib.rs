@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod layout;
+mod trace;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,6 +19,8 @@ mod _core {
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,
     };
+    #[pymodule_export]
+    use super::trace::decode_trace;
     #[pymodule_export]
     use super::{
         claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, parse_sharing,

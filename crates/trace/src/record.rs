@@ -84,7 +84,7 @@ pub enum Launcher {
     Mvapich,
     /// `PMIX_RANK`; it tells no size, so that of Open MPI or Slurm is taken.
     Pmix,
-    /// `SLURM_PROCID`, `SLURM_NTASKS`: also there for what a batch script runs besides the program.
+    /// `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS`: tasks that `srun` starts.
     Slurm,
 }
 
@@ -96,6 +96,9 @@ pub struct Opened<'a> {
     /// Its name.
     #[serde(borrow, with = "serde_bytes")]
     pub path: &'a [u8],
+    /// The name that symbolic links lead to; empty where it is not known to be another.
+    #[serde(borrow, with = "serde_bytes")]
+    pub true_path: &'a [u8],
     /// What the opening did to it.
     pub opening: Opening,
     /// Nanoseconds since the process started.

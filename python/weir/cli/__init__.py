@@ -35,6 +35,7 @@ _COMMANDS = {
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
     "stats": "weir.cli.stats:stats",
+    "trace": "weir.cli.trace:trace",
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
 }

@@ -9,8 +9,10 @@ import click
 
 from weir.cli.errors import FAILED, Failure
 from weir.cli.home import Home
-from weir.cli.settings import CREDENTIAL, PLACEMENT, PREFIX
+from weir.cli.recording import check_recorded, recording
+from weir.cli.settings import CREDENTIAL, OBSERVE, PLACEMENT, PREFIX, TRACE
 
+_BY_FLAG = click.core.ParameterSource.COMMANDLINE
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 """Exit codes of a shell whose command cannot be executed or is not there (POSIX, 2.8.2)."""
@@ -43,6 +45,14 @@ _FROM_KERNEL = 0x80
 @PREFIX.option
 @PLACEMENT.option
 @CREDENTIAL.option
+@TRACE.option
+@click.option(
+    "--observe",
+    envvar=OBSERVE.environment,
+    multiple=True,
+    type=click.Path(),
+    help=f"{OBSERVE.meaning}  [env: {OBSERVE.environment}]",
+)
 @click.argument("command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
 def run(
@@ -56,6 +66,8 @@ def run(
     prefix: str | None,
     placement: str | None,
     credential: str | None,
+    trace: str | None,
+    observe: tuple[str, ...],
     command: tuple[str, ...],
 ) -> int:
     """Run CMD on the store, as one job; the exit code is CMD's.
@@ -63,19 +75,24 @@ def run(
     CMD finds the store at $WEIR_MOUNT. Who can read the site's key says with the flags who the job is; everybody else
     runs under the grant in --credential or $WEIR_CREDENTIAL, which flags cannot widen.
 
-    With --placement, CMD's files on Lustre are placed too, and no store has to be up.
+    With --placement, CMD's files on Lustre are placed too, and no store has to be up. With --trace, `weir trace show`
+    tells afterwards which files CMD made; with --observe no store has to be up for that.
     """
     if prefix is not None and no_preload:
         raise click.UsageError("--prefix is the preload's, so it cannot go with --no-preload")
     if placement is not None and no_preload:
         raise click.UsageError("--placement is the preload's, so it cannot go with --no-preload")
+    if no_preload and click.get_current_context().get_parameter_source("trace") is _BY_FLAG:
+        raise click.UsageError("--trace is the preload's, so it cannot go with --no-preload")
+    added = {} if no_preload else recording(trace, observe, None if prefix is None else Path(prefix))
+    if placement is not None:
+        added |= _placing(placement)
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}
-    if placement is not None and prefix is None and not asked and not _is_store_up(home):
-        return _run(command, _without_store(os.environ) | _placing(placement))
-    environment = _environment(home, prefix, no_preload)
-    if placement is not None:
-        environment |= _placing(placement)
+    is_needless = placement is not None or bool(observe)
+    if is_needless and prefix is None and not asked and not _is_store_up(home, mounted=placement is None):
+        return _run(command, _without_store(os.environ) | added)
+    environment = _environment(home, prefix, no_preload) | added
     granted = _granted(home, credential, asked)
     if granted is not None:
         environment["WEIR_CREDENTIAL"] = str(granted)
@@ -88,14 +105,15 @@ def run(
         minted.unlink(missing_ok=True)
 
 
-def _is_store_up(home: Home) -> bool:
+def _is_store_up(home: Home, *, mounted: bool) -> bool:
     from weir.cli.home import find_cluster
+    from weir.cli.launch import mount_point
 
     try:
         find_cluster(home)
     except Failure:
         return False
-    return True
+    return not mounted or mount_point(home) is not None
 
 
 def _without_store(present: Mapping[str, str]) -> dict[str, str]:
@@ -161,7 +179,7 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
     from weir.cli.launch import credential_path
 
     may_mint = home.owns(find_cluster(home)) and home.read_site_key() is not None
-    by_flag = click.get_current_context().get_parameter_source("credential") is click.core.ParameterSource.COMMANDLINE
+    by_flag = click.get_current_context().get_parameter_source("credential") is _BY_FLAG
     if may_mint and not by_flag and (asked or chosen is None):
         return None
     path = Path(chosen).absolute() if chosen else credential_path(home)
@@ -237,6 +255,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
                 child.send_signal(received.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    check_recorded(environment, command[0])
     return code if code >= 0 else _SIGNALLED - code
 
 

@@ -24,6 +24,10 @@ class Creation:
     """Ranks that wrote it."""
     layout: str | None
     """Layout in the spelling of `lfs setstripe`, where it is known."""
+    was_there: bool = False
+    """It was there before the run, which dropped its bytes (or, in `Run.overwritten`, kept them)."""
+    renamed: str | None = None
+    """The last name it was given, where it was not the one it was made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +48,5 @@ class Run:
     """In the order in which they were made."""
     source: str
     """`weir`, or `darshan`."""
+    overwritten: tuple[Creation, ...] = ()
+    """Files that were there before and kept their bytes when the run wrote to them."""

@@ -100,7 +100,7 @@ fn bytes_of(record: &Record<'_>) -> usize {
             let texts = [process.node, process.program, process.arguments, process.directory, process.job];
             process.run.len() + texts.iter().map(|text| text.len()).sum::<usize>()
         }
-        Record::Opened(opened) => opened.path.len(),
+        Record::Opened(opened) => opened.path.len() + opened.true_path.len(),
         Record::Placed(placed) => placed.layout.len(),
         Record::Renamed(renamed) => renamed.from.len() + renamed.to.len(),
         Record::Unlinked(unlinked) => unlinked.path.len(),

@@ -9,6 +9,20 @@ use libc::c_int;
 /// What the kernel puts behind the path of a file that has no name any more.
 const DELETED: &[u8] = b" (deleted)";
 
+/// The name of a file, as it is recorded.
+pub(super) struct Name {
+    pub(super) path: Vec<u8>,
+    /// Where symbolic links lead to; empty where that is no other.
+    pub(super) true_path: Vec<u8>,
+}
+
+impl Name {
+    /// A name of which no other is known.
+    pub(super) fn plain(path: Vec<u8>) -> Name {
+        Name { path, true_path: Vec::new() }
+    }
+}
+
 /// The absolute path that `path` means from `directory`, symbolic links not being followed.
 pub(super) fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     if path.first() == Some(&b'/') {

@@ -2,7 +2,8 @@
 
 use crate::guard::quietly;
 use crate::kernel::{self, system_call};
-use crate::recorder::{files, layout_of, log, names, settings, OpenFile};
+use crate::recorder::names::{self, Name};
+use crate::recorder::{files, layout_of, log, settings, OpenFile};
 use crate::session::{self, Mode};
 use crate::table::{self, Entry};
 use crate::{prefix, real};
@@ -15,15 +16,20 @@ extern "C" {
 }
 
 /// A file was made, or lost its bytes.
-pub(super) fn announce(file: &OpenFile, name: &[u8]) {
+pub(super) fn announce(file: &OpenFile, name: &Name) {
     if file.is_to_be_announced() {
         log::append(&[opened(file, name)]);
     }
 }
 
-fn opened<'a>(file: &OpenFile, path: &'a [u8]) -> Record<'a> {
-    let after_nanoseconds = log::elapsed();
-    Record::Opened(Opened { file: file.number(), path, opening: file.opening(), after_nanoseconds })
+fn opened<'a>(file: &OpenFile, name: &'a Name) -> Record<'a> {
+    Record::Opened(Opened {
+        file: file.number(),
+        path: &name.path,
+        true_path: &name.true_path,
+        opening: file.opening(),
+        after_nanoseconds: log::elapsed(),
+    })
 }
 
 /// The end of what was written at the kernel's offset becomes known, before the offset moves otherwise.
@@ -105,13 +111,13 @@ fn tell(descriptor: c_int, file: &OpenFile, is_last: bool) {
         return;
     }
     let name = if file.is_to_be_announced() {
-        file.name().or_else(|| names::of_recorded_file(descriptor))
+        file.name().map(Name::plain).or_else(|| names::of_recorded_file(descriptor).map(Name::plain))
     } else {
         None
     };
     let layout = if file.is_to_be_placed() { layout_of(descriptor) } else { None };
     let mut records = Vec::with_capacity(3);
-    records.extend(name.as_deref().map(|name| opened(file, name)));
+    records.extend(name.as_ref().map(|name| opened(file, name)));
     if let Some(layout) = &layout {
         file.set_placed();
         records.push(Record::Placed(Placed { file: file.number(), layout }));

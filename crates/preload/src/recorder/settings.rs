@@ -55,14 +55,13 @@ static SIZE: AtomicU32 = AtomicU32::new(0);
 /// Index into [`LAUNCHERS`] of who told the rank, or its length.
 static LAUNCHER: AtomicU8 = AtomicU8::new(LAUNCHERS.len() as u8);
 
-/// Whose variable tells a rank, and which tell the number of processes; the first that is there counts. A batch
-/// system's own comes last: it is there for everything that a batch script runs.
+/// Whose variable tells a rank, and which tell the number of processes; the first that is there counts.
 const LAUNCHERS: [(Launcher, &[u8], &[&[u8]]); 5] = [
     (Launcher::Pmi, b"PMI_RANK=", &[b"PMI_SIZE="]),
     (Launcher::OpenMpi, b"OMPI_COMM_WORLD_RANK=", &[b"OMPI_COMM_WORLD_SIZE="]),
     (Launcher::Mvapich, b"MV2_COMM_WORLD_RANK=", &[b"MV2_COMM_WORLD_SIZE="]),
     (Launcher::Pmix, b"PMIX_RANK=", &[b"OMPI_COMM_WORLD_SIZE=", b"SLURM_NTASKS=", b"SLURM_STEP_NUM_TASKS="]),
-    (Launcher::Slurm, b"SLURM_PROCID=", &[b"SLURM_STEP_NUM_TASKS=", b"SLURM_NTASKS="]),
+    (Launcher::Slurm, b"SLURM_PROCID=", &[b"SLURM_STEP_NUM_TASKS="]),
 ];
 /// Who tells a job's name.
 const JOBS: [&[u8]; 4] = [b"SLURM_JOB_ID=", b"FLUX_JOB_ID=", b"PBS_JOBID=", b"LSB_JOBID="];
@@ -82,11 +81,15 @@ extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environ
     // SAFETY: it has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
     FIRST.store(number(b"WEIR_TRACE_PARENT=") == u32::try_from(parent).ok(), Ordering::Relaxed);
-    let told = LAUNCHERS.iter().enumerate().find_map(|(index, (_, name, _))| Some((index, number(name)?)));
-    if let Some((index, rank)) = told {
+    let told = LAUNCHERS.iter().enumerate().find_map(|(index, (launcher, name, sizes))| {
+        let size = sizes.iter().find_map(|name| number(name));
+        // A batch script, which is no task of `srun`, has a SLURM_PROCID too.
+        let is_task = *launcher != Launcher::Slurm || size.is_some();
+        Some((index, number(name)?, size.unwrap_or(0))).filter(|_| is_task)
+    });
+    if let Some((index, rank, size)) = told {
         RANK.store(rank, Ordering::Relaxed);
-        let size = LAUNCHERS[index].2.iter().find_map(|name| number(name));
-        SIZE.store(size.unwrap_or(0), Ordering::Relaxed);
+        SIZE.store(size, Ordering::Relaxed);
         LAUNCHER.store(index as u8, Ordering::Relaxed);
     }
     ON.store(true, Ordering::Release);
@@ -138,5 +141,5 @@ pub(super) fn rank() -> Option<Rank> {
 
 /// Whether the process has a trace even if it writes no file: others begin theirs with the first record.
 pub(super) fn is_expected() -> bool {
-    is_first() || rank().is_some_and(|rank| rank.launcher != Launcher::Slurm)
+    is_first() || rank().is_some()
 }

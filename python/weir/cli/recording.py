@@ -1,0 +1,101 @@
+"""What `weir run` puts into a program's environment so that the preload library records its files."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from weir.cli.errors import Failure, warn
+
+_NAME_BYTES = 100
+"""Longest name of a run: the library refuses 128 bytes."""
+_OBSERVED_BYTES = 16 << 10
+"""All observed paths together, as the library keeps them."""
+
+
+def recording(trace: str | None, observed: Sequence[str], inside: Path | None) -> dict[str, str]:
+    """The variables of a program that is to be recorded; none where it is not.
+
+    Args:
+        trace: Directory of the traces, made if it is not there.
+        observed: Paths below which files outside the store are recorded too.
+        inside: The prefix without a mount, below which no trace can be written.
+
+    Raises:
+        Failure: The directory cannot be made or written.
+    """
+    if trace is None:
+        if observed:
+            raise click.UsageError("--observe says what is recorded, and needs --trace DIR, where")
+        return {}
+    folder = Path(trace).resolve()
+    if inside is not None and folder.is_relative_to(inside):
+        raise Failure(
+            f"--trace {trace} lies on the store, which this machine's kernel does not know",
+            hint="give a directory outside the prefix, or run with the mount",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(
+            f"cannot make the directory {folder} for traces: {error.strerror}", hint="give another with --trace"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Failure(f"cannot write traces to {folder}: permission denied", hint="give another with --trace")
+    return {
+        "WEIR_TRACE": str(folder),
+        "WEIR_OBSERVE": _paths(observed),
+        "WEIR_TRACE_RUN": run_name(os.environ, folder),
+        "WEIR_TRACE_PARENT": str(os.getpid()),
+    }
+
+
+def _paths(observed: Sequence[str]) -> str:
+    """Each path as it was given and as symbolic links lead, since programs may name it either way."""
+    both = [form for path in observed for form in _forms(Path(path).absolute())]
+    joined = ":".join(dict.fromkeys(both))
+    if any(":" in path for path in both) or len(os.fsencode(joined)) >= _OBSERVED_BYTES:
+        raise click.UsageError(
+            f"--observe: paths may hold no colon, and {_OBSERVED_BYTES} bytes together; observe a directory above them"
+        )
+    return joined
+
+
+def _forms(path: Path) -> tuple[str, str]:
+    return os.path.normpath(path), str(path.resolve())
+
+
+def run_name(environment: Mapping[str, str], folder: Path) -> str:
+    """What the processes of this invocation have in common.
+
+    That of the `weir run` around this one; else what the launcher says that started this one for each rank; else new.
+    """
+    around = environment.get("WEIR_TRACE_RUN", "")
+    if around and environment.get("WEIR_TRACE") == str(folder):
+        return around
+    from weir.cli.processes import Process
+
+    if space := environment.get("PMIX_NAMESPACE"):
+        return _plain(f"pmix-{space}")
+    if "SLURM_STEP_NUM_TASKS" in environment:
+        return _plain(f"slurm-{environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}")
+    pid = os.getppid() if "PMI_RANK" in environment else os.getpid()
+    ticks = Process.current().start_ticks if pid == os.getpid() else 0
+    return _plain(f"{os.uname().nodename}-{pid}-{ticks}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.@-]", "_", name)[:_NAME_BYTES]
+
+
+def check_recorded(variables: Mapping[str, str], command: str) -> None:
+    """Say so where a run that was to be recorded left no trace."""
+    if "WEIR_TRACE_RUN" in variables and not any(
+        Path(variables["WEIR_TRACE"]).glob(f"{variables['WEIR_TRACE_RUN']}+*")
+    ):
+        warn(
+            f"{command} left no trace in {variables['WEIR_TRACE']}",
+            hint="static programs, and those that drop LD_PRELOAD, cannot be recorded; is the directory's disk full?",
+        )

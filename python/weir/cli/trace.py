@@ -1,0 +1,135 @@
+"""`weir trace`: what `weir run --trace` recorded."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.errors import Failure, warn
+from weir.cli.output import output_option
+
+if TYPE_CHECKING:
+    from weir.tracing.records import Creation, Run
+
+_FORMATS = {".csv": "CSV", ".parquet": "Parquet"}
+
+
+@click.group()
+def trace() -> None:
+    """Show or export the files that recorded runs made.
+
+    PATH is a directory that `weir run --trace` filled, a single trace, or a Darshan log.
+    """
+
+
+@trace.command(name="show")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--runs", "runs_only", is_flag=True, help="Only the runs, without their files.")
+@output_option
+def show_traces(paths: tuple[Path, ...], runs_only: bool, output: str) -> None:
+    """Show runs and the files that they made.
+
+    KIND says whether a file was created, was there and truncated, or was there and overwritten. RANK is the MPI rank
+    that made it; WRITERS is the number of ranks that wrote it. SIZE is one past the last byte written.
+    """
+    from weir.cli.output import print_table, show
+
+    runs = _runs(paths)
+    if output != "table":
+        show(output, [_document(run, runs_only) for run in runs], (), ())
+        return
+    print_table(("RUN", "PROGRAM", "RANKS", "STARTED", "SECONDS", "FILES", "WRITTEN"), _run_rows(runs))
+    if not runs_only and any(run.creations or run.overwritten for run in runs):
+        print()
+        print_table(("RUN", "RANK", "ORDER", "KIND", "SIZE", "WRITTEN", "WRITERS", "LAYOUT", "PATH"), _file_rows(runs))
+
+
+@trace.command(name="export")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write, whose name ends with .csv or .parquet.",
+)
+def export_traces(paths: tuple[Path, ...], target: Path) -> None:
+    """Write the files of all runs as one table, a row for each."""
+    from weir.tracing.export import write_csv, write_parquet
+
+    kind = _FORMATS.get(target.suffix.lower())
+    if kind is None:
+        raise click.UsageError(f"--to {target}: its name must end with {' or '.join(_FORMATS)}")
+    runs = _runs(paths)
+    try:
+        (write_csv if kind == "CSV" else write_parquet)(runs, target)
+    except ImportError as error:
+        raise Failure("pyarrow is not installed", hint="pip install 'weir[placement]', or export as CSV") from error
+
+
+def _runs(paths: Sequence[Path]) -> "list[Run]":
+    from weir.tracing.files import TraceError, read_runs
+
+    try:
+        return read_runs(paths, note=warn)
+    except TraceError as error:
+        raise Failure(str(error), hint=error.hint) from error
+
+
+def _document(run: "Run", runs_only: bool) -> dict[str, object]:
+    from dataclasses import asdict
+
+    document = asdict(run)
+    if runs_only:
+        del document["creations"], document["overwritten"]
+    return document
+
+
+def _run_rows(runs: "Sequence[Run]") -> list[tuple[object, ...]]:
+    from datetime import datetime
+
+    from weir.cli.output import name, seconds, size
+
+    rows: list[tuple[object, ...]] = []
+    for number, run in enumerate(runs):
+        files = (*run.creations, *run.overwritten)
+        rows.append(
+            (
+                number,
+                name(run.program),
+                run.ranks,
+                datetime.fromtimestamp(run.started).isoformat(" ", "seconds"),
+                seconds(run.ended - run.started),
+                len(files),
+                size(sum(file.written_bytes for file in files)),
+            )
+        )
+    return rows
+
+
+def _file_rows(runs: "Sequence[Run]") -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for number, run in enumerate(runs):
+        rows += [_file_row(number, file, "truncated" if file.was_there else "created") for file in run.creations]
+        rows += [_file_row(number, file, "overwritten") for file in run.overwritten]
+    return rows
+
+
+def _file_row(number: int, file: "Creation", kind: str) -> tuple[object, ...]:
+    from weir.cli.output import size
+    from weir.tracing.records import SHARED
+
+    shown = file.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    path = shown if file.renamed is None else f"{shown} -> {file.renamed}"
+    return (
+        number,
+        "shared" if file.rank == SHARED else file.rank,
+        file.order,
+        kind,
+        size(file.size_bytes),
+        size(file.written_bytes),
+        file.writers,
+        file.layout or "-",
+        path,
+    )

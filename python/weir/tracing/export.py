@@ -1,0 +1,98 @@
+"""Runs as one table, a row for each file: CSV, or Parquet."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from weir.tracing.records import Run
+
+VERSION = 1
+"""Version of the columns; in Parquet it stands in the file's metadata as `weir.trace.version`."""
+COLUMNS = (
+    "run",
+    "program",
+    "arguments",
+    "ranks",
+    "started",
+    "ended",
+    "source",
+    "path",
+    "rank",
+    "order",
+    "kind",
+    "size_bytes",
+    "written_bytes",
+    "writers",
+    "layout",
+    "renamed",
+)
+"""`run` counts the runs from 0; `started` and `ended` are Unix seconds; `rank` is -1 for a file that several ranks
+share; `kind` is `created`, `truncated` (it was there) or `overwritten` (it kept its bytes)."""
+
+Row = tuple[int | float | str | None, ...]
+
+
+def rows(runs: Sequence[Run]) -> list[Row]:
+    """A row of `COLUMNS` for each file, in the order of the runs and of their creations."""
+    table: list[Row] = []
+    for number, run in enumerate(runs):
+        of_run = (number, run.program, shlex.join(run.arguments), run.ranks, run.started, run.ended, run.source)
+        for is_creation, creations in ((True, run.creations), (False, run.overwritten)):
+            for made in creations:
+                kind = ("truncated" if made.was_there else "created") if is_creation else "overwritten"
+                table.append(
+                    (
+                        *of_run,
+                        made.path,
+                        made.rank,
+                        made.order,
+                        kind,
+                        made.size_bytes,
+                        made.written_bytes,
+                        made.writers,
+                        made.layout,
+                        made.renamed,
+                    )
+                )
+    return table
+
+
+def write_csv(runs: Sequence[Run], path: Path) -> None:
+    """Write the table as CSV with a header line; what is not known is empty."""
+    import csv
+
+    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(rows(runs))
+
+
+def write_parquet(runs: Sequence[Run], path: Path) -> None:
+    """Write the table as Parquet.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    integers = {"run", "ranks", "rank", "order", "size_bytes", "written_bytes", "writers"}
+    times = {"started", "ended"}
+
+    def kind(name: str) -> "pyarrow.DataType":
+        if name in integers:
+            return pyarrow.int64()
+        return pyarrow.float64() if name in times else pyarrow.string()
+
+    schema = pyarrow.schema([(name, kind(name)) for name in COLUMNS], metadata={"weir.trace.version": str(VERSION)})
+    # Names that are no UTF-8 have no place in a string column: their bytes are shown escaped.
+    cells = [[_utf8(cell) for cell in row] for row in rows(runs)]
+    columns = [list(column) for column in zip(*cells, strict=True)] or [[] for _ in COLUMNS]
+    arrays = [pyarrow.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), path)
+
+
+def _utf8(cell: int | float | str | None) -> int | float | str | None:
+    if isinstance(cell, str):
+        return cell.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return cell

@@ -1,0 +1,247 @@
+"""Traces of `weir run --trace`: one file a process, put together to runs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weir.tracing.records import SHARED, Creation, Run
+
+if TYPE_CHECKING:
+    from weir._core import Trace, TraceProcess
+
+SUFFIX = ".weirtrace"
+"""Ending of the names of trace files."""
+
+
+class TraceError(Exception):
+    """Traces that cannot be read: which, why, and what to do."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        """Say `message` and `hint`."""
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class TracedProcess:
+    """One trace file: a process image and what it did."""
+
+    path: Path
+    process: "TraceProcess"
+    records: "list[tuple[object, ...]]"
+
+
+def read_runs(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[Run]:
+    """The runs whose traces lie in folders, or are given one by one; the earliest first.
+
+    Args:
+        paths: Folders of traces, and traces.
+        note: Called with a sentence for each trace of which only a part could be used.
+
+    Raises:
+        TraceError: There is none, or one is no trace, of another version, or damaged.
+        OSError: One cannot be opened.
+    """
+    runs: dict[str, list[TracedProcess]] = {}
+    for path in paths:
+        for file in _files(path):
+            traced = _read(file, note)
+            if traced is not None:
+                runs.setdefault(traced.process["run"], []).append(traced)
+    return sorted((_run(processes) for processes in runs.values()), key=lambda run: run.started)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob(f"*{SUFFIX}"))
+    if not files:
+        raise TraceError(
+            f"there are no traces in {path}",
+            hint=f"record a run: `weir run --trace {path} -- CMD`; static programs leave none",
+        )
+    return files
+
+
+def _read(path: Path, note: Callable[[str], None]) -> TracedProcess | None:
+    from weir._core import decode_trace
+
+    content = path.read_bytes()
+    try:
+        trace: Trace = decode_trace(content)
+    except ValueError as error:
+        raise TraceError(f"cannot read the trace {path}: {error}", hint=_remedy(str(error))) from error
+    if trace["torn"] is not None:
+        offset, count = trace["torn"]
+        note(f"{path}: the last {count} bytes, from byte {offset}, were not written whole; what stands before is used")
+    process = trace["process"]
+    if process is None:
+        return None
+    records: list[tuple[object, ...]] = list(trace["records"])
+    missed = sum(record[2] for record in trace["records"] if record[0] == "ended")
+    if missed:
+        note(f"{path}: {missed} files were not recorded, because more were open at once than the recorder follows")
+    return TracedProcess(path, process, records)
+
+
+def _remedy(error: str) -> str:
+    if "version" in error:
+        return "read it with the Weir that recorded it, or record the run again"
+    if "damaged" in error:
+        return "remove it (the other processes of its run stay readable), or record the run again"
+    return f"traces are what `weir run --trace DIR` makes; their names end with {SUFFIX}"
+
+
+@dataclass(slots=True)
+class _File:
+    """What all processes of a run say of one file."""
+
+    created: float | None = None
+    """When it was first made, or lost its bytes."""
+    was_there: bool = False
+    makers: set[int] = field(default_factory=set)
+    writers: set[int] = field(default_factory=set)
+    end_bytes: int = 0
+    counted_bytes: int = 0
+    estimated_bytes: int = 0
+    layout: str | None = None
+    renamed: str | None = None
+    opened: float = 0.0
+
+
+def _run(processes: list[TracedProcess]) -> Run:
+    """One run of all its processes."""
+    processes = sorted(processes, key=lambda traced: traced.process["started"])
+    files = _gather(processes)
+    ranked = [traced for traced in processes if traced.process["rank"] is not None]
+    main = _main(processes, ranked)
+    sizes = [max(traced.process["ranks"] or 0, (traced.process["rank"] or 0) + 1) for traced in ranked]
+    ended = max(traced.process["started"] + _last(traced) for traced in processes)
+    made = sorted(
+        (item for item in files.items() if item[1].created is not None), key=lambda item: item[1].created or 0.0
+    )
+    others = [item for item in files.items() if item[1].created is None and item[1].writers]
+    return Run(
+        program=Path(main["program"]).name or (main["arguments"] or ["?"])[0],
+        arguments=tuple(main["arguments"][1:]),
+        ranks=max(sizes, default=1),
+        started=processes[0].process["started"],
+        ended=ended,
+        creations=_creations(made),
+        source="weir",
+        overwritten=_creations(sorted(others, key=lambda item: item[1].opened)),
+    )
+
+
+def _gather(processes: list[TracedProcess]) -> dict[str, _File]:
+    """By path, as the program that made it named it."""
+    names = _names(processes)
+    files: dict[str, _File] = {}
+    renames: list[tuple[float, str, str]] = []
+    for traced in processes:
+        # What runs beside the ranks (shells, launchers) counts as the first.
+        rank = traced.process["rank"] or 0
+        started = traced.process["started"]
+        numbers: dict[object, _File] = {}
+        written: dict[object, tuple[object, ...]] = {}
+        for record in traced.records:
+            match record:
+                case ("opened", number, str(path), _, opening, float(after)):
+                    path = names.get(path, path)
+                    file = files.setdefault(path, _File(opened=started + after))
+                    numbers[number] = file
+                    if opening in ("created", "truncated"):
+                        file.was_there |= opening == "truncated" and file.created is None
+                        file.created = min(file.created or started + after, started + after)
+                        file.makers.add(rank)
+                case ("written", number, *_):
+                    written[number] = record
+                case ("placed", number, str(layout)) if number in numbers:
+                    numbers[number].layout = layout
+                case ("renamed", str(before), str(after), float(at)):
+                    renames.append((started + at, names.get(before, before), after))
+        for number, record in written.items():
+            if number in numbers:
+                _count(numbers[number], record, rank)
+    for _, before, after in sorted(renames):
+        _rename(files, before, after)
+    return files
+
+
+def _names(processes: list[TracedProcess]) -> dict[str, str]:
+    """Under which name a file was made that other processes know by the name that symbolic links lead to."""
+    return {
+        str(record[3]): str(record[2])
+        for traced in processes
+        for record in traced.records
+        if record[0] == "opened" and record[3]
+    }
+
+
+def _rename(files: dict[str, _File], before: str, after: str) -> None:
+    """Files are placed under the name with which they are made: that one stays."""
+    if before in files:
+        files[before].renamed = after
+    for file in files.values():
+        if file.renamed == before:
+            file.renamed = after
+
+
+def _count(file: _File, record: tuple[object, ...], rank: int) -> None:
+    match record:
+        case ("written", _, int(end), int(count), bool(is_estimate), *_):
+            file.end_bytes = max(file.end_bytes, end)
+            if count == 0:
+                return
+            file.writers.add(rank)
+            if is_estimate:
+                file.estimated_bytes = max(file.estimated_bytes, count)
+            else:
+                file.counted_bytes += count
+
+
+def _creations(items: list[tuple[str, _File]]) -> tuple[Creation, ...]:
+    orders: dict[int, int] = {}
+    creations = []
+    for path, file in items:
+        ranks = file.makers | file.writers
+        rank = ranks.pop() if len(ranks) == 1 else SHARED
+        order = orders.get(rank, 0)
+        orders[rank] = order + 1
+        creations.append(
+            Creation(
+                path=path,
+                rank=rank,
+                order=order,
+                size_bytes=file.end_bytes,
+                # The estimate of a process that saw no writes is what another one counted.
+                written_bytes=file.counted_bytes or file.estimated_bytes,
+                writers=len(file.writers),
+                layout=file.layout,
+                was_there=file.was_there or file.created is None,
+                renamed=file.renamed,
+            )
+        )
+    return tuple(creations)
+
+
+def _main(processes: list[TracedProcess], ranked: list[TracedProcess]) -> "TraceProcess":
+    """The process whose program the run is: a rank that made files, else the last image of the first process."""
+    if ranked:
+        made = {id(traced): sum(record[0] == "opened" for record in traced.records) for traced in ranked}
+        programs: dict[str, int] = {}
+        for traced in ranked:
+            # A shell or `env` between launcher and program makes none; of two programs the one with more files counts.
+            programs[traced.process["program"]] = programs.get(traced.process["program"], 0) + made[id(traced)]
+        chosen = max(ranked, key=lambda traced: (programs[traced.process["program"]], traced.process["started"]))
+        same = [traced for traced in ranked if traced.process["program"] == chosen.process["program"]]
+        return min(same, key=lambda traced: traced.process["rank"] or 0).process
+    first = [traced for traced in processes if traced.process["is_first"]] or processes[:1]
+    return first[-1].process
+
+
+def _last(traced: TracedProcess) -> float:
+    """Seconds after its start of the last thing that a process recorded."""
+    times = [record[-2] if record[0] == "ended" else record[-1] for record in traced.records]
+    return max((time for time in times if isinstance(time, float)), default=0.0)
