@@ -1,0 +1,296 @@
+"""Darshan logs as runs: what a site that has Darshan knows of its programs without a tracer of ours.
+
+Darshan's library may crash on the log of a pre-release, so logs are read in a child process with a time limit.
+Counted as created is every file that a run wrote: Darshan does not say whether it was there before.
+"""
+
+import importlib.util
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.tracing.records import SHARED, Creation, Run
+
+READ_SECONDS_MAX = 120.0
+"""For one log; a log of a million records takes about 20 s."""
+_START_SECONDS_MAX = 60.0
+"""On top of that for the child's first log: it imports the library."""
+_ANSWER_BYTES_MAX = 1 << 30
+_MAGIC = 6567223
+"""`DARSHAN_MAGIC_NR` of darshan-log-format.h, at byte 8 of every log of version 3."""
+_COMPRESSED = (b"\x1f\x8b", b"BZh")
+"""Logs of Darshan 1 and 2 are compressed as a whole, by gzip or bzip2."""
+
+
+class DarshanError(Exception):
+    """A log that cannot be read: which, why, and what to do."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        """Say `message` and `hint`."""
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component of a file's layout on Lustre."""
+
+    end_bytes: int | None
+    """Where it ends; None at the end of the file."""
+    stripe_bytes: int
+    targets: tuple[int, ...]
+    """OST indices in stripe order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFile:
+    """What a log says of one file, all ranks together."""
+
+    path: str
+    rank: int
+    """Rank that used it, or `SHARED`."""
+    processes: int
+    """Ranks that opened it."""
+    writers: int
+    """Ranks that wrote it; where ranks were reduced to one record and nothing was traced, all of them."""
+    size_bytes: int
+    """One past the last byte written; 0 where nothing was."""
+    size_read_bytes: int
+    """One past the last byte read."""
+    reads: int
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    transfer_bytes: int
+    """The most common size of an access; 0 where it is not known."""
+    unaligned: int
+    """Accesses whose offset is no multiple of the file system's block."""
+    seconds: float
+    """Time in reads and writes, of the slowest rank."""
+    components: tuple[Component, ...]
+    """Empty where the file does not lie on Lustre or the log does not know."""
+
+    @property
+    def layout(self) -> str | None:
+        """The layout in the spelling of `lfs setstripe`, without the targets; None where it is not known."""
+        if not self.components or not all(component.targets for component in self.components):
+            return None
+        if len(self.components) == 1 and self.components[0].end_bytes is None:
+            only = self.components[0]
+            return f"-c {len(only.targets)} -S {only.stripe_bytes}"
+        return " ".join(
+            f"-E {-1 if part.end_bytes is None else part.end_bytes} -c {len(part.targets)} -S {part.stripe_bytes}"
+            for part in self.components
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DarshanLog:
+    """One log."""
+
+    path: Path
+    version: str
+    """Of the log's format."""
+    run: Run
+    files: tuple[LoggedFile, ...]
+    """In the order in which they were opened."""
+    incomplete: tuple[str, ...]
+    """Modules that ran out of memory, so that files are missing or not wholly counted."""
+    modules: tuple[str, ...]
+    """Modules that recorded something; without any the run did no I/O that Darshan saw."""
+
+
+def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> DarshanLog:
+    """Read one log.
+
+    Args:
+        path: The log.
+        seconds_max: How long the library may take.
+
+    Raises:
+        DarshanError: It is no log, of a version that the library does not read, damaged, or took too long.
+    """
+    ((_, answer),) = read_logs([path], seconds_max=seconds_max)
+    if isinstance(answer, DarshanError):
+        raise answer
+    return answer
+
+
+def read_logs(
+    paths: Sequence[Path], *, seconds_max: float = READ_SECONDS_MAX
+) -> Iterator[tuple[Path, DarshanLog | DarshanError]]:
+    """Read logs one after the other; what one of them does to the library does not touch the next.
+
+    Args:
+        paths: The logs.
+        seconds_max: How long the library may take for each.
+    """
+    reader: _Reader | None = None
+    try:
+        for path in paths:
+            refused = _refusal(path)
+            if refused is not None:
+                yield path, refused
+                continue
+            if reader is None or not reader.is_alive:
+                reader = _Reader()
+            yield path, reader.read(path, seconds_max)
+    finally:
+        if reader is not None:
+            reader.end()
+
+
+def _refusal(path: Path) -> DarshanError | None:
+    """Why a file is no log of a version that can be read; decided here as the library only says that it failed."""
+    if importlib.util.find_spec("darshan") is None:
+        return DarshanError(
+            f"{path}: Darshan logs are read by the package darshan, which is not installed",
+            hint="pip install 'weir[placement]'",
+        )
+    try:
+        if path.exists() and not path.is_file():
+            return DarshanError(
+                f"{path} is not a file", hint="give the logs themselves, or their folder as FOLDER/*.darshan"
+            )
+        with path.open("rb") as file:
+            head = file.read(16)
+    except OSError as error:
+        return DarshanError(f"{path}: {error.strerror}")
+    if not head:
+        return DarshanError(f"{path} is empty", hint="the run ended before Darshan wrote its log; use another one")
+    if head.startswith(_COMPRESSED):
+        return DarshanError(
+            f"{path} is a log of Darshan 1 or 2, which Darshan's library no longer reads",
+            hint="trace the program with Darshan 3, or with `weir run --trace`",
+        )
+    orders = ("little", "big")
+    if len(head) < 16 or all(int.from_bytes(head[8:16], order) != _MAGIC for order in orders):  # type: ignore[arg-type]
+        return DarshanError(f"{path} is not a Darshan log", hint="give logs that end in .darshan")
+    return None
+
+
+class _Reader:
+    """The child process."""
+
+    def __init__(self) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "weir.tracing.darshan_reader"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+        )
+        self._allowance = _START_SECONDS_MAX
+        self.is_alive = True
+
+    def read(self, path: Path, seconds_max: float) -> DarshanLog | DarshanError:
+        """One log; an error, too, where the child died of it or took too long, after which it is gone."""
+        line = self._ask(path, seconds_max + self._allowance)
+        self._allowance = 0.0
+        if isinstance(line, DarshanError):
+            self.end()
+            return line
+        answer = json.loads(line)
+        if "error" in answer:
+            return DarshanError(
+                f"{path} cannot be read by Darshan's library: {answer['error']}",
+                hint="it is damaged or cut short; copy it again, or leave it out",
+            )
+        return _log(path, answer["log"])
+
+    def _ask(self, path: Path, seconds_max: float) -> bytes | DarshanError:
+        assert self._child.stdin is not None and self._child.stdout is not None
+        deadline = time.monotonic() + seconds_max
+        line = bytearray()
+        try:
+            self._child.stdin.write(json.dumps(str(path)).encode() + b"\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            return self._died(path)
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self._child.stdout], [], [], max(deadline - time.monotonic(), 0.0))
+            if not ready or len(line) > _ANSWER_BYTES_MAX:
+                return DarshanError(
+                    f"{path}: Darshan's library did not read it within {seconds_max:.0f} s",
+                    hint="it is probably damaged; leave it out",
+                )
+            piece = os.read(self._child.stdout.fileno(), 1 << 20)
+            if not piece:
+                return self._died(path)
+            line += piece
+        return bytes(line)
+
+    def _died(self, path: Path) -> DarshanError:
+        code = self._child.wait()
+        return DarshanError(
+            f"{path}: Darshan's library crashed on it ({f'signal {-code}' if code < 0 else f'exit code {code}'})",
+            hint="it is damaged or was written by a pre-release of Darshan; leave it out",
+        )
+
+    def end(self) -> None:
+        """End the child."""
+        self.is_alive = False
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _log(path: Path, found: dict[str, Any]) -> DarshanLog:
+    files = tuple(_logged(file) for file in found["files"])
+    command = found["command"] or ["unknown"]
+    run = Run(
+        program=command[0].rsplit("/", 1)[-1],
+        arguments=tuple(command[1:]),
+        ranks=found["ranks"],
+        started=found["started"],
+        ended=found["started"] + found["seconds"],
+        creations=_creations(files),
+        source="darshan",
+    )
+    return DarshanLog(path, found["version"], run, files, tuple(found["incomplete"]), tuple(found["modules"]))
+
+
+def _logged(file: dict[str, Any]) -> LoggedFile:
+    components = tuple(
+        Component(
+            end_bytes=None if part["end_bytes"] < 0 else part["end_bytes"],
+            stripe_bytes=part["stripe_bytes"],
+            targets=tuple(part["targets"]),
+        )
+        for part in file["components"]
+    )
+    fields = {name: file[name] for name in LoggedFile.__dataclass_fields__ if name != "components"}
+    return LoggedFile(**fields, components=components)
+
+
+def _creations(files: Sequence[LoggedFile]) -> tuple[Creation, ...]:
+    """The files that were written, each with its position among those of its rank."""
+    orders: dict[int, int] = {}
+    creations = []
+    for file in files:
+        if file.writes == 0 and file.written_bytes == 0:
+            continue
+        order = orders.get(file.rank, 0)
+        orders[file.rank] = order + 1
+        creations.append(
+            Creation(
+                path=file.path,
+                rank=file.rank,
+                order=order,
+                size_bytes=file.size_bytes,
+                written_bytes=file.written_bytes,
+                writers=max(file.writers, 1) if file.rank == SHARED else 1,
+                layout=file.layout,
+            )
+        )
+    return tuple(creations)

@@ -1,0 +1,288 @@
+"""Reads Darshan logs with Darshan's own library; runs in a process of its own, which a damaged log may take down.
+
+    python -m weir.tracing.darshan_reader    paths as JSON strings on standard input, one a line
+
+Answers each path with one line of JSON: `{"log": ...}`, in the words of `weir.tracing.darshan`, or `{"error": ...}`.
+"""
+
+import json
+import os
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+MEMORY_BYTES_MAX = 8 << 30
+"""Address space of this process: a damaged length must not take the machine's memory."""
+
+_MODULES = {"POSIX": "POSIX", "STDIO": "STDIO", "MPI-IO": "MPIIO"}
+"""Modules that count reads and writes of files, with the prefixes of their counters."""
+_DXT = ("DXT_POSIX", "DXT_MPIIO")
+_USED = (*_MODULES, *_DXT, "LUSTRE")
+_UNKNOWN_ARGUMENTS = "<unknown args>"
+
+Record = dict[str, Any]
+
+
+class _DamagedError(Exception):
+    """The library cannot read the log."""
+
+
+def main() -> None:
+    """Answer the paths on standard input."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # The library prints its complaints; they are caught for each log, and none may come among the answers.
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        path = json.loads(line)
+        answers.write(json.dumps(_answer(path)) + "\n")
+        answers.flush()
+
+
+def _answer(path: str) -> Record:
+    with _complaints() as said:
+        try:
+            found = _read(path)
+        except (
+            _DamagedError,
+            UnicodeDecodeError,
+            ValueError,
+            ArithmeticError,
+            MemoryError,
+            OSError,
+            LookupError,
+        ) as error:
+            return {"error": _first_line(said()) or str(error) or type(error).__name__}
+        complaint = _first_line(said())
+    return {"error": complaint} if complaint else {"log": found}
+
+
+@contextmanager
+def _complaints() -> Iterator[Any]:
+    """What is printed to standard error meanwhile, also by the library."""
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+
+        def said() -> str:
+            sys.stderr.flush()
+            file.seek(0)
+            return file.read(1 << 16).decode(errors="replace")
+
+        try:
+            yield said
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+
+
+def _first_line(text: str) -> str:
+    """What the library says first, without the words that every one of its complaints begins with."""
+    lines = [line.strip() for line in text.splitlines() if line.strip().lower().startswith("error")]
+    return lines[0].partition(":")[2].strip().rstrip(".") if lines else ""
+
+
+def _read(path: str) -> Record:
+    from darshan.backend import cffi_backend as library
+
+    log = library.log_open(path)
+    if log["handle"] == library.ffi.NULL:
+        raise _DamagedError("the library cannot open it")
+    try:
+        modules = library.log_get_modules(log)
+        names = library.log_get_name_records(log)
+        job = library.log_get_job(log)
+        records = {module: list(_records(library, log, module)) for module in _USED if module in modules}
+        return {
+            "version": job["log_ver"],
+            "command": library.log_get_exe(log).replace(_UNKNOWN_ARGUMENTS, "").split(),
+            "ranks": max(int(job["nprocs"]), 1),
+            "started": job["start_time_sec"] + job["start_time_nsec"] * 1e-9,
+            "seconds": float(job["run_time"]),
+            "incomplete": sorted(name for name in _USED if name in modules and modules[name]["partial_flag"]),
+            "modules": sorted(modules),
+            "lustre": [place for place, kind in library.log_get_mounts(log) if kind == "lustre"],
+            "files": _files(names, records, ranks=max(int(job["nprocs"]), 1)),
+        }
+    finally:
+        library.log_close(log)
+
+
+def _records(library: Any, log: Record, module: str) -> Iterator[Record]:
+    """The records of one module, decoded here: the package's own loop takes a damaged record for the end."""
+    index = library.log_get_modules(log)[module]["idx"]
+    while True:
+        buffer = library.ffi.new("void **")
+        got = library.libdutil.darshan_log_get_record(log["handle"], index, buffer)
+        if got == 0:
+            return
+        if got < 0:
+            raise _DamagedError(f"its {module} records are damaged")
+        try:
+            if module == "LUSTRE":
+                yield _lustre(library, buffer)
+            elif module in _DXT:
+                yield _traced(library, buffer)
+            else:
+                yield _counted(library, buffer, module)
+        finally:
+            library.libdutil.darshan_free(buffer[0])
+
+
+def _counted(library: Any, buffer: Any, module: str) -> Record:
+    kind = {"POSIX": "posix", "STDIO": "stdio", "MPI-IO": "mpiio"}[module]
+    record = library.ffi.cast(f"struct darshan_{kind}_file **", buffer)[0]
+    counters = dict(zip(library.counter_names(module), record.counters, strict=False))
+    times = dict(zip(library.fcounter_names(module), record.fcounters, strict=False))
+    prefix = _MODULES[module]
+
+    def count(name: str) -> int:
+        return int(counters.get(f"{prefix}_{name}", 0))
+
+    def seconds(name: str) -> float:
+        return float(times.get(f"{prefix}_F_{name}", 0.0))
+
+    if module == "MPI-IO":
+        operations = [
+            count(f"{way}_{what}") for what in ("READS", "WRITES") for way in ("INDEP", "COLL", "SPLIT", "NB")
+        ]
+        reads, writes = sum(operations[:4]), sum(operations[4:])
+    else:
+        reads, writes = count("READS"), count("WRITES")
+    return {
+        "id": int(record.base_rec.id),
+        "rank": int(record.base_rec.rank),
+        "reads": reads,
+        "writes": writes,
+        "read_bytes": max(count("BYTES_READ"), 0),
+        "written_bytes": max(count("BYTES_WRITTEN"), 0),
+        "last_byte": max(count("MAX_BYTE_WRITTEN"), -1),
+        "last_byte_read": max(count("MAX_BYTE_READ"), -1),
+        "transfer_bytes": _common_transfer(counters, prefix),
+        "unaligned": max(count("FILE_NOT_ALIGNED"), 0),
+        "opened": seconds("OPEN_START_TIMESTAMP"),
+        "seconds": max(seconds("READ_TIME"), 0.0) + max(seconds("WRITE_TIME"), 0.0),
+        "slowest_seconds": max(seconds("SLOWEST_RANK_TIME"), 0.0),
+    }
+
+
+def _common_transfer(counters: dict[str, Any], prefix: str) -> int:
+    """The size of access that is most common; 0 where the module does not count sizes."""
+    sizes = [
+        (int(counters[f"{prefix}_ACCESS{place}_COUNT"]), int(counters[f"{prefix}_ACCESS{place}_ACCESS"]))
+        for place in range(1, 5)
+        if f"{prefix}_ACCESS{place}_COUNT" in counters
+    ]
+    return max(sizes, default=(0, 0))[1]
+
+
+def _lustre(library: Any, buffer: Any) -> Record:
+    record = library.ffi.cast("struct darshan_lustre_record **", buffer)[0]
+    names = library.counter_names("LUSTRE_COMP")
+    components = []
+    first = 0
+    for index in range(record.num_comps):
+        counters = dict(zip(names, record.comps[index].counters, strict=False))
+        count = max(int(counters["LUSTRE_COMP_STRIPE_COUNT"]), 0)
+        if first + count > record.num_stripes:
+            raise _DamagedError("its LUSTRE records name more stripes than they have")
+        components.append(
+            {
+                "end_bytes": int(counters["LUSTRE_COMP_EXT_END"]),
+                "stripe_bytes": int(counters["LUSTRE_COMP_STRIPE_SIZE"]),
+                "targets": [int(record.ost_ids[first + stripe]) for stripe in range(count)],
+            }
+        )
+        first += count
+    return {"id": int(record.base_rec.id), "components": components}
+
+
+def _traced(library: Any, buffer: Any) -> Record:
+    """Of each traced access only what the counters may not tell: who wrote, and how far."""
+    import numpy
+
+    record = library.ffi.cast("struct dxt_file_record **", buffer)[0]
+    header_bytes = library.ffi.sizeof("struct dxt_file_record")
+    segment_bytes = library.ffi.sizeof("struct segment_info")
+    writes = int(record.write_count)
+    raw = library.ffi.buffer(library.ffi.cast("char *", buffer[0]) + header_bytes, writes * segment_bytes)
+    fields = numpy.frombuffer(raw, dtype=numpy.int64).reshape(writes, segment_bytes // 8)
+    last_byte = int((fields[:, 0] + fields[:, 1]).max()) - 1 if writes else -1
+    written = int(fields[:, 1].sum()) if writes else 0
+    return {
+        "id": int(record.base_rec.id),
+        "rank": int(record.base_rec.rank),
+        "writes": writes,
+        "last_byte": last_byte,
+        "written_bytes": written,
+    }
+
+
+def _files(names: dict[int, str], records: dict[str, list[Record]], *, ranks: int) -> list[Record]:
+    """One record a file, of all modules and ranks together."""
+    by_file: dict[int, dict[str, list[Record]]] = {}
+    for module, found in records.items():
+        for record in found:
+            by_file.setdefault(record["id"], {}).setdefault(module, []).append(record)
+    files = []
+    for identity, modules in by_file.items():
+        path = _path(names.get(identity, ""))
+        if path is not None:
+            files.append(_file(path, modules, ranks))
+    return sorted(files, key=lambda file: (file["opened"], file["path"]))
+
+
+def _path(name: str) -> str | None:
+    """A file's path; None for the standard streams, heat maps, devices and names that were taken out."""
+    # ROMIO's drivers are named before the path, as in `ufs:/scratch/file`.
+    driver, colon, rest = name.partition(":")
+    path = rest if colon and driver.isalnum() and rest.startswith("/") else name
+    return path if path.startswith("/") and not path.startswith(("/dev/", "/proc/", "/sys/")) else None
+
+
+def _file(path: str, modules: dict[str, list[Record]], ranks: int) -> Record:
+    counted = [*modules.get("POSIX", ()), *modules.get("STDIO", ())] or modules.get("MPI-IO", [])
+    traced = modules.get("DXT_POSIX") or modules.get("DXT_MPIIO") or []
+    writers = {record["rank"] for record in traced if record["writes"] > 0 and record["rank"] >= 0}
+    if not writers:
+        wrote = [record for record in counted if record["writes"] > 0]
+        writers = set(range(ranks)) if any(record["rank"] < 0 for record in wrote) else {one["rank"] for one in wrote}
+    took_part = {record["rank"] for record in (*counted, *traced)}
+    is_shared = ranks > 1 and (-1 in took_part or len(took_part) > 1)
+    written = sum(record["written_bytes"] for record in counted) or sum(record["written_bytes"] for record in traced)
+    if modules.get("POSIX") or modules.get("STDIO") or traced:
+        size = max((_end(record) for record in (*counted, *traced)), default=0)
+    else:
+        # MPI-IO counts no offsets: what was written is the least the file can hold.
+        size = written
+    busiest = max(counted, key=lambda record: record["reads"] + record["writes"], default=None)
+    return {
+        "path": path,
+        "rank": -1 if is_shared else max(min(took_part, default=0), 0),
+        "processes": ranks if -1 in took_part else max(len(took_part), 1),
+        "writers": len(writers),
+        "size_bytes": size,
+        "size_read_bytes": max((record["last_byte_read"] for record in counted), default=-1) + 1,
+        "reads": sum(record["reads"] for record in counted),
+        "writes": sum(record["writes"] for record in counted) or sum(record["writes"] for record in traced),
+        "read_bytes": sum(record["read_bytes"] for record in counted),
+        "written_bytes": written,
+        "transfer_bytes": busiest["transfer_bytes"] if busiest else 0,
+        "unaligned": sum(record["unaligned"] for record in counted),
+        "opened": min((record["opened"] for record in counted if record["opened"] > 0), default=0.0),
+        # Reduced records add up all ranks; only the slowest of them says how long the file took.
+        "seconds": max((record["slowest_seconds"] or record["seconds"] for record in counted), default=0.0),
+        "components": modules["LUSTRE"][0]["components"] if "LUSTRE" in modules else [],
+    }
+
+
+def _end(record: Record) -> int:
+    """One past the last byte written; the counters say byte 0 also where nothing was."""
+    return record["last_byte"] + 1 if record["written_bytes"] > 0 else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Darshan logs as runs; whatever is no log, or a damaged one, ends in one error that names it."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from weir.tracing import darshan
+from weir.tracing.darshan import DarshanError, DarshanLog, read_log, read_logs
+from weir.tracing.records import SHARED
+
+LOGS = Path(__file__).resolve().parents[1] / "data" / "darshan"
+
+
+def log_of(name: str) -> Path:
+    (path,) = LOGS.glob(f"{name}*.darshan")
+    return path
+
+
+def test_a_file_for_each_process_on_lustre() -> None:
+    log = read_log(log_of("sample-goodost"))
+    run = log.run
+    assert (run.program, run.ranks, run.source, log.incomplete) == ("ior", 48, "darshan", ())
+    assert run.arguments[:4] == ("-t", "8m", "-b", "256m")
+    assert 0 < run.ended - run.started < 60
+    by_rank = {creation.rank: creation for creation in run.creations}
+    assert sorted(by_rank) == list(range(48)) and len(run.creations) == 48
+    for rank, creation in by_rank.items():
+        assert creation.path == f"/scratch1/scratchdirs/glock/testFile.{rank:08d}"
+        assert (creation.size_bytes, creation.written_bytes) == (1 << 30, 1 << 30)
+        assert (creation.order, creation.writers, creation.layout) == (0, 1, "-c 1 -S 1048576")
+    assert {file.components[0].targets for file in log.files} <= {(target,) for target in range(24)}
+
+
+def test_a_shared_file_with_its_targets() -> None:
+    log = read_log(log_of("example"))
+    (creation,) = log.run.creations
+    assert (creation.rank, creation.writers, log.run.ranks) == (SHARED, 2048, 2048)
+    assert creation.size_bytes == 2199023261832
+    assert creation.layout == "-c 24 -S 1048576"
+    (file,) = log.files
+    assert sorted(file.components[0].targets) == list(range(24))
+    assert file.seconds > 10 and file.transfer_bytes > 1 << 20
+
+
+def test_what_was_traced_tells_who_wrote() -> None:
+    """The log's counters have a record a rank; DXT says that one rank alone wrote the file."""
+    log = read_log(log_of("sample-dxt-simple"))
+    (written,) = (creation for creation in log.run.creations if creation.path.endswith("/test.out"))
+    assert "DXT_POSIX" in log.modules
+    assert (written.rank, written.writers, written.size_bytes) == (SHARED, 1, 4000)
+
+
+def test_files_that_were_only_read_are_no_creations() -> None:
+    log = read_log(log_of("noposix"))
+    assert len(log.files) > 0 and log.run.creations == ()
+
+
+def test_several_logs_come_in_their_order(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.darshan"
+    bad.write_bytes(log_of("sample-goodost").read_bytes()[:3000])
+    paths = [log_of("pq_app_write_id71296"), bad, log_of("pq_app_write_id71303")]
+    answers = dict(read_logs(paths))
+    assert list(answers) == paths
+    assert isinstance(answers[bad], DarshanError)
+    good = [answer for answer in answers.values() if isinstance(answer, DarshanLog)]
+    assert [log.run.creations[0].path.rsplit("/", 1)[-1] for log in good] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\x1f\x8b" + bytes(100), "Darshan 1 or 2"),
+        (b"BZh9" + bytes(100), "Darshan 1 or 2"),
+        (b"3.21\0\0\0\0", "not a Darshan log"),
+        (b"no log at all, but a text", "not a Darshan log"),
+        (b"9.99\0\0\0\0" + (6567223).to_bytes(8, "little") + bytes(2000), "library"),
+    ],
+)
+def test_what_is_no_log_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "some.darshan"
+    path.write_bytes(content)
+    with pytest.raises(DarshanError, match=words) as caught:
+        read_log(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DarshanError, match="No such file"):
+        read_log(tmp_path / "none.darshan")
+
+
+def test_a_library_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(darshan, "_START_SECONDS_MAX", 0.0)
+    with pytest.raises(DarshanError, match="did not read it within"):
+        read_log(log_of("sample-goodost"), seconds_max=0.0)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    """A pipe would be waited for without end."""
+    pipe = tmp_path / "pipe.darshan"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(DarshanError, match="is not a file"):
+            read_log(path)
+
+
+def test_damaged_logs_never_pass_for_whole_ones(tmp_path: Path) -> None:
+    """Cut short or with bytes changed: an error, or all that the log says; the library may crash on any of them."""
+    seed = int(os.environ.get("WEIR_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
+    print(f"WEIR_TEST_SEED={seed}")
+    dice = random.Random(seed)
+    source = log_of("ior_hdf5_example")
+    whole, content = read_log(source), source.read_bytes()
+    paths = []
+    for number in range(24):
+        damaged = bytearray(content)
+        if number % 2:
+            del damaged[dice.randrange(16, len(content)) :]
+        else:
+            damaged[dice.randrange(16, len(content))] ^= 1 << dice.randrange(8)
+        paths.append(tmp_path / f"{number}.darshan")
+        paths[-1].write_bytes(damaged)
+    for path, answer in read_logs(paths, seconds_max=10):
+        if isinstance(answer, DarshanError):
+            assert str(path) in str(answer)
+        elif int(path.stem) % 2:
+            assert answer.files == whole.files
