@@ -264,7 +264,7 @@ fn an_unusable_database_is_told_once_and_leaves_every_creation_as_it_was() {
     let way = Way::Prefix;
     let (folder, _) = bench.start(way, "unusable");
     let path = folder.join("file");
-    bench.foresee(&[path.clone()]);
+    bench.foresee(std::slice::from_ref(&path));
     let whole = std::fs::read(&bench.database).expect("it is there");
     let mut other = whole.clone();
     other[63] = 2;
