@@ -1,6 +1,10 @@
-from typing import Literal, TypedDict, type_check_only
+from collections.abc import Sequence
+from typing import Literal, TypedDict, final, type_check_only
 
 __all__ = [
+    "Allocation",
+    "Allocator",
+    "allocator_names",
     "claims_of_credential",
     "contiguous_layout",
     "control_token",
@@ -15,6 +19,7 @@ __all__ = [
     "parse_sharing",
     "policy_names",
     "scheduler_names",
+    "space_factors",
     "stripe_shares",
 ]
 
@@ -67,9 +72,7 @@ def layout_from_ini(text: str) -> str: ...
 def layout_to_ini(text: str) -> str: ...
 def layout_warning(text: str, targets: int) -> str | None: ...
 def contiguous_layout(text: str, size_bytes: int, alignment_bytes: int) -> str: ...
-def stripe_shares(
-    text: str, size_bytes: int, *, stripe_bytes: int, stripes: int, targets: int
-) -> list[list[int]]: ...
+def stripe_shares(text: str, size_bytes: int, *, stripe_bytes: int, stripes: int, targets: int) -> list[list[int]]: ...
 
 @type_check_only
 class TraceProcess(TypedDict):
@@ -101,3 +104,40 @@ class Trace(TypedDict):
     torn: tuple[int, int] | None
 
 def decode_trace(bytes: bytes) -> Trace: ...  # noqa: A002
+
+@final
+class Allocator:
+    def __new__(cls, name: str = "balanced", *, seed: int = 0) -> Allocator: ...
+    @property
+    def name(self) -> str: ...
+    def allocate(
+        self,
+        targets: Sequence[str],
+        stripes: Sequence[int],
+        stripe_bytes: Sequence[int],
+        *,
+        servers: Sequence[str] | None = None,
+        speeds: Sequence[float] | None = None,
+        loads_bytes: Sequence[float] | None = None,
+        free_bytes: Sequence[int] | None = None,
+        server_speeds: dict[str, float] | None = None,
+        server_loads_bytes: dict[str, float] | None = None,
+    ) -> Allocation: ...
+
+@final
+class Allocation:
+    @property
+    def targets(self) -> list[list[str]]: ...
+    @property
+    def flat(self) -> bytes: ...
+    @property
+    def loads_bytes(self) -> list[float]: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def bound(self) -> float | None: ...
+    @property
+    def ratio(self) -> float | None: ...
+
+def allocator_names() -> list[str]: ...
+def space_factors(free_bytes: Sequence[int], total_bytes: Sequence[int]) -> list[float]: ...

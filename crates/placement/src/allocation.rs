@@ -14,6 +14,7 @@ mod levels;
 mod lustre;
 mod random;
 mod sequence;
+mod statistics;
 mod view;
 mod wrap;
 
@@ -21,6 +22,7 @@ pub use balanced::Balanced;
 pub use error::AllocationError;
 pub use lustre::LustreStandard;
 pub use random::Random;
+pub use statistics::{health, space_factors, ServerStatistics, TargetStatistics};
 pub use view::{ServerState, TargetState, View};
 
 use std::fmt;
@@ -145,7 +147,7 @@ impl AllocatorName {
         [AllocatorName::Balanced, AllocatorName::LustreStandard, AllocatorName::Random];
 
     /// A new allocator of this name.
-    pub fn build(self) -> Box<dyn Allocator + Send> {
+    pub fn build(self) -> Box<dyn Allocator + Send + Sync> {
         match self {
             AllocatorName::Balanced => Box::new(Balanced::default()),
             AllocatorName::LustreStandard => Box::new(LustreStandard::default()),

@@ -18,8 +18,8 @@ mod target;
 
 pub use alignment::{contiguous_stripe_bytes, LUSTRE_STRIPE_BYTES, TARAZU_STRIPE_BYTES};
 pub use allocation::{
-    Allocation, AllocationError, Allocator, AllocatorName, Balanced, Demand, LustreStandard, Random,
-    ServerState, TargetState, View,
+    health, space_factors, Allocation, AllocationError, Allocator, AllocatorName, Balanced, Demand,
+    LustreStandard, Random, ServerState, ServerStatistics, TargetState, TargetStatistics, View,
 };
 pub use component::{Component, END_OF_FILE};
 pub use ini::IniError;

@@ -3,6 +3,7 @@
 //! Each function is one call into a leaf, so that Python never holds a second version of a decision.
 #![forbid(unsafe_code)]
 
+mod allocation;
 mod layout;
 mod trace;
 
@@ -15,6 +16,8 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 /// What the command line needs of the pure leaves.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::allocation::{allocator_names, space_factors, Allocation, Allocator};
     #[pymodule_export]
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,

@@ -10,8 +10,9 @@ use super::levels::{Frontier, Group, Levels};
 /// Evaluations of the threshold at most; each is a pass over all positions, the heap does what is left.
 const EVALUATIONS_MAX: u32 = 40;
 
-/// The heap takes the rest once it is less than one stripe for this many positions.
-const REST: usize = 16;
+/// The heap takes the rest once it is less than one stripe for this many positions, or once the thresholds above and
+/// below it are less than a stripe for half as many apart: then what is left are equals.
+const REST: usize = 12;
 
 /// Put `total` stripes on `levels`, at most `each` on a position, and say how many each takes.
 ///
@@ -62,6 +63,9 @@ impl Level {
     }
 }
 
+/// Thresholds between which even the fastest target takes a small part of a stripe more.
+const EQUALS: f64 = 1.0 / 16.0;
+
 struct Search<'a> {
     levels: &'a Levels,
     /// Stripes of each group at the last threshold: where the next search begins.
@@ -84,11 +88,13 @@ impl<'a> Search<'a> {
     /// stripes are more.
     fn threshold(&mut self, total: u64) -> Option<f64> {
         let (mut low, mut high) = self.range();
-        if self.below(high).stripes <= total {
+        let mut most = self.levels.room.iter().map(|&room| room as u64).sum::<u64>();
+        if most <= total {
             return Some(high);
         }
-        let mut found = None;
+        let (mut least, mut found) = (0, None);
         let rest = (self.levels.len() / REST) as u64;
+        let fastest = self.levels.speed.iter().copied().fold(0.0, f64::max);
         let mut at = self.guess(total);
         for evaluation in 0..EVALUATIONS_MAX {
             if !(at > low && at < high) {
@@ -99,16 +105,21 @@ impl<'a> Search<'a> {
             }
             let below = self.below(at);
             if below.stripes <= total {
-                (low, found) = (at, Some(at));
-                if total - below.stripes <= rest {
-                    break;
-                }
+                (low, least, found) = (at, below.stripes, Some(at));
             } else {
-                high = at;
+                (high, most) = (at, below.stripes);
             }
-            let step = (total as f64 - below.stripes as f64) / below.growth;
-            // Every third step halves the range, so that a jump between two thresholds is closed in on.
-            at = if evaluation % 3 == 2 { low + (high - low) / 2.0 } else { at + step };
+            let are_equals = (high - low) * fastest < EQUALS || most - least <= 2 * rest;
+            if total - least <= rest || (are_equals && found.is_some()) {
+                break;
+            }
+            let slope = (most - least) as f64 / (high - low);
+            at = match evaluation {
+                0 | 1 => at + (total as f64 - below.stripes as f64) / below.growth,
+                // Every third step halves the range, so that a jump between two thresholds is closed in on.
+                2.. if evaluation % 3 == 1 => low + (high - low) / 2.0,
+                2.. => low + (total - least) as f64 / slope,
+            };
         }
         found
     }
@@ -164,7 +175,8 @@ impl<'a> Search<'a> {
             // What one stripe more than `total` would leave for its target: at most `total` stripes are below it.
             let of_targets = threshold - (2.0 * (group.load + total as f64) + 1.0) * group.slope;
             for position in group.range() {
-                let count = stripes_below(self.levels, position, of_targets);
+                let Levels { load, speed, room, .. } = self.levels;
+                let count = stripes_below(load[position], speed[position], room[position], of_targets);
                 counts[position] = count;
                 placed += u64::from(count);
             }
@@ -205,19 +217,21 @@ fn below_in_group(levels: &Levels, group: &Group, threshold: f64, start: u64) ->
 /// that would take more at a higher one.
 fn below_alone(levels: &Levels, group: &Group, threshold: f64) -> (u64, f64) {
     let (mut stripes, mut speed) = (0, 0.0);
-    for position in group.range() {
-        let count = stripes_below(levels, position, threshold);
+    let range = group.range();
+    let positions =
+        levels.load[range.clone()].iter().zip(&levels.speed[range.clone()]).zip(&levels.room[range]);
+    for ((&load, &own), &room) in positions {
+        let count = stripes_below(load, own, room, threshold);
         stripes += u64::from(count);
-        if count > 0 && f64::from(count) < levels.room[position] {
-            speed += levels.speed[position];
-        }
+        let is_open = count > 0 && f64::from(count) < room;
+        speed += if is_open { own } else { 0.0 };
     }
     (stripes, speed)
 }
 
 /// How many stripes of a position cost at most `threshold` each: `(2 (load + k) + 1) / speed <= threshold`.
-fn stripes_below(levels: &Levels, position: usize, threshold: f64) -> u32 {
-    let count = threshold * levels.speed[position] / 2.0 + 0.5 - levels.load[position];
+fn stripes_below(load: f64, speed: f64, room: f64, threshold: f64) -> u32 {
+    let count = threshold * speed / 2.0 + 0.5 - load;
     // The cast cuts to a whole number and negative ones to 0.
-    count.min(levels.room[position]) as u32
+    count.min(room) as u32
 }
