@@ -2,9 +2,9 @@
 
 use crate::counters::{self, Call};
 use crate::description::Description;
-use crate::guard::{attempt, fail, finish, Outcome};
+use crate::guard::{attempt, fail, finish, returned, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{prefix, promotion, real, recorder, sharing, table};
+use crate::{kernel, prefix, promotion, real, recorder, sharing, table};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -329,15 +329,35 @@ pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t)
     }
 }
 
+/// Whether the kernel may be called from here: nobody can cancel the only thread of a process, so libc's function is
+/// not needed. After a system call each return to a caller costs as much as all else here, so this way is flat.
+#[inline(always)]
+fn is_plainly_the_kernels(descriptor: c_int, position: Option<Position>) -> bool {
+    !sharing::has_threads() && !is_candidate(descriptor, position)
+}
+
 /// `write(2)`.
+#[inline(always)]
 pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    let written = if is_plainly_the_kernels(descriptor, Some(Position::Current)) {
+        let arguments = [descriptor as usize, buffer as usize, count, 0, 0, 0];
+        // SAFETY: see `read`.
+        returned(unsafe { kernel::raw(libc::SYS_write, arguments) })
+    } else {
+        // SAFETY: see `read`.
+        unsafe { write_followed(descriptor, buffer, count) }
+    };
+    recorder::wrote(descriptor, written)
+}
+
+#[inline(never)]
+unsafe fn write_followed(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: see `read`.
-    let written = unsafe {
+    unsafe {
         finish(write_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
             real::write(descriptor, buffer, count)
         })
-    };
-    recorder::wrote(descriptor, written)
+    }
 }
 
 /// `pread(2)`.
@@ -351,19 +371,32 @@ pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t
 }
 
 /// `pwrite(2)`.
+#[inline(always)]
 pub(crate) unsafe fn pwrite(
     descriptor: c_int,
     buffer: *const c_void,
     count: size_t,
     offset: off_t,
 ) -> ssize_t {
+    let written = if is_plainly_the_kernels(descriptor, Position::at(offset)) {
+        let arguments = [descriptor as usize, buffer as usize, count, offset as usize, 0, 0];
+        // SAFETY: see `read`.
+        returned(unsafe { kernel::raw(libc::SYS_pwrite64, arguments) })
+    } else {
+        // SAFETY: see `read`.
+        unsafe { pwrite_followed(descriptor, buffer, count, offset) }
+    };
+    recorder::wrote_at(descriptor, offset, written)
+}
+
+#[inline(never)]
+unsafe fn pwrite_followed(descriptor: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t {
     // SAFETY: see `read`.
-    let written = unsafe {
+    unsafe {
         finish(write_one(descriptor, Position::at(offset), buffer, count), bytes, || {
             real::pwrite(descriptor, buffer, count, offset)
         })
-    };
-    recorder::wrote_at(descriptor, offset, written)
+    }
 }
 
 /// `readv(2)`.

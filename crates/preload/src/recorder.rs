@@ -17,13 +17,9 @@ use crate::{kernel, paths, prefix, process, stat, table};
 use files::{Found, OpenFile};
 use libc::{c_char, c_int, c_void, ssize_t};
 use names::Name;
-use std::sync::atomic::{AtomicU32, Ordering};
 use weir_trace::{Opening, Record, Renamed, Unlinked};
 
-pub(crate) use settings::is_on;
-
-/// Children that borrow this process's memory, whose descriptors are their own.
-static BORROWERS: AtomicU32 = AtomicU32::new(0);
+pub(crate) use files::{is_on, note_borrower};
 
 /// What was known before a call that opens a file for writing.
 #[derive(Clone, Copy)]
@@ -36,6 +32,7 @@ pub(crate) struct Before {
 fn start() {
     process::register();
     log::start();
+    files::switch_on();
     if settings::is_expected() {
         quietly(log::begin);
     }
@@ -132,7 +129,7 @@ fn enter(descriptor: c_int, name: &Name, before: Before) {
 }
 
 /// The program wrote at the file's offset; answers `result`.
-#[inline]
+#[inline(always)]
 pub(crate) fn wrote(descriptor: c_int, result: ssize_t) -> ssize_t {
     if is_on() && result > 0 {
         note(descriptor, None, result as u64);
@@ -141,7 +138,7 @@ pub(crate) fn wrote(descriptor: c_int, result: ssize_t) -> ssize_t {
 }
 
 /// The program wrote at `offset`; answers `result`.
-#[inline]
+#[inline(always)]
 pub(crate) fn wrote_at(descriptor: c_int, offset: libc::off_t, result: ssize_t) -> ssize_t {
     if is_on() && result > 0 {
         note(descriptor, u64::try_from(offset).ok(), result as u64);
@@ -162,9 +159,9 @@ pub(crate) unsafe fn moved(descriptor: c_int, offset: *const libc::off_t, result
     result
 }
 
-#[inline]
+#[inline(always)]
 fn note(descriptor: c_int, offset: Option<u64>, bytes: u64) {
-    if BORROWERS.load(Ordering::Relaxed) > 0 && guard::is_inside() {
+    if files::is_lent() && guard::is_inside() {
         return;
     }
     let file = match files::look_up(descriptor) {
@@ -334,18 +331,9 @@ pub(crate) fn before_fork() {
 /// In the child of a fork: what the parent wrote is the parent's to tell.
 pub(crate) fn in_child() {
     if is_on() {
-        BORROWERS.store(0, Ordering::Relaxed);
+        files::forget_borrowers();
         log::start();
         files::each(|_, file| file.inherit());
-    }
-}
-
-/// A child borrows this process's memory (`true`), or has ended or executed a program.
-pub(crate) fn note_borrower(is_there: bool) {
-    if is_there {
-        BORROWERS.fetch_add(1, Ordering::Relaxed);
-    } else {
-        BORROWERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

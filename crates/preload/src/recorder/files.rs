@@ -26,19 +26,27 @@ const FAST_NANOSECONDS: u64 = 50_000_000;
 /// How long what was written stays unreported, while the program writes.
 const REPORT_NANOSECONDS: u64 = 1_000_000_000;
 
+/// What every write touches, in one line of the processor's cache.
+#[repr(C, align(64))]
+struct Counts {
+    written: AtomicU64,
+    end: AtomicU64,
+    unwatched: AtomicU32,
+    /// Writes since then moved the kernel's offset, and the end is at least there.
+    has_moved: AtomicBool,
+    appends: AtomicBool,
+}
+
 /// One open file that is recorded.
+#[repr(C)]
 pub(super) struct OpenFile {
+    counts: Counts,
     is_used: AtomicBool,
     /// Descriptors of this process that stand for it.
     descriptors: AtomicU32,
     number: AtomicU32,
     opening: AtomicU8,
-    appends: AtomicBool,
     inode: AtomicU64,
-    written: AtomicU64,
-    end: AtomicU64,
-    /// Writes since then moved the kernel's offset, and the end is at least there.
-    has_moved: AtomicBool,
     /// The end is the file's size: writes at explicit offsets went to the end all the same.
     is_at_size: AtomicBool,
     reported: AtomicU64,
@@ -47,7 +55,6 @@ pub(super) struct OpenFile {
     stream: AtomicPtr<c_void>,
     /// Size when it was opened, without its bytes being dropped.
     size_before: AtomicU64,
-    unwatched: AtomicU32,
     /// Writes after which the clock is looked at, and when it last was.
     pause: AtomicU32,
     looked: AtomicU64,
@@ -68,7 +75,20 @@ pub(super) enum Found {
 type Slots = [AtomicPtr<OpenFile>; PART];
 type Pool = [OpenFile; POOL_PART];
 
-static FIRST: Slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; PART];
+/// What every write looks at first: the switches beside the descriptors that programs have most.
+#[repr(C, align(64))]
+struct Table {
+    is_on: AtomicBool,
+    /// Children that borrow this process's memory, whose descriptors are their own.
+    borrowers: AtomicU32,
+    first: Slots,
+}
+
+static TABLE: Table = Table {
+    is_on: AtomicBool::new(false),
+    borrowers: AtomicU32::new(0),
+    first: [const { AtomicPtr::new(std::ptr::null_mut()) }; PART],
+};
 static OTHERS: [AtomicPtr<Slots>; PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PARTS];
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 static POOL: [AtomicPtr<Pool>; POOL_PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOL_PARTS];
@@ -81,22 +101,24 @@ static REPORTED: AtomicU64 = AtomicU64::new(u64::MAX);
 impl OpenFile {
     const fn new() -> OpenFile {
         OpenFile {
+            counts: Counts {
+                written: AtomicU64::new(0),
+                end: AtomicU64::new(0),
+                unwatched: AtomicU32::new(0),
+                has_moved: AtomicBool::new(false),
+                appends: AtomicBool::new(false),
+            },
             is_used: AtomicBool::new(false),
             descriptors: AtomicU32::new(0),
             number: AtomicU32::new(0),
             opening: AtomicU8::new(0),
-            appends: AtomicBool::new(false),
             inode: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            end: AtomicU64::new(0),
-            has_moved: AtomicBool::new(false),
             is_at_size: AtomicBool::new(false),
             reported: AtomicU64::new(0),
             is_announced: AtomicBool::new(false),
             is_placed: AtomicBool::new(false),
             stream: AtomicPtr::new(std::ptr::null_mut()),
             size_before: AtomicU64::new(0),
-            unwatched: AtomicU32::new(0),
             pause: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             name_length: AtomicUsize::new(0),
@@ -108,19 +130,21 @@ impl OpenFile {
     #[inline]
     pub(super) fn add(&self, offset: Option<u64>, bytes: u64) -> bool {
         if sharing::has_threads() {
-            self.written.fetch_add(bytes, Ordering::Relaxed);
+            self.counts.written.fetch_add(bytes, Ordering::Relaxed);
         } else {
             // A locked addition would be a good part of what a write may cost more.
-            self.written.store(self.written.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+            self.counts.written.store(self.counts.written.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
         }
         match offset {
-            Some(_) if self.appends.load(Ordering::Relaxed) => self.is_at_size.store(true, Ordering::Relaxed),
+            Some(_) if self.counts.appends.load(Ordering::Relaxed) => {
+                self.is_at_size.store(true, Ordering::Relaxed)
+            }
             Some(offset) => self.extend(offset + bytes),
-            None => self.has_moved.store(true, Ordering::Relaxed),
+            None => self.counts.has_moved.store(true, Ordering::Relaxed),
         }
-        let left = self.unwatched.load(Ordering::Relaxed);
+        let left = self.counts.unwatched.load(Ordering::Relaxed);
         if left > 0 {
-            self.unwatched.store(left - 1, Ordering::Relaxed);
+            self.counts.unwatched.store(left - 1, Ordering::Relaxed);
             return false;
         }
         self.look_at_clock()
@@ -134,7 +158,7 @@ impl OpenFile {
         let pause = self.pause.load(Ordering::Relaxed);
         let pause = if is_fast { (pause * 2 + 1).min(UNWATCHED_MAX) } else { 0 };
         self.pause.store(pause, Ordering::Relaxed);
-        self.unwatched.store(pause, Ordering::Relaxed);
+        self.counts.unwatched.store(pause, Ordering::Relaxed);
         let reported = REPORTED.load(Ordering::Relaxed);
         if reported == u64::MAX {
             REPORTED.store(now, Ordering::Relaxed);
@@ -146,17 +170,17 @@ impl OpenFile {
     /// Something was written up to `end`.
     #[inline]
     pub(super) fn extend(&self, end: u64) {
-        if end > self.end.load(Ordering::Relaxed) {
-            self.end.fetch_max(end, Ordering::Relaxed);
+        if end > self.counts.end.load(Ordering::Relaxed) {
+            self.counts.end.fetch_max(end, Ordering::Relaxed);
         }
     }
 
     pub(super) fn has_moved(&self) -> bool {
-        self.has_moved.load(Ordering::Relaxed)
+        self.counts.has_moved.load(Ordering::Relaxed)
     }
 
     pub(super) fn take_moved(&self) -> bool {
-        self.has_moved.swap(false, Ordering::Relaxed)
+        self.counts.has_moved.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn is_at_size(&self) -> bool {
@@ -178,7 +202,7 @@ impl OpenFile {
 
     /// Bytes written, and one past the last.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.written.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed))
+        (self.counts.written.load(Ordering::Relaxed), self.counts.end.load(Ordering::Relaxed))
     }
 
     pub(super) fn size_before(&self) -> u64 {
@@ -187,7 +211,7 @@ impl OpenFile {
 
     /// Whether more was written than was reported.
     pub(super) fn is_dirty(&self) -> bool {
-        self.written.load(Ordering::Relaxed) != self.reported.load(Ordering::Relaxed)
+        self.counts.written.load(Ordering::Relaxed) != self.reported.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_reported(&self, written: u64) {
@@ -246,10 +270,10 @@ impl OpenFile {
     /// The child of `fork` has it from its parent, and has written nothing.
     pub(super) fn inherit(&self) {
         self.opening.store(code(Opening::Inherited), Ordering::Relaxed);
-        for number in [&self.written, &self.end, &self.reported] {
+        for number in [&self.counts.written, &self.counts.end, &self.reported] {
             number.store(0, Ordering::Relaxed);
         }
-        for flag in [&self.has_moved, &self.is_at_size, &self.is_announced, &self.is_placed] {
+        for flag in [&self.counts.has_moved, &self.is_at_size, &self.is_announced, &self.is_placed] {
             flag.store(false, Ordering::Relaxed);
         }
         self.stream.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -272,7 +296,7 @@ fn inode(descriptor: c_int) -> Option<u64> {
 fn slot(descriptor: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     let number = usize::try_from(descriptor).ok()?;
     if number < PART {
-        return Some(&FIRST[number]);
+        return Some(&TABLE.first[number]);
     }
     let part = OTHERS.get(number / PART)?.load(Ordering::Acquire);
     // SAFETY: a part is leaked when it is made and never freed.
@@ -309,6 +333,34 @@ fn found(pointer: *mut OpenFile) -> Found {
         // SAFETY: files of the pool are never freed.
         Found::File(unsafe { &*pointer })
     }
+}
+
+/// Whether this process is recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    TABLE.is_on.load(Ordering::Relaxed)
+}
+
+/// From now on it is.
+pub(super) fn switch_on() {
+    TABLE.is_on.store(true, Ordering::Release);
+}
+
+/// Whether children borrow this process's memory.
+#[inline]
+pub(super) fn is_lent() -> bool {
+    TABLE.borrowers.load(Ordering::Relaxed) > 0
+}
+
+/// A child borrows this process's memory, or, without `is_there`, does no more.
+pub(crate) fn note_borrower(is_there: bool) {
+    let change = if is_there { 1 } else { u32::MAX };
+    TABLE.borrowers.fetch_add(change, Ordering::Relaxed);
+}
+
+/// In the child of `fork`.
+pub(super) fn forget_borrowers() {
+    TABLE.borrowers.store(0, Ordering::Relaxed);
 }
 
 /// What is known of `descriptor`: a load and two comparisons.
@@ -376,8 +428,8 @@ pub(super) fn make(
     file.descriptors.store(1, Ordering::Relaxed);
     file.number.store(NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     file.opening.store(code(opening), Ordering::Relaxed);
-    file.appends.store(appends, Ordering::Relaxed);
-    file.unwatched.store(0, Ordering::Relaxed);
+    file.counts.appends.store(appends, Ordering::Relaxed);
+    file.counts.unwatched.store(0, Ordering::Relaxed);
     file.pause.store(0, Ordering::Relaxed);
     let kept = if name.len() <= NAME_BYTES { name } else { b"" };
     for (place, byte) in file.name.iter().zip(kept) {

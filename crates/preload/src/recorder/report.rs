@@ -3,7 +3,7 @@
 use crate::guard::quietly;
 use crate::kernel::{self, system_call};
 use crate::recorder::names::{self, Name};
-use crate::recorder::{files, layout_of, log, settings, OpenFile};
+use crate::recorder::{files, layout_of, log, OpenFile};
 use crate::session::{self, Mode};
 use crate::table::{self, Entry};
 use crate::{prefix, real};
@@ -175,7 +175,7 @@ pub(super) fn everything() {
 
 /// The process image did not end.
 pub(super) fn resume() {
-    if settings::is_on() {
+    if files::is_on() {
         files::set_reported(false);
     }
 }

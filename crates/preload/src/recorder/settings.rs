@@ -19,7 +19,7 @@ struct Text<const N: usize> {
     length: AtomicUsize,
 }
 
-// SAFETY: written by the constructor alone, before ON tells anyone to read it.
+// SAFETY: written by the constructor alone, before it switches the recorder on.
 unsafe impl<const N: usize> Sync for Text<N> {}
 
 impl<const N: usize> Text<N> {
@@ -44,7 +44,6 @@ impl<const N: usize> Text<N> {
     }
 }
 
-static ON: AtomicBool = AtomicBool::new(false);
 static DIRECTORY: Text<DIRECTORY_BYTES> = Text::new();
 static OBSERVED: Text<OBSERVED_BYTES> = Text::new();
 static RUN: Text<NAME_BYTES> = Text::new();
@@ -92,7 +91,6 @@ extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environ
         SIZE.store(size, Ordering::Relaxed);
         LAUNCHER.store(index as u8, Ordering::Relaxed);
     }
-    ON.store(true, Ordering::Release);
     super::start();
 }
 
@@ -100,12 +98,6 @@ extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environ
 #[used]
 #[link_section = ".init_array"]
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
-
-/// Whether this process is recorded.
-#[inline]
-pub(crate) fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
-}
 
 /// Where traces go.
 pub(super) fn directory() -> &'static [u8] {
