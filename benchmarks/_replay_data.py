@@ -1,0 +1,87 @@
+"""Measurements of production file systems, as the replay takes them (see data/README.md)."""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from weir.placement.statistics.space import file_system, parse_snapshots
+
+DATA = Path(__file__).resolve().parent / "data"
+PERIOD_SECONDS = 5
+"""Time of a sample."""
+WINDOW_SECONDS = 300
+"""Balance is looked at over this long."""
+BYTES_PER_SECOND_MAX = 3e9
+"""More than one of these OSTs can move: an artefact of the collector."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Twelve hours of one file system: windows x targets."""
+
+    moved_bytes: Array
+    """Read and written."""
+    written_bytes: Array
+    free_bytes: Array
+    """At the beginning of each window."""
+    clipped: int
+    """Samples that were artefacts."""
+
+
+@dataclass(frozen=True)
+class Fullness:
+    """Space of one file system's targets at one moment."""
+
+    name: str
+    total_bytes: Array
+    free_bytes: Array
+
+
+def traffic() -> Traffic:
+    """Edison's scratch file system on 9 February 2018: 24 OSTs, a server each."""
+    with h5py.File(DATA / "edison-ost-traffic.hdf5") as file:
+        read = file["datatargets/readbytes"][:]
+        written = file["datatargets/writebytes"][:]
+        # The attributes say bytes; the numbers are KiB. Only ratios of them count here.
+        free = file["fullness/bytestotal"][:] - file["fullness/bytes"][:]
+    most = BYTES_PER_SECOND_MAX * PERIOD_SECONDS
+    moved = read + written
+    samples = WINDOW_SECONDS // PERIOD_SECONDS
+    return Traffic(
+        _windows(np.minimum(moved, most), samples),
+        _windows(np.minimum(written, most), samples),
+        np.asarray(free[::samples] * 1024, dtype=np.float64),
+        int((moved > most).sum()),
+    )
+
+
+def fullness() -> list[list[Fullness]]:
+    """The four file systems at each moment."""
+    path = DATA / "ost-fullness.txt.gz"
+    moments = []
+    for snapshot in parse_snapshots(gzip.decompress(path.read_bytes()).decode(), path.name):
+        names = sorted({file_system(each.target) for each in snapshot.targets})
+        moments.append(
+            [
+                Fullness(
+                    name,
+                    np.array(
+                        [float(each.total_bytes) for each in snapshot.targets if file_system(each.target) == name]
+                    ),
+                    np.array(
+                        [float(each.available_bytes) for each in snapshot.targets if file_system(each.target) == name]
+                    ),
+                )
+                for name in names
+            ]
+        )
+    return moments
+
+
+def _windows(samples: Array, per_window: int) -> Array:
+    return np.asarray(samples.reshape(-1, per_window, samples.shape[1]).sum(axis=1), dtype=np.float64)
