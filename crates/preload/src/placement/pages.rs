@@ -13,6 +13,9 @@ pub(crate) trait Pages {
 /// Largest database that is copied where the kernel refuses fault-free reads of a mapping.
 const COPY_BYTES_MAX: usize = 256 << 20;
 
+/// Largest database whose pages are all mapped at once, so that no look-up waits for one.
+const POPULATED_BYTES_MAX: usize = 64 << 20;
+
 /// What tells one version of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
@@ -67,7 +70,8 @@ impl MappedFile {
         if length == 0 {
             return Ok((MappedFile { address: 0, length, is_copy: true }, version));
         }
-        let address = map(descriptor, length, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        let populate = if length <= POPULATED_BYTES_MAX { libc::MAP_POPULATE } else { 0 };
+        let address = map(descriptor, length, libc::PROT_READ, libc::MAP_PRIVATE | populate)?;
         let mapped = MappedFile { address, length, is_copy: false };
         let mut probe = [0];
         if mapped.read(0, &mut probe).is_ok() {

@@ -88,13 +88,13 @@ pub(crate) fn reset() {
     WRITTEN.store(false, Ordering::Relaxed);
 }
 
-/// Adds one line of JSON to `file`, once, if a creation was counted.
+/// Adds one line of JSON to `file`, once, if anything was looked up.
 pub(crate) fn write(file: &std::ffi::CStr, database: &[u8]) {
-    let counts = counts();
-    if counts.iter().all(|(_, count)| *count == 0) || WRITTEN.swap(true, Ordering::AcqRel) {
+    let durations: [u64; BUCKETS] = std::array::from_fn(|index| DURATIONS[index].load(Ordering::Relaxed));
+    if durations.iter().all(|count| *count == 0) || WRITTEN.swap(true, Ordering::AcqRel) {
         return;
     }
-    let text = line(&counts, database);
+    let text = line(&counts(), &durations, database);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NONBLOCK;
     // SAFETY: the name ends with a zero byte, and the text lives through the write.
     unsafe {
@@ -110,14 +110,13 @@ pub(crate) fn rearm() {
     WRITTEN.store(false, Ordering::Release);
 }
 
-fn line(counts: &[(&str, u64)], database: &[u8]) -> String {
+fn line(counts: &[(&str, u64)], durations: &[u64; BUCKETS], database: &[u8]) -> String {
     let mut text = format!("{{\"version\":1,\"process\":{}", kernel::process_id());
     for (name, count) in counts {
         // Writing into a String cannot fail.
         let _ = write!(text, ",\"{name}\":{count}");
     }
-    let durations = std::array::from_fn(|index| DURATIONS[index].load(Ordering::Relaxed));
-    let [middle, late] = [0.5, 0.99].map(|share| percentile(&durations, share));
+    let [middle, late] = [0.5, 0.99].map(|share| percentile(durations, share));
     let _ = write!(text, ",\"lookup_nanoseconds_p50\":{middle},\"lookup_nanoseconds_p99\":{late}");
     text.push_str(",\"database\":");
     push_string(&mut text, database);
