@@ -43,21 +43,20 @@ pub(super) fn deal(
     }
 }
 
-/// Order positions that lie server by server so that the first of each server come first, then the second of each.
-fn alternate(positions: &mut [u32], servers: &[u32], scratch: &mut Vec<(u32, u32)>) {
-    scratch.clear();
-    let (mut server, mut turn, mut turns) = (None, 0, 0);
-    for &position in positions.iter() {
-        let own = Some(servers[position as usize]);
-        turn = if own == server { turn + 1 } else { 0 };
-        turns = turns.max(turn);
-        server = own;
-        scratch.push((turn, position));
-    }
-    if turns == 0 {
+/// Order positions that lie server by server so that those of a server are evenly apart, also around the end.
+fn alternate(positions: &mut [u32], servers: &[u32], scratch: &mut Vec<(f64, u32)>) {
+    let is_same = |one: &u32, other: &u32| servers[*one as usize] == servers[*other as usize];
+    let count = positions.chunk_by(is_same).count();
+    if count == positions.len() {
         return;
     }
-    scratch.sort_by_key(|&(turn, _)| turn);
+    scratch.clear();
+    for (number, own) in positions.chunk_by(is_same).enumerate() {
+        let first = number as f64 / count as f64;
+        let place = |turn: usize| (turn as f64 + first) / own.len() as f64;
+        scratch.extend(own.iter().enumerate().map(|(turn, &position)| (place(turn), position)));
+    }
+    scratch.sort_by(|one, other| one.0.total_cmp(&other.0));
     for (position, &(_, ordered)) in positions.iter_mut().zip(scratch.iter()) {
         *position = ordered;
     }
