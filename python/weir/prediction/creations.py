@@ -37,6 +37,8 @@ class Prediction:
     """What each model made of the last run from those before it; empty where there was only one."""
     runs: int
     """Past runs that were learned from."""
+    likeness: float
+    """Part of the options and texts of the coming call that theirs have; below 1 it was never called this way."""
 
 
 def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -> Prediction:
@@ -55,11 +57,11 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     """
     if model is not None and model not in MODELS:
         raise ValueError(f"no model is called `{model}`; there are {', '.join(MODELS)}")
-    past = comparable(runs, coming)
+    past, likeness = comparable(runs, coming)
     scores = _hold_out(past) if model is None else {}
     chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
     creations, unpredictable = _predicted(past, coming, chosen)
-    return Prediction(creations, unpredictable, chosen, scores, len(past))
+    return Prediction(creations, unpredictable, chosen, scores, len(past), likeness)
 
 
 def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:

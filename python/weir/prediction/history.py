@@ -27,8 +27,8 @@ class PastRun:
     groups: dict[str, list[Instance]]
 
 
-def comparable(runs: Sequence[Run], coming: NextRun) -> list[PastRun]:
-    """The past runs of the coming run's program that were called most like it, oldest first.
+def comparable(runs: Sequence[Run], coming: NextRun) -> tuple[list[PastRun], float]:
+    """The past runs of the coming run's program that were called most like it, oldest first, and how like it.
 
     Two calls are alike by the options they have and by the values that are no numbers and no part of a file's name.
     """
@@ -39,7 +39,7 @@ def comparable(runs: Sequence[Run], coming: NextRun) -> list[PastRun]:
     named = {key for one in past for skeleton in one.groups for key in _arguments_named(skeleton)}
     likeness = [_likeness(one.context, context, named) for one in past]
     best = max(likeness, default=0.0)
-    return [one for one, like in zip(past, likeness, strict=True) if like == best]
+    return [one for one, like in zip(past, likeness, strict=True) if like == best], best
 
 
 def _past(run: Run) -> PastRun:
