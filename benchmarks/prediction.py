@@ -170,8 +170,8 @@ def real_programs(*, is_quick: bool = False) -> dict[str, float]:
         is_quick: Without the cases of 64 ranks.
     """
     figures: dict[str, float] = {}
-    header = f"{'program':10} {'case':38} {'files':>6} {' '.join(f'{model:>9}' for model in MODELS)} {'chosen':>9} {'right':>7}"
-    print(f"{header} {'seconds':>8}", flush=True)
+    models = " ".join(f"{model:>9}" for model in MODELS)
+    print(f"{'program':10} {'case':38} {'files':>6} {models} {'chosen':>9} {'right':>7} {'seconds':>8}", flush=True)
     worst, slowest = 1.0, 0.0
     with TemporaryDirectory(prefix="weir-prediction-") as folder:
         programs = {name: _compiled(name, Path(folder)) for name in ("ior_like", "hacc_like")}

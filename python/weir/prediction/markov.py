@@ -1,8 +1,8 @@
 """Creations as a Markov chain: the rival that the paper holds ARIMA against (section 5.5.1).
 
 A state is a pattern of names with the steps of its fields and a size; a rank walks from state to state as ranks before
-it did most often. A chain of first order forgets how often it was somewhere, so a state that follows itself is left after
-its mean stay, and a walk ends after the mean length of those seen.
+it did most often. A chain of first order forgets how often it was somewhere, so a state that follows itself is left
+after its mean stay, and a walk ends after the mean length of those seen.
 """
 
 from collections import Counter, defaultdict

@@ -273,10 +273,14 @@ def _file(path: str, modules: dict[str, list[Record]], ranks: int) -> Record:
         "transfer_bytes": busiest["transfer_bytes"] if busiest else 0,
         "unaligned": sum(record["unaligned"] for record in counted),
         "opened": min((record["opened"] for record in counted if record["opened"] > 0), default=0.0),
-        # Reduced records add up all ranks; only the slowest of them says how long the file took.
-        "seconds": max((record["slowest_seconds"] or record["seconds"] for record in counted), default=0.0),
+        "seconds": max((_seconds(record) for record in counted), default=0.0),
         "components": modules["LUSTRE"][0]["components"] if "LUSTRE" in modules else [],
     }
+
+
+def _seconds(record: Record) -> float:
+    """Time in reads and writes; a reduced record adds up all ranks, and only its slowest says how long the file took."""
+    return float(record["slowest_seconds"] if record["rank"] < 0 and record["slowest_seconds"] else record["seconds"])
 
 
 def _end(record: Record) -> int:
