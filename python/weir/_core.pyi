@@ -20,6 +20,7 @@ __all__ = [
     "policy_names",
     "scheduler_names",
     "space_factors",
+    "speeds_and_loads",
     "stripe_shares",
 ]
 
@@ -141,3 +142,14 @@ class Allocation:
 
 def allocator_names() -> list[str]: ...
 def space_factors(free_bytes: Sequence[int], total_bytes: Sequence[int]) -> list[float]: ...
+def speeds_and_loads(
+    servers: Sequence[str],
+    *,
+    expected_bytes_per_second: float,
+    health: Sequence[float | None],
+    traffic_bytes_per_second: Sequence[float],
+    total_bytes: Sequence[int],
+    free_bytes: Sequence[int],
+    busy: dict[str, tuple[float, float, float]],
+    horizon_seconds: float,
+) -> tuple[list[float], list[float], dict[str, float], dict[str, float]]: ...

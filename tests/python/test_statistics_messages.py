@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from weir._core import Allocator
 from weir.placement.statistics import gathering as gathered
 from weir.placement.statistics.gathering import Gathering
 from weir.placement.statistics.message import (
@@ -65,7 +67,10 @@ def heartbeat(server: str = "oss1", sequence: int = 1, instance: str = "first") 
 
 
 def document_of(gathering: Gathering, now: float, own: OwnLoad = IDLE) -> dict[str, Any]:
-    return gathering.document(now, time_seconds=1700000000.0, own=own, thresholds=Thresholds())
+    """The document, as it comes out of a file."""
+    document = gathering.document(now, time_seconds=1700000000.0, own=own, thresholds=Thresholds())
+    found: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ def test_whatever_comes_is_a_message_or_refused(data: st.DataObject) -> None:
     else:
         assert decode(encode(message)) == message
         assert gathering.take(content, 0.0)
-        json.dumps(document_of(gathering, 1.0), allow_nan=False)
+        document_of(gathering, 1.0)
 
 
 def test_a_server_that_falls_silent_is_told_of_and_left_out() -> None:
@@ -273,7 +278,7 @@ def test_speeds_need_evidence() -> None:
 
 
 def view_of(gathering: Gathering, now: float, of: str | None = None) -> View:
-    return view_of_document(json.loads(json.dumps(document_of(gathering, now))), "file", of=of)
+    return view_of_document(document_of(gathering, now), "file", of=of)
 
 
 def test_the_view_of_what_was_gathered() -> None:
@@ -335,17 +340,28 @@ def test_the_view_of_a_document_of_nobody() -> None:
 @settings(max_examples=200, deadline=None, print_blob=True)
 @given(st.data())
 def test_whatever_stands_in_the_file_gives_a_view_or_one_error(data: st.DataObject) -> None:
+    """A document with any one part, at any depth, replaced by any JSON."""
     gathering = Gathering()
     gathering.accept(statistics("oss1"), 0.0)
     gathering.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 30.0)
     document = document_of(gathering, 31.0)
-    document[data.draw(st.sampled_from(sorted(document)))] = data.draw(ANY_JSON)
+    document["speeds"] = {"fs-OST0001": 0.5}
+    assert len(view_of_document(document, "file").targets) == 1
+    place: Any = document
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        inner = place[key]
+        if not isinstance(inner, dict | list) or not inner or data.draw(st.booleans()):
+            break
+        place = inner
+    place[key] = data.draw(ANY_JSON | st.just(10**400))
     try:
         view = view_of_document(document, "file")
     except UnusableError as error:
         assert str(error).startswith("file: ")
     else:
         assert all(0.0 <= each.fill <= 1.0 for each in view.targets)
+        view.inputs()
 
 
 def test_the_view_of_lfs_df() -> None:
@@ -364,3 +380,41 @@ def test_the_view_of_lfs_df() -> None:
     view = view_of_lfs_df(text, "lfs df", devices=down, of="snx11035")
     assert len(view.targets) == 23
     assert view.left_out == {"snx11035-OST0014": "it is inactive, or takes no new files"}
+
+
+def test_what_an_allocator_is_given() -> None:
+    """A slow, a loaded and a nearly full target, and a server whose processors are busy."""
+    gathering = Gathering()
+    idle = TargetRates(0.0, 0.0, 0.0, 0.0, 0.0)
+    space = {"total_bytes": 10**13, "free_bytes": 10**13, "available_bytes": 8 * 10**12}
+    first = (target("fs-OST0000", rates=idle, **space), target("fs-OST0001", **space))
+    full = target("fs-OST0003", rates=idle, total_bytes=10**13, available_bytes=10**12)
+    last = target("fs-OST0004", rates=idle, total_bytes=10**13, available_bytes=0)
+    second = (target("fs-OST0002", rates=idle, **space), full, last)
+    gathering.accept(statistics("oss1", cpu_fraction=0.5, memory_fraction=0.2, targets=first), 0.0)
+    gathering.accept(statistics("oss2", cpu_fraction=None, targets=second), 0.0)
+    document = document_of(gathering, 1.0)
+    document["speeds"] = {"fs-OST0000": 0.1}
+    inputs = view_of_document(document, "file").inputs(horizon_seconds=100.0, expected_bytes_per_second=1e9)
+    assert inputs["targets"] == ["0", "1", "2", "3", "4"]
+    assert inputs["servers"] == ["oss1", "oss1", "oss2", "oss2", "oss2"]
+    assert inputs["speeds"][:3] == [1e8, 1e9, 1e9]
+    assert 0.0 < inputs["speeds"][3] < 1e9
+    assert inputs["speeds"][4] == 0.0
+    assert inputs["loads_bytes"] == [0.0, 3e8, 0.0, 0.0, 0.0]
+    assert inputs["server_speeds"] == {"oss1": 1.1e9}
+    assert inputs["server_loads_bytes"] == pytest.approx({"oss1": 0.5 * 1.1e9 * 100})
+    placed = Allocator("balanced").allocate(**inputs, stripes=[1] * 200, stripe_bytes=[10**10] * 200)
+    counts = Counter(name for names in placed.targets for name in names)
+    assert "4" not in counts, "it is full"
+    assert counts["2"] > counts["1"] > counts["0"], "its server is idle; it is not slow"
+    assert counts["2"] > counts["3"]
+
+
+def test_a_view_of_space_alone_is_enough_for_an_allocator() -> None:
+    text = gzip.decompress((DATA / "lfs-df.txt.gz").read_bytes()).decode()
+    inputs = view_of_lfs_df(text, "lfs df", of="snx11025").inputs()
+    assert inputs["server_speeds"] == {}
+    placed = Allocator("balanced").allocate(**inputs, stripes=[4] * 60, stripe_bytes=[1 << 30] * 60)
+    assert all(len(set(names)) == 4 for names in placed.targets)
+    assert {name for names in placed.targets for name in names} <= set(inputs["targets"])

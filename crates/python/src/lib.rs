@@ -5,6 +5,7 @@
 
 mod allocation;
 mod layout;
+mod statistics;
 mod trace;
 
 use pyo3::exceptions::PyValueError;
@@ -22,6 +23,8 @@ mod _core {
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,
     };
+    #[pymodule_export]
+    use super::statistics::speeds_and_loads;
     #[pymodule_export]
     use super::trace::decode_trace;
     #[pymodule_export]

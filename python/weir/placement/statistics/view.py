@@ -3,14 +3,20 @@
 It comes from the document of `weir stats subscribe`, or from the text of `lfs df` alone, which knows only space.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from weir.placement.statistics.devices import inactive, parse_lctl_dl, servers_of
 from weir.placement.statistics.gathering import KIND
 from weir.placement.statistics.message import VERSION, RejectedError, Statistics, from_document
 from weir.placement.statistics.space import file_system, parse_lfs_df, target_index
+
+HORIZON_SECONDS = 300.0
+"""How long the traffic that is there is taken to last."""
+TARGET_BYTES_PER_SECOND = 1e9
+"""What an array of disks achieves, where a site says nothing else."""
 
 
 class UnusableError(ValueError):
@@ -60,6 +66,18 @@ class Server:
     age_seconds: float | None
 
 
+class Inputs(TypedDict):
+    """What an allocator is given of targets and servers: keyword arguments of `weir._core.Allocator.allocate`."""
+
+    targets: list[str]
+    servers: list[str]
+    speeds: list[float]
+    loads_bytes: list[float]
+    free_bytes: list[int]
+    server_speeds: dict[str, float]
+    server_loads_bytes: dict[str, float]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A file system as an allocator sees it."""
@@ -74,6 +92,44 @@ class View:
     """Targets, and servers, that are not to be used, and why."""
     waits_for: str | None = None
     """Why an allocation should wait; None where it may run."""
+
+    def inputs(
+        self,
+        *,
+        horizon_seconds: float = HORIZON_SECONDS,
+        expected_bytes_per_second: float = TARGET_BYTES_PER_SECOND,
+    ) -> Inputs:
+        """What an allocator is given, for files that will be written in `horizon_seconds`.
+
+        `expected_bytes_per_second` is what a healthy target achieves; only how much a server's own load weighs against
+        its targets' depends on it. LNet's bandwidth is not known, so a server's network does not count as busy.
+        """
+        from weir._core import speeds_and_loads
+
+        servers = [target.server for target in self.targets]
+        speeds, loads_bytes, server_speeds, server_loads_bytes = speeds_and_loads(
+            servers,
+            expected_bytes_per_second=expected_bytes_per_second,
+            health=[target.speed for target in self.targets],
+            traffic_bytes_per_second=[target.load_bytes_per_second or 0.0 for target in self.targets],
+            total_bytes=[target.total_bytes for target in self.targets],
+            free_bytes=[target.available_bytes for target in self.targets],
+            busy={
+                name: (server.cpu_fraction, server.memory_fraction or 0.0, 0.0)
+                for name, server in self.servers.items()
+                if server.cpu_fraction is not None
+            },
+            horizon_seconds=horizon_seconds,
+        )
+        return Inputs(
+            targets=[str(target.index) for target in self.targets],
+            servers=servers,
+            speeds=speeds,
+            loads_bytes=loads_bytes,
+            free_bytes=[target.available_bytes for target in self.targets],
+            server_speeds=server_speeds,
+            server_loads_bytes=server_loads_bytes,
+        )
 
 
 def view_of_lfs_df(text: str, source: str, *, devices: str = "", of: str | None = None) -> View:
@@ -129,17 +185,20 @@ def view_of_document(document: object, source: str, *, of: str | None = None) ->
         raise UnusableError(f"{source}: version {document.get('version')!r}; this program reads version {VERSION}")
     try:
         heard = sorted((_heard(each) for each in document["servers"]), key=lambda each: -each[1])
-        silent = [(str(each["server"]), float(each["heard_seconds"]), each["targets"]) for each in document["silent"]]
-        speeds = {str(name): float(speed) for name, speed in document["speeds"].items()}
-        time_seconds = float(document["time_seconds"])
+        silent = [
+            (str(each["server"]), _finite(each["heard_seconds"]), [str(target) for target in each["targets"]])
+            for each in document["silent"]
+        ]
+        speeds = {str(name): _finite(speed) for name, speed in document["speeds"].items()}
+        time_seconds = _finite(document["time_seconds"])
         waits_for = document["own"]["waits_for"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise UnusableError(f"{source}: no document of `weir stats subscribe`: {error}") from None
     name = _chosen({file_system(each.target) for said, _ in heard for each in said.targets}, of, source)
     targets: dict[str, Target] = {}
     left_out: dict[str, str] = {}
     for server, seconds, its in silent:
-        for target in (str(each) for each in its):
+        for target in its:
             if file_system(target) == name:
                 left_out[target] = f"its server {server} was last heard {seconds:.0f} s ago"
     for said, _ in heard:
@@ -158,7 +217,14 @@ def _heard(entry: Any) -> tuple[Statistics, float]:
     message = from_document(entry["statistics"])
     if not isinstance(message, Statistics):
         raise RejectedError("a heartbeat where statistics should be")
-    return message, float(entry["age_seconds"])
+    return message, _finite(entry["age_seconds"])
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not 0.0 <= number < math.inf:
+        raise ValueError(f"{value!r} is no number from 0")
+    return number
 
 
 def _see(
