@@ -279,7 +279,7 @@ def _file(path: str, modules: dict[str, list[Record]], ranks: int) -> Record:
 
 
 def _seconds(record: Record) -> float:
-    """Time in reads and writes; a reduced record adds up all ranks, and only its slowest says how long the file took."""
+    """Time in reads and writes; a reduced record adds up all ranks, so of that the slowest of them counts."""
     return float(record["slowest_seconds"] if record["rank"] < 0 and record["slowest_seconds"] else record["seconds"])
 
 

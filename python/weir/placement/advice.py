@@ -1,0 +1,293 @@
+"""Layouts that do not fit how a program used its files: each with its reason in a number, and what mends it."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+from pathlib import Path
+
+from weir import _core
+from weir.placement.tuning import spell
+from weir.tracing.darshan import LoggedFile
+from weir.tracing.records import SHARED, Creation
+
+SHARED_SHARE_BYTES = 64 << 20
+"""Bytes of a shared file that are worth a target of their own: several ranks wait for each other's locks on one."""
+OWN_SHARE_BYTES = 64 << 30
+"""The same of a file of one process, which one target serves as fast as a process writes; more fills a target alone."""
+_SHARED_SMALL_BYTES = SHARED_SHARE_BYTES
+"""Below it a shared file fits one stripe."""
+_STRIPE_BYTES_MIN = 1 << 20
+_ALIGNMENT_BYTES = 64 << 10
+"""Lustre's stripe sizes are multiples of it."""
+_STRIPE_BYTES_MAX = 4 << 30
+_STRADDLING_MIN = 0.5
+"""Part of the accesses that lie on two stripes from which on the stripe size is worth a change."""
+_UNALIGNED_MIN = 0.5
+_ACCESSES_MIN = 64
+"""Of fewer accesses nothing is said: they cost too little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What is known of one file: how large it was, who used it, and how it lay."""
+
+    path: str
+    size_bytes: int
+    processes: int
+    """Ranks that used it."""
+    stripes: int
+    """Targets that it lay on."""
+    stripe_bytes: int
+    """0 where it is not known."""
+    transfer_bytes: int = 0
+    """The most common access; 0 where it is not known."""
+    accesses: int = 0
+    unaligned: int = 0
+    """Accesses that begin at no block of the file system."""
+    is_written: bool = True
+    """Whether the run wrote it; one that it only read is there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One way in which the layout of files does not fit, and what mends it."""
+
+    kind: str
+    """`narrow`, `wide`, `own-wide`, `stripe-size` or `unaligned`."""
+    place: str
+    """The file, or the folder of several."""
+    files: int
+    bytes_max: int
+    """The largest of them."""
+    present: str
+    """Their layout."""
+    reason: str
+    layout: str | None
+    """One that fits, in the spelling of `lfs setstripe`; None where no layout mends it."""
+    lfs: str
+    """The command on Lustre, or what to change in the program where no layout mends it."""
+    weir: str
+    """The command on a Weir store; as `lfs` where no layout mends it."""
+
+
+def usages_of_log(files: Iterable[LoggedFile]) -> list[Usage]:
+    """The files of a Darshan log whose layout and size it knows."""
+    usages = []
+    for file in files:
+        size = max(file.size_bytes, file.size_read_bytes)
+        reached = [part for index, part in enumerate(file.components) if index == 0 or _begin(file, index) < size]
+        if not reached or size == 0:
+            continue
+        usages.append(
+            Usage(
+                path=file.path,
+                size_bytes=size,
+                processes=file.processes,
+                stripes=max(len(part.targets) for part in reached),
+                stripe_bytes=reached[-1].stripe_bytes,
+                transfer_bytes=file.transfer_bytes,
+                accesses=file.reads + file.writes,
+                unaligned=file.unaligned,
+                is_written=file.writes > 0,
+            )
+        )
+    return [usage for usage in usages if usage.stripes > 0]
+
+
+def usages_of_creations(creations: Iterable[Creation], *, targets: int) -> list[Usage]:
+    """The files of a trace whose layout it knows.
+
+    Args:
+        creations: What the run made.
+        targets: Targets of the system: what a layout over all of them has.
+    """
+    usages = []
+    for creation in creations:
+        if creation.layout is None or creation.size_bytes == 0:
+            continue
+        parts = [part for part in _core.parse_layout(creation.layout) if part["start"] < creation.size_bytes]
+        counts = [1 if part["stripes"] is None else part["stripes"] for part in parts]
+        usages.append(
+            Usage(
+                path=creation.path,
+                size_bytes=creation.size_bytes,
+                processes=creation.writers if creation.rank == SHARED else 1,
+                stripes=max(targets if count < 0 else count for count in counts),
+                stripe_bytes=parts[-1]["stripe_bytes"] or 0,
+            )
+        )
+    return usages
+
+
+def advise(usages: Sequence[Usage], *, targets: int) -> list[Finding]:
+    """Say which layouts do not fit, the largest files first.
+
+    Args:
+        usages: Files of one run.
+        targets: Targets of the system.
+    """
+    findings: dict[tuple[str, str, str, str | None], list[tuple[Usage, str]]] = {}
+    alone = sum(usage.processes == 1 for usage in usages)
+    crowds = _crowds(usages)
+    for usage in usages:
+        for kind, reason, layout in _faults(usage, targets, crowds.get(_family(usage.path), 1), alone):
+            findings.setdefault((kind, _family(usage.path), _present(usage), layout), []).append((usage, reason))
+    told = [_finding(kind, layout, those) for (kind, _, _, layout), those in findings.items()]
+    return sorted(told, key=lambda finding: (-finding.bytes_max * finding.files, finding.kind))
+
+
+def _begin(file: LoggedFile, index: int) -> int:
+    end = file.components[index - 1].end_bytes
+    return file.size_bytes if end is None else end
+
+
+def _crowds(usages: Sequence[Usage]) -> dict[str, int]:
+    """How many files of one process each have names that differ in numbers alone."""
+    crowds: dict[str, int] = {}
+    for usage in usages:
+        if usage.processes == 1:
+            family = _family(usage.path)
+            crowds[family] = crowds.get(family, 0) + 1
+    return crowds
+
+
+def _family(path: str) -> str:
+    return re.sub(r"\d+", "#", path)
+
+
+def _present(usage: Usage) -> str:
+    return f"-c {usage.stripes}" + (f" -S {spell(usage.stripe_bytes)}" if usage.stripe_bytes else "")
+
+
+def _faults(usage: Usage, targets: int, crowd: int, alone: int) -> Iterator[tuple[str, str, str | None]]:
+    """Kind, reason and better layout of each fault of a file; of the stripe count at most one."""
+    count_fault = _count_fault(usage, targets, crowd)
+    if count_fault is not None:
+        kind, reason, count = count_fault
+        yield kind, reason, f"-c {count} -S {spell(_fitting_stripe(usage))}"
+        return
+    if usage.stripes > 1:
+        wait, fitting = _stripe_size_fault(usage), _fitting_stripe(usage)
+        if wait is not None and fitting != usage.stripe_bytes:
+            yield "stripe-size", wait, f"-c {usage.stripes} -S {spell(fitting)}"
+    if usage.processes > 1 and usage.accesses >= _ACCESSES_MIN and usage.unaligned >= _UNALIGNED_MIN * usage.accesses:
+        part = usage.unaligned / usage.accesses
+        yield (
+            "unaligned",
+            f"{part:.0%} of {usage.accesses} accesses by {usage.processes} ranks begin within a block of the file "
+            "system, so that neighbours wait for each other's locks",
+            None,
+        )
+
+
+def _count_fault(usage: Usage, targets: int, crowd: int) -> tuple[str, str, int] | None:
+    size, stripes = usage.size_bytes, usage.stripes
+    if usage.processes > 1:
+        wanted = min(max(-(-size // SHARED_SHARE_BYTES), 1), targets)
+        if size > _SHARED_SMALL_BYTES and 2 * stripes <= wanted:
+            return (
+                "narrow",
+                (
+                    f"{usage.processes} ranks share {_amount(size)} on {_targets(stripes)} of {targets}: "
+                    f"{_amount(size / stripes)} through each, where {wanted} would take {_amount(size / wanted)}"
+                ),
+                wanted,
+            )
+    elif size > OWN_SHARE_BYTES and 2 * stripes <= (wanted := min(-(-size // OWN_SHARE_BYTES), targets)):
+        return (
+            "narrow",
+            (
+                f"{_amount(size)} on {_targets(stripes)} of {targets} fill what others leave even; "
+                f"{wanted} would hold {_amount(size / wanted)} each"
+            ),
+            wanted,
+        )
+    reached = -(-size // usage.stripe_bytes) if usage.stripe_bytes else stripes
+    if stripes > 1 and reached < stripes:
+        return (
+            "wide",
+            (
+                f"{_amount(size)} reach {reached} of {stripes} stripes of {spell(usage.stripe_bytes)}; "
+                f"{stripes - reached} objects are made, opened and removed for nothing"
+            ),
+            min(max(-(-size // SHARED_SHARE_BYTES), 1) if usage.processes > 1 else 1, reached),
+        )
+    if usage.processes == 1 and stripes > 1 and crowd * stripes >= 2 * max(targets, crowd):
+        wanted = max(targets // crowd, 1, min(-(-size // OWN_SHARE_BYTES), targets))
+        if wanted < stripes:
+            return (
+                "own-wide",
+                (
+                    f"{crowd} files of one process each x {stripes} stripes are {crowd * stripes} objects on "
+                    f"{_targets(targets)}; {crowd * wanted} spread them as well"
+                ),
+                wanted,
+            )
+    return None
+
+
+def _stripe_size_fault(usage: Usage) -> str | None:
+    """Accesses that need several targets each, or lie across the edge of two stripes."""
+    transfer, stripe = usage.transfer_bytes, usage.stripe_bytes
+    if transfer == 0 or stripe == 0 or usage.accesses < _ACCESSES_MIN or usage.processes == 1:
+        return None
+    if transfer > stripe:
+        spread = min(-(-transfer // stripe), usage.stripes)
+        return (
+            f"each access of {_amount(transfer)} is cut into stripes of {_amount(stripe)} and waits for "
+            f"{_targets(spread)}, and every rank talks to all of them"
+        )
+    # Accesses one behind the other: of those in a period, all but the last of each stripe lie whole within it.
+    period = stripe // gcd(transfer, stripe)
+    straddling = (transfer - gcd(transfer, stripe)) / stripe
+    if period > 1 and straddling >= _STRADDLING_MIN:
+        return f"{straddling:.0%} of the accesses of {_amount(transfer)} lie across two stripes of {_amount(stripe)}"
+    return None
+
+
+def _fitting_stripe(usage: Usage) -> int:
+    """A stripe that holds accesses whole: the present one where it does, else the smallest of Lustre's sizes."""
+    transfer, present = usage.transfer_bytes, usage.stripe_bytes
+    if transfer == 0 or usage.processes == 1:
+        return present or _STRIPE_BYTES_MIN
+    if present and present % transfer == 0:
+        return present
+    unit = transfer // gcd(transfer, _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    if unit > max(16 * transfer, _STRIPE_BYTES_MIN):
+        unit = -(-transfer // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    return min(-(-_STRIPE_BYTES_MIN // unit) * unit, _STRIPE_BYTES_MAX)
+
+
+def _finding(kind: str, layout: str | None, those: Sequence[tuple[Usage, str]]) -> Finding:
+    largest, reason = max(those, key=lambda one: one[0].size_bytes)
+    place = largest.path if len(those) == 1 else os.path.commonpath([Path(one.path).parent for one, _ in those])
+    quoted = shlex.quote(place)
+    if layout is None:
+        mend = "align the program's accesses: H5Pset_alignment for HDF5, whole blocks of 4 KiB elsewhere"
+        return Finding(kind, place, len(those), largest.size_bytes, _present(largest), reason, None, mend, mend)
+    return Finding(
+        kind=kind,
+        place=place,
+        files=len(those),
+        bytes_max=largest.size_bytes,
+        present=_present(largest),
+        reason=reason,
+        layout=layout,
+        lfs=f"lfs {'setstripe' if largest.is_written or len(those) > 1 else 'migrate'} {layout} {quoted}",
+        weir=f"weir layout set {layout} {quoted}",
+    )
+
+
+def _amount(size: float) -> str:
+    """Bytes for people, within a sentence."""
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}".replace(".0 ", " ")
+    return f"{size:.0f} B"
+
+
+def _targets(count: int) -> str:
+    return "1 target" if count == 1 else f"{count} targets"

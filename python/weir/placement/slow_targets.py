@@ -1,0 +1,66 @@
+"""Targets that a log shows to be slow: the files on them took far longer than those on the others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from weir.tracing.darshan import LoggedFile
+
+SLOW_BELOW = 0.25
+"""Part of the others' median below which a target is slow; healthy ones differ by a half."""
+_TARGETS_MIN = 4
+"""Of fewer targets none stands out."""
+_BYTES_MIN = 1 << 20
+"""Files that moved less say more about the cost of opening than about the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowTarget:
+    """A target far below the others."""
+
+    target: int
+    """OST index."""
+    files: int
+    """Files that lie on it alone."""
+    bytes_per_second: float
+    """Their bytes, divided by the time in I/O of the slowest of them."""
+    median_bytes_per_second: float
+    """The same of the other targets, their median."""
+    lost_seconds: float
+    """How much longer its slowest file took than that of the median target."""
+
+
+def slow_targets(files: Sequence[LoggedFile]) -> list[SlowTarget]:
+    """Compare the targets of files that have a single stripe.
+
+    Both the rate of all files of a target together and that of its middle file must be low: the first alone also falls
+    where a target has few files, the second where many files share one.
+    """
+    by_target: dict[int, list[LoggedFile]] = {}
+    for file in files:
+        targets = {target for component in file.components for target in component.targets}
+        moved = file.read_bytes + file.written_bytes
+        if len(targets) == 1 and moved >= _BYTES_MIN and file.seconds > 0:
+            by_target.setdefault(targets.pop(), []).append(file)
+    if len(by_target) < _TARGETS_MIN:
+        return []
+    together = {target: _together(those) for target, those in by_target.items()}
+    middle = {target: median(_rate(file) for file in those) for target, those in by_target.items()}
+    slowest = {target: max(file.seconds for file in those) for target, those in by_target.items()}
+    found = []
+    for target, those in by_target.items():
+        others = [other for other in by_target if other != target]
+        usual = median(together[other] for other in others)
+        usual_middle = median(middle[other] for other in others)
+        if together[target] < SLOW_BELOW * usual and middle[target] < SLOW_BELOW * usual_middle:
+            lost = slowest[target] - median(slowest[other] for other in others)
+            found.append(SlowTarget(target, len(those), together[target], usual, lost))
+    return sorted(found, key=lambda slow: slow.bytes_per_second)
+
+
+def _rate(file: LoggedFile) -> float:
+    return (file.read_bytes + file.written_bytes) / file.seconds
+
+
+def _together(files: Sequence[LoggedFile]) -> float:
+    return sum(file.read_bytes + file.written_bytes for file in files) / max(file.seconds for file in files)

@@ -1,0 +1,108 @@
+"""A progressive layout fitted to a system and to the sizes of a program's files (the paper's section 8.6).
+
+A stripe holds what a target gets when all bytes are divided evenly, so a file that is smaller has one stripe, and
+stripes grow linearly with size. Each component has three times the stripes of the one before, until together they reach
+the number of targets; what lies beyond goes over all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weir import _core
+
+SHARE_SECONDS_MIN = 0.1
+"""A stripe that its target serves faster costs more to create and to open than it saves."""
+TARGET_SPEED = 512 << 20
+"""Bytes a second of a target where nothing is said of it."""
+GROWTH = 3
+"""Stripes of a component over those of the one before: with 3 a layout for 3,600 targets has nine components."""
+STRIPE_BYTES_MIN = 1 << 20
+_STRIPE_BYTES_MAX = 64 << 20
+"""Larger stripes leave targets idle while a program writes a file from its beginning."""
+_UNITS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A layout and what it was made from."""
+
+    spelling: str
+    """As `lfs setstripe` takes it."""
+    ini: str
+    """As the paper's configuration manager takes it (its figure 12)."""
+    share_bytes: int
+    """Bytes of a stripe in the components before the last."""
+    stripes: tuple[tuple[int, int], ...]
+    """The program's smallest, middle and largest file: bytes, and the stripes it gets."""
+
+
+def tune(sizes: Sequence[int], *, targets: int, target_speed: int = TARGET_SPEED, transfer_bytes: int = 0) -> Tuned:
+    """Fit a layout.
+
+    Args:
+        sizes: Bytes of the files that a run makes, of one at least.
+        targets: Targets of the system.
+        target_speed: Bytes a second of a target.
+        transfer_bytes: The program's most common access; 0 where it is not known.
+
+    Raises:
+        ValueError: There are no files or no targets.
+    """
+    if not sizes or targets < 1:
+        raise ValueError("a layout is fitted to one file and one target at least")
+    stripe_bytes = _stripe_bytes(transfer_bytes)
+    least = max(round(target_speed * SHARE_SECONDS_MIN), stripe_bytes)
+    share_bytes = _rounded_up(max(-(-sum(sizes) // targets), least), stripe_bytes)
+    components = _components(share_bytes, targets)
+    spelling = " ".join(f"-E {spell(end)} -c {count} -S {spell(stripe_bytes)}" for end, count in components)
+    ordered = sorted(sizes)
+    shown = dict.fromkeys((ordered[0], ordered[len(ordered) // 2], ordered[-1]))
+    return Tuned(
+        spelling=spelling,
+        ini=_core.layout_to_ini(spelling),
+        share_bytes=share_bytes,
+        stripes=tuple((size, _stripes_of(size, components, targets)) for size in shown),
+    )
+
+
+def spell(size_bytes: int) -> str:
+    """A size as `lfs setstripe` takes it, in the largest unit that is exact; -1 is the end of the file."""
+    for unit, letter in _UNITS:
+        if size_bytes > 0 and size_bytes % unit == 0:
+            return f"{size_bytes // unit}{letter}"
+    return str(size_bytes)
+
+
+def _components(share_bytes: int, targets: int) -> list[tuple[int, int]]:
+    """Ends and stripe counts; the end of the last is -1."""
+    components = []
+    count, total = 1, 0
+    while total < targets:
+        left = targets - total - count
+        if left < count:
+            # What is left would make a component of fewer stripes than the one before it.
+            count += left
+        total += count
+        components.append((share_bytes * total, count))
+        count *= GROWTH
+    return [*components, (-1, -1)]
+
+
+def _stripes_of(size: int, components: Sequence[tuple[int, int]], targets: int) -> int:
+    """Stripes that a file of this size has objects for: those of every component that it reaches."""
+    begin, total = 0, 0
+    for end, count in components:
+        if size > begin or begin == 0:
+            total += targets if count < 0 else count
+        begin = end
+    return total
+
+
+def _stripe_bytes(transfer_bytes: int) -> int:
+    """The smallest power of two that holds an access whole, within bounds."""
+    wanted = 1 << max(transfer_bytes - 1, 0).bit_length()
+    return min(max(wanted, STRIPE_BYTES_MIN), _STRIPE_BYTES_MAX)
+
+
+def _rounded_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
