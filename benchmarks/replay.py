@@ -40,7 +40,9 @@ WEIGHT_BYTES = (1 << 20, 1 << 30)
 STORM_JOBS = 4
 STORM_FILES = 12
 STORM_RUNS = 50
-STRATEGIES = ("round robin", "lustre-standard", "measured", "half announced", "announced", "perfect")
+STRATEGIES = ("round robin", "lustre-standard", "measured", "last hour", "half announced", "announced", "perfect")
+"""Those from `measured` on are `balanced`: on the load of the last window, on the mean of the last hour, on that and half
+or all of the bursts, and on what then came."""
 LUSTRE = ("round robin", "lustre-standard")
 Demand = tuple[int, int]
 """Stripes of a file, and bytes of each."""
@@ -112,6 +114,7 @@ def on_traffic(seen: Traffic, name: str, key: str, arriving_bytes: Array, slow: 
             "round robin": np.zeros(targets),
             "lustre-standard": np.zeros(targets),
             "measured": before,
+            "last hour": usual,
             "half announced": usual + burst * announcing[window],
             "announced": usual + burst,
             "perfect": now,
