@@ -41,8 +41,8 @@ STORM_JOBS = 4
 STORM_FILES = 12
 STORM_RUNS = 50
 STRATEGIES = ("round robin", "lustre-standard", "measured", "last hour", "half announced", "announced", "perfect")
-"""Those from `measured` on are `balanced`: on the load of the last window, on the mean of the last hour, on that and half
-or all of the bursts, and on what then came."""
+"""Those from `measured` on are `balanced`: on the load of the last window, on the mean of the last hour, on that and
+half or all of the bursts, and on what then came."""
 LUSTRE = ("round robin", "lustre-standard")
 Demand = tuple[int, int]
 """Stripes of a file, and bytes of each."""
