@@ -36,6 +36,7 @@ _COMMANDS = {
     "layout": "weir.cli.layout:layout",
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",
+    "place": "weir.cli.place:place",
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
 }

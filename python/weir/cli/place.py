@@ -1,0 +1,359 @@
+"""`weir place`: choose where the files of a program's next run are to lie, before they are made."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import Failure, say, warn
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+if TYPE_CHECKING:
+    from weir.placement.allotment import Allotment
+    from weir.placement.configuration import Choices
+    from weir.placement.database import Component
+    from weir.placement.targets import Target
+    from weir.prediction.creations import Prediction
+    from weir.tracing.records import Creation, Run
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES", "RANK", "TARGETS")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--from",
+    "past",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Past runs: a directory of traces, or a Darshan log. May be given several times.",
+)
+@click.option("--command", help="The command that is to run.  [default: that of the latest run]")
+@click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of the latest]")
+@click.option(
+    "--problem-size", type=click.FloatRange(0, min_open=True), default=1.0, help="Multiple of the latest run's."
+)
+@click.option("--steps", type=click.IntRange(0), help="Steps that write, where no argument says it.")
+@click.option("--creations", type=_FILE, help="Place these files instead: JSON or CSV with path and size_bytes.")
+@click.option(
+    "--layout",
+    "layouts",
+    metavar="[PATTERN=]LAYOUT",
+    multiple=True,
+    help="Layout of files below PATTERN: an .ini file, or as `lfs setstripe` has it. The first that matches counts.",
+)
+@click.option(
+    "--stripe-count", type=click.IntRange(-1), default=1, show_default=True, help="Where no layout is known; -1 is all."
+)
+@click.option("--round-robin", metavar="SIZE", help="Stripes of this size in turn, instead of one run on each target.")
+@click.option(
+    "--lustre", type=_FILE, help="Place on Lustre: `lfs df` as text, or a document of `weir stats subscribe`."
+)
+@click.option("--allocator", default="balanced", show_default=True, help="Who chooses the targets.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of the allocators that draw random numbers.")
+@click.option("--database", type=click.Path(dir_okay=False, path_type=Path), help="Write an interaction database.")
+@click.option("--if-needed", is_flag=True, help="Keep the database while it foresaw 90 % of the creations.")
+@click.option(
+    "--emit", type=click.Choice(["lfs", "yaml"]), help="Print `lfs setstripe` commands, or its YAML templates."
+)
+@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Write the YAML templates here.")
+@output_option
+@click.pass_context
+def place(context: click.Context, /, **options: Any) -> None:
+    """Choose targets for the files of a program's next run, before they are made.
+
+    The files are predicted --from past runs, or listed in --creations. Their stripes go where the load is lowest: on
+    the store that is up, or on --lustre. `weir run --placement DATABASE` then makes them so.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    home = context.obj
+    database, emit = options["database"], options["emit"]
+    _check_usage(options)
+    if database is not None and _may_stay(database, options["if_needed"], options["past"]):
+        return
+    creations, prediction = _creations(options)
+    targets = _targets(home, options["lustre"])
+    allotment = _allot(creations, targets, options)
+    if database is not None:
+        _write(database, allotment)
+    if emit is not None:
+        _emit(emit, allotment, options["into"])
+    else:
+        _show_summary(allotment, prediction, options["output"])
+
+
+@place.command(name="show")
+@click.argument("database", type=_FILE)
+@click.option("--file", "path", help="Only this file.")
+@output_option
+def show_database(database: Path, path: str | None, output: str) -> None:
+    """Show the rows of an interaction database."""
+    from weir.cli.output import show
+
+    components = _read(database, path)
+    documents = [{**asdict(component), "targets": list(component.targets)} for component in components]
+    show(output, documents, _HEADER, [_row(component) for component in components])
+
+
+def _check_usage(options: dict[str, Any]) -> None:
+    if bool(options["past"]) == (options["creations"] is not None):
+        raise click.UsageError("give either --from past runs, or --creations")
+    if options["database"] is None and options["emit"] is None and options["output"] == "table":
+        raise click.UsageError("give --database to write one, or --emit to print commands")
+    if options["if_needed"] and options["database"] is None:
+        raise click.UsageError("--if-needed asks about a --database")
+    if options["into"] is not None and options["emit"] != "yaml":
+        raise click.UsageError("--into is for --emit yaml")
+    if options["emit"] is not None and options["lustre"] is None:
+        raise click.UsageError("--emit prints commands for Lustre: give its targets with --lustre")
+
+
+def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
+    """Apply the paper's rules (section 5.5.1) to what the last runs reported; whether the database may stay."""
+    from weir.placement.lookups import ReportError, read_report, report_of
+    from weir.prediction.upkeep import PREDICT_AGAIN_AT, TRACE_AGAIN_ABOVE
+
+    report = report_of(database)
+    try:
+        lookups = read_report(report)
+    except ReportError as error:
+        raise Failure(str(error), hint=error.hint) from error
+    if lookups.total:
+        say(f"{lookups.total} creations looked up, {lookups.missed_fraction:.0%} of them without success")
+    if lookups.missed_fraction > TRACE_AGAIN_ABOVE and past and not _is_younger(past, report):
+        raise Failure(
+            f"over {TRACE_AGAIN_ABOVE:.0%} of the creations were not foreseen: its past says nothing of it",
+            hint="record a run anew, with `weir run --trace DIR -- CMD`, and place from it",
+        )
+    if if_needed and database.exists() and lookups.missed_fraction < PREDICT_AGAIN_AT:
+        say(f"{database} stays")
+        return True
+    return False
+
+
+def _is_younger(past: Sequence[Path], report: Path) -> bool:
+    """Whether a past run was recorded after the report was begun."""
+    files = [file for path in past for file in (path.iterdir() if path.is_dir() else (path,))]
+    return max((file.stat().st_mtime for file in files), default=0.0) > report.stat().st_mtime
+
+
+def _creations(options: dict[str, Any]) -> "tuple[Sequence[Creation], Prediction | None]":
+    if options["creations"] is not None:
+        from weir.placement.coming import CreationsError, read_creations
+
+        try:
+            return read_creations(options["creations"]), None
+        except CreationsError as error:
+            raise Failure(str(error), hint=error.hint) from error
+    prediction = _predict(_past_runs(options["past"]), options)
+    if not prediction.creations:
+        raise Failure(
+            f"{prediction.runs} past runs are of this program, and say nothing of what it will create",
+            hint="which programs were recorded? see `weir trace show --runs`",
+        )
+    for unpredictable in prediction.unpredictable:
+        warn(f"not placed: {unpredictable.files} files {unpredictable.pattern}: {unpredictable.reason}")
+    return prediction.creations, prediction
+
+
+def _past_runs(paths: Sequence[Path]) -> "list[Run]":
+    from weir.tracing.darshan import DarshanError, read_log
+    from weir.tracing.files import TraceError, read_runs
+
+    logs = [path for path in paths if path.suffix == ".darshan"]
+    try:
+        runs = read_runs([path for path in paths if path not in logs], note=warn)
+        runs += [read_log(path).run for path in logs]
+    except (TraceError, DarshanError) as error:
+        raise Failure(str(error), hint=error.hint) from error
+    if not runs:
+        raise Failure("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
+    return sorted(runs, key=lambda run: run.started)
+
+
+def _predict(runs: "Sequence[Run]", options: dict[str, Any]) -> "Prediction":
+    import shlex
+
+    from weir.prediction.context import NextRun
+    from weir.prediction.creations import predict
+
+    latest = runs[-1]
+    program, arguments = latest.program, latest.arguments
+    if options["command"]:
+        words = shlex.split(options["command"]) or [""]
+        program, arguments = _recorded_name(runs, Path(words[0]).name), tuple(words[1:])
+    ranks = options["ranks"] or latest.ranks
+    return predict(runs, NextRun(program, arguments, ranks, options["problem_size"], options["steps"]))
+
+
+def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
+    """The name under which the program was recorded: of `python3` that is what the link leads to, `python3.11`."""
+    known = [run.program for run in reversed(runs)]
+    if name in known:
+        return name
+    bare = name.rstrip("0123456789.")
+    return next((program for program in known if program.rstrip("0123456789.") == bare), name)
+
+
+def _targets(home: Home, lustre: Path | None) -> "list[Target]":
+    from weir.placement.targets import targets_of_lustre, targets_of_store
+
+    if lustre is not None:
+        return targets_of_lustre(_lustre_view(lustre))
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+
+    try:
+        return targets_of_store([server.ask("GET", "/v1/status") for server in servers_of(find_cluster(home))])
+    except (KeyError, TypeError) as error:
+        raise Failure(f"a server's status has no {error}", hint="is it of this version? see `weir status`") from error
+
+
+def _lustre_view(file: Path) -> Any:
+    import json
+
+    from weir.placement.statistics.view import view_of_document, view_of_lfs_df
+
+    text = file.read_text(errors="replace")
+    try:
+        is_document = text.lstrip().startswith("{")
+        view = view_of_document(json.loads(text), str(file)) if is_document else view_of_lfs_df(text, str(file))
+    except ValueError as error:
+        raise Failure(
+            f"cannot use {file}: {error}", hint="give the output of `lfs df`, or of `weir stats subscribe`"
+        ) from error
+    for name, why in view.left_out.items():
+        warn(f"{name} is left out: {why}")
+    return view
+
+
+def _allot(creations: "Sequence[Creation]", targets: "Sequence[Target]", options: dict[str, Any]) -> "Allotment":
+    from weir.placement.allotment import AllotmentError, allocator_names, allot
+    from weir.placement.configuration import ConfigurationError, configure
+
+    allocator = options["allocator"]
+    if allocator not in allocator_names():
+        raise click.UsageError(f"no allocator is called `{allocator}`; there are {', '.join(allocator_names())}")
+    try:
+        components = configure(creations, _choices(options), targets=len(targets))
+        return allot(components, targets, allocator=allocator, seed=options["seed"])
+    except (ConfigurationError, AllotmentError) as error:
+        raise Failure(str(error), hint=error.hint) from error
+
+
+def _choices(options: dict[str, Any]) -> "Choices":
+    from weir.placement.configuration import LUSTRE_STRIPE_BYTES_MAX, Choices, rule
+
+    if options["stripe_count"] == 0:
+        raise click.UsageError("a file has at least one stripe; -1 is one on every target")
+    return Choices(
+        rules=tuple(rule(text) for text in options["layouts"]),
+        stripe_count=options["stripe_count"],
+        stripe_bytes=_size(options["round_robin"]),
+        stripe_bytes_max=None if options["lustre"] is None else LUSTRE_STRIPE_BYTES_MAX,
+    )
+
+
+def _size(text: str | None) -> int | None:
+    from weir import _core
+
+    if text is None:
+        return None
+    try:
+        return _core.parse_layout(f"-S {text}")[0]["stripe_bytes"]
+    except ValueError as error:
+        raise click.UsageError(f"--round-robin {text}: {error}") from error
+
+
+def _write(database: Path, allotment: "Allotment") -> None:
+    from weir.placement.database import DatabaseError, write
+    from weir.placement.lookups import report_of
+
+    try:
+        count = write(database, allotment.components)
+    except DatabaseError as error:
+        raise Failure(str(error), hint=error.hint) from error
+    report_of(database).unlink(missing_ok=True)
+    say(f"{count} files in {database}: run the program with `weir run --placement {database} -- CMD`")
+
+
+def _emit(how: str, allotment: "Allotment", into: Path | None) -> None:
+    from weir.placement.emit import files, lfs_command, yaml_template
+
+    if how == "lfs":
+        for path, parts in files(allotment.components):
+            print(lfs_command(path, parts))
+        return
+    if into is not None:
+        into.mkdir(parents=True, exist_ok=True)
+    for number, (path, parts) in enumerate(files(allotment.components)):
+        _emit_template(number, path, yaml_template(parts), into)
+
+
+def _emit_template(number: int, path: str, template: str, into: Path | None) -> None:
+    import shlex
+
+    if into is None:
+        print(
+            f"{'---' + chr(10) if number else ''}# lfs setstripe --yaml TEMPLATE {shlex.quote(path)}\n{template}",
+            end="",
+        )
+        return
+    file = into / f"{number:06}.yaml"
+    file.write_text(template)
+    print(f"lfs setstripe --yaml {shlex.quote(str(file))} {shlex.quote(path)}")
+
+
+def _show_summary(allotment: "Allotment", prediction: "Prediction | None", output: str) -> None:
+    from weir.cli.output import print_table, show, size
+    from weir.placement.emit import files, layout_of
+
+    document = {
+        "files": [
+            {"path": path, "size_bytes": parts[0].size_bytes, "rank": parts[0].rank, "layout": layout_of(parts)}
+            for path, parts in files(allotment.components)
+        ],
+        "targets": allotment.loads_bytes,
+        "imbalance": allotment.imbalance,
+        "model": prediction.model if prediction else None,
+        "runs": prediction.runs if prediction else None,
+    }
+    if output != "table":
+        show(output, document, (), ())
+        return
+    print_table(("TARGET", "BYTES"), [(name, size(count)) for name, count in allotment.loads_bytes.items()])
+    if prediction:
+        say(f"predicted by {prediction.model} from {prediction.runs} runs")
+    if allotment.imbalance is not None:
+        say(f"the fullest target gets {allotment.imbalance:.2f} times the mean")
+
+
+def _read(database: Path, path: str | None) -> "list[Component]":
+    from weir.placement.database import DatabaseError, read
+
+    try:
+        return read(database, path)
+    except DatabaseError as error:
+        raise Failure(str(error), hint=error.hint) from error
+
+
+def _row(component: "Component") -> tuple[object, ...]:
+    from weir.cli.output import size
+    from weir.placement.database import END_OF_FILE
+
+    end = component.extent_end
+    return (
+        component.path,
+        size(component.size_bytes),
+        component.component,
+        size(component.extent_start),
+        "EOF" if end == END_OF_FILE else size(end),
+        size(component.stripe_bytes),
+        component.stripe_count,
+        component.rank,
+        " ".join(component.targets) or "-",
+    )

@@ -1,0 +1,135 @@
+"""Predicted files and targets brought together: every stripe gets its target (the paper's phase 3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from weir.placement.database import END_OF_FILE, Component
+from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
+from weir.placement.targets import Target
+
+DEFAULT = "balanced"
+
+
+class AllotmentError(ValueError):
+    """The stripes cannot be placed; `hint` says what to do."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        """Say `message`, and what to do."""
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """Components with their targets, and how well they are spread."""
+
+    components: tuple[Component, ...]
+    loads_bytes: dict[str, int]
+    """What the files put on each target."""
+
+    @property
+    def imbalance(self) -> float | None:
+        """The fullest target's bytes as a multiple of the mean; None without bytes."""
+        total = sum(self.loads_bytes.values())
+        return max(self.loads_bytes.values()) * len(self.loads_bytes) / total if total else None
+
+
+def allocator_names() -> list[str]:
+    """The allocators that `allot` knows."""
+    from weir import _core
+
+    return [*_core.allocator_names(), MIN_COST_FLOW]
+
+
+def allot(
+    components: Sequence[Component], targets: Sequence[Target], *, allocator: str = DEFAULT, seed: int = 0
+) -> Allotment:
+    """Give each stripe of all files together its target; components that name theirs keep them.
+
+    Args:
+        components: Of all files, before allocation.
+        targets: Those that can take stripes.
+        allocator: One of `allocator_names`.
+        seed: Begins the random numbers of the allocators that have any.
+
+    Raises:
+        AllotmentError: The stripes do not fit, or a named target is not there.
+    """
+    if not targets:
+        raise AllotmentError("no target can take stripes", hint="are all full or inactive? see `weir status`")
+    _check_named(components, targets)
+    open_ = [component for component in components if not component.targets]
+    try:
+        chosen = _by_paper(open_, targets) if allocator == MIN_COST_FLOW else _by_core(open_, targets, allocator, seed)
+    except ValueError as error:
+        raise AllotmentError(
+            f"{len(open_)} components cannot be placed on {len(targets)} targets: {error}",
+            hint="ask for fewer stripes with --stripe-count or --layout, or make room",
+        ) from error
+    places = iter(chosen)
+    placed = tuple(part if part.targets else replace(part, targets=tuple(next(places))) for part in components)
+    return Allotment(placed, _loads(placed, targets))
+
+
+def bytes_on_each(component: Component) -> int:
+    """What each stripe of a component holds of the predicted file; at least 1, so that it is not placed for nothing."""
+    end = component.size_bytes if component.extent_end == END_OF_FILE else component.extent_end
+    held = max(min(end, component.size_bytes) - component.extent_start, 0)
+    return max(-(-held // component.stripe_count), 1)
+
+
+def _by_core(components: Sequence[Component], targets: Sequence[Target], allocator: str, seed: int) -> list[list[str]]:
+    from weir import _core
+
+    factors = _core.space_factors([target.free_bytes for target in targets], [target.total_bytes for target in targets])
+    speeds = [
+        target.speed * (1.0 - min(target.server_busy, 0.99)) * factor
+        for target, factor in zip(targets, factors, strict=True)
+    ]
+    found = _core.Allocator(allocator, seed=seed).allocate(
+        [target.name for target in targets],
+        [component.stripe_count for component in components],
+        [bytes_on_each(component) for component in components],
+        servers=[target.server for target in targets],
+        speeds=speeds,
+        loads_bytes=[target.load_bytes for target in targets],
+        free_bytes=[target.free_bytes for target in targets],
+    )
+    return found.targets
+
+
+def _by_paper(components: Sequence[Component], targets: Sequence[Target]) -> list[list[str]]:
+    """By algorithm 1, whose capacities are in stripes of the largest size."""
+    from weir.placement.min_cost_flow import Graph, allocate
+
+    largest = max((bytes_on_each(component) for component in components), default=1)
+    servers = sorted({target.server for target in targets})
+    busy = [max(target.server_busy for target in targets if target.server == server) for server in servers]
+    graph = Graph(
+        servers=[servers.index(target.server) for target in targets],
+        server_loads=busy,
+        fills=[1.0 - target.free_bytes / target.total_bytes if target.total_bytes else 1.0 for target in targets],
+        capacities=[target.free_bytes // largest for target in targets],
+        stripes=[component.stripe_count for component in components],
+    )
+    return [[targets[place].name for place in places] for places in allocate(graph)]
+
+
+def _check_named(components: Sequence[Component], targets: Sequence[Target]) -> None:
+    known = {target.name for target in targets}
+    for component in components:
+        for target in component.targets:
+            if target not in known:
+                raise AllotmentError(
+                    f"{component.path}: its layout names the target {target}, which is not there or takes no stripes",
+                    hint="see the targets with `weir status`, those of Lustre with `lfs df`",
+                )
+
+
+def _loads(components: Sequence[Component], targets: Sequence[Target]) -> dict[str, int]:
+    loads = {target.name: 0 for target in targets}
+    for component in components:
+        share = bytes_on_each(component)
+        for target in component.targets:
+            loads[target] += share
+    return loads

@@ -1,0 +1,63 @@
+"""The files that are to be placed: as a list that the user gives, or predicted from past runs."""
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from weir.tracing.records import Creation
+
+_FIELDS = ("path", "size_bytes", "rank", "layout")
+
+
+class CreationsError(ValueError):
+    """A list of creations that cannot be used; `hint` says what to do."""
+
+    def __init__(self, message: str) -> None:
+        """Say `message`."""
+        super().__init__(message)
+        self.hint = 'give JSON, a list of {"path": …, "size_bytes": …}, or CSV with that header'
+
+
+def read_creations(file: Path) -> list[Creation]:
+    """Read creations from JSON (a list of objects) or CSV (with a header), by the file's suffix.
+
+    Each has a `path`, absolute, and `size_bytes`; it may have a `rank` (default 0) and a `layout`.
+
+    Raises:
+        CreationsError: The file is neither, or an entry is wrong.
+    """
+    try:
+        if file.suffix.lower() == ".csv":
+            with file.open(newline="") as lines:
+                entries: Iterable[object] = list(csv.DictReader(lines))
+        else:
+            entries = json.loads(file.read_text())
+    except (OSError, ValueError, csv.Error, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CreationsError(f"cannot read creations from {file}: {reason}") from error
+    if not isinstance(entries, list):
+        raise CreationsError(f"{file}: no list of creations")
+    counts: dict[int, int] = {}
+    creations = []
+    for number, entry in enumerate(entries, start=1):
+        creation = _creation(entry, f"{file}: creation {number}", counts)
+        counts[creation.rank] = creation.order + 1
+        creations.append(creation)
+    return creations
+
+
+def _creation(entry: object, where: str, counts: Mapping[int, int]) -> Creation:
+    if not isinstance(entry, dict):
+        raise CreationsError(f"{where} is no object")
+    path, size, rank, layout = (entry.get(name) for name in _FIELDS)
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise CreationsError(f"{where}: the path {path!r} is not absolute")
+    try:
+        size_bytes, rank_number = int(str(size)), int(str(rank)) if rank not in (None, "") else 0
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CreationsError(f"{where}: {error}") from error
+    if not 0 <= size_bytes < 1 << 63:
+        raise CreationsError(f"{where}: a size of {size_bytes} bytes")
+    order = counts.get(rank_number, 0)
+    return Creation(path, rank_number, order, size_bytes, size_bytes, 1, str(layout) if layout else None)

@@ -1,0 +1,82 @@
+"""What look-ups in an interaction database came to, as the preload library reports it, and what follows from it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VERSION = 1
+NAMES_MAX = 64
+"""Missed names that are kept: enough to see their pattern."""
+
+
+class ReportError(ValueError):
+    """A report that cannot be read; `hint` says what to do."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        """Say `message`, and what to do."""
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Lookups:
+    """Counts over all processes that reported."""
+
+    placed: int = 0
+    """Files made as the database says."""
+    present: int = 0
+    """Files that it has, and that were there already."""
+    refused: int = 0
+    """Files that it has, and whose layout was refused."""
+    missed: int = 0
+    """Files that it does not have."""
+    names: list[str] = field(default_factory=list)
+    """Some of those that were missed or refused."""
+
+    @property
+    def total(self) -> int:
+        """Creations that were looked up; a file that was there already is none."""
+        return self.placed + self.refused + self.missed
+
+    @property
+    def missed_fraction(self) -> float:
+        """Part of the creations that did not get a layout from the database."""
+        return (self.missed + self.refused) / self.total if self.total else 0.0
+
+
+def report_of(database: Path) -> Path:
+    """Where `weir run --placement` has programs report, unless WEIR_PLACEMENT_REPORT says otherwise."""
+    return database.with_name(f"{database.name}.report")
+
+
+def read_report(file: Path) -> Lookups:
+    """Sum the report `file`; without one there were no look-ups.
+
+    Raises:
+        ReportError: It is none, or of another version.
+    """
+    lookups = Lookups()
+    if not file.exists():
+        return lookups
+    try:
+        for line in file.read_text(errors="replace").splitlines():
+            _add(lookups, json.loads(line))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"a line is no report: {error}"
+        raise ReportError(f"cannot use {file}: {reason}", hint="remove it: it says how the last runs went") from error
+    return lookups
+
+
+def _add(lookups: Lookups, entry: Mapping[str, object]) -> None:
+    if entry["version"] != VERSION:
+        raise ValueError(f"version {entry['version']}")
+    for name in ("placed", "present", "refused", "missed"):
+        count = entry[name]
+        if not isinstance(count, int) or count < 0:
+            raise ValueError(f"{name} is {count!r}")
+        setattr(lookups, name, getattr(lookups, name) + count)
+    names = entry["names"]
+    if not isinstance(names, list):
+        raise ValueError("names are no list")
+    lookups.names += [str(name) for name in names[: NAMES_MAX - len(lookups.names)]]
