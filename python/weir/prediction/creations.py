@@ -13,7 +13,7 @@ from weir.prediction.forecasters import Arima, Forecaster, LastRun
 from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
 from weir.prediction.pattern import Expected, Unpredictable, expect
-from weir.prediction.roles import Sample
+from weir.prediction.roles import Sample, evenly_padded
 from weir.tracing.records import Creation, Run
 
 ARIMA = "arima"
@@ -84,11 +84,12 @@ def _predicted(
     unpredictable: list[Unpredictable] = []
     for skeleton in _skeletons(past):
         samples = [Sample(one.context, one.run.started, one.groups[skeleton]) for one in past if skeleton in one.groups]
-        found = expect(skeleton, samples, context, forecaster, steps=coming.steps)
-        if isinstance(found, Unpredictable):
-            unpredictable.append(found)
-        else:
-            expected += found
+        for alike in evenly_padded(samples):
+            found = expect(skeleton, alike, context, forecaster, steps=coming.steps)
+            if isinstance(found, Unpredictable):
+                unpredictable.append(found)
+            else:
+                expected += found
     return _ordered(expected), tuple(unpredictable)
 
 

@@ -6,8 +6,11 @@ from posixpath import normpath
 
 from weir.prediction.context import Context
 
-FIELD = "\0"
-"""Stands in a skeleton where a name has a field."""
+NUMBER = "\0"
+"""Stands in a skeleton where a name has a number."""
+WORD = "\2"
+"""Stands where it has a hash or a UUID."""
+FIELD = re.compile(f"[{NUMBER}{WORD}]")
 ARGUMENT = "\1"
 """Stands on both sides of the name of the option whose value the name contains."""
 
@@ -35,10 +38,10 @@ def parse(path: str, context: Context) -> Name:
     """Take a path apart; what the run's arguments say stands in the skeleton by the option's name."""
     found = _argument_in(path, context)
     if found is None:
-        return Name(_FIELDS.sub(FIELD, path), tuple(_FIELDS.findall(path)))
+        return Name(_skeleton(path), tuple(_FIELDS.findall(path)))
     begin, end, key = found
     before, after = path[:begin], path[end:]
-    skeleton = f"{_FIELDS.sub(FIELD, before)}{ARGUMENT}{key}{ARGUMENT}{_FIELDS.sub(FIELD, after)}"
+    skeleton = f"{_skeleton(before)}{ARGUMENT}{key}{ARGUMENT}{_skeleton(after)}"
     return Name(skeleton, (*_FIELDS.findall(before), *_FIELDS.findall(after)))
 
 
@@ -51,14 +54,14 @@ def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | Non
             return None
         parts[1] = _as_in_path(value)
         if parts[1].startswith("/"):
-            fields = fields[parts[0].count(FIELD) :]
+            fields = fields[len(FIELD.findall(parts[0])) :]
             parts[0] = ""
         elif not parts[0]:
             return None
     pieces: list[str] = []
     remaining = iter(fields)
     for index, part in enumerate(parts):
-        texts = [part] if index == 1 else part.split(FIELD)
+        texts = [part] if index == 1 else FIELD.split(part)
         pieces.append(texts[0])
         for text in texts[1:]:
             pieces += (next(remaining), text)
@@ -68,6 +71,10 @@ def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | Non
 def is_random_word(text: str) -> bool:
     """Whether a field is a hash or a UUID, not a number."""
     return not text.isdecimal()
+
+
+def _skeleton(text: str) -> str:
+    return _FIELDS.sub(lambda match: WORD if is_random_word(match[0]) else NUMBER, text)
 
 
 def _argument_in(path: str, context: Context) -> tuple[int, int, str] | None:

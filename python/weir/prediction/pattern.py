@@ -260,5 +260,5 @@ def _shown(skeleton: str, roles: Sequence[Role], unknown: int, reason: str, cont
     parts = skeleton.split(ARGUMENT)
     if len(parts) == 3:
         parts[1] = context.texts.get(parts[1], parts[1])
-    pieces = "".join(parts).split(FIELD)
+    pieces = FIELD.split("".join(parts))
     return pieces[0] + "".join(word + piece for word, piece in zip(words, pieces[1:], strict=True))

@@ -42,6 +42,24 @@ class Sample:
     instances: list[Instance]
 
 
+def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Samples whose numbers are padded alike: `run.7` and `run.007` are of two patterns."""
+    for field in range(len(samples[0].instances[0].values)):
+        width = _width([instance.name.fields[field] for sample in samples for instance in sample.instances])
+        role = Role("counter", width=width)
+        parts: list[list[Sample]] = [[], []]
+        for sample in samples:
+            alike: list[list[Instance]] = [[], []]
+            for instance in sample.instances:
+                alike[role.spell(instance.values[field]) == instance.name.fields[field]].append(instance)
+            for part, instances in zip(parts, alike, strict=True):
+                if instances:
+                    part.append(Sample(sample.context, sample.started, instances))
+        if all(parts):
+            return [group for part in parts for group in evenly_padded(part)]
+    return [list(samples)]
+
+
 def roles_of(samples: Sequence[Sample]) -> list[Role]:
     """The role of each field of a pattern, by all its instances in all runs that have it."""
     fields = len(samples[0].instances[0].values)
