@@ -78,12 +78,17 @@ pub(crate) fn promote(descriptor: c_int) -> Option<File> {
 
 /// `ulimit -f` is the kernel's to enforce, with its signal.
 fn file_size_is_limited() -> bool {
+    file_size_limit().is_some()
+}
+
+/// `ulimit -f` in bytes.
+pub(crate) fn file_size_limit() -> Option<u64> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit lives through the call.
     let asked = unsafe {
         system_call!(libc::SYS_prlimit64, 0, libc::RLIMIT_FSIZE, std::ptr::null::<u8>(), &raw mut limit)
     };
-    asked.is_ok() && limit.rlim_cur != libc::RLIM64_INFINITY
+    (asked.is_ok() && limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
 }
 
 fn inode(descriptor: c_int) -> Option<u64> {

@@ -3,6 +3,7 @@
 //! No descriptor is kept, so nothing that a program does with descriptors touches it. A block is one `write`.
 
 use crate::kernel::{self, system_call};
+use crate::promotion;
 use crate::recorder::{names, settings};
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -201,8 +202,13 @@ unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<bool, 
     // SAFETY: as the caller promises; the bytes live through the call.
     unsafe {
         let descriptor = kernel::open(path.cast(), flags)?;
-        let written = system_call!(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len());
+        // The signal for a file that grows beyond the limit would end the program.
+        let is_allowed = promotion::file_size_limit().is_none_or(|limit| {
+            kernel::seek(descriptor, 0, libc::SEEK_END).is_ok_and(|end| end + bytes.len() as u64 <= limit)
+        });
+        let is_whole = is_allowed
+            && system_call!(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len()) == Ok(bytes.len());
         kernel::close(descriptor);
-        Ok(written == Ok(bytes.len()))
+        Ok(is_whole)
     }
 }

@@ -61,11 +61,14 @@ pub(super) fn is_recorded(path: &[u8]) -> bool {
     (!session::root().is_empty() && session::below_root(path).is_some()) || is_observed(path)
 }
 
+/// The traces themselves are not recorded.
 fn is_observed(path: &[u8]) -> bool {
-    settings::observed().any(|observed| {
-        let rest = path.strip_prefix(observed);
-        rest.is_some_and(|rest| observed == b"/" || matches!(rest.first(), None | Some(b'/')))
-    })
+    settings::observed().any(|observed| is_below(path, observed)) && !is_below(path, settings::directory())
+}
+
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    let rest = path.strip_prefix(folder);
+    rest.is_some_and(|rest| folder == b"/" || matches!(rest.first(), None | Some(b'/')))
 }
 
 /// The name that the kernel has for an open file, if it is a regular one and is to be recorded.
@@ -81,4 +84,22 @@ pub(super) fn of_recorded_file(descriptor: c_int) -> Option<Vec<u8>> {
     let is_on_store = session::mode() != Mode::Prefix
         && session::device().is_some_and(|device| device == session::device_of(&found));
     (is_on_store || is_observed(&path)).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_holds_what_is_below_it() {
+        for (path, folder, is_in) in [
+            ("/a/b", "/a", true),
+            ("/a", "/a", true),
+            ("/ab", "/a", false),
+            ("/b/a", "/a", false),
+            ("/b", "/", true),
+        ] {
+            assert_eq!(is_below(path.as_bytes(), folder.as_bytes()), is_in, "{path} below {folder}");
+        }
+    }
 }

@@ -4,9 +4,9 @@ use crate::guard::quietly;
 use crate::kernel::{self, system_call};
 use crate::recorder::names::{self, Name};
 use crate::recorder::{files, layout_of, log, OpenFile};
-use crate::session::{self, Mode};
+use crate::session::{self, Mode, CALLER};
 use crate::table::{self, Entry};
-use crate::{prefix, real};
+use crate::{promotion, real};
 use libc::{c_int, FILE};
 use weir_trace::{Ended, Opened, Opening, Placed, Record, Written};
 
@@ -51,10 +51,12 @@ fn position(descriptor: c_int) -> Option<u64> {
     kernel::seek(descriptor, 0, libc::SEEK_CUR).ok()
 }
 
-/// The file's size; absent for a placeholder, all of whose writes are seen.
+/// The file's size now, whoever wrote it.
 pub(super) fn size(descriptor: c_int) -> Option<u64> {
-    if session::mode() == Mode::Prefix && prefix::recognise(descriptor).is_some() {
-        return None;
+    if session::mode() == Mode::Prefix {
+        if let Some(description) = promotion::discovered(descriptor) {
+            return description.file(descriptor)?.size(&CALLER).ok();
+        }
     }
     let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
