@@ -16,8 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from _running import announce, finish
-from weir.native import preload_library
+from _running import WEIR, Store, announce, finish
 from weir.placement.database import END_OF_FILE, Component, write
 
 ROWS = 100_000
@@ -25,11 +24,15 @@ CREATIONS = 20_000
 """Names asked for: nine of ten stand in the database."""
 LIMIT_US = 10.0
 SEED = 4
-TARGETS = tuple(str(target) for target in range(8))
+TARGETS = tuple(f"0.{target}" for target in range(8))
+PREFIX = "/weir"
 
 _MAKE = """
 import os, sys
-for path in sys.stdin.read().splitlines():
+paths = sys.stdin.read().splitlines()
+for folder in sorted({os.path.dirname(path) for path in paths}):
+    os.makedirs(folder, exist_ok=True)
+for path in paths:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
     os.unlink(path)
 """
@@ -38,12 +41,12 @@ for path in sys.stdin.read().splitlines():
 def look_up(directory: Path, *, rows: int = ROWS, creations: int = CREATIONS) -> dict[str, float]:
     """Microseconds of a look-up, of the preload library and of SQLite, with `rows` rows.
 
-    `directory` should lie in memory: files are made in it, whose making is not counted.
+    The database and the store are in `directory`; making the files is not counted.
     """
     random.seed(SEED)
     database = directory / "placement.db"
     # Each file is an IOR-like one of 8 stripes, by rank and step as checkpoints are named.
-    paths = [f"{directory}/checkpoints/step.{index // 512:05}/rank.{index % 512:05}" for index in range(rows)]
+    paths = [f"{PREFIX}/checkpoints/step.{index // 512:05}/rank.{index % 512:05}" for index in range(rows)]
     write(
         database,
         (Component(path, 1, 0, END_OF_FILE, 1 << 20, 8, 8 << 20, index, TARGETS) for index, path in enumerate(paths)),
@@ -51,8 +54,6 @@ def look_up(directory: Path, *, rows: int = ROWS, creations: int = CREATIONS) ->
     asked = random.sample(paths, creations * 9 // 10)
     asked += [f"{path}.new" for path in random.sample(paths, creations // 10)]
     random.shuffle(asked)
-    for folder in sorted({str(Path(path).parent) for path in asked}):
-        Path(folder).mkdir(parents=True, exist_ok=True)
     report = _report(directory, database, asked)
     by_sqlite = sorted(_by_sqlite(database, asked))
     return {
@@ -66,17 +67,13 @@ def look_up(directory: Path, *, rows: int = ROWS, creations: int = CREATIONS) ->
 
 def _report(directory: Path, database: Path, asked: list[str]) -> dict[str, float]:
     """What the library says of itself after a program has made the files."""
-    report = directory / "report"
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": str(preload_library()),
-        "WEIR_PLACEMENT": str(database),
-        "WEIR_PLACEMENT_REPORT": str(report),
-    }
-    text = "\n".join(asked)
-    subprocess.run([sys.executable, "-c", _MAKE], input=text, text=True, env=environment, check=True, timeout=600)
-    lines = report.read_text().splitlines()
-    told: dict[str, float] = json.loads(lines[-1])
+    with Store(directory, "--no-mount", "--targets", "8"):
+        run = [WEIR, "run", "--prefix", PREFIX, "--placement", database, "--", sys.executable, "-c", _MAKE]
+        subprocess.run(run, input="\n".join(asked), text=True, check=True, timeout=600)
+    reports = [json.loads(line) for line in Path(f"{database}.report").read_text().splitlines()]
+    told: dict[str, float] = max(reports, key=lambda report: report["placed"])
+    if told["placed"] + told["missed"] != len(asked):
+        sys.exit(f"not every file was made as it should be: {told}")
     return told
 
 
