@@ -96,7 +96,16 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if shutil.which(compiler) is None:
             pytest.skip(f"there is no {compiler}")
         result = tmp_path_factory.mktemp("compiled") / name
-        command = [compiler, "-O1", "-Wall", "-Werror", "-pthread", "-o", result, PROGRAMS / f"{name}.c"]
+        command: list[str | Path] = [
+            compiler,
+            "-O1",
+            "-Wall",
+            "-Werror",
+            "-pthread",
+            "-o",
+            result,
+            PROGRAMS / f"{name}.c",
+        ]
         subprocess.run(command, check=True, timeout=120)
         return result
 
@@ -257,7 +266,18 @@ def test_files_elsewhere_are_not_recorded(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_recorded_is_told(store: Store, tmp_path: Path) -> None:
-    command = ["run", "--observe", tmp_path, "--trace", tmp_path / "t", "--", "env", "-u", "LD_PRELOAD", "true"]
+    command: list[str | Path] = [
+        "run",
+        "--observe",
+        tmp_path,
+        "--trace",
+        tmp_path / "t",
+        "--",
+        "env",
+        "-u",
+        "LD_PRELOAD",
+        "true",
+    ]
     answer = store.weir(*command)
     assert "trace" not in answer.stderr, "`env` itself is recorded"
     source, program = tmp_path / "static.c", tmp_path / "static"
