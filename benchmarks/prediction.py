@@ -170,8 +170,8 @@ def real_programs(*, is_quick: bool = False) -> dict[str, float]:
         is_quick: Without the cases of 64 ranks.
     """
     figures: dict[str, float] = {}
-    models = " ".join(f"{model:>9}" for model in MODELS)
-    print(f"{'program':10} {'case':38} {'files':>6} {models} {'chosen':>9} {'right':>7} {'seconds':>8}", flush=True)
+    models = " ".join(f"{model:>10}" for model in MODELS)
+    print(f"{'program':10} {'case':38} {'files':>6} {models} {'chosen':>10} {'right':>7} {'seconds':>8}", flush=True)
     worst, slowest = 1.0, 0.0
     with TemporaryDirectory(prefix="weir-prediction-") as folder:
         programs = {name: _compiled(name, Path(folder)) for name in ("ior_like", "hacc_like")}
@@ -180,10 +180,10 @@ def real_programs(*, is_quick: bool = False) -> dict[str, float]:
                 continue
             runs = [_run(programs[case.program], call, Path(folder)) for call in (*case.past, case.coming)]
             scored = score(runs[:-1], runs[-1])
-            marks = " ".join(f"{scored.fractions[model]:9.4f}" for model in MODELS)
-            note = "" if case.is_asked else "   not asked: the past does not tell"
+            marks = " ".join(f"{scored.fractions[model]:10.4f}" for model in MODELS)
+            note = "" if case.is_asked else "   not asked"
             print(
-                f"{case.program:10} {case.name:38} {scored.creations:6} {marks} {scored.chosen:>9} {scored.right:7.4f}"
+                f"{case.program:10} {case.name:38} {scored.creations:6} {marks} {scored.chosen:>10} {scored.right:7.4f}"
                 f" {scored.seconds:8.3f}{note}",
                 flush=True,
             )
@@ -242,8 +242,8 @@ def logged_programs(folders: Sequence[Path]) -> None:
         else:
             programs.setdefault(identity(answer.run.program, answer.run.arguments), []).append(answer.run)
     print(f"\nDarshan logs ({refused} could not be read)")
-    models = " ".join(f"{model:>9}" for model in MODELS)
-    print(f"{'program':44} {'logs':>4} {'files':>5} {models} {'chosen':>9}   remarks")
+    models = " ".join(f"{model:>10}" for model in MODELS)
+    print(f"{'program':44} {'logs':>4} {'files':>5} {models} {'chosen':>10}   remarks")
     for name, runs in sorted(programs.items()):
         if len(runs) > 1:
             _print_program(" ".join(name), sorted(runs, key=lambda run: run.started))
@@ -252,9 +252,9 @@ def logged_programs(folders: Sequence[Path]) -> None:
 def _print_program(name: str, runs: Sequence[Run]) -> None:
     scores = [score(runs[:at], run) for at, run in enumerate(runs) if at > 0]
     files = sum(len(run.creations) for run in runs)
-    marks = " ".join(f"{statistics.mean(scored.fractions[model] for scored in scores):9.4f}" for model in MODELS)
+    marks = " ".join(f"{statistics.mean(scored.fractions[model] for scored in scores):10.4f}" for model in MODELS)
     chosen = statistics.mean(scored.right for scored in scores)
-    print(f"{name[:44]:44} {len(runs):4} {files:5} {marks} {chosen:9.4f}   {'; '.join(_remarks(runs))}")
+    print(f"{name[:44]:44} {len(runs):4} {files:5} {marks} {chosen:10.4f}   {'; '.join(_remarks(runs))}")
 
 
 def _remarks(runs: Sequence[Run]) -> Iterator[str]:

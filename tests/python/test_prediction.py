@@ -30,7 +30,7 @@ def run_of(
 
 def assert_predicted(past: Sequence[Run], came: Run, *, steps: int | None = None) -> None:
     coming = NextRun(came.program, came.arguments, came.ranks, steps=steps)
-    prediction = predict(past, coming, model="arima")
+    prediction = predict(past, coming, model="regression")
     expected = {(one.path, one.rank, one.size_bytes) for one in prediction.creations}
     assert expected == {(one.path, one.rank, one.size_bytes) for one in came.creations}
     assert [(one.order, one.rank, one.path) for one in prediction.creations] == sorted(
@@ -198,7 +198,7 @@ def test_the_best_on_the_last_run_predicts() -> None:
 
     growing = [run_of(make(steps), ranks=4, arguments=f"-n {steps}", started=steps) for steps in (2, 3, 5)]
     prediction = predict(growing, NextRun("app", ("-n", "9"), 4))
-    assert prediction.model == "arima" and prediction.hold_out["arima"].fraction == 1.0
+    assert prediction.model == "regression" and prediction.hold_out["regression"].fraction == 1.0
     assert prediction.hold_out["last-run"].fraction < 1.0
     assert set(prediction.hold_out) == set(MODELS)
     with pytest.raises(ValueError, match="no model is called"):
@@ -236,7 +236,7 @@ def test_what_was_always_the_same_is_expected_again(paths: list[str], data: st.D
         for path in paths
     ]
     past = [run_of(files, ranks=ranks, started=float(at)) for at in range(3)]
-    for model in ("arima", "last-run"):
+    for model in ("regression", "arima", "last-run"):
         prediction = predict(past, NextRun("app", (), ranks), model=model)
         assert accuracy(prediction.creations, past[0].creations).fraction == 1.0, model
         assert prediction.unpredictable == ()

@@ -1,7 +1,7 @@
 """What the next run of a program will create.
 
-Three models stand against each other on the last run, which is left out for that: ARIMA with regression on the run's
-numbers, the last run scaled, and a Markov chain. The best of them predicts.
+Four models stand against each other on the last run, which is left out for that: laws of the run's numbers, ARIMA
+alone, the last run scaled, and a Markov chain. The best of them predicts.
 """
 
 from collections.abc import Sequence
@@ -9,18 +9,23 @@ from dataclasses import dataclass
 
 from weir.prediction.accuracy import Accuracy, accuracy
 from weir.prediction.context import NextRun, context_of
-from weir.prediction.forecasters import Arima, Forecaster, LastRun
+from weir.prediction.forecasters import Arima, Forecaster, LastRun, Regression
 from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
 from weir.prediction.pattern import Expected, Unpredictable, expect
 from weir.prediction.roles import Sample, evenly_padded
 from weir.tracing.records import Creation, Run
 
+REGRESSION = "regression"
 ARIMA = "arima"
 LAST_RUN = "last-run"
 MARKOV = "markov"
-MODELS = (ARIMA, LAST_RUN, MARKOV)
+MODELS = (REGRESSION, ARIMA, LAST_RUN, MARKOV)
 """Models. Of equals on the hold-out the first counts: it follows a change of scale, which a hold-out need not show."""
+
+
+_FORECASTERS: dict[str, Forecaster] = {REGRESSION: Regression(), ARIMA: Arima(), LAST_RUN: LastRun()}
+"""What the models that share the structure of names put into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def _predicted(
     context = context_of(coming.arguments, ranks=coming.ranks).scaled(coming.problem_size)
     if model == MARKOV:
         return _ordered(expect_by_chain(past, context)), ()
-    forecaster: Forecaster = Arima() if model == ARIMA else LastRun()
+    forecaster = _FORECASTERS[model]
     expected: list[Expected] = []
     unpredictable: list[Unpredictable] = []
     for skeleton in _skeletons(past):

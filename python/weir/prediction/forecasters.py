@@ -1,4 +1,4 @@
-"""How a quantity of the next run follows from those of the past: by laws and ARIMA, or as it was."""
+"""How a quantity of the next run follows from those of the past: by laws, by ARIMA, or as it was."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -35,13 +35,41 @@ class Forecaster(Protocol):
 
 
 class Arima:
-    """Regression on the run's numbers where they explain the past, ARIMA where they do not."""
+    """ARIMA alone, as in the paper: of what each writer writes, from run to run and from step to step.
+
+    The series are those that a client can see (section 5.5.1): for each pattern of names the bytes of a writer, and how
+    many files it makes, over the runs; and within a run the bytes over its steps. A series for each file would be too
+    short to fit.
+    """
+
+    def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
+        """See `Forecaster`."""
+        values = [one.value / (one.context.ranks if is_shared else 1) for one in seen]
+        return max(forecast(values, 1)[0], 0.0) * (coming.ranks if is_shared else 1)
+
+    def first(self, seen: Sequence[Observation], ends: Sequence[float], coming: Context) -> float | None:
+        """See `Forecaster`."""
+        values = [one.value for one in seen]
+        if len(set(values)) == 1:
+            return values[0]
+        if all(end == begin for end, begin in zip(ends, values[1:], strict=False)):
+            return ends[-1]
+        steps = {after - before for before, after in pairwise(values)}
+        return values[-1] + steps.pop() if len(values) > 2 and len(steps) == 1 else None
+
+    def series(self, values: Sequence[float], count: int) -> list[float]:
+        """See `Forecaster`."""
+        return forecast(values, count)
+
+
+class Regression(Arima):
+    """Laws of the run's numbers where they explain the past, and ARIMA where they do not."""
 
     def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
         """See `Forecaster`."""
         law = law_of(seen, coming)
         if law is None:
-            return max(forecast([one.value for one in _most_alike(seen, coming)], 1)[0], 0.0)
+            return super().quantity(_most_alike(seen, coming), coming, is_shared=is_shared)
         value = law.of(coming)
         if is_shared and RANKS in law.untested:
             # Weak scaling until a run at another scale says otherwise: as files of one rank keep their size.
@@ -50,20 +78,10 @@ class Arima:
 
     def first(self, seen: Sequence[Observation], ends: Sequence[float], coming: Context) -> float | None:
         """See `Forecaster`."""
-        values = [one.value for one in seen]
         law = law_of(seen, coming)
-        if law is not None and (
-            len(set(values)) == 1 or all(_is_exact(law.of(one.context), one.value) for one in seen)
-        ):
+        if law is not None and all(_is_exact(law.of(one.context), one.value) for one in seen):
             return law.of(coming)
-        if len(values) > 1 and all(end == begin for end, begin in zip(ends, values[1:], strict=False)):
-            return ends[-1]
-        steps = {after - before for before, after in pairwise(values)}
-        return values[-1] + steps.pop() if len(values) > 2 and len(steps) == 1 else None
-
-    def series(self, values: Sequence[float], count: int) -> list[float]:
-        """See `Forecaster`."""
-        return forecast(values, count)
+        return super().first(seen, ends, coming)
 
 
 class LastRun:

@@ -129,9 +129,9 @@ def _by_rank(samples: Sequence[Sample], field: int, width: int) -> Role | None:
     offset = numbers[0][1] - numbers[0][0]
     if all(value - rank == offset for rank, value in numbers):
         return Role("rank", width=width, offset=offset)
-    firsts = [rank for rank, value in numbers if value == 1]
-    if firsts and all(value == rank // min(firsts) for rank, value in numbers if min(firsts) > 1) and min(firsts) > 1:
-        return Role("quotient", width=width, slope=min(firsts))
+    divisor = min((rank for rank, value in numbers if value == 1), default=0)
+    if divisor > 1 and all(value == rank // divisor for rank, value in numbers):
+        return Role("quotient", width=width, slope=divisor)
     cycle = max(value for _, value in numbers) + 1
     if cycle > 1 and max(ranks) >= cycle and all(value == rank % cycle for rank, value in numbers):
         return Role("remainder", width=width, slope=cycle)
