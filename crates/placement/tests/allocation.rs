@@ -239,3 +239,124 @@ proptest! {
         }
     }
 }
+
+/// A store of equal servers with equal targets.
+fn store(servers: u16, targets: u16) -> View {
+    let all =
+        (0..servers).flat_map(|server| (0..targets).map(move |index| target(server, index, 1.0, 0.0, AMPLE)));
+    View::new(all.collect(), &[]).unwrap()
+}
+
+#[test]
+fn files_made_one_by_one_take_turns_on_an_idle_store() {
+    let view = store(7, 5);
+    let mut balanced = Balanced::default();
+    let mut counts = vec![0; 35];
+    for _ in 0..35 {
+        let mut targets = Vec::new();
+        balanced.place_one(&view, Demand { stripes: 3, stripe_bytes: 1 << 20 }, &[], &mut targets).unwrap();
+        let servers: std::collections::BTreeSet<_> =
+            targets.iter().map(|&target| view.server_of(target as usize)).collect();
+        assert_eq!(servers.len(), 3, "{targets:?}");
+        targets.iter().for_each(|&target| counts[target as usize] += 1);
+    }
+    assert_eq!(counts, [3; 35]);
+}
+
+#[test]
+fn preferred_targets_go_first_unless_they_are_busier() {
+    let mut view = store(7, 5);
+    let preferred = [10, 11, 12, 13, 14];
+    let mut balanced = Balanced::default();
+    let mut place = |view: &View, stripes| {
+        let mut targets = Vec::new();
+        let demand = Demand { stripes, stripe_bytes: 1000 };
+        balanced.place_one(view, demand, &preferred, &mut targets).unwrap();
+        targets
+    };
+    for _ in 0..3 {
+        assert_eq!(place(&view, 1), [10]);
+        assert_eq!(place(&view, 7)[..5], preferred);
+    }
+    // A little slower or busier is made up for by being near; twice as busy is not.
+    view.update_target(10, 0.95, 0.0, AMPLE).unwrap();
+    view.place(11, 40);
+    preferred[2..].iter().for_each(|&target| view.place(target as usize, 2000));
+    assert_eq!(place(&view, 2), [10, 11]);
+    assert!(!preferred.contains(&place(&view, 3)[2]));
+}
+
+#[test]
+fn a_slow_target_gets_its_part_and_a_dead_or_full_one_nothing() {
+    let mut view = store(4, 6);
+    view.update_target(3, 0.1, 0.0, AMPLE).unwrap();
+    view.update_target(4, 0.0, 0.0, AMPLE).unwrap();
+    view.update_target(5, 1.0, 0.0, 9).unwrap();
+    let demands = vec![Demand { stripes: 2, stripe_bytes: 10 }; 211];
+    let allocation = balanced(&view, &demands).unwrap();
+    let stripes: Vec<f64> = allocation.loads_bytes.iter().map(|load| load / 10.0).collect();
+    assert_eq!((stripes[3], stripes[4], stripes[5]), (2.0, 0.0, 0.0));
+    assert!(
+        stripes.iter().enumerate().all(|(target, &count)| (3..6).contains(&target) || count == 20.0),
+        "{stripes:?}"
+    );
+}
+
+#[test]
+fn no_target_of_many_loaded_ones_is_left_far_above_the_rest() {
+    // 1,000 requests of 8 stripes over 3,600 targets with up to 10 stripes of load: the paper's graph puts 1,000
+    // stripes on each of 8 targets.
+    let mut number = 1_u64;
+    let targets = (0..3600).map(|index| {
+        number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        target(index / 8, index % 8, 1.0, ((number >> 33) % 11) as f64, AMPLE)
+    });
+    let view = View::new(targets.collect(), &[]).unwrap();
+    let allocation = balanced(&view, &vec![Demand { stripes: 8, stripe_bytes: 1 }; 1000]).unwrap();
+    assert!(allocation.loads_bytes.iter().all(|&load| load <= 11.0));
+    assert_eq!(allocation.ratio(), Some(1.0));
+}
+
+#[test]
+fn errors_say_what_does_not_fit() {
+    let view = View::new(vec![target(0, 0, 1.0, 0.0, 19), target(0, 1, 1.0, 0.0, 50)], &[]).unwrap();
+    let ask = |demands: &[(u16, u64)]| {
+        let demand = |&(stripes, stripe_bytes)| Demand { stripes, stripe_bytes };
+        balanced(&view, &demands.iter().map(demand).collect::<Vec<_>>()).map(|_| ())
+    };
+    assert_eq!(ask(&[(2, 10); 3]), Err(AllocationError::DoesNotFit { missing: 2, stripes: 6 }));
+    assert_eq!(
+        ask(&[(2, 10), (1, 30), (1, 25)]),
+        Err(AllocationError::DoesNotFit { missing: 1, stripes: 4 })
+    );
+    assert_eq!(
+        ask(&[(1, 10), (3, 1)]),
+        Err(AllocationError::TooManyStripes { demand: 1, stripes: 3, used: 2 })
+    );
+    assert_eq!(ask(&[(0, 10)]), Err(AllocationError::NoStripes { demand: 0 }));
+    assert_eq!(ask(&[]), Ok(()));
+    let twice = View::new(vec![target(2, 1, 1.0, 0.0, 1); 2], &[]).unwrap_err();
+    assert_eq!(twice.to_string(), "target 2.1 occurs twice in the view; name each once");
+    let wrong = View::new(vec![target(2, 1, f64::NAN, 0.0, 1)], &[]).unwrap_err();
+    assert!(wrong.to_string().starts_with("target 2.1 has speed NaN"));
+    let unknown = "best".parse::<AllocatorName>().unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "unknown allocator `best`: expected one of balanced, lustre-standard, random"
+    );
+}
+
+#[test]
+fn many_sizes_are_placed_within_capacities() {
+    // More sizes than are placed size by size.
+    let view =
+        View::new((0..9).map(|index| target(index / 3, index, 1.0, 0.0, 10_000)).collect(), &[]).unwrap();
+    let demands: Vec<Demand> =
+        (0..150).map(|size| Demand { stripes: 1 + size % 9, stripe_bytes: 1 + u64::from(size) }).collect();
+    let allocation = balanced(&view, &demands).unwrap();
+    check_kept(&view, &demands, &allocation);
+    let fullest = allocation.loads_bytes.iter().copied().fold(0.0, f64::max);
+    let mean = allocation.loads_bytes.iter().sum::<f64>() / 9.0;
+    assert!(fullest <= 1.01 * mean, "{fullest} of {mean}");
+    assert!(allocation.ratio().unwrap() < 1.001);
+}

@@ -18,7 +18,9 @@ const PREFERENCE: f64 = 1.125;
 /// Places stripes so that the sum over targets and servers of squared load after placement over speed is least.
 ///
 /// With one stripe size that is the exact optimum. With several, which is NP-hard, the heaviest are placed first,
-/// each size at its optimum over what is there, and the allocation tells how far from the best it is at most.
+/// each size at its optimum over what is there, and the allocation tells how far from the best it is at most. So it does
+/// where hundreds of different stripe counts contend for few targets on servers whose loads count, and proving the optimum
+/// would take long.
 #[derive(Clone, Debug, Default)]
 pub struct Balanced {
     /// Where among equals the next stripe goes.
@@ -43,6 +45,7 @@ impl Allocator for Balanced {
         let sizes = by_size(demands);
         let starts = sequence::starts(demands);
         let mut targets = vec![0; starts.last().copied().unwrap_or(0)];
+        let mut is_optimal = sizes.len() <= 1;
         if sizes.len() <= SIZES_MAX {
             let mut view = std::borrow::Cow::Borrowed(view);
             for (place, (&bytes, classes)) in sizes.iter().rev().enumerate() {
@@ -50,7 +53,8 @@ impl Allocator for Balanced {
                     let last = sizes.iter().rev().nth(place - 1);
                     load(view.to_mut(), last, &starts, &targets);
                 }
-                self.place_size(&view, bytes, classes, &starts, &mut targets)?;
+                let placed = self.place_size(&view, bytes, classes, &starts, &mut targets);
+                is_optimal &= placed.map_err(|error| of_all(error, targets.len()))?;
             }
         } else {
             let (levels, frontier) = (&mut self.levels, &mut self.frontier);
@@ -58,9 +62,10 @@ impl Allocator for Balanced {
         }
         self.rotation = self.rotation.wrapping_add(targets.len() as u32);
         let mut allocation = Allocation::new(view, demands, targets);
-        allocation.bound = Some(match sizes.len() {
-            0 | 1 => allocation.cost,
-            _ => bound::least_cost(view, demands, allocation.cost),
+        allocation.bound = Some(if is_optimal {
+            allocation.cost
+        } else {
+            bound::least_cost(view, demands, allocation.cost)
         });
         Ok(allocation)
     }
@@ -106,7 +111,7 @@ impl Balanced {
         Ok(())
     }
 
-    /// Place the demands of one stripe size at the least cost.
+    /// Place the demands of one stripe size at the least cost; whether it is proven to be that.
     fn place_size(
         &mut self,
         view: &View,
@@ -114,20 +119,28 @@ impl Balanced {
         classes: &[Class],
         starts: &[usize],
         targets: &mut [u32],
-    ) -> Result<(), AllocationError> {
+    ) -> Result<bool, AllocationError> {
         let (levels, frontier) = (&mut self.levels, &mut self.frontier);
         levels.load_from(view, bytes, self.rotation);
         let found = counts(levels, frontier, &Sizes::of(classes))?;
         let mut shares = share_out(classes, found.counts, levels);
-        if !found.is_optimal {
-            exchange::settle(levels, classes, &mut shares);
-        }
+        let is_optimal = found.is_optimal || exchange::settle(levels, classes, &mut shares);
         let servers: Vec<u32> =
             levels.index.iter().map(|&target| view.server_of(target as usize) as u32).collect();
         for (class, share) in classes.iter().zip(&shares) {
             wrap::deal(class, share, levels, &servers, starts, targets);
         }
-        Ok(())
+        Ok(is_optimal)
+    }
+}
+
+/// What does not fit of one size does not fit of all.
+fn of_all(error: AllocationError, stripes: usize) -> AllocationError {
+    match error {
+        AllocationError::DoesNotFit { missing, .. } => {
+            AllocationError::DoesNotFit { missing, stripes: stripes as u64 }
+        }
+        other => other,
     }
 }
 
