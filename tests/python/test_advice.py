@@ -121,6 +121,18 @@ def test_a_file_that_was_only_read_is_moved() -> None:
     assert finding.lfs == "lfs migrate -c 24 -S 1M '/s/input data'"
 
 
+def test_files_of_one_family_get_one_layout() -> None:
+    """Seen on a deep-learning reader: 14 files of 90 to 290 MiB, each on all 160 targets, some of which they reach."""
+    usages = [
+        Usage(f"/train/img_{n:02}_of_14.npz", (90 + 15 * n) * MIB, 1, stripes=160, stripe_bytes=MIB, is_written=False)
+        for n in range(14)
+    ]
+    (finding,) = advise(usages, targets=160)
+    assert (finding.kind, finding.files, finding.layout) == ("own-wide", 14, "-c 5 -S 1M")
+    assert "2240 objects on 160 targets; 70 spread them as well" in finding.reason
+    assert finding.lfs == "lfs_migrate -y -c 5 -S 1M /train"
+
+
 def test_creations_of_our_own_traces() -> None:
     def creation(layout: str | None, size: int) -> Creation:
         return Creation("/store/shared", SHARED, 0, size, size, 16, layout)

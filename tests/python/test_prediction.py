@@ -1,7 +1,10 @@
 """Creations of a run that was not trained on: names, sizes, ranks, order, and what cannot be known."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from weir.prediction.accuracy import accuracy
 from weir.prediction.context import NextRun
 from weir.prediction.creations import MODELS, predict
+from weir.tracing.files import read_runs
 from weir.tracing.records import SHARED, Creation, Run
 
 File = tuple[str, int, int]
@@ -64,6 +68,18 @@ def test_ranks_steps_and_a_step_that_stands_twice() -> None:
         (64, "--steps 7 -p 9000"),
     )
     assert_predicted(past, came)
+
+
+def test_files_that_take_turns_go_on_so_and_the_last_stays_last() -> None:
+    def make(steps: int) -> list[File]:
+        turns = [(f"/s/{kind}.{step}", 0, 100) for step in range(steps) for kind in ("mesh", "field", "mask")]
+        return [("/s/begin", 0, 1), *turns, ("/s/end", 0, 1)]
+
+    past = [run_of(make(2), arguments="-n 2"), run_of(make(3), arguments="-n 3", started=1)]
+    came = run_of(make(7), arguments="-n 7")
+    assert_predicted(past, came)
+    said = predict(past, NextRun.like(came)).creations
+    assert [one.path for one in said] == [one.path for one in came.creations]
 
 
 def test_the_number_of_steps_may_be_told() -> None:
@@ -262,6 +278,44 @@ def test_any_past_is_taken(data: st.DataObject) -> None:
         creations = predict(past, coming, model=model).creations
         assert len({one.path for one in creations}) == len(creations)
         assert all(one.size_bytes >= 0 and -1 <= one.rank < coming.ranks for one in creations)
+
+
+def test_real_runs_that_were_traced(tmp_path: Path) -> None:
+    """A program run three times with more steps and larger files each time; the fourth run is predicted, then made."""
+    script = tmp_path / "simulate.py"
+    script.write_text(
+        "import sys\n"
+        "folder, steps, cells = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+        "for step in range(steps):\n"
+        "    with open(f'{folder}/field.{10 * step:05d}', 'wb') as file:\n"
+        "        file.write(bytes(512 + 8 * cells))\n"
+        "open(f'{folder}/done', 'wb').write(b'x')\n"
+    )
+    made = []
+    for number, (steps, cells) in enumerate(((2, 1000), (3, 4000), (4, 9000), (9, 20000))):
+        output, traces = tmp_path / f"output{number}", tmp_path / f"traces{number}"
+        output.mkdir()
+        recording: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "weir.cli",
+            "run",
+            "--trace",
+            traces,
+            "--observe",
+            tmp_path,
+        ]
+        program: list[str | Path] = [sys.executable, script, output, str(steps), str(cells)]
+        subprocess.run([*recording, "--", *program], check=True, timeout=60)
+        made += read_runs([traces], note=print)
+    *past, came = made
+    prediction = predict(past, NextRun.like(came))
+    assert prediction.model == "regression"
+    assert [(one.path, one.size_bytes) for one in prediction.creations] == [
+        *((f"{tmp_path}/output3/field.{10 * step:05d}", 512 + 8 * 20000) for step in range(9)),
+        (f"{tmp_path}/output3/done", 1),
+    ]
+    assert accuracy(prediction.creations, came.creations).fraction == 1.0
 
 
 def test_thousands_of_files_are_one_series_a_pattern() -> None:

@@ -17,8 +17,6 @@ SHARED_SHARE_BYTES = 64 << 20
 """Bytes of a shared file that are worth a target of their own: several ranks wait for each other's locks on one."""
 OWN_SHARE_BYTES = 64 << 30
 """The same of a file of one process, which one target serves as fast as a process writes; more fills a target alone."""
-_SHARED_SMALL_BYTES = SHARED_SHARE_BYTES
-"""Below it a shared file fits one stripe."""
 _STRIPE_BYTES_MIN = 1 << 20
 _ALIGNMENT_BYTES = 64 << 10
 """Lustre's stripe sizes are multiples of it."""
@@ -130,10 +128,11 @@ def advise(usages: Sequence[Usage], *, targets: int) -> list[Finding]:
         targets: Targets of the system.
     """
     findings: dict[tuple[str, str, str, str | None], list[tuple[Usage, str]]] = {}
-    alone = sum(usage.processes == 1 for usage in usages)
     crowds = _crowds(usages)
     for usage in usages:
-        for kind, reason, layout in _faults(usage, targets, crowds.get(_family(usage.path), 1), alone):
+        for kind, reason, layout in _faults(
+            usage, targets, crowds.get(_family(usage.path), _Crowd(1, usage.size_bytes))
+        ):
             findings.setdefault((kind, _family(usage.path), _present(usage), layout), []).append((usage, reason))
     told = [_finding(kind, layout, those) for (kind, _, _, layout), those in findings.items()]
     return sorted(told, key=lambda finding: (-finding.bytes_max * finding.files, finding.kind))
@@ -144,13 +143,21 @@ def _begin(file: LoggedFile, index: int) -> int:
     return file.size_bytes if end is None else end
 
 
-def _crowds(usages: Sequence[Usage]) -> dict[str, int]:
-    """How many files of one process each have names that differ in numbers alone."""
-    crowds: dict[str, int] = {}
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """Files of one process each whose names differ in numbers alone: one command lays them all out."""
+
+    files: int
+    largest_bytes: int
+
+
+def _crowds(usages: Sequence[Usage]) -> dict[str, _Crowd]:
+    crowds: dict[str, _Crowd] = {}
     for usage in usages:
         if usage.processes == 1:
             family = _family(usage.path)
-            crowds[family] = crowds.get(family, 0) + 1
+            before = crowds.get(family, _Crowd(0, 0))
+            crowds[family] = _Crowd(before.files + 1, max(before.largest_bytes, usage.size_bytes))
     return crowds
 
 
@@ -162,7 +169,7 @@ def _present(usage: Usage) -> str:
     return f"-c {usage.stripes}" + (f" -S {spell(usage.stripe_bytes)}" if usage.stripe_bytes else "")
 
 
-def _faults(usage: Usage, targets: int, crowd: int, alone: int) -> Iterator[tuple[str, str, str | None]]:
+def _faults(usage: Usage, targets: int, crowd: _Crowd) -> Iterator[tuple[str, str, str | None]]:
     """Kind, reason and better layout of each fault of a file; of the stripe count at most one."""
     count_fault = _count_fault(usage, targets, crowd)
     if count_fault is not None:
@@ -183,50 +190,66 @@ def _faults(usage: Usage, targets: int, crowd: int, alone: int) -> Iterator[tupl
         )
 
 
-def _count_fault(usage: Usage, targets: int, crowd: int) -> tuple[str, str, int] | None:
-    size, stripes = usage.size_bytes, usage.stripes
+def _count_fault(usage: Usage, targets: int, crowd: _Crowd) -> tuple[str, str, int] | None:
+    """Kind, reason and better count."""
     if usage.processes > 1:
-        wanted = min(max(-(-size // SHARED_SHARE_BYTES), 1), targets)
-        if size > _SHARED_SMALL_BYTES and 2 * stripes <= wanted:
-            return (
-                "narrow",
-                (
-                    f"{usage.processes} ranks share {_amount(size)} on {_targets(stripes)} of {targets}: "
-                    f"{_amount(size / stripes)} through each, where {wanted} would take {_amount(size / wanted)}"
-                ),
-                wanted,
-            )
-    elif size > OWN_SHARE_BYTES and 2 * stripes <= (wanted := min(-(-size // OWN_SHARE_BYTES), targets)):
+        return _shared_count_fault(usage, targets)
+    size, stripes = crowd.largest_bytes, usage.stripes
+    for_capacity = min(-(-size // OWN_SHARE_BYTES), targets)
+    if 2 * stripes <= for_capacity:
         return (
             "narrow",
             (
                 f"{_amount(size)} on {_targets(stripes)} of {targets} fill what others leave even; "
-                f"{wanted} would hold {_amount(size / wanted)} each"
+                f"{for_capacity} would hold {_amount(size / for_capacity)} each"
+            ),
+            for_capacity,
+        )
+    wanted = max(min(targets // crowd.files, -(-size // SHARED_SHARE_BYTES)), for_capacity, 1)
+    if wanted >= stripes:
+        return None
+    if _reached(size, usage) < stripes:
+        return "wide", _too_wide(size, usage), wanted
+    if crowd.files * stripes >= 2 * max(targets, crowd.files):
+        return (
+            "own-wide",
+            (
+                f"{crowd.files} files of one process each x {stripes} stripes are {crowd.files * stripes} objects on "
+                f"{_targets(targets)}; {crowd.files * wanted} spread them as well"
             ),
             wanted,
         )
-    reached = -(-size // usage.stripe_bytes) if usage.stripe_bytes else stripes
-    if stripes > 1 and reached < stripes:
-        return (
-            "wide",
-            (
-                f"{_amount(size)} reach {reached} of {stripes} stripes of {spell(usage.stripe_bytes)}; "
-                f"{stripes - reached} objects are made, opened and removed for nothing"
-            ),
-            min(max(-(-size // SHARED_SHARE_BYTES), 1) if usage.processes > 1 else 1, reached),
-        )
-    if usage.processes == 1 and stripes > 1 and crowd * stripes >= 2 * max(targets, crowd):
-        wanted = max(targets // crowd, 1, min(-(-size // OWN_SHARE_BYTES), targets))
-        if wanted < stripes:
-            return (
-                "own-wide",
-                (
-                    f"{crowd} files of one process each x {stripes} stripes are {crowd * stripes} objects on "
-                    f"{_targets(targets)}; {crowd * wanted} spread them as well"
-                ),
-                wanted,
-            )
     return None
+
+
+def _shared_count_fault(usage: Usage, targets: int) -> tuple[str, str, int] | None:
+    size, stripes = usage.size_bytes, usage.stripes
+    wanted = min(max(-(-size // SHARED_SHARE_BYTES), 1), targets)
+    if 2 * stripes <= wanted:
+        return (
+            "narrow",
+            (
+                f"{usage.processes} ranks share {_amount(size)} on {_targets(stripes)} of {targets}: "
+                f"{_amount(size / stripes)} through each, where {wanted} would take {_amount(size / wanted)}"
+            ),
+            wanted,
+        )
+    if wanted < stripes and _reached(size, usage) < stripes:
+        return "wide", _too_wide(size, usage), wanted
+    return None
+
+
+def _reached(size: int, usage: Usage) -> int:
+    """Stripes that bytes of a file of this size lie on."""
+    return min(-(-size // usage.stripe_bytes), usage.stripes) if usage.stripe_bytes else usage.stripes
+
+
+def _too_wide(size: int, usage: Usage) -> str:
+    reached = _reached(size, usage)
+    return (
+        f"{_amount(size)} reach {reached} of {usage.stripes} stripes of {spell(usage.stripe_bytes)}; "
+        f"{usage.stripes - reached} objects are made, opened and removed for nothing"
+    )
 
 
 def _stripe_size_fault(usage: Usage) -> str | None:
@@ -276,9 +299,16 @@ def _finding(kind: str, layout: str | None, those: Sequence[tuple[Usage, str]]) 
         present=_present(largest),
         reason=reason,
         layout=layout,
-        lfs=f"lfs {'setstripe' if largest.is_written or len(those) > 1 else 'migrate'} {layout} {quoted}",
+        lfs=f"{_lfs([one for one, _ in those])} {layout} {quoted}",
         weir=f"weir layout set {layout} {quoted}",
     )
+
+
+def _lfs(those: Sequence[Usage]) -> str:
+    """The program that lays out what a run is to write, or moves what it only reads."""
+    if any(usage.is_written for usage in those):
+        return "lfs setstripe"
+    return "lfs migrate" if len(those) == 1 else "lfs_migrate -y"
 
 
 def _amount(size: float) -> str:

@@ -14,7 +14,7 @@ from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
 from weir.prediction.pattern import Expected, Unpredictable, expect
 from weir.prediction.roles import Sample, evenly_padded
-from weir.tracing.records import Creation, Run
+from weir.tracing.records import SHARED, Creation, Run
 
 REGRESSION = "regression"
 ARIMA = "arima"
@@ -104,14 +104,34 @@ def _skeletons(past: Sequence[PastRun]) -> list[str]:
 
 
 def _ordered(expected: Sequence[Expected]) -> tuple[Creation, ...]:
-    """Give each rank's creations their positions, and let the ranks take turns."""
+    """Give each rank's creations their positions, and let the ranks take turns.
+
+    Patterns that came in turns, as the files of each step do, go on so for as many steps as there will be; those that
+    came after them do so again.
+    """
     unique = {one.path: one for one in expected}
+    begins = {
+        is_shared: _blocks([one for one in expected if (one.rank == SHARED) == is_shared])
+        for is_shared in (True, False)
+    }
     counts: dict[int, int] = {}
     creations = []
-    for one in sorted(unique.values(), key=lambda one: one.turn):
+    for one in sorted(unique.values(), key=lambda one: (begins[one.rank == SHARED][one.span], one.turn)):
         order = counts.get(one.rank, 0)
         counts[one.rank] = order + 1
         creations.append(
             Creation(one.path, one.rank, order, one.size_bytes, one.written_bytes, one.writers, one.layout)
         )
     return tuple(sorted(creations, key=lambda creation: (creation.order, creation.rank)))
+
+
+def _blocks(expected: Sequence[Expected]) -> dict[tuple[float, float], float]:
+    """For each span the first turn of those that overlap with it, one with the next."""
+    begins: dict[tuple[float, float], float] = {}
+    begin, end = 0.0, -1.0
+    for span in sorted({one.span for one in expected}):
+        if span[0] > end:
+            begin = span[0]
+        end = max(end, span[1])
+        begins[span] = begin
+    return begins

@@ -139,7 +139,7 @@ def _played(chain: _Chain, rank: int, coming: Context) -> Iterator[Expected]:
         if path is not None:
             size = round(state.size_bytes * coming.problem_size)
             writers = coming.ranks if rank == SHARED else 1
-            yield Expected(path, rank, size, size, writers, None, float(turn))
+            yield Expected(path, rank, size, size, writers, None, float(turn), (turn, turn))
 
 
 def _after(step: Step, before: int | str, rank: int, coming: Context) -> int | str:

@@ -40,7 +40,9 @@ class Expected:
     writers: int
     layout: str | None
     turn: float
-    """When it comes among the creations of its rank, on the last run's scale."""
+    """When it comes among the creations of its rank, at the last run's pace."""
+    span: tuple[float, float]
+    """The first and the last turn of its pattern in the last run: beyond it, later patterns wait."""
 
 
 def expect(
@@ -93,6 +95,8 @@ class _Template:
         self, skeleton: str, roles: Sequence[Role], axes: Sequence[Axis], samples: Sequence[Sample], coming: Context
     ) -> None:
         self._skeleton, self._roles, self._axes, self._coming = skeleton, roles, axes, coming
+        orders = _orders(samples)
+        self._span = (float(orders[0]), float(orders[-1]))
         last = samples[-1]
         self._ranks_before = last.context.ranks
         self._sample = last.instances[0].creation
@@ -118,6 +122,7 @@ class _Template:
             writers=self._writers(rank),
             layout=self._layout,
             turn=turn,
+            span=self._span,
         )
 
     def _rank(self, place: Place) -> int:
@@ -190,13 +195,18 @@ def _rank_by_axis(axes: Sequence[Axis], samples: Sequence[Sample]) -> tuple[int,
     return None
 
 
+def _orders(samples: Sequence[Sample]) -> list[int]:
+    """Positions of a pattern's files among those of the first rank that has some, in the last run."""
+    last = samples[-1].instances
+    someone = min(one.creation.rank for one in last)
+    return sorted(one.creation.order for one in last if one.creation.rank == someone)
+
+
 def _turns(
     axes: Sequence[Axis], samples: Sequence[Sample], values: Sequence[Sequence[Value]]
 ) -> list[tuple[Place, float]]:
     """Each place with its turn among the creations of its rank: as in the last run, and at its pace beyond that."""
-    last = samples[-1].instances
-    someone = last[-1].creation.rank
-    orders = sorted(one.creation.order for one in last if one.creation.rank == someone)
+    orders = _orders(samples)
     has_ranks = bool(axes) and axes[-1].field == RANK
     of_one = list(product(*values[:-1])) if has_ranks else list(product(*values))
     pace = min((after - before for before, after in pairwise(orders)), default=1)

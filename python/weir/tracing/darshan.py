@@ -181,11 +181,12 @@ class _Reader:
 
     def __init__(self) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "weir.tracing.darshan_reader"],
+            [sys.executable, "-P", "-m", "weir.tracing.darshan_reader"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+            # A thread for each core would reserve more address space than the child may have.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         self._allowance = _START_SECONDS_MAX
         self.is_alive = True
