@@ -11,7 +11,7 @@ use weir_fairshare::{
     Algorithm, DeviceSpeed, Entitlement, Entitlements, GroupId, Holder, JobName, Nanos, Policy, Sharing,
     TransferSpeed, UserId,
 };
-use weir_placement::{ServerId, TargetId};
+use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::{limits, name_number};
 
 /// Version of the file this program reads.
@@ -82,6 +82,9 @@ pub struct LayoutConfig {
     /// Targets of a file; 0 means all.
     #[serde(default)]
     pub stripe_count: u16,
+    /// Who chooses the targets, until changed by `weir targets allocator`.
+    #[serde(default, deserialize_with = "allocator", serialize_with = "display")]
+    pub allocator: AllocatorName,
 }
 
 /// One server.
@@ -127,6 +130,22 @@ pub struct TargetConfig {
     /// Emulated speed; absent means as fast as it is.
     #[serde(default)]
     pub speed: Option<SpeedConfig>,
+    /// Targets of one class are expected to be equally fast; absent means the backend's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Bytes a second that large requests should achieve; absent means what the others of its class do.
+    #[serde(default, deserialize_with = "optional_rate", skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
+}
+
+impl TargetConfig {
+    /// The name of its class.
+    pub(crate) fn class(&self) -> &str {
+        self.class.as_deref().unwrap_or(match self.backend {
+            BackendKind::Ram => "ram",
+            BackendKind::Dir => "dir",
+        })
+    }
 }
 
 /// Speed of an emulated device.
@@ -264,6 +283,11 @@ impl ServerConfig {
 }
 
 impl SpeedConfig {
+    /// Whether it says nothing.
+    pub(crate) fn is_none(&self) -> bool {
+        self.read.is_none() && self.write.is_none() && self.fixed.is_zero()
+    }
+
     /// The speed as the cost model takes it.
     pub fn device_speed(&self) -> DeviceSpeed {
         let transfer = |rate: Option<u64>| TransferSpeed {
@@ -300,7 +324,11 @@ fn default_address() -> String {
 
 impl Default for LayoutConfig {
     fn default() -> LayoutConfig {
-        LayoutConfig { stripe_size: default_stripe_size(), stripe_count: 0 }
+        LayoutConfig {
+            stripe_size: default_stripe_size(),
+            stripe_count: 0,
+            allocator: AllocatorName::default(),
+        }
     }
 }
 
@@ -319,6 +347,10 @@ fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error
 
 fn algorithm<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Algorithm>, D::Error> {
     String::deserialize(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+fn allocator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AllocatorName, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 fn display_some<T: std::fmt::Display, S: serde::Serializer>(
@@ -349,8 +381,8 @@ fn optional_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
         .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a fraction; try 0.2 or \"20%\"")))
 }
 
-fn display<S: serde::Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(policy)
+fn display<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// A size is a number of bytes or a text such as `64k` or `1MiB`.

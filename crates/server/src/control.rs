@@ -1,17 +1,23 @@
 //! The control API: JSON and Prometheus over HTTP, beside the event loop.
 
+use crate::config::SpeedConfig;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::http::{self, Request, Response};
 use crate::jobs::JobLine;
 use crate::metrics;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::time::Duration;
-use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
+use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
+use weir_placement::{AllocatorName, TargetId};
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+/// `PUT /v1/targets/SERVER.INDEX/speed`.
+const SPEED_PATH: &str = "/v1/targets/";
 
 /// A question to the event loop.
 pub(crate) enum Question {
@@ -21,6 +27,10 @@ pub(crate) enum Question {
     Snapshot(SyncSender<Box<Snapshot>>),
     /// Another policy from now on, and another scheduler where one is named.
     SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, SharingError>>),
+    /// Another allocator from now on.
+    SetAllocator(AllocatorName, SyncSender<()>),
+    /// Another emulated speed of a target, or none; false where there is no such target.
+    SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
 }
 
 /// The server at one moment.
@@ -43,12 +53,14 @@ pub(crate) struct Status {
     pub(crate) uptime_seconds: f64,
     pub(crate) policy: String,
     pub(crate) scheduler: String,
+    pub(crate) allocator: String,
     pub(crate) connections: usize,
     pub(crate) outstanding: usize,
     pub(crate) inodes: u64,
     pub(crate) durable: bool,
     pub(crate) targets: Vec<TargetStatus>,
     pub(crate) metadata: DeviceStatus,
+    pub(crate) placements: Placements,
     pub(crate) peers: Vec<PeerStatus>,
     /// Reports of peers that came late or twice, and were ignored.
     pub(crate) reports_ignored: u64,
@@ -63,7 +75,26 @@ pub(crate) struct TargetStatus {
     pub(crate) used_bytes: u64,
     pub(crate) keeps: &'static str,
     #[serde(flatten)]
+    pub(crate) placement: PlacementStatus,
+    #[serde(flatten)]
     pub(crate) device: DeviceStatus,
+}
+
+/// What the placement of new files goes by, of a target in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlacementStatus {
+    /// Targets of one class are expected to be equally fast.
+    pub(crate) class: String,
+    /// How fast it is beside the store's usual target, which is 1.
+    pub(crate) speed_ratio: f64,
+    /// What its last requests achieved, and what such requests achieve on the others of its class; absent before the
+    /// first few.
+    pub(crate) achieved_bytes_per_second: Option<f64>,
+    pub(crate) expected_bytes_per_second: Option<f64>,
+    /// Unix time since when it is slow.
+    pub(crate) slow_since: Option<f64>,
+    /// Time needed for what waits, averaged over the last exchanges.
+    pub(crate) backlog_seconds: f64,
 }
 
 /// A device in `/v1/status`.
@@ -101,6 +132,16 @@ pub(crate) struct SpeedStatus {
     pub(crate) fixed_seconds: f64,
 }
 
+/// What this server placed since it started, in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Placements {
+    /// Stripes by allocator, and by target.
+    pub(crate) stripes: BTreeMap<String, u64>,
+    pub(crate) targets: BTreeMap<String, u64>,
+    /// Files that were not made, by reason.
+    pub(crate) refused: BTreeMap<&'static str, u64>,
+}
+
 /// What was last heard of another server.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PeerStatus {
@@ -115,6 +156,12 @@ struct PolicyBody {
     policy: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scheduler: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct AllocatorBody {
+    allocator: String,
 }
 
 #[derive(Serialize)]
@@ -153,20 +200,71 @@ fn respond(request: &Request, token: &str, events: &Events) -> Response {
             json(200, &PolicyBody { policy: policy.clone(), scheduler: Some(scheduler.clone()) })
         }),
         ("PUT", "/v1/policy") => set_policy(request, token, events),
-        _ => json(404, &failure("no such resource", "try /v1/status, /v1/jobs, /v1/policy or /metrics")),
+        ("GET", "/v1/allocator") => answer(status(events), |Status { allocator, .. }| {
+            json(200, &AllocatorBody { allocator: allocator.clone() })
+        }),
+        ("PUT", "/v1/allocator") => set_allocator(request, token, events),
+        ("PUT", path) if path.starts_with(SPEED_PATH) => set_speed(request, token, events),
+        _ => json(
+            404,
+            &failure("no such resource", "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator or /metrics"),
+        ),
     };
     Response { status, content_type, body }
 }
 
+/// Refuses who does not know the token.
+fn unauthorised(request: &Request, token: &str) -> Option<(u16, String, &'static str)> {
+    let hint = "changing this needs the site key: run as the user who ran `weir up`";
+    let is_allowed = request.authorization.as_deref() == Some(&format!("Bearer {token}"));
+    (!is_allowed).then(|| json(401, &failure("not authorised", hint)))
+}
+
+fn set_allocator(request: &Request, token: &str, events: &Events) -> (u16, String, &'static str) {
+    if let Some(refusal) = unauthorised(request, token) {
+        return refusal;
+    }
+    let Ok(AllocatorBody { allocator }) = serde_json::from_slice(&request.body) else {
+        return json(400, &failure("the body is not {\"allocator\": \"NAME\"}", "send one name as JSON"));
+    };
+    let name: AllocatorName = match allocator.parse() {
+        Ok(name) => name,
+        Err(error) => return json(400, &failure(&error.to_string(), "see `weir targets allocator --help`")),
+    };
+    match ask(events, |answer| Question::SetAllocator(name, answer)) {
+        Ok(()) => json(200, &AllocatorBody { allocator: name.to_string() }),
+        Err(failure) => json(503, &failure),
+    }
+}
+
+/// Sets the emulated speed of the target that the path names; an empty object takes it away.
+fn set_speed(request: &Request, token: &str, events: &Events) -> (u16, String, &'static str) {
+    if let Some(refusal) = unauthorised(request, token) {
+        return refusal;
+    }
+    let name = request.path.trim_start_matches(SPEED_PATH).trim_end_matches("/speed");
+    let refused = |error: String| json(400, &failure(&error, "see `weir targets set --help`"));
+    let target: TargetId = match name.parse() {
+        Ok(target) => target,
+        Err(error) => return refused(format!("{error}")),
+    };
+    let speed: SpeedConfig = match serde_json::from_slice(&request.body) {
+        Ok(speed) => speed,
+        Err(error) => return refused(format!("not a speed: {error}")),
+    };
+    let speed = (!speed.is_none()).then(|| speed.device_speed());
+    match ask(events, |answer| Question::SetSpeed(target, speed, answer)) {
+        Ok(true) => json(200, &serde_json::json!({ "target": name })),
+        Ok(false) => {
+            json(404, &failure(&format!("target {name} is not one of this server"), "see `weir targets`"))
+        }
+        Err(failure) => json(503, &failure),
+    }
+}
+
 fn set_policy(request: &Request, token: &str, events: &Events) -> (u16, String, &'static str) {
-    if request.authorization.as_deref() != Some(&format!("Bearer {token}")) {
-        return json(
-            401,
-            &failure(
-                "not authorised",
-                "changing the policy needs the site key: run as the user who ran `weir up`",
-            ),
-        );
+    if let Some(refusal) = unauthorised(request, token) {
+        return refusal;
     }
     let parsed = serde_json::from_slice::<PolicyBody>(&request.body).ok();
     let Some(PolicyBody { policy, scheduler }) = parsed else {

@@ -1,5 +1,6 @@
 //! A device: one target, or the metadata of a server, with the scheduler that divides its time.
 
+use crate::placement::Rates;
 use crate::usage::Usage;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -35,6 +36,8 @@ pub(crate) struct Device {
     scheduler: Option<Box<dyn Scheduler>>,
     usage: Usage,
     model: CostModel,
+    /// What requests really achieve.
+    rates: Rates,
     speed: Option<DeviceSpeed>,
     /// When the emulated device has finished all that it was given.
     busy_until: Nanos,
@@ -53,10 +56,6 @@ impl Device {
     /// A device under a policy; with a `speed` it is emulated. Dice, where the scheduler has some, start at
     /// `seed`.
     pub(crate) fn new(sharing: &Sharing, speed: Option<DeviceSpeed>, seed: u64) -> Device {
-        let model = match speed {
-            Some(speed) => CostModel::known(speed),
-            None => CostModel::learned(DeviceSpeed { read: PRIOR, write: PRIOR }),
-        };
         // A connection holds few requests and their number is limited, so the queue's own bounds only guard against bugs.
         let settings = Settings {
             queued_max_per_job: usize::MAX,
@@ -67,7 +66,8 @@ impl Device {
         Device {
             scheduler: Some(scheduler(sharing, settings)),
             usage: Usage::default(),
-            model,
+            model: model(speed),
+            rates: Rates::default(),
             speed,
             busy_until: Nanos::ZERO,
             withheld: false,
@@ -83,6 +83,16 @@ impl Device {
     /// Whether its speed is emulated.
     pub(crate) fn speed(&self) -> Option<DeviceSpeed> {
         self.speed
+    }
+
+    /// Emulates another speed from the next request on, or none: what is under way ends as it began.
+    pub(crate) fn set_speed(&mut self, speed: Option<DeviceSpeed>) {
+        (self.speed, self.model) = (speed, model(speed));
+    }
+
+    /// What requests achieved lately.
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.rates
     }
 
     /// What its requests cost, as far as it is known or learned.
@@ -157,6 +167,7 @@ impl Device {
         let actual = self.emulated_time(work).unwrap_or(own);
         self.in_service -= 1;
         self.model.observe(work.direction, work.bytes, actual);
+        self.rates.observe(work.direction, work.bytes, actual, now);
         let worked = self.worked.entry(dispatch.job).or_default();
         *worked = *worked + actual;
         self.busy = self.busy + actual;
@@ -243,5 +254,12 @@ impl Device {
     /// Requests it served since it started.
     pub(crate) fn served(&self) -> u64 {
         self.served
+    }
+}
+
+fn model(speed: Option<DeviceSpeed>) -> CostModel {
+    match speed {
+        Some(speed) => CostModel::known(speed),
+        None => CostModel::learned(DeviceSpeed { read: PRIOR, write: PRIOR }),
     }
 }

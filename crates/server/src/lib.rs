@@ -25,6 +25,7 @@ mod metrics;
 pub mod namespace;
 mod payloads;
 mod peers;
+mod placement;
 mod reports;
 mod server;
 mod service;

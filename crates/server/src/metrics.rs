@@ -1,6 +1,6 @@
 //! Every metric, in one place; the reference page lists them with their units.
 
-use crate::control::{DirectionCost, Snapshot};
+use crate::control::{DirectionCost, PlacementStatus, Placements, Snapshot};
 use crate::jobs::JobLine;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
@@ -8,6 +8,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt::Error;
 
 /// Content type of the exposition.
@@ -74,6 +75,8 @@ impl Collector for Exposition {
         self.encode_waited_for(&mut encoder)?;
         self.encode_targets(&mut encoder)?;
         self.encode_costs(&mut encoder)?;
+        self.encode_health(&mut encoder)?;
+        self.encode_placements(&mut encoder)?;
         let status = &snapshot.status;
         let gauges: [Gauge; 5] = [
             ("weir_connections", "Connections", status.connections as f64),
@@ -180,6 +183,60 @@ impl Exposition {
                         ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Exposition {
+    fn encode_health(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        type Value = fn(&PlacementStatus) -> Option<f64>;
+        let gauges: [(&str, &str, Value); 4] = [
+            ("weir_target_speed_ratio", "Speed of the target beside the usual one", |target| {
+                Some(target.speed_ratio)
+            }),
+            ("weir_target_slow", "1 while the target achieves under half of what is expected", |target| {
+                Some(f64::from(u8::from(target.slow_since.is_some())))
+            }),
+            ("weir_target_achieved_bytes_per_second", "What the last requests achieved", |target| {
+                target.achieved_bytes_per_second
+            }),
+            ("weir_target_expected_bytes_per_second", "What such requests achieve on its peers", |target| {
+                target.expected_bytes_per_second
+            }),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for target in &self.0.status.targets {
+                let labels = [("target", target.target.clone()), ("class", target.placement.class.clone())];
+                if let Some(value) = value(&target.placement) {
+                    ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_placements(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let Placements { stripes, refused, targets } = &self.0.status.placements;
+        let counts = |counts: &BTreeMap<String, u64>| {
+            counts.iter().map(|(label, &count)| (label.clone(), count)).collect::<Vec<_>>()
+        };
+        let by_reason = refused.iter().map(|(reason, &count)| ((*reason).to_string(), count));
+        for (name, help, label, values) in [
+            ("weir_placement_stripes", "Stripes that this server placed", "allocator", counts(stripes)),
+            ("weir_placement_refused", "Files not made for want of targets", "reason", by_reason.collect()),
+            (
+                "weir_placement_target_stripes",
+                "Stripes that this server placed on the target",
+                "target",
+                counts(targets),
+            ),
+        ] {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (value, count) in values {
+                ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
             }
         }
         Ok(())

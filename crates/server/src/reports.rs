@@ -54,6 +54,11 @@ impl Reports {
         self.heard.values().filter(is_fresh).map(|heard| &heard.report)
     }
 
+    /// Whether a server that is up may not have been heard of yet, at `now` since this one started.
+    pub(crate) fn is_within_age(&self, now: Nanos) -> bool {
+        now <= self.age_max
+    }
+
     /// When a server was last heard of.
     pub(crate) fn heard_at(&self, server: ServerId) -> Option<Nanos> {
         self.heard.get(&server).map(|heard| heard.at)
@@ -73,7 +78,15 @@ mod tests {
 
     fn report(boot: u64, started: u64, sequence: u64) -> ServerReport {
         let server = ServerId(1);
-        ServerReport { server, boot, started, sequence, jobs: Vec::new(), targets: Vec::new() }
+        ServerReport {
+            server,
+            boot,
+            started,
+            sequence,
+            jobs: Vec::new(),
+            targets: Vec::new(),
+            placed: Vec::new(),
+        }
     }
 
     fn newest(reports: &Reports, now: Nanos) -> (u64, u64) {

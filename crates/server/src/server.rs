@@ -20,6 +20,7 @@ use crate::metrics::WAIT_BOUNDS;
 use crate::namespace::{Change, IntentId, Namespace, Settings};
 use crate::payloads::Payloads;
 use crate::peers::Peer;
+use crate::placement::Health;
 use crate::reports::Reports;
 use crate::service::Pending;
 use crate::target::Target;
@@ -31,9 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{
-    ClientId, DeviceUse, JobId, Moment, RequestId, ServerAddress, ServerReport, SiteKey, TargetReport,
-};
+use weir_wire::{ClientId, DeviceUse, JobId, Moment, RequestId, ServerAddress, ServerReport, SiteKey};
 
 /// Inodes of one server: about half a kilobyte each in memory.
 const INODES_MAX: u64 = 32 << 20;
@@ -47,6 +46,9 @@ const ACCOUNT_PAUSE_MIN: Nanos = Nanos::from_millis(1);
 /// With many jobs less often, so that accounting takes at most a fiftieth of the loop's time.
 const ACCOUNT_COST_FACTOR: u64 = 50;
 
+/// Part of the averaged backlog that is that of the last interval: bursts of one exchange hardly count.
+const BACKLOG_PART: f64 = 0.1;
+
 /// What the last accounting interval saw of a device.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Load {
@@ -57,6 +59,8 @@ pub(crate) struct Load {
     next_account: Nanos,
     pub(crate) ratio: f64,
     pub(crate) latency_seconds: f64,
+    /// Time needed for what waits, averaged over the last intervals.
+    pub(crate) backlog_seconds: f64,
 }
 
 /// One server of a store.
@@ -81,6 +85,8 @@ pub(crate) struct Server {
     /// One for each target, and the metadata device last.
     pub(crate) devices: Vec<Device>,
     pub(crate) loads: Vec<Load>,
+    /// Of each target.
+    pub(crate) health: Vec<Health>,
     pub(crate) workers: Workers,
     pub(crate) errands: Slab<Errand>,
     pub(crate) peers: HashMap<ServerId, Peer>,
@@ -162,6 +168,8 @@ impl Server {
             inodes_max: INODES_MAX,
             key: key.clone(),
         };
+        let mut namespace = Namespace::new(settings);
+        namespace.placer_mut().set_allocator(config.layout.allocator);
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut server = Server {
             id,
@@ -177,9 +185,10 @@ impl Server {
             jobs: Jobs::default(),
             locks: LockTable::new(),
             watches: Watches::default(),
-            namespace: Namespace::new(settings),
+            namespace,
             journal: None,
             loads: vec![Load::default(); devices.len()],
+            health: vec![Health::default(); targets.len()],
             targets,
             devices,
             workers: Workers::start()?,
@@ -194,6 +203,7 @@ impl Server {
                 sequence: 0,
                 jobs: Vec::new(),
                 targets: Vec::new(),
+                placed: Vec::new(),
             },
             next_division: Nanos::ZERO,
             exchanging: HashSet::new(),
@@ -252,6 +262,11 @@ impl Server {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
     }
 
+    /// Unix time in milliseconds.
+    pub(crate) fn wall_milliseconds(&self) -> u64 {
+        (self.wall_offset + Duration::from(self.now)).as_millis() as u64
+    }
+
     /// Unix time of this turn, for time stamps; it never goes back while the server runs.
     pub(crate) fn moment(&self) -> Moment {
         let wall = self.wall_offset + Duration::from(self.now);
@@ -285,6 +300,7 @@ impl Server {
             self.next_exchange = now + lambda;
             self.account(lambda);
             self.update_report();
+            self.refresh_placement();
             self.divide_devices();
             self.exchange(now + lambda);
             self.busy_devices = false;
@@ -333,6 +349,8 @@ impl Server {
             if served > load.served_before {
                 load.latency_seconds = seconds(worked) / (served - load.served_before) as f64;
             }
+            let backlog = device.queued() as f64 * load.latency_seconds;
+            load.backlog_seconds += BACKLOG_PART * (backlog - load.backlog_seconds);
             (load.busy_before, load.served_before) = (busy, served);
         }
     }
@@ -369,17 +387,7 @@ impl Server {
                 uses.entry(JobId(job.0)).or_default().push(DeviceUse { device: number, wanted });
             }
         }
-        let targets = self.targets.iter().enumerate().map(|(index, target)| {
-            let (capacity_bytes, used_bytes) = target.fill();
-            TargetReport {
-                target: TargetId { server: self.id, index: index as u16 },
-                capacity_bytes,
-                used_bytes,
-                load: self.loads[index].ratio,
-                queued: self.devices[index].queued() as u64,
-            }
-        });
-        self.report.targets = targets.collect();
+        self.report_targets();
         self.report.jobs = self.jobs.reports(uses);
         self.report.sequence += 1;
     }
@@ -395,6 +403,15 @@ impl Server {
             }
             Question::SetPolicy(policy, algorithm, answer) => {
                 let _ = answer.try_send(self.set_policy(policy, algorithm));
+            }
+            Question::SetAllocator(name, answer) => {
+                let placer = self.namespace.placer_mut();
+                eprintln!("weir-server: allocator {} -> {name}", placer.allocator());
+                placer.set_allocator(name);
+                let _ = answer.try_send(());
+            }
+            Question::SetSpeed(target, speed, answer) => {
+                let _ = answer.try_send(self.set_speed(target, speed));
             }
         }
     }
@@ -449,6 +466,7 @@ impl Server {
                     Target::Ram(_) => "nothing over a restart",
                     Target::Dir(_) => "what was acknowledged",
                 },
+                placement: self.placement_of(index),
                 device: self.device_status(index),
             }
         });
@@ -469,12 +487,14 @@ impl Server {
             uptime_seconds: seconds(self.now),
             policy: self.sharing.policy().to_string(),
             scheduler: self.sharing.algorithm().to_string(),
+            allocator: self.namespace.placer().allocator().to_string(),
             connections: self.links.len(),
             outstanding: self.pending.len(),
             inodes: self.namespace.statistics().inodes,
             durable: self.journal.is_some(),
             targets: targets.collect(),
             metadata: self.device_status(self.devices.len() - 1),
+            placements: self.placements(),
             peers,
             reports_ignored: self.reports.ignored(),
         }

@@ -496,6 +496,10 @@ fn metrics_are_what_is_declared() {
         ("weir_target_queued_requests", "gauge", &["backend", "target"]),
         ("weir_target_latency_seconds", "gauge", &["backend", "target"]),
         ("weir_device_cost_fixed_seconds", "gauge", &["device", "direction"]),
+        ("weir_target_speed_ratio", "gauge", &["class", "target"]),
+        ("weir_target_slow", "gauge", &["class", "target"]),
+        ("weir_placement_stripes", "counter", &["allocator"]),
+        ("weir_placement_target_stripes", "counter", &["target"]),
         ("weir_connections", "gauge", &[]),
         ("weir_requests_outstanding", "gauge", &[]),
         ("weir_inodes", "gauge", &[]),
@@ -515,10 +519,15 @@ fn metrics_are_what_is_declared() {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
         }
     }
-    // These have samples only of jobs that waited, and of devices where bytes cost something.
+    // These have samples only of jobs that waited, devices where bytes cost something, what was refused, and targets
+    // that served more than one request of a size.
     assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
     assert_eq!(types.get("weir_device_cost_bytes_per_second").map(String::as_str), Some("gauge"));
-    assert_eq!(types.len(), 24, "every metric is in the list above");
+    assert_eq!(types.get("weir_placement_refused").map(String::as_str), Some("counter"));
+    for name in ["weir_target_achieved_bytes_per_second", "weir_target_expected_bytes_per_second"] {
+        assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
+    }
+    assert_eq!(types.len(), 31, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");

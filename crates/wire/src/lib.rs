@@ -25,4 +25,6 @@ pub use message::{
     XattrMode,
 };
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, StoreStatistics};
-pub use peer::{DeviceUse, JobReport, PeerReply, PeerRequest, ServerReport, TargetReport, METADATA_DEVICE};
+pub use peer::{
+    DeviceUse, JobReport, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport, METADATA_DEVICE,
+};

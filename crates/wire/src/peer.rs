@@ -115,6 +115,8 @@ pub struct ServerReport {
     pub jobs: Vec<JobReport>,
     /// Its targets.
     pub targets: Vec<TargetReport>,
+    /// What it placed lately, on targets of all servers; those without a share are left out.
+    pub placed: Vec<PlacedReport>,
 }
 
 /// One job in a [`ServerReport`].
@@ -167,4 +169,21 @@ pub struct TargetReport {
     pub load: f64,
     /// Requests waiting.
     pub queued: u64,
+    /// Time it needs for what waits, in seconds, averaged over the last ones.
+    pub backlog_seconds: f32,
+    /// The usual rate of its requests by direction and size class (the reporting server's numbering), in bytes a second.
+    pub rates: Vec<(u8, f32)>,
+    /// How fast it is beside the store's usual target, which is 1.
+    pub speed: f32,
+    /// Since when it achieves under half of what is expected of it, in milliseconds of Unix time.
+    pub slow_since: Option<u64>,
+}
+
+/// The stripes that one server placed on one target in the last minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacedReport {
+    /// The target.
+    pub target: TargetId,
+    /// One stripe of each, in bytes, older ones counting less.
+    pub bytes: f32,
 }

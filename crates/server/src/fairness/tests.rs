@@ -58,6 +58,7 @@ fn report(server: u16, boot: u64, sequence: u64, have_come: bool) -> ServerRepor
         sequence,
         jobs: here.map(job).collect(),
         targets: Vec::new(),
+        placed: Vec::new(),
     }
 }
 

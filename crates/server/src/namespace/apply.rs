@@ -3,6 +3,7 @@
 use super::change::{Birth, Bytes, Change, Intent, IntentId};
 use super::inode::{Inode, Node};
 use super::state::State;
+use super::xattr::PLACEMENT;
 use weir_wire::{FileKind, Ino, Moment};
 
 /// Unit of the estimate of allocated bytes.
@@ -255,6 +256,13 @@ impl State {
             Change::XattrSet { ino, name, value, at } => {
                 let Some(inode) = self.inodes.get_mut(ino) else { return };
                 inode.changed = *at;
+                if name.as_slice() == PLACEMENT {
+                    if let Some(file) = inode.regular_mut() {
+                        file.placement =
+                            value.as_ref().map_or_else(Box::default, |value| value.as_slice().into());
+                    }
+                    return;
+                }
                 let xattrs = inode.xattrs.get_or_insert_default();
                 match value {
                     Some(value) => xattrs.insert(name.to_vec(), value.to_vec()),

@@ -8,7 +8,8 @@ use super::errno::{
 use super::inode::{Inode, Node};
 use super::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
 use super::walk::{Last, Place, Walked};
-use super::{Decision, Namespace, Step, Stop, Verdict};
+use super::{xattr, Decision, Namespace, Step, Stop, Verdict};
+use crate::placement::{Placed, Record};
 use weir_placement::{LayoutRequest, LayoutSpecification};
 use weir_wire::{limits, At, Errno, FileKind, HandleId, Identity, Ino, NodeKind, OpenFlags, Reply, Rights};
 
@@ -58,7 +59,10 @@ impl Namespace {
                 }
                 birth.node
             }
-            NodeKind::Regular => self.regular(parent, None)?,
+            NodeKind::Regular => {
+                let ino = self.enter_regular(&mut draft, &place, parent, (permissions, None))?;
+                return Ok(Verdict::Done(draft.done(OutcomeKind::Attributes(ino))));
+            }
             NodeKind::Fifo => BirthNode::Special { kind: FileKind::Fifo, device: 0 },
             NodeKind::Socket => BirthNode::Special { kind: FileKind::Socket, device: 0 },
             NodeKind::CharacterDevice(device) => device_node(who, FileKind::CharacterDevice, device)?,
@@ -179,8 +183,7 @@ impl Namespace {
         layout: Option<&LayoutSpecification>,
     ) -> Step<Decision> {
         let parent = self.may_enter(draft.who(), place.parent, &place.name)?;
-        let node = self.regular(parent, layout)?;
-        let ino = self.enter(&mut draft, place, node, permissions)?;
+        let ino = self.enter_regular(&mut draft, place, parent, (permissions, layout))?;
         draft.open(ino, rights(flags), true)
     }
 
@@ -204,9 +207,11 @@ impl Namespace {
         }
         permission::check(who, parent, WRITE | EXECUTE)?;
         let ino = draft.ino()?;
-        let birth = birth(who, parent, self.regular(parent, layout)?, permissions);
+        let (node, why) = self.regular(parent, layout)?;
+        let birth = birth(who, parent, node, permissions);
         let (linkable, at) = (!flags.exclusive, draft.now);
         draft.push(Change::CreatedUnnamed { ino, birth, linkable, at });
+        draft.push(xattr::placement(ino, &why, at));
         draft.open(ino, rights(flags), true)
     }
 
@@ -253,10 +258,29 @@ impl Namespace {
         Ok(ino)
     }
 
-    fn regular(&self, parent: &Inode, layout: Option<&LayoutSpecification>) -> Result<BirthNode, Errno> {
+    /// Writes a new regular file under a name, with why it lies where it lies.
+    fn enter_regular(
+        &self,
+        draft: &mut Draft<'_>,
+        place: &Place,
+        parent: &Inode,
+        (permissions, layout): (u16, Option<&LayoutSpecification>),
+    ) -> Step<Ino> {
+        let (node, why) = self.regular(parent, layout)?;
+        let ino = self.enter(draft, place, node, permissions)?;
+        draft.push(xattr::placement(ino, &why, draft.now));
+        Ok(ino)
+    }
+
+    fn regular(
+        &self,
+        parent: &Inode,
+        layout: Option<&LayoutSpecification>,
+    ) -> Result<(BirthNode, Record), Errno> {
         let directory = parent.directory().ok_or(ENOTDIR)?;
         let specification = layout.or(directory.request.layout.as_ref());
-        Ok(BirthNode::Regular { layout: self.targets.layout(self.state.next_sequence, specification)? })
+        let Placed { layout, record } = self.targets.place(self.state.next_sequence, specification)?;
+        Ok((BirthNode::Regular { layout }, record))
     }
 
     fn directory_birth(&self, who: &Identity, parent: &Inode, permissions: u16) -> Birth {

@@ -39,4 +39,5 @@ numbers! {
     ENODATA = NODATA,
     EOPNOTSUPP = OPNOTSUPP,
     ESTALE = STALE,
+    EHOSTDOWN = HOSTDOWN,
 }

@@ -79,6 +79,8 @@ pub(super) struct RegularFile {
     pub(super) untouched_start: u32,
     /// Made without a name, and a name may still be given to it.
     pub(super) linkable: bool,
+    /// Why it lies where it lies, as [`crate::placement::Record`] writes it; empty where that is not known.
+    pub(super) placement: Box<[u8]>,
 }
 
 /// A directory.
@@ -118,6 +120,7 @@ impl Inode {
                 layout: layout.clone(),
                 untouched_start: start,
                 linkable: false,
+                placement: Box::default(),
             }),
             BirthNode::Directory { request } => {
                 Node::Directory(Box::new(Directory::new(place.0, place.1, request.clone())))

@@ -31,16 +31,18 @@ mod xattr;
 mod tests;
 
 pub use append::{AppendGrant, InlineAppend, TurnReply};
+use change::BirthNode;
 pub use change::{Change, IntentId, Outcome, OutcomeKind};
 pub use effects::Effect;
+pub(crate) use layout::check as check_layout;
 pub use layout::LayoutDefaults;
 pub use peers::{Continuation, PeerDecision, PeerFailure};
 pub use sessions::Departure;
 pub use turns::Appender;
 
+use crate::placement::Placer;
 use draft::Draft;
 use effects::Effects;
-use layout::Targets;
 use open::{OpenFiles, Opening};
 use replies::Replies;
 use state::State;
@@ -175,7 +177,8 @@ impl Decision {
 pub struct Namespace {
     settings: Settings,
     ring: Ring,
-    targets: Targets,
+    /// Chooses the targets of new files; not journaled, as its choices are.
+    targets: Placer,
     state: State,
     open: OpenFiles,
     turns: AppendTurns,
@@ -193,7 +196,7 @@ impl Namespace {
     pub fn new(settings: Settings) -> Namespace {
         Namespace {
             ring: Ring::new(settings.servers.iter().copied()),
-            targets: Targets::new(settings.server, &settings.targets, settings.layout),
+            targets: Placer::new(settings.server, &settings.targets, settings.layout),
             state: State::new(settings.server),
             open: OpenFiles::default(),
             turns: AppendTurns::default(),
@@ -249,6 +252,7 @@ impl Namespace {
     /// [`Namespace::finish_effect`] takes its result.
     pub fn commit(&mut self, decision: &Decision) -> Vec<Effect> {
         for change in &decision.changes {
+            self.count_placed(change);
             self.apply(change);
         }
         if let Some(opening) = decision.opened {
@@ -286,6 +290,35 @@ impl Namespace {
     /// Clients whose replies are remembered in the journal, the longest silent first.
     pub fn remembered_clients(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.state.replies.clients()
+    }
+
+    /// Who chooses the targets of new files.
+    pub(crate) fn placer(&self) -> &Placer {
+        &self.targets
+    }
+
+    /// As [`Namespace::placer`], to tell it of the store.
+    pub(crate) fn placer_mut(&mut self) -> &mut Placer {
+        &mut self.targets
+    }
+
+    /// Files that are made, and that go, change what their targets have to do.
+    fn count_placed(&mut self, change: &Change) {
+        match change {
+            Change::Created { birth, at, .. } | Change::CreatedUnnamed { birth, at, .. } => {
+                if let BirthNode::Regular { layout } = &birth.node {
+                    self.targets.placed(layout, *at);
+                }
+            }
+            Change::Disposed { ino, .. } => {
+                if let Some((inode, file)) =
+                    self.state.inodes.get(ino).and_then(|inode| Some((inode, inode.regular()?)))
+                {
+                    self.targets.removed(&file.layout, inode.created);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn dispatch(&self, draft: Draft<'_>, request: &Request, payload: &[u8]) -> Step<Verdict> {

@@ -8,10 +8,13 @@ use super::layout;
 use super::permission::{self, READ, STICKY, WRITE};
 use super::walk::Last;
 use super::{Decision, Namespace, Step};
-use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply, XattrMode};
+use crate::placement::Record;
+use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Moment, Reply, XattrMode};
 
 /// The layout of a file, or what a directory asks of the layouts of its files.
 const LAYOUT: &[u8] = b"weir.layout";
+/// Why a file lies where it lies. Made with the file; nobody sets it.
+pub(super) const PLACEMENT: &[u8] = b"weir.placement";
 /// Bytes of all names and values of one inode: four values of the largest size. It bounds memory and journal.
 const INODE_BYTES: usize = 4 * limits::XATTR_VALUE_BYTES;
 /// Bytes of all names of one inode with their zero bytes (XATTR_LIST_MAX of Linux).
@@ -28,6 +31,8 @@ enum Class {
     Security,
     /// [`LAYOUT`].
     Layout,
+    /// [`PLACEMENT`].
+    Placement,
     /// Any other: there is none such here.
     Unknown,
 }
@@ -40,6 +45,7 @@ impl Namespace {
         check_name(class, name)?;
         let value = match class {
             Class::Layout => self.layout_text(inode)?,
+            Class::Placement => placement_text(inode)?,
             _ => inode.xattrs.as_ref().and_then(|xattrs| xattrs.get(name)).ok_or(ENODATA)?.clone(),
         };
         Ok(draft.reply_with(Reply::Value, value))
@@ -134,6 +140,17 @@ impl Namespace {
     }
 }
 
+/// The record of a new file's placement, for the journal.
+pub(super) fn placement(ino: Ino, why: &Record, at: Moment) -> Change {
+    Change::XattrSet { ino, name: Bytes::from(PLACEMENT), value: Some(Bytes::from(why.encode())), at }
+}
+
+fn placement_text(inode: &Inode) -> Result<Vec<u8>, Errno> {
+    let file = inode.regular().ok_or(ENODATA)?;
+    let record = Record::decode(&file.placement).ok_or(ENODATA)?;
+    Ok(record.told(&file.layout).into_bytes())
+}
+
 fn last(follow: bool) -> Last {
     if follow {
         Last::Follow
@@ -153,8 +170,10 @@ fn classify(name: &[u8]) -> Result<Class, Errno> {
     if name.contains(&0) {
         return Err(EINVAL);
     }
-    if name == LAYOUT {
-        return Ok(Class::Layout);
+    match name {
+        LAYOUT => return Ok(Class::Layout),
+        PLACEMENT => return Ok(Class::Placement),
+        _ => {}
     }
     let found = CLASSES.into_iter().find(|(prefix, _)| name.starts_with(prefix));
     Ok(found.map_or(Class::Unknown, |(_, class)| class))
@@ -191,6 +210,8 @@ fn check_access(who: &Identity, inode: &Inode, class: Class, access: u8) -> Resu
         Class::Unknown => permission::check(who, inode, access),
         // Whoever may see a file may see where its bytes are; the owner is asked for where it is set.
         Class::Layout => Ok(()),
+        Class::Placement if access == WRITE => Err(EPERM),
+        Class::Placement => Ok(()),
     }
 }
 

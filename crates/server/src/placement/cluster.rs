@@ -1,0 +1,269 @@
+//! The targets of the store as a home server sees them: rebuilt once an exchange, kept up to date by every file made.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use weir_placement::{ServerId, ServerState, TargetId, TargetState, View};
+
+/// What was placed counts by half after this time, in seconds: files that are made within some minutes are used together.
+const HALF_LIFE_SECONDS: f64 = 180.0;
+/// Past this age, in half-lives, nothing is left of what was placed.
+const HALF_LIVES_MAX: f64 = 20.0;
+/// A target with less room than this part of its capacity, or than one stripe of the store's default size, is full.
+const FULL_PART: u64 = 128;
+/// A target with less than this part of the mean free space gets less in proportion.
+const ROOM_USUAL: f64 = 0.8;
+/// Least part that remains of the speed of a target with hardly any room.
+const ROOM_PART_MIN: f64 = 0.01;
+/// Only what a queue has beyond so many times the mean queue counts as load: the rest is what was placed, seen twice.
+const QUEUE_USUAL: f64 = 2.0;
+
+/// What was last heard of a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figures {
+    /// Capacity.
+    pub(crate) capacity_bytes: u64,
+    /// Bytes that still fit.
+    pub(crate) free_bytes: u64,
+    /// How fast it is beside the store's usual target.
+    pub(crate) speed: f64,
+    /// It achieves under half of what is expected of it.
+    pub(crate) is_slow: bool,
+    /// Its server reports.
+    pub(crate) is_alive: bool,
+    /// Time it needs for what waits, in seconds.
+    pub(crate) backlog_seconds: f64,
+    /// Bytes it usually does in a second.
+    pub(crate) bytes_per_second: f64,
+    /// What other servers placed there lately, in bytes.
+    pub(crate) placed_bytes: f64,
+}
+
+impl Figures {
+    /// Of a target that nothing was heard of yet: as good as any.
+    pub(crate) const UNKNOWN: Figures = Figures {
+        capacity_bytes: u64::MAX,
+        free_bytes: u64::MAX,
+        speed: 1.0,
+        is_slow: false,
+        is_alive: true,
+        backlog_seconds: 0.0,
+        bytes_per_second: 0.0,
+        placed_bytes: 0.0,
+    };
+}
+
+/// Why a target gets no stripes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    Full,
+    Dead,
+}
+
+/// The targets, by server and number.
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    pub(super) targets: Vec<TargetId>,
+    pub(super) figures: Vec<Figures>,
+    /// What this server placed there lately, in bytes.
+    placed: Vec<f64>,
+    /// For the allocator; those that are not to be used have no speed.
+    pub(super) view: RefCell<View>,
+    /// Those that take stripes; slow ones are not among them where the allocator avoids them.
+    pub(super) open: Vec<u32>,
+    /// Slow targets that would take stripes, the fastest first.
+    pub(super) slow: Vec<u32>,
+    pub(super) full: Vec<u32>,
+    pub(super) dead: Vec<u32>,
+    pub(super) mean_load_bytes: f64,
+    is_open: Vec<bool>,
+    is_balanced: bool,
+    mean_backlog_seconds: f64,
+    full_bytes: u64,
+    seconds: f64,
+}
+
+impl Cluster {
+    /// `targets` of a store whose default stripe has `stripe_bytes`.
+    pub(super) fn new(targets: &[TargetId], stripe_bytes: u64) -> Cluster {
+        let mut targets = targets.to_vec();
+        targets.sort_unstable();
+        targets.dedup();
+        let mut speeds: HashMap<ServerId, f64> = HashMap::new();
+        for target in &targets {
+            *speeds.entry(target.server).or_default() += 1.0;
+        }
+        let servers: Vec<ServerState> = speeds
+            .into_iter()
+            .map(|(server, speed)| ServerState { server, speed, load_bytes: 0.0 })
+            .collect();
+        let state =
+            |&target: &TargetId| TargetState { target, speed: 1.0, load_bytes: 0.0, free_bytes: u64::MAX };
+        let view = View::new(targets.iter().map(state).collect(), &servers)
+            .unwrap_or_else(|error| unreachable!("each target and server is named once: {error}"));
+        let mut cluster = Cluster {
+            figures: vec![Figures::UNKNOWN; targets.len()],
+            placed: vec![0.0; targets.len()],
+            open: Vec::new(),
+            slow: Vec::new(),
+            full: Vec::new(),
+            dead: Vec::new(),
+            view: RefCell::new(view),
+            is_open: vec![true; targets.len()],
+            is_balanced: true,
+            mean_load_bytes: 0.0,
+            mean_backlog_seconds: 0.0,
+            full_bytes: stripe_bytes,
+            seconds: 0.0,
+            targets,
+        };
+        cluster.refresh(0.0, true, |_| None);
+        cluster
+    }
+
+    /// Takes over what is known of every target at `seconds` since the server started; none: as before.
+    pub(super) fn refresh(
+        &mut self,
+        seconds: f64,
+        is_balanced: bool,
+        heard: impl Fn(TargetId) -> Option<Figures>,
+    ) {
+        let faded = 0.5f64.powf((seconds - self.seconds).max(0.0) / HALF_LIFE_SECONDS);
+        (self.seconds, self.is_balanced) = (seconds, is_balanced);
+        let mut returned = Vec::new();
+        for index in 0..self.targets.len() {
+            self.placed[index] *= faded;
+            let was_open = self.is_open[index];
+            self.figures[index] = heard(self.targets[index]).unwrap_or(self.figures[index]);
+            self.is_open[index] =
+                self.unfit(index).is_none() && !(is_balanced && self.figures[index].is_slow);
+            if self.is_open[index] && !was_open {
+                returned.push(index);
+            }
+        }
+        let (mut slow, mut full, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+        self.open.clear();
+        for index in 0..self.targets.len() {
+            let class = match self.unfit(index) {
+                Some(Unfit::Full) => &mut full,
+                Some(Unfit::Dead) => &mut dead,
+                None if self.is_open[index] => &mut self.open,
+                None => &mut slow,
+            };
+            class.push(index as u32);
+        }
+        let speed = |index: u32| self.figures[index as usize].speed;
+        slow.sort_by(|&one, &other| speed(other).total_cmp(&speed(one)));
+        (self.slow, self.full, self.dead) = (slow, full, dead);
+        self.settle_returned(&returned);
+        self.fill_view();
+    }
+
+    /// Who comes back is owed nothing: else all new files would go there at once.
+    fn settle_returned(&mut self, returned: &[usize]) {
+        let stayed = self.open.iter().map(|&index| index as usize).filter(|index| !returned.contains(index));
+        let stayed: Vec<f64> = stayed.map(|index| self.placed[index]).collect();
+        let mean = stayed.iter().sum::<f64>() / stayed.len().max(1) as f64;
+        for &index in returned {
+            self.placed[index] = self.placed[index].max(mean);
+        }
+    }
+
+    /// A stripe of `bytes` was placed on the target of this index.
+    pub(super) fn place(&mut self, index: usize, bytes: f64) {
+        self.placed[index] += bytes;
+        // Lustre's allocator knows nothing of what is going to be written.
+        if self.is_balanced {
+            self.view.get_mut().place(index, bytes as u64);
+        }
+    }
+
+    /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
+    pub(super) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
+        let half_lives = age_seconds.max(0.0) / HALF_LIFE_SECONDS;
+        if half_lives < HALF_LIVES_MAX {
+            self.placed[index] = (self.placed[index] - bytes * 0.5f64.powf(half_lives)).max(0.0);
+        }
+    }
+
+    /// Why the target of this index gets no stripes, if it gets none.
+    pub(super) fn unfit(&self, index: usize) -> Option<Unfit> {
+        let figures = &self.figures[index];
+        match figures.is_alive {
+            false => Some(Unfit::Dead),
+            true if figures.free_bytes < self.full_bytes.min(figures.capacity_bytes / FULL_PART) => {
+                Some(Unfit::Full)
+            }
+            true => None,
+        }
+    }
+
+    pub(super) fn find(&self, target: TargetId) -> Option<usize> {
+        self.targets.binary_search(&target).ok()
+    }
+
+    /// What this server placed on each target lately.
+    pub(super) fn placed(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
+        self.targets.iter().copied().zip(self.placed.iter().copied())
+    }
+
+    /// Whether the queue of the target of this index is far above the others'.
+    pub(super) fn is_busy(&self, index: usize) -> bool {
+        self.figures[index].backlog_seconds > QUEUE_USUAL * self.mean_backlog_seconds
+    }
+
+    fn mean(&self, of: impl Fn(usize) -> f64) -> f64 {
+        let sum: f64 = self.open.iter().map(|&index| of(index as usize)).sum();
+        sum / self.open.len().max(1) as f64
+    }
+
+    fn fill_view(&mut self) {
+        let queue = |index: usize| {
+            let Figures { backlog_seconds, bytes_per_second, .. } = self.figures[index];
+            backlog_seconds * bytes_per_second
+        };
+        let free = |index: usize| {
+            let Figures { free_bytes, capacity_bytes, .. } = self.figures[index];
+            free_bytes as f64 / capacity_bytes.max(1) as f64
+        };
+        let (mean_queue, mean_free) = (self.mean(queue), self.mean(free));
+        let mean_backlog_seconds = self.mean(|index| self.figures[index].backlog_seconds);
+        let states: Vec<(f64, f64)> = (0..self.targets.len())
+            .map(|index| {
+                let figures = &self.figures[index];
+                let excess = (queue(index) - QUEUE_USUAL * mean_queue).max(0.0);
+                let load = self.placed[index] + figures.placed_bytes + excess;
+                let room = (free(index) / (ROOM_USUAL * mean_free)).clamp(ROOM_PART_MIN, 1.0);
+                let room = if room.is_nan() { 1.0 } else { room };
+                (if self.is_open[index] { figures.speed.max(f64::MIN_POSITIVE) * room } else { 0.0 }, load)
+            })
+            .collect();
+        let view = self.view.get_mut();
+        let mut servers = vec![(0.0, 0.0); view.servers().len()];
+        let mut sum = 0.0;
+        for (index, &(speed, load)) in states.iter().enumerate() {
+            // The size of a file that is made is not known: what is not full has room.
+            let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
+            let _ = view.update_target(index, speed, load, free);
+            if speed > 0.0 {
+                let server = &mut servers[view.server_of(index)];
+                *server = (server.0 + speed, server.1 + load);
+                sum += load;
+            }
+        }
+        for (index, (speed, load)) in servers.into_iter().enumerate() {
+            let _ = view.update_server(index, speed, load);
+        }
+        self.mean_backlog_seconds = mean_backlog_seconds;
+        self.mean_load_bytes = sum / self.open.len().max(1) as f64;
+    }
+}
+
+/// Adds to what a target and its server have to do; the sum stays at nothing or more.
+pub(super) fn add_load(view: &mut View, index: usize, bytes: f64) {
+    let target = view.targets()[index];
+    let number = view.server_of(index);
+    let server = view.servers()[number];
+    let load = |before: f64| (before + bytes).max(0.0);
+    let _ = view.update_target(index, target.speed, load(target.load_bytes), target.free_bytes);
+    let _ = view.update_server(number, server.speed, load(server.load_bytes));
+}

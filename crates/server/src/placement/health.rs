@@ -1,0 +1,177 @@
+//! Whether a target achieves what is expected of it: what its peers of the same class achieve, or the site's number.
+
+use super::rates::{is_streaming, CLASSES};
+
+/// A target that achieves less than this part of what is expected is slow.
+const SLOW_BELOW: f64 = 0.5;
+/// A slow one is no longer so once it achieves this part: between the two nothing changes.
+const WELL_FROM: f64 = 0.75;
+/// What differs by less than this from the usual counts as usual: so noise does not unbalance files.
+const USUAL: std::ops::RangeInclusive<f64> = 0.75..=1.5;
+
+/// One target's usual rates by class, as [`super::rates::Rates::usual`] tells them.
+pub(crate) type Usual<'a> = &'a [(u8, f32)];
+
+/// What is known of one target's speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Health {
+    /// What its last requests achieved, in bytes a second; none before the first few.
+    pub(crate) achieved_bytes_per_second: Option<f64>,
+    /// What such requests were expected to achieve.
+    pub(crate) expected_bytes_per_second: Option<f64>,
+    /// How fast it is beside the store's usual target.
+    pub(crate) speed: f64,
+    /// Since when it is slow, in milliseconds of Unix time.
+    pub(crate) slow_since: Option<u64>,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health {
+            achieved_bytes_per_second: None,
+            expected_bytes_per_second: None,
+            speed: 1.0,
+            slow_since: None,
+        }
+    }
+}
+
+impl Health {
+    /// Looks at a target again.
+    ///
+    /// `own` are its rates, `class` those of all targets of its class and `all` of all targets, its own among both;
+    /// `expected` is the site's number in bytes a second.
+    pub(crate) fn judge(
+        &mut self,
+        own: Usual,
+        class: &[Usual],
+        all: &[Usual],
+        expected: Option<f64>,
+        now: u64,
+    ) {
+        let shown = own.iter().filter(|(size, _)| is_streaming(*size)).chain(own).next();
+        let Some(&(size, achieved)) = shown else {
+            self.speed = relative(class, all);
+            return;
+        };
+        // The site's number is a rate at which bytes stream: small requests are not held against it.
+        let expected = expected.filter(|_| is_streaming(size));
+        self.achieved_bytes_per_second = Some(f64::from(achieved));
+        self.expected_bytes_per_second = expected.or_else(|| usual_of(class, size).map(f64::from));
+        let ratio = match expected {
+            Some(expected) => f64::from(achieved) / expected,
+            None => mean_ratio(own.iter().filter_map(|&(size, rate)| Some((rate, usual_of(class, size)?)))),
+        };
+        match self.slow_since {
+            None if ratio < SLOW_BELOW => self.slow_since = Some(now),
+            Some(_) if ratio >= WELL_FROM => self.slow_since = None,
+            _ => {}
+        }
+        let own_part = if USUAL.contains(&ratio) { 1.0 } else { ratio };
+        self.speed = own_part * relative(class, all);
+    }
+}
+
+/// How fast a class is beside all targets.
+fn relative(class: &[Usual], all: &[Usual]) -> f64 {
+    if class.len() == all.len() {
+        return 1.0;
+    }
+    let sizes = 0..CLASSES;
+    let ratio = mean_ratio(sizes.filter_map(|size| Some((usual_of(class, size)?, usual_of(all, size)?))));
+    if USUAL.contains(&ratio) {
+        1.0
+    } else {
+        ratio
+    }
+}
+
+/// The upper median of what targets achieve with requests of one class.
+fn usual_of(targets: &[Usual], size: u8) -> Option<f32> {
+    let of_size = |rates: &Usual| rates.iter().find(|&&(known, _)| known == size).map(|&(_, rate)| rate);
+    let mut rates: Vec<f32> = targets.iter().filter_map(of_size).collect();
+    rates.sort_unstable_by(f32::total_cmp);
+    rates.get(rates.len() / 2).copied()
+}
+
+/// The geometric mean of the ratios of pairs; 1 of none.
+fn mean_ratio(pairs: impl Iterator<Item = (f32, f32)>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0u32);
+    for (rate, usual) in pairs {
+        sum += (f64::from(rate) / f64::from(usual)).ln();
+        count += 1;
+    }
+    if count == 0 {
+        1.0
+    } else {
+        (sum / f64::from(count)).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(health: &mut Health, own: f32, peers: &[f32], expected: Option<f64>, now: u64) {
+        let rates: Vec<[(u8, f32); 1]> =
+            std::iter::once(&own).chain(peers).map(|&rate| [(10, rate)]).collect();
+        let class: Vec<Usual> = rates.iter().map(|rate| &rate[..]).collect();
+        health.judge(&rates[0], &class, &class, expected, now);
+    }
+
+    #[test]
+    fn a_target_under_half_of_its_peers_is_slow_until_it_reaches_three_quarters() {
+        let mut health = Health::default();
+        let peers = [1000.0, 980.0, 1010.0];
+        for (now, own, slow_since, speed) in [
+            (1, 510.0, None, 0.51),
+            (2, 490.0, Some(2), 0.49),
+            (3, 700.0, Some(2), 0.70),
+            (4, 17.0, Some(2), 0.017),
+            (5, 760.0, None, 1.0),
+            (6, 510.0, None, 0.51),
+        ] {
+            judged(&mut health, own, &peers, None, now);
+            assert_eq!(health.slow_since, slow_since, "{own}");
+            assert!((health.speed / speed - 1.0).abs() < 0.02, "{own}: {}", health.speed);
+        }
+        assert_eq!(health.achieved_bytes_per_second, Some(510.0));
+        assert_eq!(health.expected_bytes_per_second, Some(1000.0));
+    }
+
+    #[test]
+    fn of_two_the_slower_is_slow_and_one_alone_needs_the_number_of_the_site() {
+        let mut health = Health::default();
+        judged(&mut health, 10.0, &[1000.0], None, 1);
+        assert_eq!(health.slow_since, Some(1));
+        let mut health = Health::default();
+        judged(&mut health, 10.0, &[], None, 1);
+        assert_eq!((health.slow_since, health.speed), (None, 1.0));
+        judged(&mut health, 10.0, &[], Some(100.0), 2);
+        assert_eq!(health.slow_since, Some(2));
+        assert_eq!(health.expected_bytes_per_second, Some(100.0));
+    }
+
+    #[test]
+    fn what_was_never_seen_is_as_fast_as_its_class() {
+        let (disk, flash): ([(u8, f32); 1], [(u8, f32); 1]) = ([(10, 100.0)], [(10, 1000.0)]);
+        let nothing: Usual = &[];
+        let all: [Usual; 5] = [&flash, &flash, &flash, &disk, nothing];
+        let mut health = Health::default();
+        health.judge(nothing, &[&disk, nothing], &all, None, 1);
+        assert!((health.speed - 0.1).abs() < 1e-6, "{}", health.speed);
+        assert_eq!((health.slow_since, health.achieved_bytes_per_second), (None, None));
+        health.judge(&disk, &[&disk, nothing], &all, None, 1);
+        assert!((health.speed - 0.1).abs() < 1e-6, "a class of its own, not a slow target");
+        assert_eq!(health.slow_since, None);
+    }
+
+    #[test]
+    fn sizes_are_compared_each_with_its_own() {
+        let own: Usual = &[(0, 50.0), (10, 1000.0)];
+        let peer: Usual = &[(0, 50.0), (11, 4000.0)];
+        let mut health = Health::default();
+        health.judge(own, &[own, peer, peer], &[own, peer, peer], None, 1);
+        assert_eq!((health.slow_since, health.speed), (None, 1.0));
+    }
+}

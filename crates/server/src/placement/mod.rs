@@ -1,0 +1,153 @@
+//! Where new files go: what each target achieves and has to do, and the choice of targets by it.
+
+mod cluster;
+mod health;
+mod placer;
+mod rates;
+mod record;
+
+pub(crate) use cluster::Figures;
+pub(crate) use health::Health;
+pub(crate) use placer::{Placed, Placer, Tally};
+pub(crate) use rates::Rates;
+pub(crate) use record::Record;
+
+use crate::control::{PlacementStatus, Placements};
+use crate::server::Server;
+use health::Usual;
+use std::collections::HashMap;
+use weir_fairshare::DeviceSpeed;
+use weir_placement::TargetId;
+use weir_wire::{PlacedReport, ServerReport, TargetReport};
+
+/// Placed bytes below this are not worth a report.
+const REPORTED_BYTES_MIN: f64 = 1.0;
+
+impl Server {
+    /// What this server has to say of its targets.
+    pub(crate) fn report_targets(&mut self) {
+        let now = self.wall_milliseconds();
+        self.judge_targets(now);
+        let targets = self.targets.iter().enumerate().map(|(index, target)| {
+            let (capacity_bytes, used_bytes) = target.fill();
+            let (load, health) = (&self.loads[index], &self.health[index]);
+            TargetReport {
+                target: TargetId { server: self.id, index: index as u16 },
+                capacity_bytes,
+                used_bytes,
+                load: load.ratio,
+                queued: self.devices[index].queued() as u64,
+                backlog_seconds: load.backlog_seconds as f32,
+                rates: self.devices[index].rates().usual(),
+                speed: health.speed as f32,
+                slow_since: health.slow_since,
+            }
+        });
+        self.report.targets = targets.collect();
+        let placed = self.namespace.placer().placed_lately();
+        let placed = placed.filter(|(_, bytes)| *bytes >= REPORTED_BYTES_MIN);
+        self.report.placed =
+            placed.map(|(target, bytes)| PlacedReport { target, bytes: bytes as f32 }).collect();
+    }
+
+    /// Tells who chooses the targets of new files what all servers said last.
+    pub(crate) fn refresh_placement(&mut self) {
+        let now = self.now();
+        let mut figures: HashMap<TargetId, Figures> = HashMap::new();
+        let reports: Vec<&ServerReport> =
+            self.reports.fresh(now).chain(std::iter::once(&self.report)).collect();
+        for target in reports.iter().flat_map(|report| &report.targets) {
+            figures.insert(target.target, figures_of(target));
+        }
+        let others = reports.iter().filter(|report| report.server != self.id);
+        for placed in others.flat_map(|report| &report.placed) {
+            if let Some(figures) = figures.get_mut(&placed.target) {
+                figures.placed_bytes += f64::from(placed.bytes.max(0.0));
+            }
+        }
+        let is_starting = self.reports.is_within_age(now);
+        let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
+        let heard = |target| figures.get(&target).copied().or_else(|| (!is_starting).then_some(dead));
+        self.namespace.placer_mut().refresh(crate::jobs::seconds(now), heard);
+    }
+
+    /// A target's part of `/v1/status`.
+    pub(crate) fn placement_of(&self, index: usize) -> PlacementStatus {
+        let health = &self.health[index];
+        PlacementStatus {
+            class: self.config.servers[usize::from(self.id.0)].targets[index].class().to_string(),
+            speed_ratio: health.speed,
+            achieved_bytes_per_second: health.achieved_bytes_per_second,
+            expected_bytes_per_second: health.expected_bytes_per_second,
+            slow_since: health.slow_since.map(|milliseconds| milliseconds as f64 / 1e3),
+            backlog_seconds: self.loads[index].backlog_seconds,
+        }
+    }
+
+    /// What was placed since the server started.
+    pub(crate) fn placements(&self) -> Placements {
+        let Tally { stripes, refused, targets } = self.namespace.placer().tally();
+        let targets = targets.into_iter().map(|(target, count)| (target.to_string(), count)).collect();
+        Placements { stripes, targets, refused }
+    }
+
+    /// Emulates another speed on a target, or none; false where it is not one of this server.
+    pub(crate) fn set_speed(&mut self, target: TargetId, speed: Option<DeviceSpeed>) -> bool {
+        let index = usize::from(target.index);
+        if target.server != self.id || index >= self.targets.len() {
+            return false;
+        }
+        self.devices[index].set_speed(speed);
+        match speed {
+            Some(speed) => eprintln!(
+                "weir-server: target {target} emulates {} bytes/s read, {} bytes/s written",
+                speed.read.bytes_per_second, speed.write.bytes_per_second
+            ),
+            None => eprintln!("weir-server: target {target} emulates no speed any more"),
+        }
+        true
+    }
+
+    /// Compares each target of this server with those of its class on all servers.
+    fn judge_targets(&mut self, now: u64) {
+        let own: Vec<Vec<(u8, f32)>> =
+            (0..self.targets.len()).map(|index| self.devices[index].rates().usual()).collect();
+        let heard = self.reports.fresh(self.now()).flat_map(|report| &report.targets);
+        let mut all: Vec<(TargetId, Usual)> =
+            heard.map(|target| (target.target, &target.rates[..])).collect();
+        let number = |index: usize| TargetId { server: self.id, index: index as u16 };
+        all.extend(own.iter().enumerate().map(|(index, rates)| (number(index), &rates[..])));
+        let config = |target: TargetId| {
+            let server = self.config.servers.get(usize::from(target.server.0))?;
+            server.targets.get(usize::from(target.index))
+        };
+        let mut classes: HashMap<&str, Vec<Usual>> = HashMap::new();
+        for &(target, rates) in &all {
+            if let Some(config) = config(target) {
+                classes.entry(config.class()).or_default().push(rates);
+            }
+        }
+        let all: Vec<Usual> = all.into_iter().map(|(_, rates)| rates).collect();
+        for (index, rates) in own.iter().enumerate() {
+            let Some(config) = config(number(index)) else { continue };
+            let class = classes.get(config.class()).map_or(&[][..], Vec::as_slice);
+            let expected = config.expected.map(|rate| rate as f64);
+            self.health[index].judge(rates, class, &all, expected, now);
+        }
+    }
+}
+
+fn figures_of(report: &TargetReport) -> Figures {
+    let streaming = report.rates.iter().map(|&(_, rate)| f64::from(rate)).fold(0.0, f64::max);
+    let finite = |number: f64| if number.is_finite() && number >= 0.0 { number } else { 0.0 };
+    Figures {
+        capacity_bytes: report.capacity_bytes,
+        free_bytes: report.capacity_bytes.saturating_sub(report.used_bytes),
+        speed: finite(f64::from(report.speed)),
+        is_slow: report.slow_since.is_some(),
+        is_alive: true,
+        backlog_seconds: finite(f64::from(report.backlog_seconds)),
+        bytes_per_second: finite(streaming),
+        placed_bytes: 0.0,
+    }
+}

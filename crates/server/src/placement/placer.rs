@@ -1,0 +1,467 @@
+//! Chooses the targets of files that are made, and remembers what it placed.
+
+use super::cluster::{add_load, Cluster, Figures, Unfit};
+use super::record::{self, LeftOut, Record};
+use crate::namespace::errno::{EHOSTDOWN, EINVAL, ENOSPC, ENXIO};
+use crate::namespace::{check_layout, LayoutDefaults};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use weir_placement::{
+    Allocator, AllocatorName, Balanced, Component, ComponentSpecification, Demand, Layout,
+    LayoutSpecification, LustreStandard, Random, ServerId, Stripes, TargetId, View, END_OF_FILE,
+};
+use weir_wire::{limits, Errno, Moment};
+
+/// Name in records and metrics of a choice that the client made.
+const EXPLICIT: &str = "explicit";
+/// A slow target that got nothing for so long gets one stripe, so that it is found well again: from each home server.
+const PROBE_SECONDS: f64 = 60.0;
+
+/// The targets of the store, as this server hands them out.
+///
+/// What is placed counts once [`Placer::placed`] says so; a choice that comes to nothing leaves only the allocator's turn
+/// changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Placer {
+    server: ServerId,
+    defaults: LayoutDefaults,
+    name: AllocatorName,
+    cluster: Cluster,
+    /// Open targets of this server, but for those whose queue is far above the others'.
+    home: Vec<u32>,
+    /// The other open targets, a target of each server in turn.
+    others: Vec<u32>,
+    /// Slow targets that are due for a stripe, and when each had the last one.
+    probes: Vec<u32>,
+    probed: BTreeMap<u32, f64>,
+    seconds: f64,
+    /// Unix time of the last file made.
+    wall_seconds: i64,
+    seed: u64,
+    chooser: RefCell<Chooser>,
+    tally: RefCell<Tally>,
+}
+
+/// A new file's layout, and why it is as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Placed {
+    pub(crate) layout: Layout,
+    pub(crate) record: Record,
+}
+
+/// What was placed and refused since the server started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// Stripes by allocator.
+    pub(crate) stripes: BTreeMap<String, u64>,
+    /// Files that were not made, by reason.
+    pub(crate) refused: BTreeMap<&'static str, u64>,
+    /// Stripes by target.
+    pub(crate) targets: BTreeMap<TargetId, u64>,
+}
+
+/// The allocator with what it keeps from file to file.
+#[derive(Clone, Debug)]
+struct Chooser {
+    allocator: Chosen,
+    random: SplitMix,
+}
+
+#[derive(Clone, Debug)]
+enum Chosen {
+    Balanced(Box<Balanced>),
+    Lustre(Box<LustreStandard>),
+    Random(Random),
+}
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): fast, and good enough to draw targets.
+#[derive(Clone, Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl Chooser {
+    fn of(name: AllocatorName, seed: u64) -> Chooser {
+        let allocator = match name {
+            AllocatorName::Balanced => Chosen::Balanced(Box::default()),
+            AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
+            AllocatorName::Random => Chosen::Random(Random::default()),
+        };
+        Chooser { allocator, random: SplitMix(seed) }
+    }
+}
+
+impl Placer {
+    /// For the files of `server`; every target is as good as any until [`Placer::refresh`].
+    pub(crate) fn new(server: ServerId, targets: &[TargetId], defaults: LayoutDefaults) -> Placer {
+        let seed = u64::from(server.0);
+        let mut placer = Placer {
+            server,
+            defaults,
+            name: AllocatorName::default(),
+            cluster: Cluster::new(targets, defaults.stripe_bytes),
+            home: Vec::new(),
+            others: Vec::new(),
+            probes: Vec::new(),
+            probed: BTreeMap::new(),
+            seconds: 0.0,
+            wall_seconds: 0,
+            seed,
+            chooser: RefCell::new(Chooser::of(AllocatorName::default(), seed)),
+            tally: RefCell::default(),
+        };
+        placer.sort();
+        placer
+    }
+
+    /// The allocator in use.
+    pub(crate) fn allocator(&self) -> AllocatorName {
+        self.name
+    }
+
+    /// Chooses by another allocator from now on.
+    pub(crate) fn set_allocator(&mut self, name: AllocatorName) {
+        if name != self.name {
+            self.name = name;
+            self.seed = self.seed.wrapping_add(1);
+            self.chooser = RefCell::new(Chooser::of(name, self.seed));
+            self.refresh(self.seconds, |_| None);
+        }
+    }
+
+    /// Takes over what is known now of every target, at `seconds` since the server started; none: as before.
+    pub(crate) fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
+        self.seconds = seconds;
+        self.cluster.refresh(seconds, self.name == AllocatorName::Balanced, heard);
+        self.sort();
+    }
+
+    /// What this server placed on each target lately, in bytes.
+    pub(crate) fn placed_lately(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
+        self.cluster.placed()
+    }
+
+    /// Counts since the server started.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally.borrow().clone()
+    }
+
+    /// The layout of a new file; `sequence` is the number of its inode.
+    ///
+    /// # Errors
+    /// EINVAL for what is no layout here; ENXIO for a target that does not exist; EHOSTDOWN for one whose server does not
+    /// report, and where that leaves none; ENOSPC for a full one, and where all others are full.
+    pub(crate) fn place(
+        &self,
+        sequence: u64,
+        specification: Option<&LayoutSpecification>,
+    ) -> Result<Placed, Errno> {
+        let placed = self.choose_layout(sequence, specification);
+        let mut tally = self.tally.borrow_mut();
+        match &placed {
+            Ok(Placed { layout, record }) => {
+                let stripes = layout.stripes() as u64;
+                match tally.stripes.get_mut(&record.by) {
+                    Some(count) => *count += stripes,
+                    None => _ = tally.stripes.insert(record.by.clone(), stripes),
+                }
+            }
+            Err(errno) => *tally.refused.entry(reason(*errno)).or_default() += 1,
+        }
+        placed
+    }
+
+    /// As [`Placer::place`], without the reason.
+    ///
+    /// # Errors
+    /// As [`Placer::place`].
+    pub(crate) fn layout(
+        &self,
+        sequence: u64,
+        specification: Option<&LayoutSpecification>,
+    ) -> Result<Layout, Errno> {
+        self.place(sequence, specification).map(|placed| placed.layout)
+    }
+
+    /// A file of this layout was made at `at`.
+    pub(crate) fn placed(&mut self, layout: &Layout, at: Moment) {
+        self.wall_seconds = at.seconds;
+        let (cluster, seconds) = (&mut self.cluster, self.seconds);
+        let tally = self.tally.get_mut();
+        each_stripe(layout, |target, bytes| {
+            let Some(index) = cluster.find(target) else { return };
+            cluster.place(index, bytes);
+            *tally.targets.entry(target).or_default() += 1;
+            if !self.probes.is_empty() && self.probes.contains(&(index as u32)) {
+                self.probed.insert(index as u32, seconds);
+                self.probes.retain(|&slow| slow != index as u32);
+            }
+        });
+    }
+
+    /// A file of this layout, made at `created`, is gone.
+    pub(crate) fn removed(&mut self, layout: &Layout, created: Moment) {
+        let age_seconds = (self.wall_seconds - created.seconds) as f64;
+        let cluster = &mut self.cluster;
+        each_stripe(layout, |target, bytes| {
+            if let Some(index) = cluster.find(target) {
+                cluster.remove(index, bytes, age_seconds);
+            }
+        });
+    }
+
+    fn sort(&mut self) {
+        let server = |index: &u32| self.cluster.targets[*index as usize].server;
+        let is_home = |index: &u32| server(index) == self.server && !self.cluster.is_busy(*index as usize);
+        let (home, mut others): (Vec<u32>, Vec<u32>) =
+            self.cluster.open.iter().partition(|index| is_home(index));
+        others.sort_unstable_by_key(|&index| {
+            let target = self.cluster.targets[index as usize];
+            (target.index, target.server)
+        });
+        (self.home, self.others) = (home, others);
+        let (slow, seconds) = (&self.cluster.slow, self.seconds);
+        self.probed.retain(|index, _| slow.contains(index));
+        for &index in slow {
+            self.probed.entry(index).or_insert(seconds);
+        }
+        let is_due = |at: &f64| seconds - at >= PROBE_SECONDS;
+        self.probes = self.probed.iter().filter(|(_, at)| is_due(at)).map(|(&index, _)| index).collect();
+    }
+
+    fn choose_layout(&self, sequence: u64, asked: Option<&LayoutSpecification>) -> Result<Placed, Errno> {
+        let default;
+        let asked = match asked {
+            Some(asked) => asked,
+            None => {
+                default = LayoutSpecification::striped(None, Stripes::Default);
+                &default
+            }
+        };
+        check_layout(asked)?;
+        let mut components = Vec::with_capacity(asked.components.len());
+        let chosen = self.choose_components(sequence, asked, &mut components);
+        if asked.components.len() > 1 {
+            self.forget_components(&components);
+        }
+        chosen?;
+        let layout = Layout::new(components).map_err(|_| EINVAL)?;
+        let is_explicit =
+            |component: &ComponentSpecification| matches!(component.stripes, Stripes::Targets(_));
+        let record = self.record(&layout, asked.components.iter().all(is_explicit));
+        Ok(Placed { layout, record })
+    }
+
+    /// Appends the components one after the other; the next finds the stripes of those before as work.
+    fn choose_components(
+        &self,
+        sequence: u64,
+        asked: &LayoutSpecification,
+        components: &mut Vec<Component>,
+    ) -> Result<(), Errno> {
+        let (mut left, mut begin) = (limits::STRIPES, 0);
+        for component in &asked.components {
+            let end = component.end.unwrap_or(END_OF_FILE);
+            let stripe_bytes = component.stripe_bytes.unwrap_or(self.defaults.stripe_bytes);
+            let all = self.cluster.targets.len();
+            let count = component.stripes.count(self.defaults.stripe_count, all);
+            let targets = match &component.stripes {
+                Stripes::Targets(named) => self.named(named)?,
+                Stripes::Count(_) => self.choose(sequence, count, weight(begin, end, stripe_bytes, count))?,
+                // Who asks for no number is well served without the slow ones.
+                Stripes::Default | Stripes::All => {
+                    let open = self.cluster.open.len();
+                    let count = count.min(if open > 0 { open } else { count }).min(left);
+                    self.choose(sequence, count, weight(begin, end, stripe_bytes, count))?
+                }
+            };
+            left = left.checked_sub(targets.len()).ok_or(EINVAL)?;
+            components.push(Component { end, stripe_bytes, targets });
+            if asked.components.len() > 1 {
+                self.count_component(components.last(), begin, 1.0);
+            }
+            begin = end;
+        }
+        Ok(())
+    }
+
+    /// `count` targets, or as many as there are: for stripes of `bytes`.
+    fn choose(&self, sequence: u64, count: usize, bytes: f64) -> Result<Vec<TargetId>, Errno> {
+        let Cluster { open, slow, targets, .. } = &self.cluster;
+        if open.is_empty() && slow.is_empty() {
+            return Err(self.why_none());
+        }
+        let among_open = count.min(open.len());
+        let mut chosen: Vec<u32> = Vec::with_capacity(count);
+        let is_forced = among_open == open.len() && self.name == AllocatorName::Balanced;
+        if is_forced || !self.allocate(among_open, bytes, &mut chosen) {
+            chosen.clear();
+            self.take_turns(sequence, among_open, &mut chosen);
+        }
+        if self.name == AllocatorName::Balanced {
+            // A small file is then written in one round trip.
+            if let Some(place) = chosen.iter().position(|index| self.home.contains(index)) {
+                chosen[..=place].rotate_right(1);
+            }
+        }
+        chosen.extend(slow.iter().take(count - chosen.len()));
+        if let (Some(&slow), Some(last)) = (self.probes.first(), chosen.last_mut()) {
+            if count <= among_open {
+                *last = slow;
+            }
+        }
+        Ok(chosen.into_iter().map(|index| targets[index as usize]).collect())
+    }
+
+    /// Asks the allocator for `count` open targets; false where it has no answer.
+    fn allocate(&self, count: usize, bytes: f64, chosen: &mut Vec<u32>) -> bool {
+        let (mut chooser, view) = (self.chooser.borrow_mut(), self.cluster.view.borrow());
+        let Chooser { allocator, random } = &mut *chooser;
+        let demand = Demand { stripes: count as u16, stripe_bytes: bytes as u64 };
+        let mut random = || random.next();
+        let allocation = match allocator {
+            Chosen::Balanced(balanced) => {
+                let is_placed = balanced.place_one(&view, demand, &[], chosen).is_ok();
+                self.prefer_home(&view, chosen);
+                return is_placed;
+            }
+            Chosen::Lustre(lustre) => lustre.allocate(&view, &[demand], &mut random),
+            Chosen::Random(uniform) => uniform.allocate(&view, &[demand], &mut random),
+        };
+        allocation.map(|allocation| chosen.extend_from_slice(allocation.targets())).is_ok()
+    }
+
+    /// Takes a target of this server among equals, if none was chosen.
+    fn prefer_home(&self, view: &View, chosen: &mut [u32]) {
+        if chosen.iter().any(|index| self.home.contains(index)) {
+            return;
+        }
+        let Some(last) = chosen.last_mut() else { return };
+        let cost = |index: u32| {
+            let target = &view.targets()[index as usize];
+            let server = &view.servers()[view.server_of(index as usize)];
+            (target.load_bytes / target.speed, server.load_bytes / server.speed)
+        };
+        let least = cost(*last);
+        let is_equal = |&&index: &&u32| {
+            let (target, server) = cost(index);
+            target <= least.0 && server <= least.1
+        };
+        if let Some(&index) = self.home.iter().find(is_equal) {
+            *last = index;
+        }
+    }
+
+    /// The first on this server, the rest in turn by the number of the file.
+    fn take_turns(&self, sequence: u64, count: usize, chosen: &mut Vec<u32>) {
+        let home = turned(&self.home, sequence);
+        let others = turned(&self.others, sequence.wrapping_mul(count.max(2) as u64 - 1));
+        let first = self.home.len().min(1);
+        chosen.extend(home.clone().take(first).chain(others).chain(home.skip(first)).take(count));
+    }
+
+    /// The targets that a client names, if each can take a stripe.
+    fn named(&self, named: &[TargetId]) -> Result<Vec<TargetId>, Errno> {
+        for &target in named {
+            match self.cluster.find(target).map(|index| self.cluster.unfit(index)) {
+                Some(None) => {}
+                Some(Some(Unfit::Full)) => return Err(ENOSPC),
+                Some(Some(Unfit::Dead)) => return Err(EHOSTDOWN),
+                None => return Err(ENXIO),
+            }
+        }
+        Ok(named.to_vec())
+    }
+
+    fn why_none(&self) -> Errno {
+        let is_full = |index| self.cluster.unfit(index) == Some(Unfit::Full);
+        let all = self.cluster.targets.len();
+        if all == 0 || (0..all).any(is_full) {
+            ENOSPC
+        } else {
+            EHOSTDOWN
+        }
+    }
+
+    fn count_component(&self, component: Option<&Component>, begin: u64, sign: f64) {
+        let Some(component) = component else { return };
+        let mut view = self.cluster.view.borrow_mut();
+        let bytes = weight(begin, component.end, component.stripe_bytes, component.targets.len());
+        for index in component.targets.iter().filter_map(|&target| self.cluster.find(target)) {
+            add_load(&mut view, index, sign * bytes);
+        }
+    }
+
+    fn forget_components(&self, components: &[Component]) {
+        let mut begin = 0;
+        for component in components {
+            self.count_component(Some(component), begin, -1.0);
+            begin = component.end;
+        }
+    }
+
+    fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
+        let cluster = &self.cluster;
+        let by = if is_explicit { EXPLICIT.into() } else { self.name.to_string() };
+        let left_out = |indices: &[u32]| {
+            LeftOut::of(indices.iter().map(|&index| cluster.targets[index as usize]), indices.len())
+        };
+        let mut record = Record {
+            by,
+            considered: cluster.open.len() as u16,
+            full: left_out(&cluster.full),
+            dead: left_out(&cluster.dead),
+            slow: left_out(&cluster.slow),
+            mean_load_bytes: cluster.mean_load_bytes as f32,
+            chosen: Vec::new(),
+        };
+        let view = cluster.view.borrow();
+        let targets = layout.components().iter().flat_map(|component| &component.targets);
+        for index in targets.take(record::STRIPES_MAX).filter_map(|&target| cluster.find(target)) {
+            record.choose(view.targets()[index].load_bytes, cluster.figures[index].speed);
+        }
+        record
+    }
+}
+
+/// Calls `each` with the target and weight of every stripe of a layout.
+fn each_stripe(layout: &Layout, mut each: impl FnMut(TargetId, f64)) {
+    let mut begin = 0;
+    for component in layout.components() {
+        let bytes = weight(begin, component.end, component.stripe_bytes, component.targets.len());
+        component.targets.iter().for_each(|&target| each(target, bytes));
+        begin = component.end;
+    }
+}
+
+/// What a stripe counts before anything is known of the file's size: the bytes of one stripe, or of the share that its
+/// component can give a target.
+fn weight(begin: u64, end: u64, stripe_bytes: u64, count: usize) -> f64 {
+    stripe_bytes.min((end - begin).div_ceil(count.max(1) as u64)) as f64
+}
+
+/// `indices`, beginning with number `start` modulo their count.
+fn turned(indices: &[u32], start: u64) -> impl Iterator<Item = u32> + Clone + '_ {
+    let start = start.checked_rem(indices.len() as u64).unwrap_or(0) as usize;
+    indices[start..].iter().chain(&indices[..start]).copied()
+}
+
+fn reason(errno: Errno) -> &'static str {
+    match errno {
+        ENXIO => "unknown",
+        EHOSTDOWN => "dead",
+        ENOSPC => "full",
+        _ => "layout",
+    }
+}
+
+#[cfg(test)]
+mod tests;

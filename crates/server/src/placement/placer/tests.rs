@@ -1,0 +1,230 @@
+use super::*;
+use std::collections::{BTreeMap, HashSet};
+
+const DEFAULTS: LayoutDefaults = LayoutDefaults { stripe_bytes: 1 << 20, stripe_count: 0 };
+const NOW: Moment = Moment { seconds: 1_800_000_000, nanoseconds: 0 };
+
+fn target(server: u16, index: u16) -> TargetId {
+    TargetId { server: ServerId(server), index }
+}
+
+fn targets(servers: u16, each: u16) -> Vec<TargetId> {
+    (0..servers).flat_map(|server| (0..each).map(move |index| target(server, index))).collect()
+}
+
+fn placer(server: u16, servers: u16, each: u16) -> Placer {
+    let mut placer = Placer::new(ServerId(server), &targets(servers, each), DEFAULTS);
+    placer.refresh(0.0, |_| Some(healthy()));
+    placer
+}
+
+fn healthy() -> Figures {
+    Figures { capacity_bytes: 1 << 30, free_bytes: 1 << 29, ..Figures::UNKNOWN }
+}
+
+fn make(placer: &mut Placer, text: &str) -> Result<Placed, Errno> {
+    let placed = placer.place(0, Some(&text.parse().unwrap()))?;
+    placer.placed(&placed.layout, NOW);
+    Ok(placed)
+}
+
+fn counts(layouts: &[Layout]) -> BTreeMap<TargetId, usize> {
+    let mut counts = BTreeMap::new();
+    for target in layouts.iter().flat_map(|layout| layout.targets()) {
+        *counts.entry(*target).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn sixteen_files_of_eight_stripes_leave_no_target_above_the_mean_rounded_up() {
+    let mut placer = placer(3, 7, 5);
+    for round in 1..=3 {
+        let layouts: Vec<Layout> = (0..16).map(|_| make(&mut placer, "-c 8").unwrap().layout).collect();
+        let counts = counts(&layouts);
+        assert_eq!(counts.values().max(), Some(&4), "round {round}: {counts:?}");
+        assert!(counts.values().min() >= Some(&3), "round {round}: {counts:?}");
+        let mut servers = [0; 7];
+        counts.iter().for_each(|(target, count)| servers[usize::from(target.server.0)] += count);
+        assert!(servers.iter().max() <= Some(&19), "128 stripes on 7 servers: {servers:?}");
+        layouts.iter().for_each(|layout| placer.removed(layout, NOW));
+        placer.refresh(f64::from(round), |_| Some(healthy()));
+    }
+}
+
+/// Between two exchanges a server has nothing but what it placed itself to go by.
+#[test]
+fn a_burst_of_files_of_one_stripe_balances_without_an_exchange() {
+    let mut placer = placer(1, 3, 2);
+    let layouts: Vec<Layout> = (0..600).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
+    assert_eq!(layouts[0].targets()[0].server, ServerId(1), "among equals the first lies at home");
+    let counts = counts(&layouts);
+    assert!(counts.values().all(|&count| count == 100), "{counts:?}");
+}
+
+#[test]
+fn what_others_placed_and_what_waits_counts_as_load() {
+    let mut placer = placer(0, 4, 1);
+    placer.refresh(1.0, |target| {
+        let placed_bytes = if target.server.0 == 1 { 4e6 } else { 0.0 };
+        let backlog_seconds = if target.server.0 == 2 { 9.0 } else { 0.0 };
+        Some(Figures { placed_bytes, backlog_seconds, bytes_per_second: 1e6, ..healthy() })
+    });
+    let layouts: Vec<Layout> = (0..6).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
+    assert_eq!(counts(&layouts).keys().map(|target| target.server.0).collect::<Vec<_>>(), [0, 3]);
+}
+
+#[test]
+fn full_and_dead_targets_get_nothing_and_are_refused_by_name() {
+    let mut placer = placer(0, 2, 2);
+    let full = Figures { free_bytes: (1 << 20) - 1, ..healthy() };
+    let dead = Figures { is_alive: false, ..healthy() };
+    placer.refresh(1.0, |asked| {
+        Some(if asked == target(0, 1) {
+            full
+        } else if asked.server.0 == 1 {
+            dead
+        } else {
+            healthy()
+        })
+    });
+    for text in ["-c 1", "-c 4", "-c -1"] {
+        let Placed { layout, record } = make(&mut placer, text).unwrap();
+        assert_eq!(layout.targets(), [target(0, 0)], "{text}");
+        assert_eq!((record.considered, record.full.count, record.dead.count), (1, 1, 2));
+        assert_eq!(record.full.targets, [target(0, 1)]);
+    }
+    let refused = |placer: &mut Placer, text| make(placer, text).unwrap_err();
+    assert_eq!(refused(&mut placer, "-o 0.0,0.1"), ENOSPC);
+    assert_eq!(refused(&mut placer, "-o 1.0"), EHOSTDOWN);
+    assert_eq!(refused(&mut placer, "-o 9.0"), ENXIO);
+    assert_eq!(refused(&mut placer, "-E 1M -c 1 -E -1 -o 1.0"), EHOSTDOWN);
+    placer.refresh(2.0, |_| Some(dead));
+    assert_eq!(refused(&mut placer, "-c 1"), EHOSTDOWN);
+    placer.refresh(3.0, |asked| Some(if asked.server.0 == 0 { full } else { dead }));
+    assert_eq!(refused(&mut placer, "-c 1"), ENOSPC);
+    let tally = placer.tally();
+    assert_eq!(tally.refused, BTreeMap::from([("dead", 3), ("full", 2), ("unknown", 1)]));
+    assert_eq!(tally.stripes, BTreeMap::from([("balanced".to_string(), 3)]));
+}
+
+#[test]
+fn who_comes_back_gets_its_part_and_not_all_that_it_missed() {
+    let mut placer = placer(0, 1, 4);
+    let missing = |is_alive| {
+        move |asked| Some(if asked == target(0, 3) { Figures { is_alive, ..healthy() } } else { healthy() })
+    };
+    placer.refresh(1.0, missing(false));
+    (0..300).for_each(|_| _ = make(&mut placer, "-c 1").unwrap());
+    placer.refresh(2.0, missing(true));
+    let layouts: Vec<Layout> = (0..40).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
+    let counts = counts(&layouts);
+    assert!(counts.values().all(|count| (9..=11).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn a_slow_target_gets_one_stripe_a_minute_and_is_otherwise_the_last_resort() {
+    let mut placer = placer(0, 1, 4);
+    let at = |seconds: f64, placer: &mut Placer| {
+        let slow = Figures { is_slow: true, speed: 0.02, ..healthy() };
+        placer.refresh(seconds, |asked| Some(if asked == target(0, 2) { slow } else { healthy() }));
+    };
+    at(0.0, &mut placer);
+    for (text, expected) in [("-c 1", 1), ("-c 3", 3), ("-c -1", 3), ("-c 4", 4)] {
+        let layout = make(&mut placer, text).unwrap().layout;
+        assert_eq!(layout.targets().len(), expected, "{text}");
+        assert_eq!(layout.targets().contains(&target(0, 2)), expected == 4, "{text}");
+    }
+    let mut probes = 0;
+    for seconds in 0..300 {
+        at(f64::from(seconds), &mut placer);
+        for _ in 0..5 {
+            let layout = make(&mut placer, "-c 2").unwrap().layout;
+            probes += usize::from(layout.targets().contains(&target(0, 2)));
+            assert_ne!(layout.targets()[0], target(0, 2), "a small file does not wait for a probe");
+        }
+    }
+    assert_eq!(probes, 4);
+}
+
+#[test]
+fn a_faster_target_gets_more_and_one_with_little_room_less() {
+    let mut placer = placer(0, 1, 4);
+    placer.refresh(1.0, |asked| {
+        Some(match asked.index {
+            1 => Figures { speed: 3.0, ..healthy() },
+            2 => Figures { free_bytes: 1 << 26, ..healthy() },
+            _ => healthy(),
+        })
+    });
+    let layouts: Vec<Layout> = (0..500).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
+    let counts: Vec<usize> = counts(&layouts).into_values().collect();
+    assert!(counts[1] > 2 * counts[0] && counts[2] * 3 < counts[0], "{counts:?}");
+}
+
+#[test]
+fn lustre_and_random_know_nothing_of_speed() {
+    for name in [AllocatorName::LustreStandard, AllocatorName::Random] {
+        let mut placer = placer(0, 2, 4);
+        placer.set_allocator(name);
+        placer
+            .refresh(1.0, |asked| Some(Figures { is_slow: asked == target(0, 2), speed: 0.02, ..healthy() }));
+        let layouts: Vec<Layout> = (0..80).map(|_| make(&mut placer, "-c 2").unwrap().layout).collect();
+        let counts = counts(&layouts);
+        assert!(counts.len() == 8 && counts[&target(0, 2)] > 5, "{name}: {counts:?}");
+        assert_eq!(placer.place(0, None).unwrap().record.by, name.to_string());
+    }
+}
+
+#[test]
+fn every_component_gets_its_targets_within_the_limits() {
+    let placer = placer(0, 20, 15);
+    let layout = |text: &str| placer.layout(7, Some(&text.parse().unwrap()));
+    let counts = |layout: Layout| -> Vec<usize> {
+        layout.components().iter().map(|component| component.targets.len()).collect()
+    };
+    let progressive = layout("-E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16").unwrap();
+    assert_eq!(progressive.targets().len(), 28, "each on targets of its own while there are any");
+    assert_eq!(counts(progressive), [1, 3, 8, 16]);
+    assert_eq!(counts(layout("-E 1M -c 300 -E -1 -c -1").unwrap()), [300, limits::STRIPES - 300]);
+    assert_eq!(counts(layout("-E 1M -o 19.14,0.0 -E -1 -c 4").unwrap()), [2, 4]);
+    assert_eq!(layout("-E 1M -c 300 -E -1 -c 300"), Err(EINVAL));
+    assert_eq!(layout("-o 20.0"), Err(ENXIO));
+    assert_eq!(layout("-E 5000 -c 1 -E -1"), Err(EINVAL), "a page would have two stripes");
+}
+
+#[test]
+fn a_choice_that_comes_to_nothing_leaves_no_load() {
+    let placer = placer(0, 2, 3);
+    let before: Vec<f64> =
+        placer.cluster.view.borrow().targets().iter().map(|state| state.load_bytes).collect();
+    for text in ["-E 1M -c 1 -E -1 -c 4", "-E 1M -c 2 -E -1 -o 7.7", "-c 3"] {
+        let _ = placer.layout(1, Some(&text.parse().unwrap()));
+    }
+    let after: Vec<f64> =
+        placer.cluster.view.borrow().targets().iter().map(|state| state.load_bytes).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn files_on_all_targets_begin_at_home_with_each_in_turn() {
+    let placer = placer(1, 3, 2);
+    for sequence in 0..20 {
+        let layout = placer.layout(sequence, Some(&"-c -1".parse().unwrap())).unwrap();
+        assert_eq!(layout.targets()[0], target(1, (sequence % 2) as u16));
+        assert_eq!(layout.targets().iter().collect::<HashSet<_>>().len(), 6);
+    }
+}
+
+#[test]
+fn what_was_placed_fades_and_goes_with_its_file() {
+    let mut placer = placer(0, 1, 2);
+    let placed = |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    let layout = make(&mut placer, "-o 0.1 -S 64M").unwrap().layout;
+    assert_eq!(placed(&placer), [0.0, 64.0 * 1048576.0]);
+    placer.refresh(180.0, |_| None);
+    assert_eq!(placed(&placer), [0.0, 32.0 * 1048576.0]);
+    placer.removed(&layout, Moment { seconds: NOW.seconds - 180, ..NOW });
+    assert_eq!(placed(&placer), [0.0, 0.0]);
+    assert_eq!(placer.tally().stripes, BTreeMap::from([("explicit".to_string(), 1)]));
+}

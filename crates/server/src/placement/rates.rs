@@ -1,0 +1,137 @@
+//! The rate that a device usually gives a request, by direction and size: what it really achieves.
+
+use weir_fairshare::{Direction, Nanos};
+
+/// Requests up to 4 KiB, and so on by a factor of 4 up to 4 MiB and more: within a class the fixed part of a request's
+/// time weighs about the same.
+const SIZE_CLASSES: u8 = 6;
+/// Classes of both directions.
+pub(super) const CLASSES: u8 = 2 * SIZE_CLASSES;
+const SMALLEST_BYTES: u64 = 4096;
+/// The usual rate is the median of the last so many requests of a class, which single stalls do not move.
+const KEPT: usize = 9;
+/// With fewer requests than this nothing is said. Of two the faster counts.
+const FEW: usize = 2;
+/// Times below this are as good as this: each request takes as much on its way, so that no job feels the difference.
+const TIME_MIN: Nanos = Nanos::from_micros(200);
+/// What was seen of a class so long before the device's last request is not compared any more.
+const FORGOTTEN: Nanos = Nanos::from_millis(10_000);
+
+/// What a device achieved lately.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rates {
+    classes: [Recent; CLASSES as usize],
+    last: Nanos,
+}
+
+/// The last requests of one direction and size.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    bytes_per_second: [f32; KEPT],
+    count: usize,
+    next: usize,
+    at: Nanos,
+}
+
+impl Rates {
+    /// A request of `bytes` took `service` of the device's time and ended at `now`. One without bytes says nothing.
+    pub(crate) fn observe(&mut self, direction: Direction, bytes: u64, service: Nanos, now: Nanos) {
+        if bytes == 0 {
+            return;
+        }
+        let recent = &mut self.classes[usize::from(class_of(direction, bytes))];
+        let nanoseconds = service.max(TIME_MIN).0 as f64;
+        recent.bytes_per_second[recent.next] = (bytes as f64 * 1e9 / nanoseconds) as f32;
+        recent.next = (recent.next + 1) % KEPT;
+        recent.count = (recent.count + 1).min(KEPT);
+        (recent.at, self.last) = (now, now);
+    }
+
+    /// The usual rate of each class that was seen lately.
+    pub(crate) fn usual(&self) -> Vec<(u8, f32)> {
+        let is_seen =
+            |recent: &&Recent| recent.count >= FEW && self.last.saturating_since(recent.at) <= FORGOTTEN;
+        let classes = (0..).zip(&self.classes).filter(|(_, recent)| is_seen(recent));
+        classes.map(|(class, recent)| (class, recent.median())).collect()
+    }
+}
+
+impl Recent {
+    fn median(&self) -> f32 {
+        let mut rates = self.bytes_per_second;
+        let seen = &mut rates[..self.count];
+        seen.sort_unstable_by(f32::total_cmp);
+        seen[self.count / 2]
+    }
+}
+
+/// The class of a request: reads first, each direction from small to large.
+fn class_of(direction: Direction, bytes: u64) -> u8 {
+    let base = match direction {
+        Direction::Read => 0,
+        Direction::Write => SIZE_CLASSES,
+    };
+    let steps = (bytes.max(1).div_ceil(SMALLEST_BYTES)).next_power_of_two().ilog2().div_ceil(2);
+    base + (steps as u8).min(SIZE_CLASSES - 1)
+}
+
+/// Whether requests of a class are large enough to show the rate at which bytes stream.
+pub(super) fn is_streaming(class: u8) -> bool {
+    class % SIZE_CLASSES >= SIZE_CLASSES - 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(rates: &Rates, class: u8) -> Option<f32> {
+        rates.usual().into_iter().find(|&(known, _)| known == class).map(|(_, rate)| rate)
+    }
+
+    #[test]
+    fn classes_are_by_factors_of_four_and_directions_apart() {
+        let of = |bytes| class_of(Direction::Read, bytes);
+        assert_eq!([1, 4096, 4097, 16 << 10, 64 << 10, 256 << 10].map(of), [0, 0, 1, 1, 2, 3]);
+        assert_eq!([(256 << 10) + 1, 1 << 20, 4 << 20, 64 << 20].map(of), [4, 4, 5, 5]);
+        assert_eq!(class_of(Direction::Write, 64 << 20), 11);
+        assert!(is_streaming(of(1 << 20)) && !is_streaming(class_of(Direction::Write, 4096)));
+    }
+
+    #[test]
+    fn the_usual_rate_is_not_that_of_a_stall_and_follows_a_change_within_a_few_requests() {
+        let mut rates = Rates::default();
+        let mut observe = |millis| {
+            rates.observe(Direction::Write, 1 << 20, Nanos::from_millis(millis), Nanos::ZERO);
+            usual(&rates, 10)
+        };
+        assert_eq!(observe(1), None, "one request says nothing");
+        let fast = Some((1u64 << 20) as f32 * 1e3);
+        for millis in [1, 900, 1, 1, 1, 1, 1, 1, 1] {
+            assert_eq!(observe(millis), fast);
+        }
+        let changed = (1..20).find(|_| observe(58) != fast);
+        assert_eq!(changed, Some(5), "the median of nine");
+    }
+
+    #[test]
+    fn what_was_seen_long_before_the_last_request_is_not_told() {
+        let mut rates = Rates::default();
+        for _ in 0..2 {
+            rates.observe(Direction::Read, 4096, Nanos::from_millis(1), Nanos::ZERO);
+        }
+        rates.observe(Direction::Write, 4096, Nanos::from_millis(1), FORGOTTEN);
+        rates.observe(Direction::Write, 4096, Nanos::from_millis(1), FORGOTTEN);
+        assert_eq!(rates.usual().len(), 2);
+        rates.observe(Direction::Write, 4096, Nanos::from_millis(1), Nanos(FORGOTTEN.0 + 1));
+        assert_eq!(rates.usual(), [(6, 4096.0 * 1e3)]);
+    }
+
+    #[test]
+    fn differences_that_no_job_feels_are_none() {
+        let mut rates = Rates::default();
+        for micros in [1, 2, 1, 150] {
+            rates.observe(Direction::Read, 4096, Nanos::from_micros(micros), Nanos::ZERO);
+        }
+        assert_eq!(rates.usual(), [(0, 4096.0 * 1e9 / 2e5)]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Why a file lies where it lies: a small record that is made with the file and kept with it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+use weir_placement::{Layout, TargetId};
+
+/// Targets named of each kind that was left out: the record stays under about a hundred bytes.
+const NAMED_MAX: usize = 4;
+/// Stripes whose figures are kept.
+pub(super) const STRIPES_MAX: usize = 8;
+
+/// What decided over the targets of a file, in figures of the moment at which it was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The allocator, or `explicit`: the client named the targets.
+    pub(crate) by: String,
+    /// Targets that could take stripes.
+    pub(crate) considered: u16,
+    /// Those that had no room.
+    pub(crate) full: LeftOut,
+    /// Those whose server did not report.
+    pub(crate) dead: LeftOut,
+    /// Those that were avoided for their speed.
+    pub(crate) slow: LeftOut,
+    /// What the targets that could take stripes had on average, in bytes.
+    pub(crate) mean_load_bytes: f32,
+    /// For the first stripes what their targets had before, in bytes, and their speed in percent of the usual.
+    pub(crate) chosen: Vec<(f32, u8)>,
+}
+
+/// Targets that got nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    /// How many.
+    pub(crate) count: u16,
+    /// The first of them.
+    pub(crate) targets: Vec<TargetId>,
+}
+
+impl LeftOut {
+    /// Of `targets`, which are `count`.
+    pub(crate) fn of(targets: impl Iterator<Item = TargetId>, count: usize) -> LeftOut {
+        LeftOut { count: count as u16, targets: targets.take(NAMED_MAX).collect() }
+    }
+
+    fn told(&self) -> Value {
+        let targets: Vec<String> = self.targets.iter().map(TargetId::to_string).collect();
+        json!({ "count": self.count, "targets": targets })
+    }
+}
+
+impl Record {
+    /// Adds the figures of a chosen target, while there is room for them.
+    pub(crate) fn choose(&mut self, load_bytes: f64, speed: f64) {
+        if self.chosen.len() < STRIPES_MAX {
+            self.chosen.push((load_bytes as f32, (speed * 100.0).round().clamp(0.0, 255.0) as u8));
+        }
+    }
+
+    /// As it is kept.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).unwrap_or_default()
+    }
+
+    /// Reads what is kept; none where that is no record.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
+        postcard::from_bytes(bytes).ok()
+    }
+
+    /// The text of `weir.placement` on a file of this layout: JSON.
+    pub(crate) fn told(&self, layout: &Layout) -> String {
+        let chosen = layout.components().iter().flat_map(|component| &component.targets).zip(&self.chosen);
+        let chosen = chosen.map(|(target, &(load_bytes, percent))| {
+            json!({ "target": target.to_string(), "load_bytes": load_bytes, "speed": f64::from(percent) / 100.0 })
+        });
+        let chosen: Vec<Value> = chosen.collect();
+        json!({
+            "by": self.by,
+            "considered": self.considered,
+            "full": self.full.told(),
+            "dead": self.dead.told(),
+            "slow": self.slow.told(),
+            "mean_load_bytes": self.mean_load_bytes,
+            "chosen": chosen,
+        })
+        .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_placement::ServerId;
+
+    fn target(number: u16) -> TargetId {
+        TargetId { server: ServerId(number), index: number }
+    }
+
+    /// The largest there is: every kind names as many as it may, with the highest numbers.
+    #[test]
+    fn a_record_is_small_and_is_read_as_it_was_written() {
+        let left_out = || LeftOut::of((0..300).map(|number| target(u16::MAX - number)), 300);
+        let mut record = Record {
+            by: "lustre-standard".into(),
+            considered: u16::MAX,
+            full: left_out(),
+            dead: left_out(),
+            slow: left_out(),
+            mean_load_bytes: f32::MAX,
+            ..Record::default()
+        };
+        for stripe in 0..20 {
+            record.choose(f64::from(stripe), 3.0);
+        }
+        let bytes = record.encode();
+        assert!(bytes.len() <= 160, "{}", bytes.len());
+        assert_eq!(Record::decode(&bytes), Some(record));
+    }
+
+    #[test]
+    fn a_usual_record_takes_under_a_hundred_bytes() {
+        let mut record = Record { by: "balanced".into(), considered: 35, ..Record::default() };
+        record.slow = LeftOut::of([target(3)].into_iter(), 1);
+        (0..8).for_each(|_| record.choose(1e9, 1.0));
+        assert!(record.encode().len() < 100, "{}", record.encode().len());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(record) = Record::decode(&bytes) {
+                let layout = Layout::striped(4096, vec![target(1)]).unwrap();
+                let told: Value = serde_json::from_str(&record.told(&layout)).unwrap();
+                prop_assert!(told.is_object());
+            }
+        }
+    }
+}
