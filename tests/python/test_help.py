@@ -31,6 +31,7 @@ def test_every_command_is_listed_with_a_line() -> None:
         "top",
         "grant",
         "layout",
+        "targets",
         "config",
     ):
         assert f"\n  {name} " in text

@@ -34,6 +34,7 @@ _COMMANDS = {
     "top": "weir.cli.top:top",
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
+    "targets": "weir.cli.targets:targets",
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",

@@ -91,6 +91,8 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
         return Configuration(document, chosen.origins)
     chosen.put(settings.POLICY, [document], "policy", source)
     chosen.put(settings.SCHEDULER, [document], "scheduler", source)
+    if isinstance(document.setdefault("layout", {}), dict):
+        chosen.put(settings.ALLOCATOR, [document["layout"]], "allocator", source)
     targets = [target for server in document["server"] for target in server["target"]]
     chosen.put(settings.BACKEND, targets, "backend", source)
     chosen.put(settings.CAPACITY, [t for t in targets if t["backend"] == "ram"], "capacity", source)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import Failure, say, warn
+from weir.cli.explain import explain
 from weir.cli.home import Home
 from weir.cli.output import output_option
 
@@ -84,6 +85,9 @@ def place(context: click.Context, /, **options: Any) -> None:
         _emit(emit, allotment, options["into"])
     else:
         _show_summary(allotment, prediction, options["output"])
+
+
+place.add_command(explain)
 
 
 @place.command(name="show")

@@ -50,6 +50,14 @@ SCHEDULER = Setting(
     key="scheduler",
     meaning="Who enforces the policy; none named: virtual-time, or fifo for the policy fifo.",
 )
+ALLOCATOR = Setting(
+    name="allocator",
+    flag="--allocator",
+    environment="WEIR_ALLOCATOR",
+    key="layout.allocator",
+    default="balanced",
+    meaning="Who chooses the targets of new files: balanced, lustre-standard or random.",
+)
 SERVERS = Setting(
     name="servers",
     flag="--servers",
@@ -195,6 +203,7 @@ PROGRAMS = Setting(
 STORE = (
     POLICY,
     SCHEDULER,
+    ALLOCATOR,
     SERVERS,
     TARGETS,
     BACKEND,

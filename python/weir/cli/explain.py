@@ -1,0 +1,127 @@
+"""`weir place explain`: why a file lies where it lies."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from weir.cli.errors import Failure, warn
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+ATTRIBUTE = "weir.placement"
+"""Extended attribute of a file that tells what decided over its targets when it was made."""
+
+_HEADER = ("TARGET", "LOAD THEN", "SPEED THEN", "FILL NOW", "LOAD NOW", "ACHIEVED/S", "EXPECTED/S", "SLOW SINCE")
+_REASONS = {
+    "full": "full",
+    "dead": "of servers that did not report",
+    "slow": "slow",
+}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@output_option
+@click.pass_obj
+def explain(home: Home, file: Path, output: str) -> None:
+    """Say why a file of the store lies where it lies.
+
+    Shown are the figures that decided when it was made, and those of its targets now.
+    """
+    from weir import _core
+    from weir.cli.layout import layout_of
+    from weir.cli.output import show
+
+    record = _record(file)
+    spelling = layout_of(file).layout
+    names = [name for component in _core.parse_layout(spelling) for name in component["targets"]]
+    now = _now(home)
+    then = {chosen["target"]: chosen for chosen in (record or {}).get("chosen", [])}
+    targets = [{"target": name, "then": then.get(name), "now": now.get(name)} for name in dict.fromkeys(names)]
+    document = {"path": str(file), "layout": spelling, "record": record, "targets": targets}
+    if output == "table":
+        for line in _words(file, record, len(names)):
+            print(line)
+        print()
+    show(output, document, _HEADER, [_row(target) for target in targets])
+
+
+def _words(file: Path, record: dict[str, Any] | None, stripes: int) -> list[str]:
+    """What the record says, in sentences."""
+    from weir.cli.output import human_size
+
+    if record is None:
+        return [f"{file}: why its {stripes} stripes lie here was not kept"]
+    if record["by"] == "explicit":
+        lines = [
+            f"{file}: its {stripes} stripes lie on the targets that its maker named (an interaction database, or -o)"
+        ]
+    else:
+        lines = [f"{file}: its {stripes} stripes were placed by the allocator {record['by']} when it was made"]
+    lines.append(
+        f"considered {record['considered']} targets, on which {human_size(record['mean_load_bytes'])} "
+        "had been placed or waited on average"
+    )
+    for kind, words in _REASONS.items():
+        left_out = record[kind]
+        if left_out["count"]:
+            more = "" if left_out["count"] <= len(left_out["targets"]) else " and others"
+            lines.append(f"left out {left_out['count']} {words}: {', '.join(left_out['targets'])}{more}")
+    return lines
+
+
+def _row(target: dict[str, Any]) -> tuple[object, ...]:
+    from weir.cli.output import Quantity, share, size
+    from weir.cli.targets import rate, since
+
+    then, now = target["then"], target["now"]
+    was = (Quantity("-"), Quantity("-")) if then is None else (size(then["load_bytes"]), share(then["speed"]))
+    if now is None:
+        return (target["target"], *was, *[Quantity("-")] * 4, "no answer")
+    return (
+        target["target"],
+        *was,
+        share(now["used_bytes"] / max(now["capacity_bytes"], 1)),
+        share(now["load"]),
+        rate(now["achieved_bytes_per_second"]),
+        rate(now["expected_bytes_per_second"]),
+        since(now["slow_since"]),
+    )
+
+
+def _record(file: Path) -> dict[str, Any] | None:
+    """What is kept with the file; None where nothing is.
+
+    Raises:
+        Failure: It is no file of a store.
+    """
+    try:
+        record: dict[str, Any] = json.loads(os.getxattr(file, ATTRIBUTE))
+        return record
+    except OSError as error:
+        if error.errno == errno.ENODATA and file.is_file():
+            return None
+        if error.errno in (errno.EOPNOTSUPP, errno.ENODATA):
+            raise Failure(
+                f"{file} is not a file on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`"
+            ) from error
+        raise Failure(f"{file}: {error.strerror}", hint="is the path right?") from error
+
+
+def _now(home: Home) -> dict[str, dict[str, Any]]:
+    """Figures of every target whose server answers."""
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+    from weir.cli.targets import target_lines
+
+    answers = []
+    for server in servers_of(find_cluster(home)):
+        try:
+            answers.append(server.ask("GET", "/v1/status"))
+        except Failure as failure:
+            warn(failure.message, hint="its targets are shown without figures")
+    return {str(line["target"]): line for line in target_lines(answers)}

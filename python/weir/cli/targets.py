@@ -1,0 +1,214 @@
+"""`weir targets`: what each target achieves, who chooses targets, and how fast they pretend to be."""
+
+from typing import Any
+
+import click
+
+from weir.cli.errors import FAILED, Failure, warn
+from weir.cli.home import Home
+from weir.cli.output import output_option
+
+_HEADER = (
+    "TARGET",
+    "BACKEND",
+    "CAPACITY",
+    "USED",
+    "FILL",
+    "LOAD",
+    "ACHIEVED/S",
+    "EXPECTED/S",
+    "SLOW SINCE",
+    "STRIPES",
+)
+
+
+@click.group(invoke_without_command=True)
+@output_option
+@click.pass_context
+def targets(context: click.Context, output: str) -> int | None:
+    """Show the targets, which are slow and since when, and how many stripes each was given.
+
+    ACHIEVED is the usual rate of a target's last requests, EXPECTED what such requests achieve on the others of its
+    class. The exit code is 1 where a server does not answer.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+    from weir.cli.output import show
+
+    answers: list[dict[str, Any]] = []
+    silent: list[int] = []
+    for server in servers_of(find_cluster(context.obj)):
+        try:
+            answers.append(server.ask("GET", "/v1/status"))
+        except Failure as failure:
+            warn(failure.message, hint=f"see {context.obj.log(server.number)}; `weir up` starts it again")
+            silent.append(server.number)
+    lines = target_lines(answers)
+    allocators = {str(answer["server"]): str(answer["allocator"]) for answer in answers}
+    stripes: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    for answer in answers:
+        _add(stripes, answer["placements"]["stripes"])
+        _add(refused, answer["placements"]["refused"])
+    document = {
+        "targets": lines,
+        "allocators": allocators,
+        "stripes_placed": stripes,
+        "files_refused": refused,
+        "silent_servers": silent,
+    }
+    show(output, document, _HEADER, [_row(line) for line in lines])
+    if output == "table":
+        print(f"\nallocator  {' and '.join(sorted(set(allocators.values()))) or '-'}")
+        placed = ", ".join(f"{count} by {name}" for name, count in sorted(stripes.items()))
+        print(f"stripes    {placed or 'none placed'}")
+        if refused:
+            print(f"refused    {', '.join(f'{count} {reason}' for reason, count in sorted(refused.items()))}")
+    return FAILED if silent else 0
+
+
+@targets.command(name="set")
+@click.argument("target", metavar="SERVER.INDEX")
+@click.option("--bandwidth", metavar="RATE", help="Read and write no faster, as 29MB/s.")
+@click.option("--read", metavar="RATE", help="Read no faster.")
+@click.option("--write", metavar="RATE", help="Write no faster.")
+@click.option("--fixed", metavar="TIME", help="Spend this time on each request, as 1ms.")
+@click.option("--real", is_flag=True, help="Be as fast as it is.")
+@output_option
+@click.pass_obj
+def set_speed(
+    home: Home,
+    target: str,
+    bandwidth: str | None,
+    read: str | None,
+    write: str | None,
+    fixed: str | None,
+    real: bool,
+    output: str,
+) -> None:
+    """Emulate another speed on a target from now on, until its server is started again."""
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+    from weir.cli.output import show
+
+    speed = {"read": read or bandwidth, "write": write or bandwidth, "fixed": fixed}
+    body = {key: value for key, value in speed.items() if value is not None}
+    if real == bool(body):
+        raise click.UsageError("give a speed such as --bandwidth 29MB/s, or --real")
+    number = target.partition(".")[0]
+    cluster = find_cluster(home)
+    server = next((server for server in servers_of(cluster) if str(server.number) == number), None)
+    if server is None:
+        raise Failure(f"the store has no target {target}", hint="`weir targets` lists them")
+    token = _token(home, f"change the speed of {target}")
+    server.ask("PUT", f"/v1/targets/{target}/speed", body=body, token=token)
+    words = ", ".join(f"{key} {value}" for key, value in body.items()) or "as fast as it is"
+    show(output, {"target": target, "speed": body or None}, ("TARGET", "SPEED"), [(target, words)])
+
+
+@targets.command()
+@click.argument("name", metavar="ALLOCATOR")
+@output_option
+@click.pass_obj
+def allocator(home: Home, name: str, output: str) -> None:
+    """Choose who chooses the targets of new files, on every server at once.
+
+    ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
+    """
+    from weir.cli.control import servers_of
+    from weir.cli.home import find_cluster
+    from weir.cli.output import show
+
+    token = _token(home, "change the allocator")
+    changed = []
+    for server in servers_of(find_cluster(home)):
+        was = server.ask("GET", "/v1/allocator")["allocator"]
+        # The first server refuses what is none before any is changed.
+        now = server.ask("PUT", "/v1/allocator", body={"allocator": name}, token=token)["allocator"]
+        changed.append({"server": server.number, "was": was, "is": now})
+    _remember(home, name)
+    rows = [(each["server"], each["was"], each["is"]) for each in changed]
+    show(output, {"allocator": name, "servers": changed}, ("SERVER", "WAS", "IS"), rows)
+
+
+def target_lines(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every target of the servers' `/v1/status`, with the stripes that all of them placed on it."""
+    placed: dict[str, int] = {}
+    for answer in answers:
+        _add(placed, answer["placements"]["targets"])
+    return [
+        {"server": answer["server"], **target, "stripes_placed": placed.get(target["target"], 0)}
+        for answer in answers
+        for target in answer["targets"]
+    ]
+
+
+def since(moment: float | None) -> str:
+    """A Unix time as a local date, or a dash."""
+    if moment is None:
+        return "-"
+    from datetime import datetime
+
+    return datetime.fromtimestamp(moment).isoformat(sep=" ", timespec="seconds")
+
+
+def rate(bytes_per_second: float | None) -> object:
+    """A rate as a size a second, or a dash."""
+    from weir.cli.output import Quantity, size
+
+    return Quantity("-") if bytes_per_second is None else size(bytes_per_second)
+
+
+def _row(target: dict[str, Any]) -> tuple[object, ...]:
+    from weir.cli.output import share, size
+
+    capacity = target["capacity_bytes"]
+    return (
+        target["target"],
+        target["backend"] + (", emulated speed" if target["speed"] else ""),
+        size(capacity),
+        size(target["used_bytes"]),
+        share(target["used_bytes"] / capacity if capacity else 0.0),
+        share(target["load"]),
+        rate(target["achieved_bytes_per_second"]),
+        rate(target["expected_bytes_per_second"]),
+        since(target["slow_since"]),
+        target["stripes_placed"],
+    )
+
+
+def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
+    for key, count in counts.items():
+        sums[key] = sums.get(key, 0) + count
+
+
+def _token(home: Home, what: str) -> str:
+    """What the control API asks of those who change something.
+
+    Raises:
+        Failure: The caller cannot read the store's key.
+    """
+    from weir import _core
+    from weir.cli.home import find_cluster
+
+    cluster = find_cluster(home)
+    site_key = home.read_site_key() if home.owns(cluster) else None
+    if site_key is None:
+        raise Failure(
+            f"permission denied: only who can read the key of {cluster} may {what}",
+            hint="ask the owner of the store, or set --home to it",
+        )
+    return _core.control_token(site_key)
+
+
+def _remember(home: Home, name: str) -> None:
+    """Keep the allocator for servers that are started again."""
+    from weir.cli.configuration import Configuration, read_toml
+    from weir.cli.files import write_whole
+
+    if home.configuration.is_file():
+        document = read_toml(home.configuration)
+        document.setdefault("layout", {})["allocator"] = name
+        write_whole(home.configuration, Configuration(document).text())
