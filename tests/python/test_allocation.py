@@ -3,7 +3,7 @@
 import itertools
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,16 @@ def test_unequal_stripes_say_how_far_from_the_best_they_are() -> None:
     assert allocation.ratio is not None
     assert 1.0 <= allocation.ratio < 1.01
     assert max(allocation.loads_bytes) < 1.02 * sum(allocation.loads_bytes) / 35
+
+
+def test_hundreds_of_contending_counts_end_with_a_bound() -> None:
+    case = case_of(1, counts=list(range(1, 241)), tight=False, speeds=True, servers=True, idle=100)
+    more = replace(case, stripes=[1 + request % 240 for request in range(960)], rooms=[960] * 240)
+    allocation = more.allocate()
+    assert allocation.ratio is not None
+    assert 1.0 <= allocation.ratio < 1.1
+    for targets, count in zip(allocation.targets, more.stripes, strict=True):
+        assert len(set(targets)) == len(targets) == count
 
 
 @pytest.mark.parametrize("name", ["lustre-standard", "random"])

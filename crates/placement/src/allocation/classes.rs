@@ -71,7 +71,7 @@ pub(super) fn share_out(classes: &[Class], mut counts: Vec<u32>, levels: &Levels
             shares.push(std::mem::take(&mut counts));
             break;
         }
-        let share = take(class, &counts, &order, number);
+        let share = take(class, &counts, &order, number * order.len() / classes.len());
         for (count, &part) in counts.iter_mut().zip(&share) {
             *count -= part;
         }
@@ -80,8 +80,8 @@ pub(super) fn share_out(classes: &[Class], mut counts: Vec<u32>, levels: &Levels
     shares
 }
 
-/// What one class takes of `counts`. Where some of equal positions give one stripe less, `turn` says which.
-fn take(class: &Class, counts: &[u32], order: &[u32], turn: usize) -> Vec<u32> {
+/// What one class takes of `counts`. Where some of equal positions give a stripe less, the first from `start` in `order` do.
+fn take(class: &Class, counts: &[u32], order: &[u32], start: usize) -> Vec<u32> {
     let members = class.members();
     let need = u64::from(class.stripes) * u64::from(members);
     let part = |count: u32, level: u32| count.saturating_sub(level).min(members);
@@ -98,7 +98,7 @@ fn take(class: &Class, counts: &[u32], order: &[u32], turn: usize) -> Vec<u32> {
     }
     let mut share: Vec<u32> = counts.iter().map(|&count| part(count, low)).collect();
     let mut spare = share.iter().map(|&part| u64::from(part)).sum::<u64>() - need;
-    let (before, after) = order.split_at((turn * usize::from(u16::MAX)) % order.len().max(1));
+    let (before, after) = order.split_at(start);
     for &position in after.iter().chain(before) {
         if spare == 0 {
             break;
