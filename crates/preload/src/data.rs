@@ -2,7 +2,7 @@
 
 use crate::counters::{self, Call};
 use crate::description::Description;
-use crate::guard::{attempt, fail, finish, returned, Outcome};
+use crate::guard::{attempt, fail, finish, Outcome};
 use crate::session::{self, Mode, CALLER};
 use crate::{kernel, prefix, promotion, real, recorder, sharing, table};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
@@ -329,35 +329,28 @@ pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t)
     }
 }
 
-/// Whether the kernel may be called from here: nobody can cancel the only thread of a process, so libc's function is
-/// not needed. After a system call each return to a caller costs as much as all else here, so this way is flat.
-#[inline(always)]
-fn is_plainly_the_kernels(descriptor: c_int, position: Option<Position>) -> bool {
-    !sharing::has_threads() && !is_candidate(descriptor, position)
-}
-
-/// `write(2)`.
+/// `write(2)`. After a system call each return to a caller costs as much as counting a write does, so the way of a
+/// recorded file outside the store is flat.
 #[inline(always)]
 pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-    let written = if is_plainly_the_kernels(descriptor, Some(Position::Current)) {
+    if let Some(file) = recorder::plain(descriptor) {
         let arguments = [descriptor as usize, buffer as usize, count, 0, 0, 0];
         // SAFETY: see `read`.
-        returned(unsafe { kernel::raw(libc::SYS_write, arguments) })
-    } else {
-        // SAFETY: see `read`.
-        unsafe { write_followed(descriptor, buffer, count) }
-    };
-    recorder::wrote(descriptor, written)
+        return recorder::counted(file, None, unsafe { kernel::raw(libc::SYS_write, arguments) });
+    }
+    // SAFETY: see `read`.
+    unsafe { write_followed(descriptor, buffer, count) }
 }
 
 #[inline(never)]
 unsafe fn write_followed(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
             real::write(descriptor, buffer, count)
         })
-    }
+    };
+    recorder::wrote(descriptor, written)
 }
 
 /// `pread(2)`.
@@ -370,7 +363,7 @@ pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t
     }
 }
 
-/// `pwrite(2)`.
+/// `pwrite(2)`, as [`write`].
 #[inline(always)]
 pub(crate) unsafe fn pwrite(
     descriptor: c_int,
@@ -378,25 +371,24 @@ pub(crate) unsafe fn pwrite(
     count: size_t,
     offset: off_t,
 ) -> ssize_t {
-    let written = if is_plainly_the_kernels(descriptor, Position::at(offset)) {
+    if let Some(file) = recorder::plain(descriptor) {
         let arguments = [descriptor as usize, buffer as usize, count, offset as usize, 0, 0];
         // SAFETY: see `read`.
-        returned(unsafe { kernel::raw(libc::SYS_pwrite64, arguments) })
-    } else {
-        // SAFETY: see `read`.
-        unsafe { pwrite_followed(descriptor, buffer, count, offset) }
-    };
-    recorder::wrote_at(descriptor, offset, written)
+        return recorder::counted(file, Some(offset), unsafe { kernel::raw(libc::SYS_pwrite64, arguments) });
+    }
+    // SAFETY: see `read`.
+    unsafe { pwrite_followed(descriptor, buffer, count, offset) }
 }
 
 #[inline(never)]
 unsafe fn pwrite_followed(descriptor: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t {
     // SAFETY: see `read`.
-    unsafe {
+    let written = unsafe {
         finish(write_one(descriptor, Position::at(offset), buffer, count), bytes, || {
             real::pwrite(descriptor, buffer, count, offset)
         })
-    }
+    };
+    recorder::wrote_at(descriptor, offset, written)
 }
 
 /// `readv(2)`.

@@ -11,15 +11,15 @@ mod names;
 mod report;
 mod settings;
 
-use crate::guard::{self, quietly};
+use crate::guard::{self, quietly, returned};
 use crate::session::{self, Mode};
 use crate::{kernel, paths, prefix, process, stat, table};
-use files::{Found, OpenFile};
+use files::Found;
 use libc::{c_char, c_int, c_void, ssize_t};
 use names::Name;
 use weir_trace::{Opening, Record, Renamed, Unlinked};
 
-pub(crate) use files::{is_on, note_borrower};
+pub(crate) use files::{is_on, note_borrower, OpenFile};
 
 /// What was known before a call that opens a file for writing.
 #[derive(Clone, Copy)]
@@ -128,8 +128,32 @@ fn enter(descriptor: c_int, name: &Name, before: Before) {
     }
 }
 
-/// The program wrote at the file's offset; answers `result`.
+/// The recorded file behind `descriptor` whose writes are plainly the kernel's: it lies outside the store, and the
+/// process has one thread, which nobody can cancel.
 #[inline(always)]
+pub(crate) fn plain(descriptor: c_int) -> Option<&'static OpenFile> {
+    files::plain(descriptor)
+}
+
+/// The kernel answered `result` to a write to a [`plain`] file; answers what libc would.
+#[inline(always)]
+pub(crate) fn counted(file: &OpenFile, offset: Option<libc::off_t>, result: isize) -> ssize_t {
+    if result <= 0 {
+        return returned(result);
+    }
+    if file.add_alone(offset.map(|offset| offset as u64), result as u64) {
+        report::due();
+    }
+    result
+}
+
+/// Threads may be there from now on.
+pub(crate) fn note_thread() {
+    files::close_plain_way();
+}
+
+/// The program wrote at the file's offset; answers `result`.
+#[inline]
 pub(crate) fn wrote(descriptor: c_int, result: ssize_t) -> ssize_t {
     if is_on() && result > 0 {
         note(descriptor, None, result as u64);
@@ -138,7 +162,7 @@ pub(crate) fn wrote(descriptor: c_int, result: ssize_t) -> ssize_t {
 }
 
 /// The program wrote at `offset`; answers `result`.
-#[inline(always)]
+#[inline]
 pub(crate) fn wrote_at(descriptor: c_int, offset: libc::off_t, result: ssize_t) -> ssize_t {
     if is_on() && result > 0 {
         note(descriptor, u64::try_from(offset).ok(), result as u64);
@@ -159,7 +183,7 @@ pub(crate) unsafe fn moved(descriptor: c_int, offset: *const libc::off_t, result
     result
 }
 
-#[inline(always)]
+#[inline]
 fn note(descriptor: c_int, offset: Option<u64>, bytes: u64) {
     if files::is_lent() && guard::is_inside() {
         return;

@@ -76,6 +76,7 @@ pub(crate) fn publish_everything() {
 /// The program made a thread.
 pub(crate) fn note_thread() {
     THREADS.store(true, Ordering::Release);
+    crate::recorder::note_thread();
 }
 
 /// Whether the program ever had more than one thread.

@@ -4,7 +4,8 @@
 //! a file of which nobody asks any more, or for the next one.
 
 use crate::recorder::log;
-use crate::{kernel, sharing};
+use crate::session::{self, Mode};
+use crate::{kernel, sharing, table};
 use libc::{c_int, c_void};
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
@@ -14,13 +15,15 @@ use weir_trace::Opening;
 /// Descriptors per part of the table, and parts: numbers up to a million, the kernel's default `fs.nr_open`.
 const PART: usize = 1024;
 const PARTS: usize = 1024;
+/// Descriptors that have the shortest way of all.
+const PLAIN: usize = 256;
 /// Files per part of the pool, and parts: open files beyond them are counted as missed.
 const POOL_PART: usize = 64;
 const POOL_PARTS: usize = 1024;
 /// Names up to this length are kept for a child of `fork`; for longer ones it asks the kernel.
 const NAME_BYTES: usize = 512;
 /// At most so many writes to a file go by before the clock is looked at.
-const UNWATCHED_MAX: u32 = 15;
+const UNWATCHED_MAX: u32 = 31;
 /// Writes that come faster than this need not all look at the clock.
 const FAST_NANOSECONDS: u64 = 50_000_000;
 /// How long what was written stays unreported, while the program writes.
@@ -39,7 +42,7 @@ struct Counts {
 
 /// One open file that is recorded.
 #[repr(C)]
-pub(super) struct OpenFile {
+pub(crate) struct OpenFile {
     counts: Counts,
     is_used: AtomicBool,
     /// Descriptors of this process that stand for it.
@@ -52,6 +55,7 @@ pub(super) struct OpenFile {
     reported: AtomicU64,
     is_announced: AtomicBool,
     is_placed: AtomicBool,
+    is_outside_store: AtomicBool,
     stream: AtomicPtr<c_void>,
     /// Size when it was opened, without its bytes being dropped.
     size_before: AtomicU64,
@@ -78,15 +82,21 @@ type Pool = [OpenFile; POOL_PART];
 /// What every write looks at first: the switches beside the descriptors that programs have most.
 #[repr(C, align(64))]
 struct Table {
+    /// Whether [`Table::plain`] may be used: one thread, and nobody who borrows its memory.
+    is_alone: AtomicBool,
     is_on: AtomicBool,
     /// Children that borrow this process's memory, whose descriptors are their own.
     borrowers: AtomicU32,
+    /// The files of `first` that lie outside the store.
+    plain: [AtomicPtr<OpenFile>; PLAIN],
     first: Slots,
 }
 
 static TABLE: Table = Table {
+    is_alone: AtomicBool::new(true),
     is_on: AtomicBool::new(false),
     borrowers: AtomicU32::new(0),
+    plain: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLAIN],
     first: [const { AtomicPtr::new(std::ptr::null_mut()) }; PART],
 };
 static OTHERS: [AtomicPtr<Slots>; PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PARTS];
@@ -117,6 +127,7 @@ impl OpenFile {
             reported: AtomicU64::new(0),
             is_announced: AtomicBool::new(false),
             is_placed: AtomicBool::new(false),
+            is_outside_store: AtomicBool::new(false),
             stream: AtomicPtr::new(std::ptr::null_mut()),
             size_before: AtomicU64::new(0),
             pause: AtomicU32::new(0),
@@ -129,12 +140,19 @@ impl OpenFile {
     /// Counts a write, at `offset` or at the kernel's; whether a report is due.
     #[inline]
     pub(super) fn add(&self, offset: Option<u64>, bytes: u64) -> bool {
-        if sharing::has_threads() {
-            self.counts.written.fetch_add(bytes, Ordering::Relaxed);
-        } else {
-            // A locked addition would be a good part of what a write may cost more.
-            self.counts.written.store(self.counts.written.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
-        }
+        self.counts.written.fetch_add(bytes, Ordering::Relaxed);
+        self.note_end(offset, bytes)
+    }
+
+    /// As [`OpenFile::add`] where there is no other thread: a locked addition is a good part of what a write may cost.
+    #[inline(always)]
+    pub(super) fn add_alone(&self, offset: Option<u64>, bytes: u64) -> bool {
+        self.counts.written.store(self.counts.written.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        self.note_end(offset, bytes)
+    }
+
+    #[inline(always)]
+    fn note_end(&self, offset: Option<u64>, bytes: u64) -> bool {
         match offset {
             Some(_) if self.counts.appends.load(Ordering::Relaxed) => {
                 self.is_at_size.store(true, Ordering::Relaxed)
@@ -168,7 +186,7 @@ impl OpenFile {
     }
 
     /// Something was written up to `end`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn extend(&self, end: u64) {
         if end > self.counts.end.load(Ordering::Relaxed) {
             self.counts.end.fetch_max(end, Ordering::Relaxed);
@@ -346,6 +364,37 @@ pub(super) fn switch_on() {
     TABLE.is_on.store(true, Ordering::Release);
 }
 
+/// The recorded file behind `descriptor`, if it lies outside the store and nothing else has to be thought of.
+#[inline(always)]
+pub(super) fn plain(descriptor: c_int) -> Option<&'static OpenFile> {
+    let place = TABLE.plain.get(descriptor as usize)?;
+    if !TABLE.is_alone.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: files of the pool are never freed.
+    unsafe { place.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Something else has to be thought of from now on: another thread, or who borrows the memory.
+pub(super) fn close_plain_way() {
+    TABLE.is_alone.store(false, Ordering::Release);
+}
+
+/// Nobody borrows the memory, and `is_alone` says that no other thread is there.
+fn reopen_plain_way(is_alone: bool) {
+    TABLE.is_alone.store(is_alone, Ordering::Release);
+}
+
+/// Whether the kernel alone serves the writes to what stands behind `descriptor`.
+fn is_outside_store(descriptor: c_int, found: &libc::statx) -> bool {
+    let is_elsewhere = match session::mode() {
+        Mode::Off | Mode::Prefix => true,
+        Mode::Mount => session::device() != Some(session::device_of(found)),
+    };
+    // A placeholder was entered when its name was asked for.
+    is_elsewhere && !table::is_known(descriptor)
+}
+
 /// Whether children borrow this process's memory.
 #[inline]
 pub(super) fn is_lent() -> bool {
@@ -354,13 +403,18 @@ pub(super) fn is_lent() -> bool {
 
 /// A child borrows this process's memory, or, without `is_there`, does no more.
 pub(crate) fn note_borrower(is_there: bool) {
-    let change = if is_there { 1 } else { u32::MAX };
-    TABLE.borrowers.fetch_add(change, Ordering::Relaxed);
+    if is_there {
+        close_plain_way();
+        TABLE.borrowers.fetch_add(1, Ordering::Relaxed);
+    } else if TABLE.borrowers.fetch_sub(1, Ordering::Relaxed) == 1 {
+        reopen_plain_way(!sharing::has_threads());
+    }
 }
 
 /// In the child of `fork`.
 pub(super) fn forget_borrowers() {
     TABLE.borrowers.store(0, Ordering::Relaxed);
+    reopen_plain_way(true);
 }
 
 /// What is known of `descriptor`: a load and two comparisons.
@@ -373,6 +427,8 @@ pub(super) fn look_up(descriptor: c_int) -> Found {
 pub(super) fn set(descriptor: c_int, file: Option<&'static OpenFile>) {
     let pointer = file.map_or(std::ptr::null_mut(), |file| std::ptr::from_ref(file).cast_mut());
     let place = if pointer.is_null() { slot(descriptor) } else { slot_made(descriptor) };
+    let plain = file.filter(|file| file.is_outside_store.load(Ordering::Relaxed));
+    set_plain(descriptor, plain.map_or(std::ptr::null_mut(), |file| std::ptr::from_ref(file).cast_mut()));
     if let Some(slot) = place {
         slot.store(pointer, Ordering::Release);
         if !pointer.is_null() {
@@ -381,8 +437,15 @@ pub(super) fn set(descriptor: c_int, file: Option<&'static OpenFile>) {
     }
 }
 
+fn set_plain(descriptor: c_int, pointer: *mut OpenFile) {
+    if let Some(place) = usize::try_from(descriptor).ok().and_then(|number| TABLE.plain.get(number)) {
+        place.store(pointer, Ordering::Release);
+    }
+}
+
 /// `descriptor` was looked at, and is not recorded.
 pub(super) fn mark_foreign(descriptor: c_int) {
+    set_plain(descriptor, std::ptr::null_mut());
     if let Some(slot) = slot_made(descriptor) {
         slot.store((&raw const FOREIGN).cast_mut(), Ordering::Release);
     }
@@ -390,6 +453,7 @@ pub(super) fn mark_foreign(descriptor: c_int) {
 
 /// The file that `descriptor` stood for, given to one caller only.
 pub(super) fn take(descriptor: c_int) -> Option<&'static OpenFile> {
+    set_plain(descriptor, std::ptr::null_mut());
     match found(slot(descriptor)?.swap(std::ptr::null_mut(), Ordering::AcqRel)) {
         Found::File(file) => Some(file),
         Found::Unknown | Found::Foreign => None,
@@ -423,6 +487,8 @@ pub(super) fn make(
     };
     file.inherit();
     let found = kernel::identify(descriptor, c"", libc::STATX_INO | libc::STATX_SIZE).ok();
+    let is_outside = found.as_ref().is_some_and(|found| is_outside_store(descriptor, found));
+    file.is_outside_store.store(is_outside, Ordering::Relaxed);
     file.inode.store(found.as_ref().map_or(0, |found| found.stx_ino), Ordering::Relaxed);
     file.size_before.store(found.map_or(0, |found| found.stx_size), Ordering::Relaxed);
     file.descriptors.store(1, Ordering::Relaxed);
