@@ -299,20 +299,31 @@ fn an_unusable_database_is_told_once_and_leaves_every_creation_as_it_was() {
     assert!(told.contains("placement.db is not there"), "{told}");
 }
 
-/// Copying over the file, instead of replacing it, cuts it under the mapping of a running program.
+/// Copying over the file, instead of replacing it, cuts it under the mapping of a running program: a large database is
+/// mapped.
 #[test]
 fn a_database_that_is_cut_under_a_running_program_does_not_end_it() {
     let bench = Bench::new();
     let (folder, command) = bench.start(Way::Prefix, "cut");
-    let paths: Vec<PathBuf> = (0..2000).map(|index| folder.join(format!("file.{index}"))).collect();
+    let paths: Vec<PathBuf> = (0..50).map(|index| folder.join(format!("file.{index}"))).collect();
     bench.foresee(&paths);
+    let more = format!(
+        "WITH RECURSIVE number(n) AS (SELECT 50 UNION ALL SELECT n + 1 FROM number WHERE n < 400000) \
+         INSERT INTO placement SELECT '{}/file.' || n, {ROW} FROM number;",
+        folder.display()
+    );
+    stdout(Command::new("sqlite3").arg(&bench.database).arg(more));
+    assert!(std::fs::metadata(&bench.database).expect("it is there").len() > 16 << 20);
     let mut maker = Maker::start(command);
     assert_eq!(maker.make("open", &paths[0]), "0 640");
     std::fs::write(&bench.database, b"").expect("a file");
-    for path in &paths[1..50] {
+    for path in &paths[1..] {
         assert_eq!(maker.make("open", path), "0 640");
     }
-    assert!(maker.end().contains("is damaged"));
+    let told = maker.end();
+    // On a slow machine the next version, of no bytes, is noticed before a page is missing.
+    assert!(told.contains("placement.db is damaged") || told.contains("is not an interaction"), "{told}");
+    assert_eq!(bench.layout(Way::Prefix, &paths[0]), LAYOUT);
 }
 
 #[test]

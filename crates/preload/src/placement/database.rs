@@ -5,6 +5,7 @@
 //! file each time. The format is "Database File Format" (sqlite.org/fileformat2.html); names of fields are its own.
 
 use super::pages::Pages;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -59,7 +60,7 @@ pub(crate) struct Database<P> {
     /// Bytes of a page that are used.
     usable: usize,
     root: u32,
-    /// Inner pages of the table, which every look-up passes.
+    /// Inner pages of the table, which every look-up passes, of a database that is not in memory.
     inner: HashMap<u32, Box<[u8]>>,
 }
 
@@ -88,7 +89,12 @@ impl<P: Pages> Database<P> {
         }
         let mut database = Database { pages, page_bytes, usable, root: 0, inner: HashMap::new() };
         database.root = database.find_table(1, 0)?.ok_or(FOREIGN)?;
-        database.read_inner(database.root, 0)?;
+        if !matches!(database.page(database.root)?.first(), Some(&(INDEX_LEAF | INDEX_INNER))) {
+            return Err(FOREIGN);
+        }
+        if database.pages.memory().is_none() {
+            database.read_inner(database.root, 0)?;
+        }
         Ok(database)
     }
 
@@ -99,11 +105,16 @@ impl<P: Pages> Database<P> {
         components(rows)
     }
 
-    fn page(&self, number: u32) -> Result<Vec<u8>> {
+    fn page(&self, number: u32) -> Result<Cow<'_, [u8]>> {
         let at = u64::from(number.checked_sub(1).ok_or(DAMAGED)?) * self.page_bytes as u64;
+        if let Some(memory) = self.pages.memory() {
+            let start = usize::try_from(at).map_err(|_| DAMAGED)?;
+            let page = memory.get(start..).and_then(|rest| rest.get(..self.page_bytes));
+            return page.map(Cow::Borrowed).ok_or(DAMAGED);
+        }
         let mut page = vec![0; self.page_bytes];
         self.pages.read(at, &mut page).map_err(|()| DAMAGED)?;
-        Ok(page)
+        Ok(Cow::Owned(page))
     }
 
     /// The root page of the table, from the schema's table below page `number`.
@@ -137,13 +148,12 @@ impl<P: Pages> Database<P> {
 
     /// Keeps the inner pages below `number` in memory.
     fn read_inner(&mut self, number: u32, depth: usize) -> Result<()> {
-        let bytes = self.page(number)?;
+        let bytes = self.page(number)?.into_owned();
         let page = Page::new(&bytes, 0)?;
         match page.kind {
             INDEX_LEAF => return Ok(()),
             INDEX_INNER if depth <= DEPTH_MAX => {}
-            INDEX_INNER => return Err(DAMAGED),
-            _ => return Err(FOREIGN),
+            _ => return Err(DAMAGED),
         }
         if self.inner.contains_key(&number) {
             return Err(DAMAGED);
@@ -175,15 +185,11 @@ impl<P: Pages> Database<P> {
         if depth > DEPTH_MAX {
             return Err(DAMAGED);
         }
-        let read;
-        let bytes: &[u8] = match self.inner.get(&number) {
-            Some(kept) => kept,
-            None => {
-                read = self.page(number)?;
-                &read
-            }
+        let bytes = match self.inner.get(&number) {
+            Some(kept) => Cow::Borrowed(&kept[..]),
+            None => self.page(number)?,
         };
-        let page = Page::new(bytes, 0)?;
+        let page = Page::new(&bytes, 0)?;
         let children = match page.kind {
             INDEX_INNER => true,
             INDEX_LEAF => false,
@@ -467,13 +473,27 @@ mod tests {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
 
-    impl Pages for Vec<u8> {
+    /// Bytes that are read page by page, or looked at where they are.
+    struct Bytes {
+        bytes: Vec<u8>,
+        in_memory: bool,
+    }
+
+    impl Pages for Bytes {
         fn read(&self, offset: u64, buffer: &mut [u8]) -> std::result::Result<(), ()> {
             let start = usize::try_from(offset).map_err(|_| ())?;
             let end = start.checked_add(buffer.len()).ok_or(())?;
-            buffer.copy_from_slice(self.get(start..end).ok_or(())?);
+            buffer.copy_from_slice(self.bytes.get(start..end).ok_or(())?);
             Ok(())
         }
+
+        fn memory(&self) -> Option<&[u8]> {
+            self.in_memory.then_some(&self.bytes[..])
+        }
+    }
+
+    fn open(bytes: Vec<u8>, in_memory: bool) -> Result<Database<Bytes>> {
+        Database::open(Bytes { bytes, in_memory })
     }
 
     const SCHEMA: &str = "PRAGMA application_id=0x57656972; PRAGMA user_version=1; \
@@ -538,10 +558,10 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_sqlite_wrote_is_found(files in files(), page_bytes in prop_oneof![Just(512), Just(4096), Just(65536)]) {
+        fn what_sqlite_wrote_is_found(in_memory: bool, files in files(), page_bytes in prop_oneof![Just(512), Just(4096), Just(65536)]) {
             let rows: String = files.iter().map(|(path, components)| insert(path, components)).collect();
             let statements = format!("PRAGMA page_size={page_bytes}; {SCHEMA} BEGIN; {rows} COMMIT;");
-            let database = Database::open(made_by_sqlite(&statements)).unwrap();
+            let database = open(made_by_sqlite(&statements), in_memory).unwrap();
             for (path, components) in &files {
                 prop_assert_eq!(&database.find(path.as_bytes()).unwrap(), components);
                 for other in [format!("{path}/"), path[..path.len() - 1].to_owned()] {
@@ -565,13 +585,13 @@ mod tests {
         let whole = small();
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4000));
         let changes = proptest::collection::vec((0..whole.len(), any::<u8>()), 1..30);
-        let run = runner.run(&(changes, 0..=whole.len()), |(changes, length)| {
+        let run = runner.run(&(changes, 0..=whole.len(), any::<bool>()), |(changes, length, in_memory)| {
             let mut bytes = whole.clone();
             for (at, value) in changes {
                 bytes[at] = value;
             }
             bytes.truncate(length.max(whole.len() / 2));
-            if let Ok(database) = Database::open(bytes) {
+            if let Ok(database) = open(bytes, in_memory) {
                 for index in 0..60 {
                     let _ = database.find(format!("/mnt/file.{index}").as_bytes());
                 }
@@ -583,7 +603,11 @@ mod tests {
 
     #[test]
     fn what_is_no_interaction_database_is_refused() {
-        let refused = |bytes: Vec<u8>| Database::open(bytes).err().expect("it is refused").0;
+        let refused = |bytes: Vec<u8>| {
+            let [paged, whole] = [false, true].map(|in_memory| open(bytes.clone(), in_memory).err());
+            assert_eq!(paged, whole);
+            paged.expect("it is refused").0
+        };
         assert_eq!(refused(Vec::new()), FOREIGN.0);
         assert_eq!(refused(b"SQLite format 4".repeat(20)), FOREIGN.0);
         assert_eq!(refused(made_by_sqlite("CREATE TABLE placement (path TEXT);")), FOREIGN.0);
@@ -610,8 +634,7 @@ mod tests {
         let gap = "INSERT INTO placement VALUES ('/a', 1, 5, -1, 1, 1, 9, 0, '1');";
         let stripeless = "INSERT INTO placement VALUES ('/b', 1, 0, -1, 1, 0, 9, 0, '');";
         let text = "INSERT INTO placement VALUES ('/c', 1, 0, -1, 'x', 1, 9, 0, '1');";
-        let database =
-            Database::open(made_by_sqlite(&format!("{SCHEMA} {gap} {stripeless} {text}"))).unwrap();
+        let database = open(made_by_sqlite(&format!("{SCHEMA} {gap} {stripeless} {text}")), true).unwrap();
         for path in [b"/a", b"/b", b"/c"] {
             assert_eq!(database.find(path), Err(DAMAGED));
         }

@@ -8,13 +8,22 @@ use std::ffi::CStr;
 pub(crate) trait Pages {
     /// Fills `buffer` from `offset` on; an error where there are not so many bytes.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ()>;
+
+    /// The bytes themselves, where they are memory that cannot vanish.
+    fn memory(&self) -> Option<&[u8]>;
 }
 
+/// Largest database that is copied into the process's own memory: a hundred thousand files of eight stripes. A larger
+/// one is mapped, and shared by all processes of a node.
+const COPIED_BYTES_MAX: usize = 16 << 20;
 /// Largest database that is copied where the kernel refuses fault-free reads of a mapping.
 const COPY_BYTES_MAX: usize = 256 << 20;
 
 /// Largest database whose pages are all mapped at once, so that no look-up waits for one.
 const POPULATED_BYTES_MAX: usize = 64 << 20;
+
+/// Of an empty copy, which is never read: any address that is not null.
+const NO_ADDRESS: usize = 1;
 
 /// What tells one version of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +77,10 @@ impl MappedFile {
         let version = Version::read(descriptor, c"")?;
         let length = usize::try_from(version.size_bytes).map_err(|_| libc::EFBIG)?;
         if length == 0 {
-            return Ok((MappedFile { address: 0, length, is_copy: true }, version));
+            return Ok((MappedFile { address: NO_ADDRESS, length, is_copy: true }, version));
+        }
+        if length <= COPIED_BYTES_MAX {
+            return Ok((MappedFile::copied(descriptor, length)?, version));
         }
         let populate = if length <= POPULATED_BYTES_MAX { libc::MAP_POPULATE } else { 0 };
         let address = map(descriptor, length, libc::PROT_READ, libc::MAP_PRIVATE | populate)?;
@@ -112,11 +124,8 @@ impl Pages for MappedFile {
         if !inside {
             return Err(());
         }
-        if self.is_copy {
-            // SAFETY: the range lies inside memory that is this value's own.
-            let bytes =
-                unsafe { std::slice::from_raw_parts((self.address + start) as *const u8, buffer.len()) };
-            buffer.copy_from_slice(bytes);
+        if let Some(memory) = self.memory() {
+            buffer.copy_from_slice(&memory[start..start + buffer.len()]);
             return Ok(());
         }
         let into = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -138,6 +147,11 @@ impl Pages for MappedFile {
         } else {
             Err(())
         }
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        // SAFETY: the memory is this value's own, has this length, and is not written once it was copied.
+        self.is_copy.then(|| unsafe { std::slice::from_raw_parts(self.address as *const u8, self.length) })
     }
 }
 
