@@ -15,6 +15,7 @@ mod lustre;
 mod random;
 mod sequence;
 mod statistics;
+mod swaps;
 mod view;
 mod wrap;
 

@@ -318,6 +318,22 @@ fn no_target_of_many_loaded_ones_is_left_far_above_the_rest() {
 }
 
 #[test]
+fn exchanges_even_out_what_heaviest_first_leaves() {
+    // Sixteen files of 8 units in the paper's first progressive layout, in sixteenths of a unit: the loads of 35 targets
+    // are multiples of 1/4, so none can be below 3.75, and heaviest first leaves one at 4.
+    let mut view = store(7, 5);
+    let servers: Vec<ServerState> =
+        (0..7).map(|server| ServerState { server: ServerId(server), speed: 5.0, load_bytes: 0.0 }).collect();
+    view = View::new(view.targets().to_vec(), &servers).unwrap();
+    let file = [(1, 8), (3, 8), (8, 12)].map(|(stripes, stripe_bytes)| Demand { stripes, stripe_bytes });
+    let demands: Vec<Demand> = (0..16).flat_map(|_| file).collect();
+    let allocation = balanced(&view, &demands).unwrap();
+    check_kept(&view, &demands, &allocation);
+    let most = allocation.loads_bytes.iter().copied().fold(0.0, f64::max);
+    assert_eq!(most, 60.0, "{:?}", allocation.loads_bytes);
+}
+
+#[test]
 fn errors_say_what_does_not_fit() {
     let view = View::new(vec![target(0, 0, 1.0, 0.0, 19), target(0, 1, 1.0, 0.0, 50)], &[]).unwrap();
     let ask = |demands: &[(u16, u64)]| {

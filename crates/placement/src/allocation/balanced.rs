@@ -4,8 +4,8 @@ use super::classes::{share_out, Class, Sizes};
 use super::counts::counts;
 use super::levels::{Frontier, Levels};
 use super::{
-    bound, check_demands, exchange, sequence, wrap, Allocation, AllocationError, Allocator, AllocatorName,
-    Demand, View,
+    bound, check_demands, exchange, sequence, swaps, wrap, Allocation, AllocationError, Allocator,
+    AllocatorName, Demand, View,
 };
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ const PREFERENCE: f64 = 1.125;
 /// Places stripes so that the sum over targets and servers of squared load after placement over speed is least.
 ///
 /// With one stripe size that is the exact optimum. With several, which is NP-hard, the heaviest are placed first,
-/// each size at its optimum over what is there, and the allocation tells how far from the best it is at most. So it does
+/// each size at its optimum over what is there, then stripes are exchanged while that gains, and the allocation tells how
+/// far from the best it is at most. So it does
 /// where hundreds of different stripe counts contend for few targets on servers whose loads count, and proving the optimum
 /// would take long.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +48,7 @@ impl Allocator for Balanced {
         let mut targets = vec![0; starts.last().copied().unwrap_or(0)];
         let mut is_optimal = sizes.len() <= 1;
         if sizes.len() <= SIZES_MAX {
+            let empty = view;
             let mut view = std::borrow::Cow::Borrowed(view);
             for (place, (&bytes, classes)) in sizes.iter().rev().enumerate() {
                 if place > 0 {
@@ -55,6 +57,9 @@ impl Allocator for Balanced {
                 }
                 let placed = self.place_size(&view, bytes, classes, &starts, &mut targets);
                 is_optimal &= placed.map_err(|error| of_all(error, targets.len()))?;
+            }
+            if sizes.len() > 1 {
+                swaps::improve(empty, demands, &starts, &mut targets);
             }
         } else {
             let (levels, frontier) = (&mut self.levels, &mut self.frontier);
