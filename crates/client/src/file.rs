@@ -1,7 +1,8 @@
 //! Open regular files: what is known of them, size, durability and closing.
 
 use crate::exchange::{call, call_all, Call, Message};
-use crate::known::{KnownSize, Pending, Size};
+use crate::known::{Attempts, KnownSize, Pending, Size};
+use crate::layouts::Layouts;
 use crate::operations::plain;
 use crate::pool::Lane;
 use crate::session::Environment;
@@ -19,7 +20,7 @@ pub struct File {
     ino: Ino,
     handle: HandleId,
     capability: Capability,
-    layout: Layout,
+    layouts: Layouts,
     append: bool,
     /// Whether the description is this client's, to be closed by it.
     owned: bool,
@@ -39,6 +40,7 @@ impl File {
             handle: opened.handle,
             capability: opened.capability,
             layout,
+            layout_epoch: opened.attributes.layout_epoch,
             append,
             size_bytes: opened.attributes.size_bytes,
             epoch: opened.attributes.epoch,
@@ -54,7 +56,7 @@ impl File {
             ino: state.ino,
             handle: state.handle,
             capability: state.capability,
-            layout: state.layout,
+            layouts: Layouts::new(state.layout, state.layout_epoch),
             append: state.append,
             owned: false,
             known: KnownSize::new(size),
@@ -66,11 +68,14 @@ impl File {
     pub fn state(&self) -> HandleState {
         // A size of 0 is right in any epoch: it only costs one question.
         let size = self.known.find().unwrap_or(Size { bytes: 0, epoch: 0 });
+        // After the size: an older epoch goes with a newer layout, but not the other way round.
+        let (layout, layout_epoch) = self.layouts.latest();
         HandleState {
             ino: self.ino,
             handle: self.handle,
             capability: self.capability,
-            layout: self.layout.clone(),
+            layout: layout.clone(),
+            layout_epoch,
             append: self.append,
             size_bytes: size.bytes,
             epoch: size.epoch,
@@ -92,9 +97,16 @@ impl File {
         self.capability
     }
 
-    /// Where its bytes are.
+    /// Where its bytes are, as far as is known. Objects keep their numbers and their bytes' offsets when they move.
+    ///
+    /// Used with an epoch, it must be looked at after the epoch.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        self.layouts.latest().0
+    }
+
+    /// The epoch since which [`File::layout`] holds: another number tells of another layout.
+    pub fn layout_epoch(&self) -> u64 {
+        self.layouts.latest().1
     }
 
     /// Whether it was opened with `O_APPEND`.
@@ -118,7 +130,7 @@ impl File {
     pub fn attributes(&self, caller: &Caller) -> Result<Attributes> {
         self.publish_pending(caller)?;
         let attributes = self.store.walk(caller)?.attributes(Place::inode(self.ino), false)?;
-        self.known.learn(Size { bytes: attributes.size_bytes, epoch: attributes.epoch });
+        self.adopt(self.environment()?, caller, &attributes)?;
         Ok(attributes)
     }
 
@@ -144,7 +156,7 @@ impl File {
         let request = Request::Change { at, follow: false, change };
         match call(walk.environment, caller, plain(self.ino.home(), &request))?.0 {
             Reply::Attributes(attributes) => {
-                self.known.learn(Size { bytes: attributes.size_bytes, epoch: attributes.epoch });
+                self.adopt(walk.environment, caller, &attributes)?;
                 self.pending.published(walk.environment.session().milliseconds());
                 Ok(())
             }
@@ -165,9 +177,10 @@ impl File {
         }
         // Bytes of others count too, so the size is asked: stripes beyond it hold nothing.
         let size = self.refresh(environment, caller)?.bytes;
-        let targets = self.layout.targets().iter().enumerate();
+        let layout = self.layout();
+        let targets = layout.targets().iter().enumerate();
         let requests: Vec<(ServerId, Request)> = targets
-            .filter(|(object, _)| self.layout.object_bytes(*object, size) > 0)
+            .filter(|(object, _)| layout.object_bytes(*object, size) > 0)
             .map(|(_, &target)| (target.server, Request::SyncObject { capability: self.capability, target }))
             .collect();
         let mut calls: Vec<Call<'_, '_>> =
@@ -185,11 +198,16 @@ impl File {
     /// A lost server.
     pub fn publish_pending(&self, caller: &Caller) -> Result<()> {
         let environment = self.environment()?;
-        match self.pending.take(environment.session().milliseconds()) {
-            // Stale: the file was shortened since, which set its modification time.
-            Some(publication) => self.publish(environment, caller, publication).map(|_| ()),
-            None => Ok(()),
+        let Some(mut publication) = self.pending.take(environment.session().milliseconds()) else {
+            return Ok(());
+        };
+        let mut attempts = Attempts::new(environment.silence());
+        // Stale: the file was shortened or moved since. The bytes are there under any epoch, and their end is not told.
+        while !self.publish(environment, caller, publication)? {
+            attempts.again()?;
+            publication.epoch = self.refresh(environment, caller)?.epoch;
         }
+        Ok(())
     }
 
     /// Publishes what is pending and ends the description where this client owns it.
@@ -210,19 +228,18 @@ impl File {
     /// # Errors
     /// A lost server.
     pub fn watch(&self, caller: &Caller) -> Result<()> {
-        self.tell_servers(caller, &Request::Watch { ino: self.ino })
+        self.tell_servers(caller, &Request::Watch { ino: self.ino }, self.layout().servers())
     }
 
-    /// Tells the layout's servers that this mount holds no pages of the file any more.
+    /// Tells the servers of this and earlier layouts that this mount holds no pages of the file any more.
     ///
     /// # Errors
     /// A lost server.
     pub fn unwatch(&self, caller: &Caller) -> Result<()> {
-        self.tell_servers(caller, &Request::Unwatch { ino: self.ino })
+        self.tell_servers(caller, &Request::Unwatch { ino: self.ino }, self.layouts.servers())
     }
 
-    fn tell_servers(&self, caller: &Caller, request: &Request) -> Result<()> {
-        let mut servers = self.layout.servers();
+    fn tell_servers(&self, caller: &Caller, request: &Request, mut servers: Vec<ServerId>) -> Result<()> {
         // The home cuts the file, which changes pages too.
         servers.push(self.ino.home());
         servers.sort_unstable();
@@ -238,16 +255,31 @@ impl File {
         self.store.environment()
     }
 
-    /// Size and epoch, as the home knows them now.
+    /// Size and epoch, as the home knows them now; the layout that goes with them is known then.
     pub(crate) fn refresh(&self, environment: Environment<'_>, caller: &Caller) -> Result<Size> {
         let request = Request::Attributes { at: weir_wire::At::inode(self.ino), follow: false };
         match self.ask_home(environment, caller, Lane::Small, &request)? {
-            Reply::Attributes(attributes) => {
-                let size = Size { bytes: attributes.size_bytes, epoch: attributes.epoch };
-                self.known.learn(size);
+            Reply::Attributes(attributes) => self.adopt(environment, caller, &attributes),
+            _ => Err(self.unexpected("Attributes")),
+        }
+    }
+
+    /// Takes over what attributes say of the size, and asks for the layout first where it is another one.
+    fn adopt(&self, environment: Environment<'_>, caller: &Caller, told: &Attributes) -> Result<Size> {
+        let size = Size { bytes: told.size_bytes, epoch: told.epoch };
+        if told.layout_epoch <= self.layout_epoch() {
+            self.known.adopt(size);
+            return Ok(size);
+        }
+        let request = Request::Layout { ino: self.ino };
+        match self.ask_home(environment, caller, Lane::Small, &request)? {
+            Reply::Layout { layout, layout_epoch, size_bytes, epoch } => {
+                self.layouts.push(layout, layout_epoch);
+                let size = Size { bytes: size_bytes, epoch };
+                self.known.adopt(size);
                 Ok(size)
             }
-            _ => Err(self.unexpected("Attributes")),
+            _ => Err(self.unexpected("Layout")),
         }
     }
 

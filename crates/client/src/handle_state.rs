@@ -19,6 +19,8 @@ pub struct HandleState {
     pub capability: Capability,
     /// Where the bytes are.
     pub layout: Layout,
+    /// Epoch since which they are there.
+    pub layout_epoch: u64,
     /// Whether the description was opened with `O_APPEND`.
     pub append: bool,
     /// Size in bytes when the state was made.
@@ -75,6 +77,7 @@ mod tests {
             handle: HandleId(u64::MAX),
             capability: SiteKey::new([1; 32]).capability(Ino(u64::MAX), Rights { read: true, write: true }),
             layout: Layout::new(components.collect()).expect("well formed"),
+            layout_epoch: u64::MAX,
             append: true,
             size_bytes: u64::MAX,
             epoch: u64::MAX,

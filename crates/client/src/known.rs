@@ -88,8 +88,17 @@ impl KnownSize {
         (unchanged && epoch != CHANGING).then_some(Size { bytes, epoch })
     }
 
-    /// Takes `size` over when it is newer: a later epoch, or grown within the same one.
+    /// Takes `size` over where it grew within the epoch known. What is told of another epoch says nothing of the layout
+    /// that goes with it, so it is left to [`KnownSize::adopt`].
     pub(crate) fn learn(&self, size: Size) {
+        if self.epoch.load(Ordering::SeqCst) == size.epoch {
+            self.adopt(size);
+        }
+    }
+
+    /// Takes `size` over when it is newer: a later epoch, or grown within the same one. The layout of its epoch must be
+    /// known already.
+    pub(crate) fn adopt(&self, size: Size) {
         let known = self.epoch.load(Ordering::SeqCst);
         if known == CHANGING || size.epoch < known {
             return;
@@ -142,6 +151,8 @@ mod tests {
     fn a_size_is_never_too_large_for_its_epoch() {
         let known = KnownSize::new(size(100, 5));
         known.learn(size(10, 6));
+        assert_eq!(known.find(), Some(size(100, 5)), "the layout of a new epoch is not known yet");
+        known.adopt(size(10, 6));
         assert_eq!(known.find(), Some(size(10, 6)));
         known.learn(size(100, 5));
         assert_eq!(known.find(), Some(size(10, 6)), "an old epoch says nothing");

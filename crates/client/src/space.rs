@@ -124,7 +124,24 @@ impl File {
     pub fn seek(&self, caller: &Caller, offset: u64, seek: Seek) -> Result<u64> {
         let environment = self.environment()?;
         Counters::add(&environment.counters().space_calls, 1);
-        let size = self.refresh(environment, caller)?.bytes;
+        let mut attempts = Attempts::new(environment.silence());
+        loop {
+            if let Some(position) = self.try_seek(environment, caller, offset, seek)? {
+                return Ok(position);
+            }
+            attempts.again()?;
+        }
+    }
+
+    /// One attempt; nothing when the file was shortened or moved meanwhile.
+    fn try_seek(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        offset: u64,
+        seek: Seek,
+    ) -> Result<Option<u64>> {
+        let Size { bytes: size, epoch } = self.refresh(environment, caller)?;
         if offset >= size {
             return Err(ClientError::number(libc::ENXIO));
         }
@@ -135,7 +152,8 @@ impl File {
             .map(|part| {
                 let target = layout.targets()[part.object];
                 let capability = self.capability();
-                let request = Request::ObjectSeek { capability, target, offset: part.object_offset, seek };
+                let offset = part.object_offset;
+                let request = Request::ObjectSeek { capability, target, epoch, offset, seek };
                 (target.server, request)
             })
             .collect();
@@ -144,7 +162,11 @@ impl File {
         // The size ends every file with a hole.
         let mut nearest = size;
         for (answer, part) in call_all(environment, caller, &mut calls).into_iter().zip(&planned) {
-            let Reply::Position(position) = answer?.0 else { return Err(self.unexpected("ObjectSeek")) };
+            let position = match answer?.0 {
+                Reply::Position(position) => position,
+                Reply::StaleEpoch { .. } => return Ok(None),
+                _ => return Err(self.unexpected("ObjectSeek")),
+            };
             let end = part.object_offset + part.length;
             if let Some(position) = position.filter(|position| *position < end) {
                 nearest = nearest.min(layout.file_offset(part.object, position.max(part.object_offset)));
@@ -152,7 +174,7 @@ impl File {
         }
         match seek {
             Seek::Data if nearest >= size => Err(ClientError::number(libc::ENXIO)),
-            Seek::Data | Seek::Hole => Ok(nearest.max(offset)),
+            Seek::Data | Seek::Hole => Ok(Some(nearest.max(offset))),
         }
     }
 

@@ -350,10 +350,15 @@ impl File {
             return Err(self.unexpected("AppendBegin"));
         };
         let size = Size { bytes: offset, epoch };
+        let known = self.known_or_fresh(environment, caller)?;
+        // An epoch may be used once the layout that goes with it is known.
+        let is_current = known.epoch == epoch || self.refresh(environment, caller)?.epoch == epoch;
         self.known.learn(size);
         let length = length.min(limits::FILE_BYTES.saturating_sub(offset));
         let written = if length == 0 {
             Err(ClientError::number(libc::EFBIG))
+        } else if !is_current {
+            Ok(Attempt::Stale)
         } else {
             self.write_range(environment, caller, buffers, offset, length, size, Telling::ByTurn)
         };

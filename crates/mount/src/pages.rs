@@ -44,8 +44,8 @@ struct Watches {
 enum State {
     /// The servers are being told that pages will be held.
     Registering,
-    /// Writes by others wait until the pages are dropped.
-    Watched,
+    /// Writes by others wait until the pages are dropped, at the servers of the layout of this epoch.
+    Watched(u64),
     /// The servers are being told that no pages are held any more.
     Leaving,
 }
@@ -62,13 +62,14 @@ impl Pages {
     pub(crate) fn hold(self: &Arc<Self>, open: &OpenFile) -> Result<(), Failure> {
         self.listen()?;
         for _ in 0..REGISTRATIONS_MAX {
-            let Some(losses) = self.begin_registering(open.ino)? else { return Ok(()) };
+            let layout_epoch = open.file.layout_epoch();
+            let Some(losses) = self.begin_registering(open.ino, layout_epoch)? else { return Ok(()) };
             let registered = open.file.watch(&open.opener);
             let mut watches = self.watches();
             // A server lost meanwhile may have forgotten this watch with all others.
             let holds = registered.is_ok() && watches.losses == losses;
             if holds {
-                watches.states.insert(open.ino, State::Watched);
+                watches.states.insert(open.ino, State::Watched(layout_epoch));
             } else {
                 watches.states.remove(&open.ino);
             }
@@ -82,17 +83,24 @@ impl Pages {
         Err(Failure(libc::EIO))
     }
 
-    /// Marks `ino` as being registered and answers the number of losses so far; `None` when it is watched already.
-    fn begin_registering(&self, ino: Ino) -> Result<Option<u64>, Failure> {
+    /// Whether `open` met a move of its file since it was watched: what was read may lie where nobody watches.
+    pub(crate) fn is_outdated(&self, open: &OpenFile) -> bool {
+        let layout_epoch = open.file.layout_epoch();
+        matches!(self.watches().states.get(&open.ino), Some(State::Watched(watched)) if *watched < layout_epoch)
+    }
+
+    /// Marks `ino` as being registered and answers the number of losses so far; `None` when it is watched already where the
+    /// layout of `layout_epoch` needs it.
+    fn begin_registering(&self, ino: Ino, layout_epoch: u64) -> Result<Option<u64>, Failure> {
         let unsettled = |watches: &mut Watches| {
             matches!(watches.states.get(&ino), Some(State::Registering | State::Leaving))
         };
         let waited = self.settled.wait_timeout_while(self.watches(), WATCH_WAIT, unsettled);
         let mut watches = waited.unwrap_or_else(PoisonError::into_inner).0;
         match watches.states.get(&ino) {
-            Some(State::Watched) => Ok(None),
-            Some(_) => Err(Failure(libc::EIO)),
-            None => {
+            Some(State::Watched(watched)) if *watched >= layout_epoch => Ok(None),
+            Some(State::Registering | State::Leaving) => Err(Failure(libc::EIO)),
+            Some(State::Watched(_)) | None => {
                 watches.states.insert(ino, State::Registering);
                 Ok(Some(watches.losses))
             }
@@ -102,7 +110,7 @@ impl Pages {
     /// `open` was the last open file of its inode, unless `reopened` says that there is another again.
     pub(crate) fn leave(&self, open: &OpenFile, reopened: impl FnOnce() -> bool) {
         let mut watches = self.watches();
-        if watches.states.get(&open.ino) != Some(&State::Watched) || reopened() {
+        if !matches!(watches.states.get(&open.ino), Some(State::Watched(_))) || reopened() {
             return;
         }
         watches.states.insert(open.ino, State::Leaving);
@@ -168,7 +176,7 @@ impl Pages {
         let watched: Vec<Ino> = watches
             .states
             .iter()
-            .filter(|(_, state)| **state == State::Watched)
+            .filter(|(_, state)| matches!(state, State::Watched(_)))
             .map(|(ino, _)| *ino)
             .collect();
         for ino in &watched {

@@ -145,8 +145,9 @@ impl Server {
                 }
                 Ok(Outcome::of(Reply::Done))
             }
-            Request::ObjectSeek { capability, offset, seek, .. } => {
-                Ok(Outcome::of(Reply::Position(ram.seek(capability.ino, *offset, *seek == Seek::Data))))
+            Request::ObjectSeek { capability, epoch, offset, seek, .. } => {
+                let position = ram.seek(capability.ino, *epoch, *offset, *seek == Seek::Data)?;
+                Ok(Outcome::of(Reply::Position(position)))
             }
             _ => Ok(Outcome::failed(errno::EINVAL)),
         }
@@ -204,7 +205,7 @@ impl Server {
             Errand::Effect(effect) => self.effect_worked(&effect, worked.outcome.map(|_| ())),
             Errand::PeerObject(token) => self.object_effect_served(token, worked.outcome.map(|_| ())),
             Errand::Snapshot(end) => self.journal_compacted(&end),
-            Errand::Sync { tokens, ticket } => self.journal_synced(tokens, &ticket),
+            Errand::Sync { tokens, effects, ticket } => self.journal_synced(tokens, effects, &ticket),
         }
     }
 
@@ -316,8 +317,8 @@ pub(crate) enum Errand {
     PeerObject(usize),
     /// A snapshot of the namespace.
     Snapshot(crate::metadata::SnapshotEnd),
-    /// The journal is on stable storage: these requests may be answered.
-    Sync { tokens: Vec<usize>, ticket: SyncEnd },
+    /// The journal is on stable storage: these requests may be answered, and these effects carried out.
+    Sync { tokens: Vec<usize>, effects: Vec<crate::namespace::Effect>, ticket: SyncEnd },
 }
 
 /// Where the ticket of a synchronisation comes back, with its result.
@@ -372,8 +373,8 @@ fn run_on_directory(dir: &Dir, request: &Request, bytes: &[u8]) -> Result<WorkOu
         Request::Reserve { capability, epoch, offset, length, punch, .. } => {
             dir.reserve(capability.ino, *epoch, *offset, *length, *punch).map(|()| WorkOutput::Done)
         }
-        Request::ObjectSeek { capability, offset, seek, .. } => {
-            dir.seek(capability.ino, *offset, *seek == Seek::Data).map(WorkOutput::Position)
+        Request::ObjectSeek { capability, epoch, offset, seek, .. } => {
+            dir.seek(capability.ino, *epoch, *offset, *seek == Seek::Data).map(WorkOutput::Position)
         }
         _ => Err(TargetFailure::Device(i32::from(errno::EINVAL.0))),
     }

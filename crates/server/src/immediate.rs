@@ -3,7 +3,7 @@
 use crate::data::Errand;
 use crate::events::WorkOutput;
 use crate::locks::{Answer as LockAnswer, LockRequest, Outcome as LockOutcome};
-use crate::namespace::{errno, AppendGrant, TurnReply};
+use crate::namespace::{errno, AppendGrant, Effect, TurnReply};
 use crate::server::Server;
 use crate::service::{Outcome, Stage};
 use crate::target::TargetFailure;
@@ -61,7 +61,14 @@ impl Server {
             }
             Request::SyncMetadata { .. } => self.sync_metadata(token),
             Request::SyncObject { capability, target } => self.sync_object(token, capability, target),
-            Request::Publish { .. } | Request::AppendEnd { .. } => self.execute_namespace(token),
+            Request::Publish { .. }
+            | Request::AppendEnd { .. }
+            | Request::MoveFreeze { .. }
+            | Request::MoveEnd { .. } => self.execute_namespace(token),
+            Request::ObjectChanges { capability, target, tracking, round } => {
+                let reply = self.object_changes(&capability, target, tracking, round);
+                done(self, reply);
+            }
             Request::AppendBegin { .. } => self.begin_append(token),
             Request::Watch { ino } => {
                 self.watches.watch(client, ino);
@@ -173,25 +180,20 @@ impl Server {
         self.start_sync();
     }
 
-    fn start_sync(&mut self) {
+    pub(crate) fn start_sync(&mut self) {
         let Some(journal) = &mut self.journal else { return };
-        if self.syncing || self.to_sync.is_empty() {
+        if self.syncing || (self.to_sync.is_empty() && self.effects_to_sync.is_empty()) {
             return;
         }
         let tokens = std::mem::take(&mut self.to_sync);
+        let effects = std::mem::take(&mut self.effects_to_sync);
         let Some(ticket) = journal.sync_begin() else {
-            let reply = match journal.durable() == journal.appended() {
-                true => Reply::Done,
-                false => Reply::Failed(errno::EIO),
-            };
-            for token in tokens {
-                self.finish(token, Outcome::of(reply.clone()));
-            }
-            return;
+            let is_durable = journal.durable() == journal.appended();
+            return self.synced(tokens, effects, is_durable);
         };
         self.syncing = true;
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.submit(Errand::Sync { tokens, ticket: receiver }, move || {
+        self.submit(Errand::Sync { tokens, effects, ticket: receiver }, move || {
             let result = ticket.run();
             let failure = result.as_ref().err().and_then(std::io::Error::raw_os_error);
             // The loop holds the receiving side until this errand has come back.
@@ -201,7 +203,12 @@ impl Server {
     }
 
     /// A synchronisation ended.
-    pub(crate) fn journal_synced(&mut self, tokens: Vec<usize>, ticket: &crate::data::SyncEnd) {
+    pub(crate) fn journal_synced(
+        &mut self,
+        tokens: Vec<usize>,
+        effects: Vec<Effect>,
+        ticket: &crate::data::SyncEnd,
+    ) {
         self.syncing = false;
         let completed = match (&mut self.journal, ticket.try_recv()) {
             (Some(journal), Ok((ticket, result))) => journal.sync_complete(ticket, result).map_err(|error| {
@@ -209,11 +216,20 @@ impl Server {
             }),
             _ => Err(()),
         };
-        let reply = completed.map_or(Reply::Failed(errno::EIO), |()| Reply::Done);
+        self.synced(tokens, effects, completed.is_ok());
+        self.start_sync();
+    }
+
+    /// Answers requests, and carries out the effects that wait for a durable journal. Where it is not durable these stay
+    /// undone until the next start: they free what an earlier layout still needs.
+    fn synced(&mut self, tokens: Vec<usize>, effects: Vec<Effect>, is_durable: bool) {
+        let reply = if is_durable { Reply::Done } else { Reply::Failed(errno::EIO) };
         for token in tokens {
             self.finish(token, Outcome::of(reply.clone()));
         }
-        self.start_sync();
+        for effect in effects.into_iter().filter(|_| is_durable) {
+            self.carry_out(effect);
+        }
     }
 
     fn serve_peer(&mut self, token: usize, request: &PeerRequest) {
@@ -223,7 +239,9 @@ impl Server {
         }
         match request {
             PeerRequest::Exchange => self.serve_exchange(token),
-            PeerRequest::TruncateObject { .. } | PeerRequest::RemoveObject { .. } => {
+            PeerRequest::TruncateObject { .. }
+            | PeerRequest::FenceObject { .. }
+            | PeerRequest::RemoveObject { .. } => {
                 self.serve_object_effect(token, request);
             }
             _ => self.serve_directory_request(token, request),

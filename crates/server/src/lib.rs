@@ -22,6 +22,7 @@ mod links;
 pub mod locks;
 mod metadata;
 mod metrics;
+mod moving;
 pub mod namespace;
 mod payloads;
 mod peers;

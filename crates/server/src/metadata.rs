@@ -23,7 +23,7 @@ use weir_wire::{
 };
 
 /// Version of the journal's records.
-const JOURNAL_SCHEMA: u32 = 2;
+const JOURNAL_SCHEMA: u32 = 3;
 /// How long another server may take to do its part of a request that a client waits for: above it the client
 /// is told EIO, while it would itself wait for ten seconds of silence.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(5);
@@ -108,6 +108,9 @@ impl Server {
 
     /// Carries out what was left unfinished by an earlier start.
     pub(crate) fn resume_effects(&mut self) {
+        if let Some(abandoned) = self.namespace.abandon_moves() {
+            self.record(&abandoned.changes);
+        }
         for effect in self.namespace.pending_effects() {
             self.carry_out(effect);
         }
@@ -177,7 +180,9 @@ impl Server {
             }
             Ok(Verdict::Done(decision)) => {
                 if self.commit(&decision) {
+                    let settled: Vec<IntentId> = decision.settled().collect();
                     self.reply_when_settled(token, outcome, decision);
+                    self.go_on_after(&settled);
                 } else {
                     self.finish(token, Outcome::failed(errno::EIO));
                 }
@@ -195,8 +200,10 @@ impl Server {
         let was_cut = !decision.wait.is_empty();
         let (reply, payload) = self.namespace.answer(decision.answer);
         if let (true, Some(pending)) = (was_cut, self.pending.get(token)) {
-            let file = match &reply {
-                Reply::Attributes(attributes) | Reply::Opened { attributes, .. } => Some(attributes.ino),
+            let file = match (&reply, &pending.request) {
+                (Reply::Attributes(attributes) | Reply::Opened { attributes, .. }, _) => Some(attributes.ino),
+                // Where the bytes go next no server knows of the pages that mounts hold.
+                (Reply::Frozen { .. }, Request::MoveFreeze { ino, .. }) => Some(*ino),
                 _ => None,
             };
             if let Some(ino) = file {
@@ -240,6 +247,15 @@ impl Server {
         }
         for token in overdue {
             self.finish(token, Outcome::failed(errno::EIO));
+        }
+    }
+
+    /// What waits for these intents goes on.
+    fn go_on_after(&mut self, settled: &[IntentId]) {
+        for intent in settled {
+            for (_, continued) in self.continued.remove(intent).unwrap_or_default() {
+                self.go_on(continued);
+            }
         }
     }
 
@@ -292,7 +308,11 @@ impl Server {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    pub(crate) fn carry_out(&mut self, effect: Effect) {
+        if effect.durable && self.journal.is_some() {
+            self.effects_to_sync.push(Effect { durable: false, ..effect });
+            return self.start_sync();
+        }
         if effect.server != self.id {
             let (server, request) = (effect.server, effect.request.clone());
             return self.ask_peer(
@@ -363,11 +383,7 @@ impl Server {
                     Verdict::Ask(_) | Verdict::Wait(_) => Vec::new(),
                 };
                 self.follow(token, Ok(verdict), Outcome::of(Reply::Done));
-                for intent in settled {
-                    for (_, continued) in self.continued.remove(&intent).unwrap_or_default() {
-                        self.go_on(continued);
-                    }
-                }
+                self.go_on_after(&settled);
             }
             None => {}
         }
@@ -433,10 +449,22 @@ impl Server {
         }
     }
 
+    /// Gives up the ends of moves that keep others waiting for too long.
+    pub(crate) fn expire_moves(&mut self) {
+        let Some(decision) = self.namespace.expire_moves(self.moment()) else { return };
+        if self.commit(&decision) {
+            let settled: Vec<IntentId> = decision.settled().collect();
+            self.go_on_after(&settled);
+        }
+    }
+
     /// Releases the open files and turns of a client that is gone.
     pub(crate) fn drop_from_namespace(&mut self, client: ClientId) {
         let departure = self.namespace.drop_client(client);
-        self.commit(&departure.decision);
+        if self.commit(&departure.decision) {
+            let settled: Vec<IntentId> = departure.decision.settled().collect();
+            self.go_on_after(&settled);
+        }
         for (ino, handle) in departure.closed {
             let answers = self.locks.close(ino, handle);
             self.answer_locks(answers);
@@ -492,16 +520,17 @@ impl Server {
 
 fn object_of(request: &PeerRequest) -> Option<usize> {
     match request {
-        PeerRequest::TruncateObject { target, .. } | PeerRequest::RemoveObject { target, .. } => {
-            Some(usize::from(target.index))
-        }
+        PeerRequest::TruncateObject { target, .. }
+        | PeerRequest::FenceObject { target, .. }
+        | PeerRequest::RemoveObject { target, .. } => Some(usize::from(target.index)),
         _ => None,
     }
 }
 
 fn change_in_memory(ram: &mut crate::target::Ram, request: &PeerRequest) {
     match request {
-        PeerRequest::TruncateObject { ino, length, epoch, .. } => ram.truncate(*ino, *length, *epoch),
+        PeerRequest::TruncateObject { ino, length, epoch, .. }
+        | PeerRequest::FenceObject { ino, length, epoch, .. } => ram.truncate(*ino, *length, *epoch),
         PeerRequest::RemoveObject { ino, .. } => ram.remove(*ino),
         _ => {}
     }
@@ -510,6 +539,7 @@ fn change_in_memory(ram: &mut crate::target::Ram, request: &PeerRequest) {
 fn change_in_directory(dir: &crate::target::Dir, request: &PeerRequest) -> Result<WorkOutput, TargetFailure> {
     match request {
         PeerRequest::TruncateObject { ino, length, epoch, .. } => dir.truncate(*ino, *length, *epoch)?,
+        PeerRequest::FenceObject { ino, length, epoch, .. } => dir.fence(*ino, *length, *epoch)?,
         PeerRequest::RemoveObject { ino, .. } => dir.remove(*ino)?,
         _ => {}
     }

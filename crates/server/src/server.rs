@@ -17,7 +17,7 @@ use crate::links::Link;
 use crate::locks::LockTable;
 use crate::metadata::Continued;
 use crate::metrics::WAIT_BOUNDS;
-use crate::namespace::{Change, IntentId, Namespace, Settings};
+use crate::namespace::{Change, Effect, IntentId, Namespace, Settings};
 use crate::payloads::Payloads;
 use crate::peers::Peer;
 use crate::placement::Health;
@@ -112,6 +112,8 @@ pub(crate) struct Server {
     /// Requests that wait for the journal to reach stable storage, and whether a synchronisation is under way.
     pub(crate) syncing: bool,
     pub(crate) to_sync: Vec<usize>,
+    /// Effects that wait for the same.
+    pub(crate) effects_to_sync: Vec<Effect>,
     /// Links with output to send.
     pub(crate) dirty: Vec<usize>,
     /// Links to read again when there is room.
@@ -217,6 +219,7 @@ impl Server {
             receiving: HashSet::new(),
             syncing: false,
             to_sync: Vec::new(),
+            effects_to_sync: Vec::new(),
             dirty: Vec::new(),
             paused: Vec::new(),
             held_back: VecDeque::new(),
@@ -318,6 +321,7 @@ impl Server {
     fn expire(&mut self, now: Nanos) {
         self.expire_clients(now);
         self.expire_waits(now);
+        self.expire_moves();
         for job in self.jobs.expire(now) {
             for device in &mut self.devices {
                 device.remove_job(weir_fairshare::JobId(job.0), now);

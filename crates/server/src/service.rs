@@ -208,12 +208,14 @@ impl Server {
                 (device, work(Direction::Write, pending.payload.len() as u64))
             }
             Request::Attributes { .. }
+            | Request::Layout { .. }
             | Request::Access { .. }
             | Request::ReadLink { .. }
             | Request::List { .. }
             | Request::XattrGet { .. }
             | Request::XattrList { .. } => (metadata, work(Direction::Read, 0)),
             Request::Change { .. }
+            | Request::MoveBegin { .. }
             | Request::Open { .. }
             | Request::Make { .. }
             | Request::Symlink { .. }

@@ -284,11 +284,16 @@ fn holes_cost_nothing_and_are_found() {
         assert_eq!(line.read(&file, i64::MAX as u64 - 10, 10).expect("read"), [0; 10]);
 
         let (capability, target) = (file.capability, file.layout.targets()[0]);
-        let mut seek =
-            |offset, seek| match line.reply(&Request::ObjectSeek { capability, target, offset, seek }) {
-                Reply::Position(position) => position,
-                other => panic!("{other:?}"),
-            };
+        let mut seek = |offset, seek| match line.reply(&Request::ObjectSeek {
+            capability,
+            target,
+            epoch: 9,
+            offset,
+            seek,
+        }) {
+            Reply::Position(position) => position,
+            other => panic!("{other:?}"),
+        };
         assert_eq!(seek(0, Seek::Data), Some(far));
         assert_eq!(seek(0, Seek::Hole), Some(0));
         assert!(seek(far, Seek::Hole).is_some_and(|hole| hole > far));

@@ -236,8 +236,8 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         }
         2 => Request::Reserve { capability, target, epoch, offset, length, punch: false },
         3 => Request::Reserve { capability, target, epoch, offset, length, punch: true },
-        4 => Request::ObjectSeek { capability, target, offset, seek: Seek::Data },
-        5 => Request::ObjectSeek { capability, target, offset, seek: Seek::Hole },
+        4 => Request::ObjectSeek { capability, target, epoch, offset, seek: Seek::Data },
+        5 => Request::ObjectSeek { capability, target, epoch, offset, seek: Seek::Hole },
         6 => Request::SyncObject { capability, target },
         7 => Request::Publish { capability, publication },
         8 => Request::Append { capability },

@@ -22,9 +22,9 @@ pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, Req
 pub use message::{
     AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange, LockType, Moment,
     NodeKind, OpenFlags, Publication, RenameMode, Reply, Request, Seek, ServerAddress, TargetSummary,
-    XattrMode,
+    XattrMode, ROUND_LAST,
 };
-pub use metadata::{At, Attributes, DirectoryEntry, FileKind, StoreStatistics};
+pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
 pub use peer::{
     DeviceUse, JobReport, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport, METADATA_DEVICE,
 };

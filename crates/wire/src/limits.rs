@@ -38,5 +38,9 @@ pub const STRIPE_BYTES_MIN: u64 = 4096;
 pub const STRIPE_BYTES_MAX: u64 = 1 << 50;
 /// Largest file: object offsets must fit `off_t` on every target.
 pub const FILE_BYTES: u64 = i64::MAX as u64;
+/// Ranges of changes that are told apart in one object; above it neighbours are joined. Twenty bytes each, they fit a body.
+pub const CHANGES: usize = 512;
+/// Longest time for which the end of a move keeps others from a file: half of what a request waits at the home at most.
+pub const FREEZE_SECONDS: u64 = 5;
 /// Longest job, user or group name in a credential.
 pub const CLAIM_NAME_BYTES: usize = 128;

@@ -1,8 +1,8 @@
 //! Requests of clients and their replies.
 
 use crate::{
-    At, Attributes, Capability, Claims, ClientId, HandleId, IdentityId, Ino, LockOwner, Nonce, PeerReply,
-    PeerRequest, Proof, Sequence, StoreStatistics,
+    At, Attributes, Capability, Claims, ClientId, HandleId, IdentityId, Ino, LockOwner, Nonce, ObjectMove,
+    PeerReply, PeerRequest, Proof, Sequence, StoreStatistics,
 };
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, LayoutSpecification, ServerId, TargetId};
@@ -205,6 +205,9 @@ pub struct TargetSummary {
     /// Bytes in use.
     pub used_bytes: u64,
 }
+
+/// The round of [`Request::ObjectChanges`] after which nothing is noted any more.
+pub const ROUND_LAST: u32 = u32::MAX;
 
 /// The servers of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -540,6 +543,8 @@ pub enum Request {
         capability: Capability,
         /// Which target's object.
         target: TargetId,
+        /// Epoch under which the client knows the size.
+        epoch: u64,
         /// From.
         offset: u64,
         /// What.
@@ -551,6 +556,54 @@ pub enum Request {
         capability: Capability,
         /// Which target's object.
         target: TargetId,
+    },
+
+    /// Where the bytes of a file are now, with its size and epoch; answered [`Reply::Layout`]. Asked by a client that
+    /// holds another layout than [`Attributes::layout_epoch`] names.
+    Layout {
+        /// The file.
+        ino: Ino,
+    },
+    /// Begins to move objects of a file to other targets (its owner or root only); answered [`Reply::Moving`]. The
+    /// objects there are empty at the reply, and no bytes of the file go to them yet. EBUSY: another move of the file
+    /// is under way; EINVAL: an object would not be alone on its target. The move ends with its client's session, and
+    /// with any cut of the file: whatever asks for it after that is answered ESTALE.
+    MoveBegin {
+        /// The file.
+        at: At,
+        /// What goes where, at most [`crate::limits::STRIPES`].
+        moves: Vec<ObjectMove>,
+    },
+    /// Keeps everyone else from the objects that move, for [`crate::limits::FREEZE_SECONDS`] at most; answered
+    /// [`Reply::Frozen`] when every write that others were told of is in them, and kernel pages of the file are dropped.
+    MoveFreeze {
+        /// The file.
+        ino: Ino,
+        /// The move.
+        moving: Sequence,
+    },
+    /// Ends a move: with `commit`, which must follow a freeze, the file's bytes are at their new places from now on;
+    /// else everything stays as it was.
+    MoveEnd {
+        /// The file.
+        ino: Ino,
+        /// The move.
+        moving: Sequence,
+        /// Whether the layout changes.
+        commit: bool,
+    },
+    /// What changed of an object since the last round; answered [`Reply::Changes`]. Round 0 begins to note changes,
+    /// each round after it is asked for once (or again, with the same answer), and [`ROUND_LAST`] ends it. ESTALE: the
+    /// server does not (any longer) note changes for `tracking`, as after a restart.
+    ObjectChanges {
+        /// Right to write the file.
+        capability: Capability,
+        /// Which target's object.
+        target: TargetId,
+        /// Chosen by who asks, at random.
+        tracking: u64,
+        /// Which round.
+        round: u32,
     },
 
     /// A mount holds pages of `ino` in the kernel: writes by others wait for it to drop them.
@@ -677,13 +730,42 @@ pub enum Reply {
         /// Epoch to write under.
         epoch: u64,
     },
-    /// The file was shortened since: ask the home for size and epoch and try again.
+    /// The file was shortened or moved since: ask the home for size, epoch and layout and try again.
     StaleEpoch {
         /// The epoch here.
         epoch: u64,
     },
     /// Where data or a hole begins; absent when there is none before the end of the object.
     Position(Option<u64>),
+    /// Where the bytes of a file are.
+    Layout {
+        /// The layout.
+        layout: Layout,
+        /// Epoch since which it holds.
+        layout_epoch: u64,
+        /// The file's size.
+        size_bytes: u64,
+        /// Epoch of that size.
+        epoch: u64,
+    },
+    /// A move has begun.
+    Moving {
+        /// The file.
+        ino: Ino,
+        /// The move.
+        moving: Sequence,
+        /// Right to the bytes of the file.
+        capability: Capability,
+        /// Epoch to read and write under.
+        epoch: u64,
+    },
+    /// The objects that move are everyone else's no more.
+    Frozen {
+        /// Epoch to read and write under.
+        epoch: u64,
+    },
+    /// Ranges of an object that changed, as offsets and ends, in order; at most [`crate::limits::CHANGES`].
+    Changes(Vec<(u64, u64)>),
     /// Kernel pages to drop; absent range is the whole file.
     Invalidate {
         /// Confirm with this.

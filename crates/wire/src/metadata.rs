@@ -2,6 +2,7 @@
 
 use crate::{limits, Ino, Moment};
 use serde::{Deserialize, Serialize};
+use weir_placement::TargetId;
 
 /// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -86,9 +87,20 @@ pub struct Attributes {
     pub changed: Moment,
     /// Creation.
     pub created: Moment,
-    /// How often the file was shortened; a data request with an older one is answered
+    /// How often the file was shortened or moved; a data request with an older one is answered
     /// [`crate::Reply::StaleEpoch`].
     pub epoch: u64,
+    /// The epoch since which the file's layout holds: whoever holds one of another must not use `epoch` with it.
+    pub layout_epoch: u64,
+}
+
+/// An object of a file that goes to another target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ObjectMove {
+    /// Where it is.
+    pub from: TargetId,
+    /// Where it is to be.
+    pub to: TargetId,
 }
 
 /// One entry of a directory.

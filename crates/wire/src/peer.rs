@@ -73,6 +73,18 @@ pub enum PeerRequest {
         #[serde(with = "serde_bytes")]
         name: Vec<u8>,
     },
+    /// As `TruncateObject`, and the epoch is on stable storage at the answer, so that no power loss lets those in who know
+    /// only an older one. [`crate::limits::FILE_BYTES`] as the length cuts nothing.
+    FenceObject {
+        /// File.
+        ino: Ino,
+        /// Target.
+        target: TargetId,
+        /// New length of the object.
+        length: u64,
+        /// New epoch; an object that has it already is left alone.
+        epoch: u64,
+    },
     /// Whether a user may move the entry of a directory that is held here.
     MayMove {
         /// The directory.

@@ -12,8 +12,8 @@ use weir_placement::{
 use weir_wire::{
     decode_body, encode_body, limits, At, Attributes, Claims, ClientId, Credential, DelegatedJob,
     DirectoryEntry, Extent, FileKind, HandleId, Header, Identity, IdentityId, Ino, Moment, NodeKind,
-    OpenFlags, PeerReply, PeerRequest, Publication, RenameMode, Reply, Request, Rights, Role, ServerReport,
-    SiteKey, XattrMode, HEADER_BYTES, VERSION,
+    ObjectMove, OpenFlags, PeerReply, PeerRequest, Publication, RenameMode, Reply, Request, Rights, Role,
+    Sequence, ServerReport, SiteKey, XattrMode, HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -193,6 +193,10 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
         Request::XattrSet { at: at.clone(), follow: true, name, mode: XattrMode::Replace },
         Request::Write { capability, target, epoch, extents: extents.clone(), publication },
         Request::Read { capability, target, epoch, extents },
+        Request::MoveBegin {
+            at: at.clone(),
+            moves: vec![ObjectMove { from: target, to: target }; limits::STRIPES],
+        },
         Request::Peer(PeerRequest::MakeDirectory {
             intent: u64::MAX,
             parent: ino,
@@ -223,6 +227,7 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
         changed: moment,
         created: moment,
         epoch,
+        layout_epoch: epoch,
     };
     let component = |number| Component {
         end: END_OF_FILE - (limits::COMPONENTS - 1 - number) as u64,
@@ -230,8 +235,13 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
         targets: (0..stripes).map(named).collect(),
     };
     let layout = Layout::new((0..limits::COMPONENTS).map(component).collect()).expect("well formed");
+    let moving = Sequence(u64::MAX);
+    let (size_bytes, layout_epoch, moved) = (u64::MAX, epoch, layout.clone());
     let layout = Some(layout);
     for reply in [
+        Reply::Moving { ino, moving, capability, epoch },
+        Reply::Layout { layout: moved, layout_epoch, size_bytes, epoch },
+        Reply::Changes(vec![(u64::MAX, u64::MAX); limits::CHANGES]),
         Reply::Opened { attributes, handle: HandleId(u64::MAX), capability, layout, created: true },
         Reply::Redirect { at },
         Reply::Escape { path: vec![b'p'; 2 * limits::PATH_BYTES], hops: u8::MAX },

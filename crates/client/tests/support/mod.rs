@@ -249,6 +249,7 @@ pub(crate) fn attributes(ino: Ino, kind: FileKind, size_bytes: u64, epoch: u64) 
         changed: moment,
         created: moment,
         epoch,
+        layout_epoch: 0,
     }
 }
 
@@ -260,6 +261,7 @@ pub(crate) fn state(ino: Ino, layout: Layout, size_bytes: u64, epoch: u64) -> we
         capability: key().capability(ino, Rights { read: true, write: true }),
         layout,
         append: false,
+        layout_epoch: 0,
         size_bytes,
         epoch,
     }

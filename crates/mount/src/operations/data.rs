@@ -48,12 +48,18 @@ impl Filesystem {
         if asked.size > WRITE_BYTES_MAX {
             return Err(Failure(libc::EINVAL));
         }
-        if asked.read_flags & flags::READ_LOCK_OWNER == 0 {
-            self.pages.hold(&open)?;
+        let is_for_pages = asked.read_flags & flags::READ_LOCK_OWNER == 0;
+        loop {
+            if is_for_pages {
+                self.pages.hold(&open)?;
+            }
+            let room = call.room(asked.size as usize);
+            let length = open.file.read_at(&open.opener, &mut [IoSliceMut::new(room)], asked.offset)?;
+            // Each further round is due to one more move of the file.
+            if !is_for_pages || !self.pages.is_outdated(&open) {
+                return Ok(Reply::Scratch(length));
+            }
         }
-        let room = call.room(asked.size as usize);
-        let length = open.file.read_at(&open.opener, &mut [IoSliceMut::new(room)], asked.offset)?;
-        Ok(Reply::Scratch(length))
     }
 
     pub(crate) fn write(&self, call: &mut Call<'_>) -> Answer {

@@ -74,6 +74,12 @@ impl State {
                 self.made.insert((*from, *intent), *ino);
             }
             Change::ClientForgotten { client } => self.replies.forget(*client),
+            Change::MoveBegun { .. }
+            | Change::MoveFrozen { .. }
+            | Change::Relaid { .. }
+            | Change::MoveAbandoned { .. }
+            | Change::MoveKept { .. }
+            | Change::LaidOut { .. } => self.apply_to_layout(change),
         }
     }
 
@@ -166,7 +172,9 @@ impl State {
         self.orphans.remove(&ino);
         let Some(inode) = self.inodes.remove(&ino) else { return };
         if let (Some(id), Node::Regular(file)) = (removal, inode.node) {
-            self.intend(id, Intent::Remove { ino, targets: file.layout.targets().to_vec() });
+            let mut targets = file.layout.targets().to_vec();
+            targets.extend_from_slice(&file.former);
+            self.intend(id, Intent::Remove { ino, targets });
         }
     }
 
@@ -174,7 +182,10 @@ impl State {
         self.next_intent = self.next_intent.max(id.0 + 1);
         self.unindex(id);
         match &intent {
-            Intent::Cut { ino, .. } => _ = self.cuts.insert(*ino, id),
+            Intent::Cut { ino, .. } | Intent::Freeze { ino } | Intent::Seal { ino, .. } => {
+                self.cuts.insert(*ino, id);
+            }
+            Intent::Fence { ino, .. } => *self.fences.entry(*ino).or_default() += 1,
             Intent::RemoveDirectory { ino, .. } => _ = self.removing.insert(*ino, id),
             Intent::MakeDirectory { parent, name, .. } => {
                 self.making.insert((*parent, name.clone()), id);
@@ -187,7 +198,7 @@ impl State {
         self.intents.insert(id, intent);
     }
 
-    fn settle(&mut self, id: IntentId) {
+    pub(super) fn settle(&mut self, id: IntentId) {
         self.unindex(id);
         if let Some(Intent::Cut { ino, size_bytes, epoch, at, .. }) = self.intents.remove(&id) {
             self.resize(ino, size_bytes, epoch, at);
@@ -196,7 +207,20 @@ impl State {
 
     fn unindex(&mut self, id: IntentId) {
         match self.intents.get(&id) {
-            Some(Intent::Cut { ino, .. }) => _ = self.cuts.remove(ino),
+            Some(Intent::Cut { ino, .. } | Intent::Freeze { ino } | Intent::Seal { ino, .. }) => {
+                // Whatever follows a freeze takes its place before it is settled.
+                if self.cuts.get(ino) == Some(&id) {
+                    self.cuts.remove(ino);
+                }
+            }
+            Some(Intent::Fence { ino, .. }) => {
+                if let Some(count) = self.fences.get_mut(ino) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.fences.remove(ino);
+                    }
+                }
+            }
             Some(Intent::RemoveDirectory { ino, .. }) => _ = self.removing.remove(ino),
             Some(Intent::MakeDirectory { parent, name, .. }) => {
                 self.making.remove(&(*parent, name.clone()));

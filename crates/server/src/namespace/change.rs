@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, LayoutRequest, ServerId, TargetId};
-use weir_wire::{ClientId, FileKind, HandleId, Ino, Moment, RequestId, Rights};
+use weir_wire::{limits, ClientId, FileKind, HandleId, Ino, Moment, ObjectMove, RequestId, Rights};
 
 /// A name or value, without a copy per byte in the encoded record.
 pub type Bytes = serde_bytes::ByteBuf;
@@ -272,6 +272,84 @@ pub enum Change {
         /// The client.
         client: ClientId,
     },
+    /// A client begins to copy objects of a file to other targets.
+    MoveBegun {
+        /// The file.
+        ino: Ino,
+        /// Who moves it.
+        client: ClientId,
+        /// What goes where.
+        moves: Vec<ObjectMove>,
+        /// Empties the objects there; the number of the move.
+        prepare: IntentId,
+    },
+    /// The objects that move are kept from everyone else.
+    MoveFrozen {
+        /// The file.
+        ino: Ino,
+        /// Pending as long as they are.
+        freeze: IntentId,
+        /// Raises their epochs.
+        fence: IntentId,
+        /// When.
+        at: Moment,
+    },
+    /// The objects were copied: the file's layout names their new places.
+    Relaid {
+        /// The file.
+        ino: Ino,
+        /// Raises the epochs of the copies, which shuts the one who made them out.
+        seal: IntentId,
+        /// Empties the objects that were copied.
+        vacate: IntentId,
+    },
+    /// A move was given up: the layout stays.
+    MoveAbandoned {
+        /// The file.
+        ino: Ino,
+        /// Empties the copies.
+        vacate: IntentId,
+    },
+    /// A move as it stands (written when the journal is compacted).
+    MoveKept {
+        /// The file.
+        ino: Ino,
+        /// The move.
+        record: MoveRecord,
+    },
+    /// A file without bytes, open nowhere, got another layout.
+    LaidOut {
+        /// The file.
+        ino: Ino,
+        /// Its layout.
+        layout: Layout,
+        /// When.
+        at: Moment,
+    },
+}
+
+/// A move of objects of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveRecord {
+    /// Its number.
+    pub id: IntentId,
+    /// Who copies.
+    pub client: ClientId,
+    /// What goes where.
+    pub moves: Vec<ObjectMove>,
+    /// While the objects are kept from others.
+    pub freeze: Option<Frozen>,
+}
+
+/// The end of a move, in which its objects are kept from everyone else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// Pending as long as they are.
+    pub intent: IntentId,
+    /// Settled once no write of others is on its way to them.
+    pub fence: IntentId,
+    /// Since when.
+    pub since: Moment,
 }
 
 /// A new inode.
@@ -375,6 +453,32 @@ pub enum Intent {
         /// Its name.
         name: Bytes,
     },
+    /// Epochs of objects that nobody uses are being raised: of copies, and of objects whose copies took their place.
+    /// Nobody waits for it.
+    Fence {
+        /// The file.
+        ino: Ino,
+        /// Epoch that they get.
+        epoch: u64,
+        /// Objects and the lengths that they get.
+        objects: Vec<(TargetId, u64)>,
+        /// Not before the journal is on stable storage: the bytes that go are those of an earlier layout.
+        durable: bool,
+    },
+    /// Objects are kept from everyone but the one who moves them.
+    Freeze {
+        /// The file.
+        ino: Ino,
+    },
+    /// Copies get the epoch of the layout that names them; then the file is open to all again.
+    Seal {
+        /// The file.
+        ino: Ino,
+        /// Epoch that they get.
+        epoch: u64,
+        /// Objects and the lengths that they get.
+        objects: Vec<(TargetId, u64)>,
+    },
 }
 
 /// What a resend of a request is answered. Attributes are those of the moment of the resend.
@@ -422,7 +526,22 @@ pub enum OutcomeKind {
         /// Epoch of that size.
         epoch: u64,
     },
+    /// `Reply::Moving`.
+    Moving {
+        /// The file.
+        ino: Ino,
+        /// The move.
+        id: IntentId,
+    },
+    /// `Reply::Frozen`.
+    Frozen {
+        /// Epoch of the freeze.
+        epoch: u64,
+    },
 }
+
+/// As the length of a fence: no byte goes.
+pub(super) const NO_CUT: u64 = limits::FILE_BYTES;
 
 impl Intent {
     /// Cuts every object of `file` to what both the old and the new size hold: also a file that is lengthened is

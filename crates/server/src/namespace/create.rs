@@ -167,7 +167,7 @@ impl Namespace {
             draft.close(handle);
             let last = self.open.is_last(handle, draft.caller.client);
             let nameless = self.inode(ino).is_ok_and(|inode| inode.names == 0);
-            if last && nameless && !self.in_grace && !self.state.cuts.contains_key(&ino) {
+            if last && nameless && !self.in_grace && !self.is_settling(ino) {
                 draft.dispose(ino, self.is_touched(ino))?;
             }
         }

@@ -134,10 +134,16 @@ impl Namespace {
         file.is_some_and(|file| file.untouched_start != self.state.starts)
     }
 
+    /// Whether objects of `ino` are at work: the file stays until they are done.
+    pub(super) fn is_settling(&self, ino: Ino) -> bool {
+        let state = &self.state;
+        state.cuts.contains_key(&ino) || state.moves.contains_key(&ino) || state.fences.contains_key(&ino)
+    }
+
     /// Disposes of `ino` if that is due once a name of it, of `names`, is gone.
     pub(super) fn dispose_unless_open(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
         let last = self.inode(ino)?.names <= 1;
-        let kept = self.in_grace || self.open.is_open(ino) || self.state.cuts.contains_key(&ino);
+        let kept = self.in_grace || self.open.is_open(ino) || self.is_settling(ino);
         if last && !kept {
             draft.dispose(ino, self.is_touched(ino))?;
         }

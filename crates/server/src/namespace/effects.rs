@@ -17,6 +17,8 @@ pub struct Effect {
     pub server: ServerId,
     /// What.
     pub request: PeerRequest,
+    /// Whether the journal must be on stable storage first.
+    pub durable: bool,
 }
 
 /// Effects that were issued and not finished.
@@ -71,7 +73,14 @@ impl Namespace {
             match change {
                 Change::Resized { cut: Some(id), .. }
                 | Change::Disposed { removal: Some(id), .. }
+                | Change::MoveBegun { prepare: id, .. }
+                | Change::MoveFrozen { fence: id, .. }
+                | Change::MoveAbandoned { vacate: id, .. }
                 | Change::Intended { id, .. } => effects.append(&mut self.issue(*id)),
+                Change::Relaid { seal, vacate, .. } => {
+                    effects.append(&mut self.issue(*seal));
+                    effects.append(&mut self.issue(*vacate));
+                }
                 Change::Moved { reparents, .. } => {
                     for id in reparents.iter().flatten() {
                         effects.append(&mut self.issue(*id));
@@ -85,20 +94,31 @@ impl Namespace {
 
     fn issue(&mut self, id: IntentId) -> Vec<Effect> {
         let Some(intent) = self.state.intents.get(&id) else { return Vec::new() };
+        let durable = matches!(intent, Intent::Fence { durable: true, .. });
         let effects: Vec<Effect> = requests(id, intent)
             .into_iter()
             .enumerate()
-            .map(|(part, (server, request))| Effect { intent: id, part: part as u16, server, request })
+            .map(|(part, (server, request))| Effect {
+                intent: id,
+                part: part as u16,
+                server,
+                request,
+                durable,
+            })
             .collect();
-        let parts = effects.iter().map(|effect| effect.part).collect();
-        self.effects.outstanding.insert(id, Outstanding { parts, failed: None });
+        let parts: Vec<u16> = effects.iter().map(|effect| effect.part).collect();
+        if !parts.is_empty() {
+            self.effects.outstanding.insert(id, Outstanding { parts, failed: None });
+        }
         effects
     }
 
     fn settle(&self, id: IntentId, failed: Option<Errno>, now: Moment) -> Option<Decision> {
         let mut changes = vec![Change::Settled { id }];
         match self.state.intents.get(&id)? {
-            Intent::Cut { ino, .. } => changes.extend(self.dispose_after_cut(*ino)),
+            Intent::Cut { ino, .. } | Intent::Seal { ino, .. } | Intent::Fence { ino, .. } => {
+                changes.extend(self.dispose_after(id, *ino));
+            }
             Intent::RemoveDirectory { ino, parent, name, request, .. } => {
                 if failed.is_none() && self.still_holds(*parent, name, *ino) {
                     let (parent, name) = (*parent, name.clone());
@@ -106,7 +126,8 @@ impl Namespace {
                     changes.extend(request.map(remembered));
                 }
             }
-            Intent::Remove { .. }
+            Intent::Freeze { .. }
+            | Intent::Remove { .. }
             | Intent::MakeDirectory { .. }
             | Intent::ForgetDirectory { .. }
             | Intent::Reparent { .. } => {}
@@ -115,10 +136,15 @@ impl Namespace {
         Some(Decision::of(changes, Answer::Now(reply, Vec::new())))
     }
 
-    /// A file that lost its last name and description while it was being cut goes now.
-    fn dispose_after_cut(&self, ino: Ino) -> Option<Change> {
+    /// A file that lost its last name and description while its objects were at work goes now, unless more than the
+    /// intent `settled` is at work.
+    fn dispose_after(&self, settled: IntentId, ino: Ino) -> Option<Change> {
         let nameless = self.state.inodes.get(&ino).is_some_and(|inode| inode.names == 0);
-        let due = nameless && !self.open.is_open(ino) && !self.in_grace;
+        let fenced = u32::from(matches!(self.state.intents.get(&settled), Some(Intent::Fence { .. })));
+        let is_settling = self.state.cuts.get(&ino).is_some_and(|&id| id != settled)
+            || self.state.moves.contains_key(&ino)
+            || self.state.fences.get(&ino).is_some_and(|&count| count > fenced);
+        let due = nameless && !is_settling && !self.open.is_open(ino) && !self.in_grace;
         due.then_some(Change::Disposed { ino, removal: Some(IntentId(self.state.next_intent)) })
     }
 }
@@ -139,6 +165,14 @@ fn requests(id: IntentId, intent: &Intent) -> Vec<(ServerId, PeerRequest)> {
                 (target.server, PeerRequest::TruncateObject { ino, target, length, epoch })
             })
             .collect(),
+        Intent::Fence { ino, epoch, objects, .. } | Intent::Seal { ino, epoch, objects } => objects
+            .iter()
+            .map(|&(target, length)| {
+                let (ino, epoch) = (*ino, *epoch);
+                (target.server, PeerRequest::FenceObject { ino, target, length, epoch })
+            })
+            .collect(),
+        Intent::Freeze { .. } => Vec::new(),
         Intent::Remove { ino, targets } => targets
             .iter()
             .map(|&target| (target.server, PeerRequest::RemoveObject { ino: *ino, target }))

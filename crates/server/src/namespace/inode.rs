@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
-use weir_placement::{Layout, LayoutRequest};
+use weir_placement::{Layout, LayoutRequest, TargetId};
 use weir_wire::{Attributes, FileKind, Ino, Moment};
 
 /// Cookie of `.` in every listing.
@@ -74,6 +74,10 @@ pub(super) struct RegularFile {
     pub(super) allocated_bytes: u64,
     pub(super) epoch: u64,
     pub(super) layout: Layout,
+    /// The epoch since which the layout holds.
+    pub(super) layout_epoch: u64,
+    /// Targets beside those of the layout that may hold an object: one that moved away and keeps its epoch, or a copy.
+    pub(super) former: Box<[TargetId]>,
     /// The start during which the file was made, while nothing was published; else 0. Together with the open
     /// descriptions of that same start it proves that no object exists.
     pub(super) untouched_start: u32,
@@ -118,6 +122,8 @@ impl Inode {
                 allocated_bytes: 0,
                 epoch: 0,
                 layout: layout.clone(),
+                layout_epoch: 0,
+                former: Box::default(),
                 untouched_start: start,
                 linkable: false,
                 placement: Box::default(),
@@ -198,11 +204,11 @@ impl Inode {
     }
 
     pub(super) fn attributes(&self, ino: Ino) -> Attributes {
-        let (size_bytes, allocated_bytes, epoch) = match &self.node {
-            Node::Regular(file) => (file.size_bytes, file.allocated_bytes, file.epoch),
-            Node::Symlink(target) => (target.len() as u64, 0, 0),
-            Node::Directory(directory) => (directory.len() as u64, 0, 0),
-            Node::Special { .. } => (0, 0, 0),
+        let (size_bytes, allocated_bytes, epoch, layout_epoch) = match &self.node {
+            Node::Regular(file) => (file.size_bytes, file.allocated_bytes, file.epoch, file.layout_epoch),
+            Node::Symlink(target) => (target.len() as u64, 0, 0, 0),
+            Node::Directory(directory) => (directory.len() as u64, 0, 0, 0),
+            Node::Special { .. } => (0, 0, 0, 0),
         };
         Attributes {
             ino,
@@ -219,6 +225,7 @@ impl Inode {
             changed: self.changed,
             created: self.created,
             epoch,
+            layout_epoch,
         }
     }
 }

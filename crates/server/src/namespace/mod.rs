@@ -18,6 +18,7 @@ mod open;
 mod peers;
 mod permission;
 mod publish;
+mod relayout;
 mod remove;
 mod rename;
 mod replies;
@@ -310,6 +311,7 @@ impl Namespace {
                     self.targets.placed(layout, *at);
                 }
             }
+            Change::LaidOut { layout, at, .. } => self.targets.placed(layout, *at),
             Change::Disposed { ino, .. } => {
                 if let Some((inode, file)) =
                     self.state.inodes.get(ino).and_then(|inode| Some((inode, inode.regular()?)))
@@ -347,6 +349,10 @@ impl Namespace {
             Request::XattrList { at, follow } => self.xattr_list(draft, at, *follow),
             Request::XattrRemove { at, follow, name } => self.xattr_remove(draft, at, *follow, name),
             Request::Publish { capability, publication } => self.publish(draft, capability, publication),
+            Request::Layout { ino } => self.file_layout(draft, *ino),
+            Request::MoveBegin { at, moves } => self.begin_move(draft, at, moves),
+            Request::MoveFreeze { ino, moving } => self.freeze_move(draft, *ino, *moving),
+            Request::MoveEnd { ino, moving, commit } => self.end_move(draft, *ino, *moving, *commit),
             Request::Statistics => Ok(draft.reply(Reply::Statistics(self.statistics()))),
             _ => Err(errno::EOPNOTSUPP.into()),
         };
@@ -379,6 +385,8 @@ impl Namespace {
             OutcomeKind::Written { size_bytes, epoch } => {
                 Reply::Written { size: Some((*size_bytes, *epoch)) }
             }
+            OutcomeKind::Moving { ino, id } => self.moving_reply(*ino, *id),
+            OutcomeKind::Frozen { epoch } => Reply::Frozen { epoch: *epoch },
             OutcomeKind::Attributes(ino) => match self.inode(*ino) {
                 Ok(inode) => Reply::Attributes(inode.attributes(*ino)),
                 Err(_) => Reply::Failed(errno::ENOENT),

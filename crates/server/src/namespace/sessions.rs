@@ -52,7 +52,7 @@ impl Namespace {
     /// Ends a client's session: its descriptions, append turns and places in queues go.
     pub fn drop_client(&mut self, client: ClientId) -> Departure {
         self.recent.forget(client);
-        let mut changes = Vec::new();
+        let mut changes = self.abandonments(|_, record| record.client == client);
         let mut released = Vec::new();
         let mut closed = Vec::new();
         for handle in self.open.held_by(client) {
@@ -80,7 +80,7 @@ impl Namespace {
     /// until there is none.
     pub fn expire_orphans(&mut self) -> Option<Decision> {
         self.in_grace = false;
-        let due = |ino: &Ino| !self.open.is_open(*ino) && !self.state.cuts.contains_key(ino);
+        let due = |ino: &Ino| !self.open.is_open(*ino) && !self.is_settling(*ino);
         let orphans: Vec<Ino> =
             self.state.orphans.iter().copied().filter(due).take(DISPOSALS_PER_DECISION).collect();
         if orphans.is_empty() {
@@ -96,10 +96,11 @@ impl Namespace {
         if self.in_grace {
             return Vec::new();
         }
-        let mut next_intent = self.state.next_intent;
+        let numbered = before.iter().filter(|change| matches!(change, Change::MoveAbandoned { .. }));
+        let mut next_intent = self.state.next_intent + numbered.count() as u64;
         let mut changes = Vec::new();
         for ino in orphans {
-            if self.open.is_open(ino) || self.state.cuts.contains_key(&ino) {
+            if self.open.is_open(ino) || self.is_settling(ino) {
                 continue;
             }
             let touched = self.is_touched(ino) || before.contains(&Change::Touched { ino });

@@ -1,6 +1,6 @@
 //! The part of the namespace that the journal keeps, and the one way to change it.
 
-use super::change::{Birth, BirthNode, Bytes, Change, Intent, IntentId};
+use super::change::{Birth, BirthNode, Bytes, Change, Intent, IntentId, MoveRecord};
 use super::inode::{InoMap, Inode};
 use super::replies::Replies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,8 +26,12 @@ pub(super) struct State {
     pub(super) intents: BTreeMap<IntentId, Intent>,
     pub(super) made: BTreeMap<(ServerId, IntentId), Ino>,
     pub(super) replies: Replies,
-    /// Files whose objects are being cut. Derived from `intents`, like the next ones up to `making`.
+    /// Files of which objects are being moved.
+    pub(super) moves: BTreeMap<Ino, MoveRecord>,
+    /// Files whose size, epoch or layout is about to change. Derived from `intents`, like the next ones up to `making`.
     pub(super) cuts: InoMap<IntentId>,
+    /// Files of which objects that nobody uses are being fenced, and how many fences those are.
+    pub(super) fences: InoMap<u32>,
     /// Directories of other servers that are being removed.
     pub(super) removing: InoMap<IntentId>,
     /// Directories of other servers that do not know yet where their entries moved.
@@ -51,7 +55,9 @@ impl State {
             intents: BTreeMap::new(),
             made: BTreeMap::new(),
             replies: Replies::default(),
+            moves: BTreeMap::new(),
             cuts: InoMap::default(),
+            fences: InoMap::default(),
             removing: InoMap::default(),
             moving: InoMap::default(),
             unsettled: BTreeSet::new(),
@@ -92,7 +98,9 @@ impl State {
         let intents =
             self.intents.iter().map(|(&id, intent)| Change::Intended { id, intent: intent.clone() });
         let made = self.made.iter().map(|(&(from, intent), &ino)| Change::MadeKept { from, intent, ino });
-        std::iter::once(counted).chain(inodes).chain(intents).chain(made).chain(self.replies.snapshot())
+        let moves = self.moves.iter().map(|(&ino, record)| Change::MoveKept { ino, record: record.clone() });
+        let first = std::iter::once(counted).chain(inodes).chain(moves);
+        first.chain(intents).chain(made).chain(self.replies.snapshot())
     }
 
     pub(super) fn start(&mut self, number: u32, at: Moment) {

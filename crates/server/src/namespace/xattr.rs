@@ -121,9 +121,11 @@ impl Namespace {
 
     fn set_layout(&self, mut draft: Draft<'_>, ino: Ino, value: &[u8]) -> Step<Decision> {
         let inode = self.inode(ino)?;
-        // The bytes of a file are where they are: only what is made later can be laid out differently.
-        let directory = inode.directory().ok_or(EOPNOTSUPP)?;
         check_layout_owner(draft.who(), inode)?;
+        if inode.kind() == FileKind::Regular {
+            return self.lay_out(draft, ino, value);
+        }
+        let directory = inode.directory().ok_or(EOPNOTSUPP)?;
         let request = layout::parse(value)?.or(&directory.request);
         draft.push(Change::LayoutRequested { ino, request, at: draft.now });
         Ok(draft.done(OutcomeKind::Done))

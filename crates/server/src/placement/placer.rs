@@ -183,6 +183,7 @@ impl Placer {
     ///
     /// # Errors
     /// As [`Placer::place`].
+    #[cfg(test)]
     pub(crate) fn layout(
         &self,
         sequence: u64,

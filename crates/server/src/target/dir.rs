@@ -2,6 +2,7 @@
 //!
 //! Its calls may block, so the event loop runs them on the worker pool; every method takes `&self`.
 
+use super::changes::Changes;
 use super::{StaleEpoch, TargetFailure};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::collections::{HashMap, HashSet};
@@ -9,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use weir_wire::{Extent, Ino};
 
@@ -32,6 +33,9 @@ pub(crate) struct Dir {
     open: Mutex<HashMap<Ino, Arc<Open>>>,
     unsynced_names: Mutex<HashSet<Ino>>,
     locks: Vec<RwLock<()>>,
+    changes: Mutex<Changes>,
+    /// How many objects `changes` has, so that other writes pass it by.
+    noted: AtomicUsize,
 }
 
 /// An open object file and the bytes it occupied when last looked at.
@@ -82,6 +86,8 @@ impl Dir {
             open: Mutex::default(),
             unsynced_names: Mutex::default(),
             locks: (0..LOCK_SHARDS).map(|_| RwLock::new(())).collect(),
+            changes: Mutex::default(),
+            noted: AtomicUsize::new(0),
         })
     }
 
@@ -137,6 +143,7 @@ impl Dir {
             let (part, after) = rest.split_at((range.length as usize).min(rest.len()));
             outcome = outcome.and_then(|()| open.file.write_all_at(part, range.offset));
             rest = after;
+            self.note(ino, range.offset, u64::from(range.length));
         }
         self.recount(&open)?;
         Ok(outcome?)
@@ -165,7 +172,9 @@ impl Dir {
             }
             FallocateFlags::empty()
         };
-        rustix::fs::fallocate(&open.file, flags, offset, length).map_err(io::Error::from)?;
+        let done = rustix::fs::fallocate(&open.file, flags, offset, length).map_err(io::Error::from);
+        self.note(ino, offset, length);
+        done?;
         Ok(self.recount(&open)?)
     }
 
@@ -191,6 +200,40 @@ impl Dir {
         }
         lock(&self.epochs).insert(ino, epoch);
         Ok(())
+    }
+
+    /// As [`Dir::truncate`], with the epoch on stable storage.
+    ///
+    /// # Errors
+    /// The device failed; the home will ask again.
+    pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
+        self.truncate(ino, length, epoch)?;
+        let path = self.epoch_path(ino);
+        match File::open(&path) {
+            Ok(file) => file.sync_all()?,
+            // Removed since, with its file.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(directory) = path.parent() {
+            File::open(directory)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// What changed of the object since the last round; none where nothing is noted of it for `tracking`.
+    pub(crate) fn changes(&self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
+        let mut changes = lock(&self.changes);
+        let answer = changes.ask(ino, tracking, round);
+        self.noted.store(changes.len(), Ordering::SeqCst);
+        answer
+    }
+
+    /// Called when the bytes have changed and before the change is answered, under the object's lock: a fence comes after it.
+    fn note(&self, ino: Ino, offset: u64, length: u64) {
+        if self.noted.load(Ordering::SeqCst) > 0 {
+            lock(&self.changes).note(ino, offset, offset.saturating_add(length));
+        }
     }
 
     fn record_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
@@ -230,8 +273,16 @@ impl Dir {
     /// The next byte of data (or of a hole) at or after `offset`.
     ///
     /// # Errors
-    /// The device failed.
-    pub(crate) fn seek(&self, ino: Ino, offset: u64, data: bool) -> Result<Option<u64>, TargetFailure> {
+    /// The object was cut or moved since `epoch`, or the device failed.
+    pub(crate) fn seek(
+        &self,
+        ino: Ino,
+        epoch: u64,
+        offset: u64,
+        data: bool,
+    ) -> Result<Option<u64>, TargetFailure> {
+        let _shared = self.shared(ino);
+        self.check_epoch(ino, epoch)?;
         let Some(open) = self.existing(ino)? else { return Ok((!data).then_some(offset)) };
         if offset >= open.file.metadata()?.len() {
             return Ok((!data).then_some(offset));
@@ -434,7 +485,7 @@ mod tests {
         dir.write(FILE, 0, &[range(10, 100)], &[2; 100]).unwrap();
         assert_eq!(dir.reserve(FILE, 0, 0, 1 << 20, false), Err(TargetFailure::Full));
         dir.reserve(FILE, 0, 0, 4096, true).unwrap();
-        assert_eq!(dir.seek(FILE, 0, true).unwrap(), Some(4096));
-        assert_eq!(dir.seek(FILE, 0, false).unwrap(), Some(0));
+        assert_eq!(dir.seek(FILE, 0, 0, true).unwrap(), Some(4096));
+        assert_eq!(dir.seek(FILE, 0, 0, false).unwrap(), Some(0));
     }
 }

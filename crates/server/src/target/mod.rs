@@ -1,6 +1,7 @@
 //! Targets: where the bytes of objects are.
 
 mod arena;
+mod changes;
 mod dir;
 mod object;
 mod pages;

@@ -4,6 +4,7 @@
 //! arrived, so nobody ever reads a recycled page before it was overwritten.
 
 use super::arena::{Arena, Region, PAGE_BYTES};
+use super::changes::Changes;
 use super::object::{Extent, Object};
 use super::pages::{Pages, Pin, Run};
 use super::{StaleEpoch, TargetFailure};
@@ -48,6 +49,8 @@ pub(crate) struct WritePlan {
     pub(crate) regions: Vec<Region>,
     ino: Ino,
     epoch: u64,
+    /// First byte and end of all ranges together, in the object.
+    span: (u64, u64),
     staged: Vec<Staged>,
     pin: Pin,
 }
@@ -65,6 +68,7 @@ pub(crate) struct Ram {
     arena: Arena,
     pages: Pages,
     objects: HashMap<Ino, Object>,
+    changes: Changes,
 }
 
 impl Ram {
@@ -75,7 +79,7 @@ impl Ram {
     pub(crate) fn new(capacity_bytes: u64) -> io::Result<Ram> {
         let arena = Arena::new(capacity_bytes)?;
         let pages = Pages::new(arena.pages());
-        Ok(Ram { arena, pages, objects: HashMap::new() })
+        Ok(Ram { arena, pages, objects: HashMap::new(), changes: Changes::default() })
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {
@@ -140,7 +144,10 @@ impl Ram {
             return Err(StaleEpoch(object.epoch).into());
         }
         let pin = self.pages.pin();
-        let mut plan = WritePlan { regions: Vec::new(), ino, epoch, staged: Vec::new(), pin };
+        let span = ranges.iter().fold((u64::MAX, 0), |(first, end), range| {
+            (first.min(range.offset), end.max(range.offset + u64::from(range.length)))
+        });
+        let mut plan = WritePlan { regions: Vec::new(), ino, epoch, span, staged: Vec::new(), pin };
         for range in ranges {
             if let Err(failure) = self.plan_range(&mut plan, range) {
                 self.abandon_write(plan);
@@ -212,11 +219,13 @@ impl Ram {
             debug_assert!(taken <= staged.run.pages);
         }
         self.pages.unpin(plan.pin);
+        self.changes.note(plan.ino, plan.span.0, plan.span.1);
         Ok(())
     }
 
     /// Ends a write that failed: frees its staged pages. Bytes that went over old ones stay, as in any torn write.
     pub(crate) fn abandon_write(&mut self, plan: WritePlan) {
+        self.changes.note(plan.ino, plan.span.0, plan.span.1);
         for staged in plan.staged {
             self.pages.free(Run { dirty: true, ..staged.run });
         }
@@ -238,6 +247,7 @@ impl Ram {
         if object.epoch > epoch {
             return Err(StaleEpoch(object.epoch).into());
         }
+        self.changes.note(ino, offset, offset + length);
         let end = (offset + length).div_ceil(PAGE_BYTES);
         let holes = object
             .stretches(offset / PAGE_BYTES, end)
@@ -273,6 +283,7 @@ impl Ram {
             return Err(StaleEpoch(object.epoch));
         }
         let end = offset.saturating_add(length);
+        self.changes.note(ino, offset, end);
         let (first_whole, end_whole) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
         let mut partial = Vec::new();
         if first_whole > end_whole {
@@ -303,8 +314,14 @@ impl Ram {
         self.free(freed);
     }
 
+    /// What changed of the object since the last round; none where nothing is noted of it for `tracking`.
+    pub(crate) fn changes(&mut self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
+        self.changes.ask(ino, tracking, round)
+    }
+
     /// Removes the object.
     pub(crate) fn remove(&mut self, ino: Ino) {
+        self.changes.forget(ino);
         if let Some(mut object) = self.objects.remove(&ino) {
             let freed = object.unmap(0, object.end());
             self.free(freed);
@@ -312,12 +329,22 @@ impl Ram {
     }
 
     /// The next byte of data (or of a hole) at or after `offset`.
-    pub(crate) fn seek(&self, ino: Ino, offset: u64, data: bool) -> Option<u64> {
+    ///
+    /// # Errors
+    /// [`StaleEpoch`] when the object was cut or moved since `epoch`.
+    pub(crate) fn seek(
+        &self,
+        ino: Ino,
+        epoch: u64,
+        offset: u64,
+        data: bool,
+    ) -> Result<Option<u64>, StaleEpoch> {
         match self.objects.get(&ino) {
+            Some(object) if object.epoch > epoch => Err(StaleEpoch(object.epoch)),
             Some(object) => {
-                object.next(offset / PAGE_BYTES, data).map(|page| (page * PAGE_BYTES).max(offset))
+                Ok(object.next(offset / PAGE_BYTES, data).map(|page| (page * PAGE_BYTES).max(offset)))
             }
-            None => (!data).then_some(offset),
+            None => Ok((!data).then_some(offset)),
         }
     }
 

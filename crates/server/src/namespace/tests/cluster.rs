@@ -149,7 +149,8 @@ impl Cluster {
 
     fn serve_peer(&mut self, from: usize, to: ServerId, request: &PeerRequest) -> Result<PeerReply, Errno> {
         match request {
-            PeerRequest::TruncateObject { ino, target, length, epoch } => {
+            PeerRequest::TruncateObject { ino, target, length, epoch }
+            | PeerRequest::FenceObject { ino, target, length, epoch } => {
                 let object = self.objects.entry((*ino, *target)).or_default();
                 if object.1 < *epoch {
                     *object = (object.0.min(*length), *epoch);

@@ -1,6 +1,6 @@
 //! What the kernel cannot be compared with: epochs, appends, cookies, layouts, paths that leave the server.
 
-use super::super::errno::{E2BIG, EBADF, EINVAL, ELOOP, ENOSPC, EOPNOTSUPP, EPERM};
+use super::super::errno::{E2BIG, EBADF, EBUSY, EINVAL, ELOOP, ENOSPC, ENXIO, EOPNOTSUPP, EPERM};
 use super::super::{Caller, Change, InlineAppend, TurnReply, Verdict};
 use super::cluster::{root, settings, user, writing, Cluster};
 use std::collections::BTreeSet;
@@ -219,8 +219,28 @@ fn layouts_are_inherited_but_spreading_is_not() {
     let text = xattr(&mut cluster, At::inode(attributes.ino), "weir.layout").unwrap();
     assert!(text.starts_with("-o ") && text.ends_with(" -S 64k"), "{text}");
     let file = At::inode(attributes.ino);
-    assert_eq!(set_xattr(&mut cluster, file, "weir.layout", b"spread=no"), Err(EOPNOTSUPP));
+    assert_eq!(set_xattr(&mut cluster, file, "weir.layout", b"spread=no"), Err(EINVAL));
     assert_eq!(set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"-S 5"), Err(EINVAL));
+}
+
+/// As `lfs setstripe` on a new file.
+#[test]
+fn a_file_that_holds_nothing_and_is_open_nowhere_can_be_laid_out() {
+    let mut cluster = Cluster::new(2);
+    let file = || At::new(Ino::ROOT, "file");
+    let make = Request::Make { at: file(), kind: NodeKind::Regular, permissions: 0o644 };
+    cluster.send(0, &root(), &make).unwrap();
+    assert_eq!(set_xattr(&mut cluster, file(), "weir.layout", b"-c 1 -S 64k"), Ok(Reply::Done));
+    let text = xattr(&mut cluster, file(), "weir.layout").unwrap();
+    assert!(text.ends_with(" -S 64k") && !text.contains(','), "{text}");
+    assert_eq!(set_xattr(&mut cluster, file(), "weir.layout", b"-o 9.9"), Err(ENXIO));
+    assert_eq!(set_xattr(&mut cluster, file(), "weir.layout", b"-c 1 spread=yes"), Err(EINVAL));
+    let opened = cluster.open(&root(), file(), writing()).unwrap();
+    let Reply::Opened { attributes, handle, .. } = opened else { panic!("{opened:?}") };
+    assert_eq!(set_xattr(&mut cluster, file(), "weir.layout", b"-c 2"), Err(EBUSY));
+    cluster.send(0, &root(), &Request::Close { ino: attributes.ino, handle }).unwrap();
+    assert_eq!(set_xattr(&mut cluster, file(), "weir.layout", b"-c 2"), Ok(Reply::Done));
+    cluster.check();
 }
 
 #[test]

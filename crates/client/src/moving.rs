@@ -1,0 +1,333 @@
+//! Moving objects of a file to other targets, under those who read and write it (docs/design/rebalancing.md).
+//!
+//! The bytes go through this client as its own reads and writes, so that they are its job's, under the policy.
+
+use crate::exchange::{call, Call, Message};
+use crate::operations::plain;
+use crate::paths::{Final, Load};
+use crate::pool::Lane;
+use crate::session::fill_random;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Place, Result, Store};
+use std::io::{IoSlice, IoSliceMut};
+use weir_placement::TargetId;
+use weir_wire::{limits, Capability, Extent, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST};
+
+/// Bytes of one read and write: few enough that a rate is kept and others are not held up.
+const CHUNK_BYTES: u64 = 1024 * 1024;
+/// What may be left to copy while others wait: copied within a fraction of the freeze.
+const LEFT_BYTES: u64 = 4 * 1024 * 1024;
+/// Rounds after which the end is tried with more than that left: writers are as fast as the copying.
+const ROUNDS_MAX: u32 = 8;
+/// Times that a move begins anew because its file was cut, or a server restarted.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// Asked before so many bytes are copied: waits as long as a rate wants it, and answers `false` to end the move.
+pub type Pace<'p> = dyn FnMut(u64) -> bool + 'p;
+
+/// What a move came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Objects that are at their new places.
+    pub objects: usize,
+    /// Bytes that were copied, those that changed meanwhile more than once.
+    pub copied_bytes: u64,
+}
+
+/// A move under way. It ends with [`Moving::commit`] or [`Moving::abandon`], or with the session of its store.
+#[derive(Debug)]
+pub struct Moving {
+    store: Store,
+    caller: Caller,
+    ino: Ino,
+    moving: Sequence,
+    capability: Capability,
+    epoch: u64,
+    moves: Vec<ObjectMove>,
+    tracking: u64,
+    round: u32,
+    copied_bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl Store {
+    /// Moves objects of a file, and begins anew where it was cut meanwhile. The file's owner or root may.
+    ///
+    /// # Errors
+    /// `EPERM`; `EBUSY`: another one moves it; `EINVAL`: an object would not be alone on its target; `ENOSPC`; `EINTR`:
+    /// `pace` ended it; `ESTALE`: it was cut again and again. The file is as it was then.
+    pub fn move_objects(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        moves: &[ObjectMove],
+        pace: &mut Pace<'_>,
+    ) -> Result<Moved> {
+        let mut copied_bytes = 0;
+        for attempt in 1.. {
+            let mut moving = self.begin_move(caller, place, moves)?;
+            match moving.carry_through(pace) {
+                Ok(()) => return Ok(moving.moved(copied_bytes)),
+                Err(error) => {
+                    copied_bytes += moving.copied_bytes;
+                    moving.abandon();
+                    if error.errno() != libc::ESTALE || attempt >= ATTEMPTS_MAX {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(ClientError::number(libc::ESTALE))
+    }
+
+    /// Begins a move: the copies are empty, and changes of the originals are noted.
+    ///
+    /// # Errors
+    /// As [`Store::move_objects`].
+    pub fn begin_move(&self, caller: &Caller, place: Place<'_>, moves: &[ObjectMove]) -> Result<Moving> {
+        let mut tracking = [0; 8];
+        fill_random(&mut tracking)?;
+        let walk = self.walk(caller)?;
+        let request = |at| Request::MoveBegin { at, moves: moves.to_vec() };
+        let Reply::Moving { ino, moving, capability, epoch } =
+            walk.ask(place, Final::Node, Load::none(), request)?
+        else {
+            return Err(walk.unexpected(place, "MoveBegin"));
+        };
+        let mut begun = Moving {
+            store: self.clone(),
+            caller: caller.clone(),
+            ino,
+            moving,
+            capability,
+            epoch,
+            moves: moves.to_vec(),
+            tracking: u64::from_le_bytes(tracking),
+            round: 0,
+            copied_bytes: 0,
+            buffer: vec![0; CHUNK_BYTES as usize],
+        };
+        // The copies' targets note as well: they know nothing of it after a restart, which may have lost bytes.
+        let targets = moves.iter().flat_map(|one| [one.from, one.to]);
+        match targets.map(|target| begun.changes(target, 0)).collect::<Result<Vec<_>>>() {
+            Ok(_) => Ok(begun),
+            Err(error) => {
+                begun.abandon_silently();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Moving {
+    /// Everything from the first byte to the new layout.
+    fn carry_through(&mut self, pace: &mut Pace<'_>) -> Result<()> {
+        self.copy(pace)?;
+        while self.catch_up(pace)? > LEFT_BYTES && self.round < ROUNDS_MAX {}
+        self.freeze()?;
+        self.catch_up(&mut |_| true)?;
+        self.settle()
+    }
+
+    /// Copies the objects; what changes behind it is left to [`Moving::catch_up`].
+    ///
+    /// # Errors
+    /// `ESTALE`: begin anew. `EINTR`: `pace` ended it. A full or lost target.
+    pub fn copy(&mut self, pace: &mut Pace<'_>) -> Result<()> {
+        for one in self.moves.clone() {
+            // To the end of the object, not of the file as it was known before changes were noted: it may have grown since.
+            self.copy_range(one, 0, limits::FILE_BYTES, false, pace)?;
+        }
+        Ok(())
+    }
+
+    /// Copies what changed since it was last copied; answers how many bytes that were.
+    ///
+    /// # Errors
+    /// As [`Moving::copy`].
+    pub fn catch_up(&mut self, pace: &mut Pace<'_>) -> Result<u64> {
+        let before = self.copied_bytes;
+        self.round += 1;
+        for one in self.moves.clone() {
+            for (begin, end) in self.changes(one.from, self.round)? {
+                self.copy_range(one, begin, end, true, pace)?;
+            }
+        }
+        Ok(self.copied_bytes - before)
+    }
+
+    /// Keeps everyone else from the objects, for some seconds at most; the last changes are then to be copied.
+    ///
+    /// # Errors
+    /// `ESTALE`: begin anew.
+    pub fn freeze(&mut self) -> Result<()> {
+        let request = Request::MoveFreeze { ino: self.ino, moving: self.moving };
+        match self.ask(self.ino.home(), &request)? {
+            Reply::Frozen { epoch } => {
+                self.epoch = epoch;
+                Ok(())
+            }
+            _ => Err(self.unexpected("MoveFreeze")),
+        }
+    }
+
+    /// Makes the copies durable and the file's own. All changes since the freeze must have been copied.
+    ///
+    /// # Errors
+    /// `ESTALE`: begin anew; nothing was moved.
+    pub fn commit(mut self) -> Result<Moved> {
+        match self.settle() {
+            Ok(()) => Ok(self.moved(0)),
+            Err(error) => {
+                self.abandon_silently();
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves everything as it was.
+    pub fn abandon(mut self) {
+        self.abandon_silently();
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        for one in self.moves.clone() {
+            let request = Request::SyncObject { capability: self.capability, target: one.to };
+            self.ask(one.to.server, &request)?;
+        }
+        for one in self.moves.clone() {
+            self.changes(one.to, 1)?;
+        }
+        self.ask(self.ino.home(), &self.end(true))?;
+        self.stop_noting();
+        Ok(())
+    }
+
+    /// Best effort: the servers end what is left of it with the session, and the file is whole in any case.
+    fn abandon_silently(&mut self) {
+        let _ = self.ask(self.ino.home(), &self.end(false));
+        self.stop_noting();
+    }
+
+    fn stop_noting(&mut self) {
+        for one in self.moves.clone() {
+            for target in [one.from, one.to] {
+                let _ = self.changes(target, ROUND_LAST);
+            }
+        }
+    }
+
+    fn moved(&self, before: u64) -> Moved {
+        Moved { objects: self.moves.len(), copied_bytes: before + self.copied_bytes }
+    }
+
+    fn end(&self, commit: bool) -> Request {
+        Request::MoveEnd { ino: self.ino, moving: self.moving, commit }
+    }
+
+    fn changes(&self, target: TargetId, round: u32) -> Result<Vec<(u64, u64)>> {
+        let (capability, tracking) = (self.capability, self.tracking);
+        match self.ask(target.server, &Request::ObjectChanges { capability, target, tracking, round })? {
+            Reply::Changes(ranges) => Ok(ranges),
+            _ => Err(self.unexpected("ObjectChanges")),
+        }
+    }
+
+    /// Copies the bytes of a range of an object, and (with `punch`) its holes.
+    fn copy_range(
+        &mut self,
+        one: ObjectMove,
+        begin: u64,
+        end: u64,
+        punch: bool,
+        pace: &mut Pace<'_>,
+    ) -> Result<()> {
+        let mut position = begin;
+        while position < end {
+            let data = self.find(one.from, position, Seek::Data)?.unwrap_or(end).min(end);
+            if punch && data > position {
+                self.free(one.to, position, data - position)?;
+            }
+            let hole = match data < end {
+                true => self.find(one.from, data, Seek::Hole)?.unwrap_or(end).min(end),
+                false => end,
+            };
+            position = data;
+            while position < hole {
+                let length = CHUNK_BYTES.min(hole - position);
+                if !pace(length) {
+                    return Err(ClientError::number(libc::EINTR));
+                }
+                self.copy_chunk(one, Extent { offset: position, length: length as u32 })?;
+                position += length;
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, target: TargetId, offset: u64, seek: Seek) -> Result<Option<u64>> {
+        let (capability, epoch) = (self.capability, self.epoch);
+        let request = Request::ObjectSeek { capability, target, epoch, offset, seek };
+        match self.ask(target.server, &request)? {
+            Reply::Position(position) => Ok(position),
+            reply => Err(self.stale_or_unexpected(&reply, "ObjectSeek")),
+        }
+    }
+
+    fn free(&self, target: TargetId, offset: u64, length: u64) -> Result<()> {
+        let (capability, epoch) = (self.capability, self.epoch);
+        let request = Request::Reserve { capability, target, epoch, offset, length, punch: true };
+        match self.ask(target.server, &request)? {
+            Reply::Done => Ok(()),
+            reply => Err(self.stale_or_unexpected(&reply, "Reserve")),
+        }
+    }
+
+    fn copy_chunk(&mut self, one: ObjectMove, extent: Extent) -> Result<()> {
+        let environment = self.store.environment()?;
+        let (capability, epoch, length) = (self.capability, self.epoch, extent.length as usize);
+        let lane = Lane::of_payload(length);
+        let mut room = [IoSliceMut::new(&mut self.buffer[..length])];
+        let read = Call {
+            server: one.from.server,
+            lane,
+            message: Message::Read { capability, target: one.from, epoch, extent },
+            payload: &[],
+            sink: Sink::Slices(&mut room),
+        };
+        match call(environment, &self.caller, read)? {
+            (Reply::Data { .. }, bytes) if bytes == length => {}
+            (reply, _) => return Err(self.stale_or_unexpected(&reply, "Read")),
+        }
+        let payload = [IoSlice::new(&self.buffer[..length])];
+        let write = Call {
+            server: one.to.server,
+            lane,
+            message: Message::Write { capability, target: one.to, epoch, extent, publication: None },
+            payload: &payload,
+            sink: Sink::None,
+        };
+        match call(environment, &self.caller, write)?.0 {
+            Reply::Written { .. } => {
+                self.copied_bytes += length as u64;
+                Ok(())
+            }
+            reply => Err(self.stale_or_unexpected(&reply, "Write")),
+        }
+    }
+
+    fn ask(&self, server: weir_placement::ServerId, request: &Request) -> Result<Reply> {
+        Ok(call(self.store.environment()?, &self.caller, plain(server, request))?.0)
+    }
+
+    fn stale_or_unexpected(&self, reply: &Reply, request: &'static str) -> ClientError {
+        match reply {
+            Reply::StaleEpoch { .. } => ClientError::number(libc::ESTALE),
+            _ => self.unexpected(request),
+        }
+    }
+
+    fn unexpected(&self, request: &'static str) -> ClientError {
+        ClientError::UnexpectedReply { server: self.ino.home(), request }
+    }
+}

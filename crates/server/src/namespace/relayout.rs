@@ -1,0 +1,279 @@
+//! Where the bytes of a file that exists are, and how that changes: moves of its objects (docs/design/rebalancing.md),
+//! and a layout of its own for a file that holds nothing yet.
+
+use super::change::{Change, Intent, IntentId, MoveRecord, OutcomeKind, NO_CUT};
+use super::draft::Draft;
+use super::errno::{EAGAIN, EBUSY, EINVAL, EISDIR, EPERM, ESTALE};
+use super::inode::{Inode, RegularFile};
+use super::state::State;
+use super::walk::Last;
+use super::{layout, permission, xattr, Answer, Decision, Namespace, Step};
+use crate::placement::{Placed, Record};
+use weir_placement::{Component, Layout, TargetId};
+use weir_wire::{limits, At, ClientId, Errno, Ino, Moment, ObjectMove, Reply, Rights, Sequence};
+
+/// Moves at once: what many movers of many objects need, and little enough to look through at every tick.
+const MOVES_MAX: usize = 1024;
+/// What decided over the targets of a file that was moved, for its record.
+const MOVED: &str = "rebalance";
+
+impl Namespace {
+    /// Layout, size and epoch of a file as they belong together.
+    pub(super) fn file_layout(&self, draft: Draft<'_>, ino: Ino) -> Step<Decision> {
+        self.await_cut(ino)?;
+        let file = self.inode(ino)?.regular().ok_or(EINVAL)?;
+        Ok(draft.reply(Reply::Layout {
+            layout: file.layout.clone(),
+            layout_epoch: file.layout_epoch,
+            size_bytes: file.size_bytes,
+            epoch: file.epoch,
+        }))
+    }
+
+    /// Begins a move: answered when the objects at the new places are empty.
+    pub(super) fn begin_move(&self, mut draft: Draft<'_>, at: &At, moves: &[ObjectMove]) -> Step<Decision> {
+        let ino = self.node(draft.who(), at, Last::Follow)?;
+        let inode = self.inode(ino)?;
+        if inode.directory().is_some() {
+            return Err(EISDIR.into());
+        }
+        let file = inode.regular().ok_or(EINVAL)?;
+        if !permission::owns(draft.who(), inode) {
+            return Err(EPERM.into());
+        }
+        self.await_cut(ino)?;
+        if self.state.moves.contains_key(&ino) {
+            return Err(EBUSY.into());
+        }
+        self.check_moves(file, moves)?;
+        if self.state.moves.len() >= MOVES_MAX {
+            return Err(EAGAIN.into());
+        }
+        let (client, moves, prepare) = (draft.caller.client, moves.to_vec(), draft.intent()?);
+        draft.wait.push(prepare);
+        draft.push(Change::MoveBegun { ino, client, moves, prepare });
+        Ok(draft.done(OutcomeKind::Moving { ino, id: prepare }))
+    }
+
+    /// Keeps others from the objects of a move: answered when no write of theirs is on its way to them.
+    pub(super) fn freeze_move(&self, mut draft: Draft<'_>, ino: Ino, moving: Sequence) -> Step<Decision> {
+        let record = self.move_of(draft.caller.client, ino, moving)?;
+        if record.freeze.is_some() {
+            return Err(EBUSY.into());
+        }
+        self.await_cut(ino)?;
+        let file = self.inode(ino)?.regular().ok_or(EINVAL)?;
+        let (epoch, at) = (file.epoch + 1, draft.now);
+        let (freeze, fence) = (draft.intent()?, draft.intent()?);
+        draft.wait.push(fence);
+        draft.push(Change::MoveFrozen { ino, freeze, fence, at });
+        Ok(draft.done(OutcomeKind::Frozen { epoch }))
+    }
+
+    /// Ends a move, for the new places or for the old ones.
+    pub(super) fn end_move(
+        &self,
+        mut draft: Draft<'_>,
+        ino: Ino,
+        moving: Sequence,
+        commit: bool,
+    ) -> Step<Decision> {
+        let record = self.move_of(draft.caller.client, ino, moving)?;
+        let freeze = record.freeze.as_ref();
+        if commit && freeze.is_none_or(|frozen| !self.is_settled(frozen.fence)) {
+            return Err(EINVAL.into());
+        }
+        let (first, freeze) = (draft.intent()?, freeze.map(|frozen| frozen.intent));
+        if commit {
+            draft.wait.push(first);
+            let vacate = draft.intent()?;
+            draft.push(Change::Relaid { ino, seal: first, vacate });
+        } else {
+            draft.push(Change::MoveAbandoned { ino, vacate: first });
+        }
+        if let Some(id) = freeze {
+            draft.push(Change::Settled { id });
+        }
+        Ok(draft.done(OutcomeKind::Done))
+    }
+
+    /// A cut changes what would have to be copied: the move ends, and its client begins anew.
+    pub(super) fn abandon_for_cut(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
+        if self.state.moves.contains_key(&ino) {
+            let vacate = draft.intent()?;
+            draft.push(Change::MoveAbandoned { ino, vacate });
+        }
+        Ok(())
+    }
+
+    /// Gives up freezes that lasted too long, and moves of files that are gone but for them; none when there are none.
+    pub fn expire_moves(&self, now: Moment) -> Option<Decision> {
+        let is_overdue = |ino: Ino, record: &MoveRecord| {
+            let is_nameless = self.inode(ino).is_ok_and(|inode| inode.names == 0) && !self.open.is_open(ino);
+            let since = record.freeze.as_ref().map(|frozen| frozen.since.seconds);
+            is_nameless || since.is_some_and(|since| now.seconds - since > limits::FREEZE_SECONDS as i64)
+        };
+        self.abandonment(is_overdue)
+    }
+
+    /// Gives up every move: after a start their clients begin anew. None when there are none.
+    pub fn abandon_moves(&self) -> Option<Decision> {
+        self.abandonment(|_, _| true)
+    }
+
+    fn abandonment(&self, which: impl Fn(Ino, &MoveRecord) -> bool) -> Option<Decision> {
+        let changes = self.abandonments(which);
+        (!changes.is_empty()).then(|| Decision::of(changes, Answer::Now(Reply::Done, Vec::new())))
+    }
+
+    /// The changes that give moves up; their intents are numbered from the next one on.
+    pub(super) fn abandonments(&self, which: impl Fn(Ino, &MoveRecord) -> bool) -> Vec<Change> {
+        let ended = self.state.moves.iter().filter(|&(&ino, record)| which(ino, record));
+        let numbered = ended.zip(self.state.next_intent..);
+        numbered
+            .flat_map(|((&ino, record), number)| {
+                let freeze = record.freeze.as_ref();
+                let settled = freeze.map(|frozen| Change::Settled { id: frozen.intent });
+                std::iter::once(Change::MoveAbandoned { ino, vacate: IntentId(number) }).chain(settled)
+            })
+            .collect()
+    }
+
+    /// The answer of a move that has begun, unless it is over.
+    pub(super) fn moving_reply(&self, ino: Ino, id: IntentId) -> Reply {
+        let is_on = self.state.moves.get(&ino).is_some_and(|record| record.id == id);
+        match self.inode(ino).ok().and_then(Inode::regular).filter(|_| is_on) {
+            Some(file) => Reply::Moving {
+                ino,
+                moving: Sequence(id.0),
+                capability: self.settings.key.capability(ino, Rights { read: true, write: true }),
+                epoch: file.epoch,
+            },
+            None => Reply::Failed(ESTALE),
+        }
+    }
+
+    /// Gives a file that holds nothing and is open nowhere another layout.
+    pub(super) fn lay_out(&self, mut draft: Draft<'_>, ino: Ino, value: &[u8]) -> Step<Decision> {
+        self.await_cut(ino)?;
+        let file = self.inode(ino)?.regular().ok_or(EINVAL)?;
+        let request = layout::parse(value)?;
+        let specification = request.layout.as_ref().filter(|_| request.spread.is_none()).ok_or(EINVAL)?;
+        let holds_bytes = file.size_bytes > 0 || self.is_touched(ino);
+        if holds_bytes || self.open.is_open(ino) || self.is_settling(ino) {
+            return Err(EBUSY.into());
+        }
+        let Placed { layout, record } = self.targets.place(ino.sequence(), Some(specification))?;
+        let at = draft.now;
+        draft.push(Change::LaidOut { ino, layout, at });
+        draft.push(xattr::placement(ino, &record, at));
+        Ok(draft.done(OutcomeKind::Done))
+    }
+
+    fn move_of(&self, client: ClientId, ino: Ino, moving: Sequence) -> Result<&MoveRecord, Errno> {
+        let record = self.state.moves.get(&ino);
+        record.filter(|record| record.id.0 == moving.0 && record.client == client).ok_or(ESTALE)
+    }
+
+    fn check_moves(&self, file: &RegularFile, moves: &[ObjectMove]) -> Result<(), Errno> {
+        let is_right = |(number, one): (usize, &ObjectMove)| {
+            file.layout.targets().contains(&one.from)
+                && !file.layout.targets().contains(&one.to)
+                && self.settings.targets.contains(&one.to)
+                && moves[..number].iter().all(|other| other.from != one.from && other.to != one.to)
+        };
+        let all = !moves.is_empty() && moves.iter().enumerate().all(is_right);
+        all.then_some(()).ok_or(EINVAL)
+    }
+}
+
+impl State {
+    /// Carries out a change of a layout, or of a move.
+    pub(super) fn apply_to_layout(&mut self, change: &Change) {
+        match change {
+            Change::MoveBegun { ino, client, moves, prepare } => {
+                self.begin_move(*ino, *client, moves, *prepare)
+            }
+            Change::MoveFrozen { ino, freeze, fence, at } => {
+                let Some(record) = self.moves.get_mut(ino) else { return };
+                record.freeze = Some(super::change::Frozen { intent: *freeze, fence: *fence, since: *at });
+                let objects = record.moves.iter().map(|one| (one.from, NO_CUT)).collect();
+                self.intend(*freeze, Intent::Freeze { ino: *ino });
+                self.fence(*ino, *fence, objects, false);
+            }
+            Change::Relaid { ino, seal, vacate } => self.relay(*ino, *seal, *vacate),
+            Change::MoveAbandoned { ino, vacate } => {
+                let Some(record) = self.moves.remove(ino) else { return };
+                let objects = record.moves.iter().map(|one| (one.to, 0)).collect();
+                self.fence(*ino, *vacate, objects, false);
+            }
+            Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
+            Change::LaidOut { ino, layout, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.changed = *at;
+                if let Some(file) = inode.regular_mut() {
+                    file.epoch += 1;
+                    file.layout_epoch = file.epoch;
+                    file.layout = layout.clone();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_move(&mut self, ino: Ino, client: ClientId, moves: &[ObjectMove], prepare: IntentId) {
+        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
+        // From here on the file leaves something behind at the new places, whatever becomes of the move.
+        file.untouched_start = 0;
+        let mut former = file.former.to_vec();
+        former.extend(moves.iter().map(|one| one.to));
+        former.sort_unstable();
+        former.dedup();
+        file.former = former.into();
+        let objects = moves.iter().map(|one| (one.to, 0)).collect();
+        self.fence(ino, prepare, objects, false);
+        let record = MoveRecord { id: prepare, client, moves: moves.to_vec(), freeze: None };
+        self.moves.insert(ino, record);
+    }
+
+    /// Raises the file's epoch, and that of objects which its clients do not use.
+    fn fence(&mut self, ino: Ino, id: IntentId, objects: Vec<(TargetId, u64)>, durable: bool) {
+        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
+        file.epoch += 1;
+        let epoch = file.epoch;
+        self.intend(id, Intent::Fence { ino, epoch, objects, durable });
+    }
+
+    fn relay(&mut self, ino: Ino, seal: IntentId, vacate: IntentId) {
+        let Some(record) = self.moves.remove(&ino) else { return };
+        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
+        let Some(layout) = substituted(&file.layout, &record.moves) else { return };
+        file.layout = layout;
+        file.epoch += 1;
+        file.layout_epoch = file.epoch;
+        file.placement = Record { by: MOVED.into(), ..Record::default() }.encode().into();
+        let mut former = file.former.to_vec();
+        former.extend(record.moves.iter().map(|one| one.from));
+        former.retain(|target| !file.layout.targets().contains(target));
+        file.former = former.into();
+        let place = |target| file.layout.targets().iter().position(|&other| other == target);
+        let copies = record
+            .moves
+            .iter()
+            .filter_map(|one| Some((one.to, file.layout.object_bytes(place(one.to)?, file.size_bytes))));
+        let (copies, epoch) = (copies.collect(), file.epoch);
+        let left = record.moves.iter().map(|one| (one.from, 0)).collect();
+        self.intend(seal, Intent::Seal { ino, epoch, objects: copies });
+        self.intend(vacate, Intent::Fence { ino, epoch, objects: left, durable: true });
+    }
+}
+
+/// The layout with other targets in the places of some: every byte keeps its object and its offset in it.
+fn substituted(layout: &Layout, moves: &[ObjectMove]) -> Option<Layout> {
+    let now = |target: &TargetId| moves.iter().find(|one| one.from == *target).map_or(*target, |one| one.to);
+    let components = layout.components().iter().map(|component| Component {
+        targets: component.targets.iter().map(now).collect(),
+        ..component.clone()
+    });
+    Layout::new(components.collect()).ok()
+}
