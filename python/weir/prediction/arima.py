@@ -13,8 +13,8 @@ from itertools import pairwise
 _LENGTH_MIN = 8
 """Below this many values an order cannot be chosen, and the last value is the forecast."""
 _LENGTH_MAX = 256
-"""Older values do not change a forecast of order two, and take time."""
-_ORDERS = (((0, 1, 0), "t"), ((1, 0, 0), "c"), ((2, 0, 0), "c"), ((0, 1, 1), "n"), ((1, 1, 0), "t"), ((1, 1, 1), "n"))
+"""Older values do not change a forecast of so low an order, and take time."""
+_ORDERS = (((0, 1, 0), "t"), ((1, 0, 0), "c"), ((0, 1, 1), "n"), ((1, 1, 0), "t"))
 """Orders (p, d, q) and their trend: a constant, a drift, or none."""
 _SAME = 1e-9
 

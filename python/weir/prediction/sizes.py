@@ -15,8 +15,8 @@ from weir.tracing.records import SHARED
 
 ALIKE = 0.01
 """Sizes within this part of the largest are one size: its middle is then half of that from each of them."""
-_LAWS_MAX = 64
-"""Places on an axis that get a law of their own; of more, all follow their mean."""
+_LAWS_MAX = 8
+"""Places on an axis that get a law of their own; of more, all follow their mean: a fit takes up to a second."""
 
 Place = tuple[Value, ...]
 Sizes = Callable[[Place], int]
@@ -124,7 +124,7 @@ def _along(
     """A size for each value on one axis; values that the past does not have continue the series, or are as the mean."""
     last = profiles[-1]
     common = [value for value in last if all(value in profile for profile in profiles)]
-    if len(common) == len(last) <= _LAWS_MAX:
+    if len(common) == len(last) <= _LAWS_MAX and not _are_proportional(profiles, common):
         forecasts = {value: quantity([profile[value] for profile in profiles]) for value in last}
     else:
         # Of what all runs have, so that a longer run is not taken for one of larger files.
@@ -137,6 +137,17 @@ def _along(
         forecasts |= dict(zip(missing, forecaster.series(known, len(missing)), strict=True))
     mean = _mean(list(forecasts.values()))
     return lambda place: _whole(forecasts.get(place[index], mean))
+
+
+def _are_proportional(profiles: Sequence[dict[Value, float]], common: Sequence[Value]) -> bool:
+    """Whether the sizes at all places grow or shrink together, from run to run."""
+    last = profiles[-1]
+    total = sum(last[value] for value in common)
+    for profile in profiles:
+        scale = total / (sum(profile[value] for value in common) or 1.0)
+        if any(abs(profile[value] * scale - last[value]) > ALIKE / 2 * last[value] for value in common):
+            return False
+    return True
 
 
 def _each(seen: Sequence[dict[Place, int]], quantity: Callable[[Sequence[float]], float]) -> Sizes:
