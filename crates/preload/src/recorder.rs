@@ -8,6 +8,7 @@
 mod files;
 mod log;
 mod names;
+mod open_file;
 mod report;
 mod settings;
 
@@ -19,7 +20,8 @@ use libc::{c_char, c_int, c_void, ssize_t};
 use names::Name;
 use weir_trace::{Opening, Record, Renamed, Unlinked};
 
-pub(crate) use files::{is_on, note_borrower, OpenFile};
+pub(crate) use files::{is_on, note_borrower};
+pub(crate) use open_file::OpenFile;
 
 /// What was known before a call that opens a file for writing.
 #[derive(Clone, Copy)]
@@ -271,7 +273,7 @@ pub(crate) fn closing(descriptor: c_int) {
             let Some(file) = files::take(descriptor) else { return };
             if file.release() {
                 report::last(descriptor, file);
-                files::recycle(file);
+                file.recycle();
             }
         }),
     }

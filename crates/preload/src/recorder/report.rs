@@ -3,7 +3,8 @@
 use crate::guard::quietly;
 use crate::kernel::{self, system_call};
 use crate::recorder::names::{self, Name};
-use crate::recorder::{files, layout_of, log, OpenFile};
+use crate::recorder::open_file::{self, OpenFile};
+use crate::recorder::{files, layout_of, log};
 use crate::session::{self, Mode, CALLER};
 use crate::table::{self, Entry};
 use crate::{promotion, real};
@@ -78,7 +79,7 @@ pub(super) fn size(descriptor: c_int) -> Option<u64> {
 #[cold]
 pub(super) fn due() {
     quietly(|| {
-        files::set_reported(false);
+        open_file::set_reported(false);
         files::each(|descriptor, file| {
             if file.is_dirty() {
                 tell(descriptor, file, false);
@@ -166,7 +167,7 @@ pub(super) fn flush_streams() {
 /// The process image ends.
 pub(super) fn everything() {
     files::each(|descriptor, file| tell(descriptor, file, true));
-    files::set_reported(true);
+    open_file::set_reported(true);
     if log::is_made() {
         log::append(&[Record::Ended(Ended {
             after_nanoseconds: log::elapsed(),
@@ -178,6 +179,6 @@ pub(super) fn everything() {
 /// The process image did not end.
 pub(super) fn resume() {
     if files::is_on() {
-        files::set_reported(false);
+        open_file::set_reported(false);
     }
 }

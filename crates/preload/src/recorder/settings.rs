@@ -54,8 +54,11 @@ static SIZE: AtomicU32 = AtomicU32::new(0);
 /// Index into [`LAUNCHERS`] of who told the rank, or its length.
 static LAUNCHER: AtomicU8 = AtomicU8::new(LAUNCHERS.len() as u8);
 
+/// A launcher, the variable of its ranks, and those of their number.
+type Told = (Launcher, &'static [u8], &'static [&'static [u8]]);
+
 /// Whose variable tells a rank, and which tell the number of processes; the first that is there counts.
-const LAUNCHERS: [(Launcher, &[u8], &[&[u8]]); 5] = [
+const LAUNCHERS: [Told; 5] = [
     (Launcher::Pmi, b"PMI_RANK=", &[b"PMI_SIZE="]),
     (Launcher::OpenMpi, b"OMPI_COMM_WORLD_RANK=", &[b"OMPI_COMM_WORLD_SIZE="]),
     (Launcher::Mvapich, b"MV2_COMM_WORLD_RANK=", &[b"MV2_COMM_WORLD_SIZE="]),
@@ -94,9 +97,8 @@ extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environ
     super::start();
 }
 
-#[cfg(not(test))]
-#[used]
-#[link_section = ".init_array"]
+#[cfg_attr(not(test), used, link_section = ".init_array")]
+#[cfg_attr(test, allow(dead_code, reason = "called by the dynamic linker, outside of tests"))]
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
 
 /// Where traces go.
