@@ -15,7 +15,7 @@ from weir.placement.configuration import Choices, ConfigurationError, Rule, conf
 from weir.placement.database import END_OF_FILE, read
 from weir.placement.emit import lfs_command, yaml_template
 from weir.placement.lookups import ReportError, read_report
-from weir.placement.targets import Target, targets_of_store
+from weir.placement.targets import Target, Targets, targets_of_store
 from weir.tracing.records import Creation
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -55,8 +55,8 @@ def creation(path: str, size_bytes: int, *, layout: str | None = None, rank: int
     return Creation(path, rank, 0, size_bytes, size_bytes, 1, layout)
 
 
-def targets(count: int, **fields: float) -> list[Target]:
-    return [Target(str(index), str(index % 7), 100 * GIB, 100 * GIB, **fields) for index in range(count)]
+def targets(count: int) -> Targets:
+    return Targets(tuple(Target(str(index), str(index % 7), 100 * GIB, 100 * GIB) for index in range(count)))
 
 
 # The configuration manager.
@@ -161,13 +161,14 @@ def test_bytes_count_and_not_only_stripes() -> None:
 
 
 def test_slow_full_and_loaded_targets_get_less() -> None:
-    known = targets(4, speed=100.0)
-    known[1] = Target("1", "1", 100 * GIB, 100 * GIB, speed=10.0)
-    known[2] = Target("2", "2", 0, 100 * GIB, speed=100.0)
-    parts = configure([creation(f"/a{n}", 64 * MIB) for n in range(42)], Choices(), targets=4)
+    fast, slow = Target("0", "0", GIB, GIB, speed=100.0), Target("1", "1", GIB, GIB, speed=10.0)
+    full, loaded = Target("2", "2", 0, GIB, speed=100.0), Target("3", "3", GIB, GIB, speed=100.0, load_bytes=GIB)
+    known = Targets((fast, slow, full, loaded))
+    parts = configure([creation(f"/a{n}", 20 * MIB) for n in range(42)], Choices(), targets=4)
     loads = allot(parts, known).loads_bytes
     assert loads["2"] == 0
     assert loads["1"] * 5 < loads["0"]
+    assert loads["3"] < loads["0"] / 2
 
 
 @pytest.mark.parametrize("name", ["balanced", "lustre-standard", "random"])
@@ -187,9 +188,9 @@ def test_the_papers_graph_places_too() -> None:
 def test_what_cannot_be_placed() -> None:
     parts = configure([creation("/a", GIB)], Choices(stripe_count=2), targets=2)
     with pytest.raises(AllotmentError, match="no target"):
-        allot(parts, [])
+        allot(parts, Targets(()))
     with pytest.raises(AllotmentError) as refused:
-        allot(parts, [Target("0", "0", 0, GIB), Target("1", "1", 0, GIB)])
+        allot(parts, Targets((Target("0", "0", 0, GIB), Target("1", "1", 0, GIB))))
     assert refused.value.hint
 
 
@@ -203,10 +204,11 @@ def test_a_targets_health_and_backlog_count() -> None:
             {"target": "3.2", "capacity_bytes": 100, "used_bytes": 0},
         ],
     }
-    usual, slow, unseen = targets_of_store([status])
-    assert (usual.name, usual.server, usual.free_bytes, usual.load_bytes) == ("3.0", "3", 60, 2000.0)
-    assert slow.speed == pytest.approx(17.0)
-    assert unseen.speed >= slow.speed
+    usual, slow, unseen = targets_of_store([status]).each
+    assert (usual.name, usual.server, usual.free_bytes) == ("3.0", "3", 60)
+    assert usual.load_bytes == pytest.approx(2.0 * usual.speed)
+    assert slow.speed == pytest.approx(0.017 * usual.speed)
+    assert unseen.speed >= usual.speed
 
 
 # Commands and templates.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weir.placement.allotment import Allotment
     from weir.placement.configuration import Choices
     from weir.placement.database import Component
-    from weir.placement.targets import Target
+    from weir.placement.targets import Targets
     from weir.prediction.creations import Prediction
     from weir.tracing.records import Creation, Run
 
@@ -203,7 +203,7 @@ def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
     return next((program for program in known if program.rstrip("0123456789.") == bare), name)
 
 
-def _targets(home: Home, lustre: Path | None) -> "list[Target]":
+def _targets(home: Home, lustre: Path | None) -> "Targets":
     from weir.placement.targets import targets_of_lustre, targets_of_store
 
     if lustre is not None:
@@ -235,7 +235,7 @@ def _lustre_view(file: Path) -> Any:
     return view
 
 
-def _allot(creations: "Sequence[Creation]", targets: "Sequence[Target]", options: dict[str, Any]) -> "Allotment":
+def _allot(creations: "Sequence[Creation]", targets: "Targets", options: dict[str, Any]) -> "Allotment":
     from weir.placement.allotment import AllotmentError, allocator_names, allot
     from weir.placement.configuration import ConfigurationError, configure
 
@@ -243,7 +243,7 @@ def _allot(creations: "Sequence[Creation]", targets: "Sequence[Target]", options
     if allocator not in allocator_names():
         raise click.UsageError(f"no allocator is called `{allocator}`; there are {', '.join(allocator_names())}")
     try:
-        components = configure(creations, _choices(options), targets=len(targets))
+        components = configure(creations, _choices(options), targets=len(targets.each))
         return allot(components, targets, allocator=allocator, seed=options["seed"])
     except (ConfigurationError, AllotmentError) as error:
         raise Failure(str(error), hint=error.hint) from error

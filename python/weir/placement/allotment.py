@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from weir.placement.database import END_OF_FILE, Component
 from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
-from weir.placement.targets import Target
+from weir.placement.targets import Targets
 
 DEFAULT = "balanced"
 
@@ -41,9 +41,7 @@ def allocator_names() -> list[str]:
     return [*_core.allocator_names(), MIN_COST_FLOW]
 
 
-def allot(
-    components: Sequence[Component], targets: Sequence[Target], *, allocator: str = DEFAULT, seed: int = 0
-) -> Allotment:
+def allot(components: Sequence[Component], targets: Targets, *, allocator: str = DEFAULT, seed: int = 0) -> Allotment:
     """Give each stripe of all files together its target; components that name theirs keep them.
 
     Args:
@@ -55,7 +53,7 @@ def allot(
     Raises:
         AllotmentError: The stripes do not fit, or a named target is not there.
     """
-    if not targets:
+    if not targets.each:
         raise AllotmentError("no target can take stripes", hint="are all full or inactive? see `weir status`")
     _check_named(components, targets)
     open_ = [component for component in components if not component.targets]
@@ -63,7 +61,7 @@ def allot(
         chosen = _by_paper(open_, targets) if allocator == MIN_COST_FLOW else _by_core(open_, targets, allocator, seed)
     except ValueError as error:
         raise AllotmentError(
-            f"{len(open_)} components cannot be placed on {len(targets)} targets: {error}",
+            f"{len(open_)} components cannot be placed on {len(targets.each)} targets: {error}",
             hint="ask for fewer stripes with --stripe-count or --layout, or make room",
         ) from error
     places = iter(chosen)
@@ -78,45 +76,43 @@ def bytes_on_each(component: Component) -> int:
     return max(-(-held // component.stripe_count), 1)
 
 
-def _by_core(components: Sequence[Component], targets: Sequence[Target], allocator: str, seed: int) -> list[list[str]]:
+def _by_core(components: Sequence[Component], targets: Targets, allocator: str, seed: int) -> list[list[str]]:
     from weir import _core
 
-    factors = _core.space_factors([target.free_bytes for target in targets], [target.total_bytes for target in targets])
-    speeds = [
-        target.speed * (1.0 - min(target.server_busy, 0.99)) * factor
-        for target, factor in zip(targets, factors, strict=True)
-    ]
+    each = targets.each
     found = _core.Allocator(allocator, seed=seed).allocate(
-        [target.name for target in targets],
+        [target.name for target in each],
         [component.stripe_count for component in components],
         [bytes_on_each(component) for component in components],
-        servers=[target.server for target in targets],
-        speeds=speeds,
-        loads_bytes=[target.load_bytes for target in targets],
-        free_bytes=[target.free_bytes for target in targets],
+        servers=[target.server for target in each],
+        speeds=[target.speed for target in each],
+        loads_bytes=[target.load_bytes for target in each],
+        free_bytes=[target.free_bytes for target in each],
+        server_speeds=dict(targets.server_speeds),
+        server_loads_bytes=dict(targets.server_loads_bytes),
     )
     return found.targets
 
 
-def _by_paper(components: Sequence[Component], targets: Sequence[Target]) -> list[list[str]]:
+def _by_paper(components: Sequence[Component], targets: Targets) -> list[list[str]]:
     """By algorithm 1, whose capacities are in stripes of the largest size."""
     from weir.placement.min_cost_flow import Graph, allocate
 
+    each = targets.each
     largest = max((bytes_on_each(component) for component in components), default=1)
-    servers = sorted({target.server for target in targets})
-    busy = [max(target.server_busy for target in targets if target.server == server) for server in servers]
+    servers = sorted({target.server for target in each})
     graph = Graph(
-        servers=[servers.index(target.server) for target in targets],
-        server_loads=busy,
-        fills=[1.0 - target.free_bytes / target.total_bytes if target.total_bytes else 1.0 for target in targets],
-        capacities=[target.free_bytes // largest for target in targets],
+        servers=[servers.index(target.server) for target in each],
+        server_loads=[min(targets.server_busy.get(server, 0.0), 1.0) for server in servers],
+        fills=[1.0 - target.free_bytes / target.total_bytes if target.total_bytes else 1.0 for target in each],
+        capacities=[target.free_bytes // largest for target in each],
         stripes=[component.stripe_count for component in components],
     )
-    return [[targets[place].name for place in places] for places in allocate(graph)]
+    return [[each[place].name for place in places] for places in allocate(graph)]
 
 
-def _check_named(components: Sequence[Component], targets: Sequence[Target]) -> None:
-    known = {target.name for target in targets}
+def _check_named(components: Sequence[Component], targets: Targets) -> None:
+    known = {target.name for target in targets.each}
     for component in components:
         for target in component.targets:
             if target not in known:
@@ -126,8 +122,8 @@ def _check_named(components: Sequence[Component], targets: Sequence[Target]) -> 
                 )
 
 
-def _loads(components: Sequence[Component], targets: Sequence[Target]) -> dict[str, int]:
-    loads = {target.name: 0 for target in targets}
+def _loads(components: Sequence[Component], targets: Targets) -> dict[str, int]:
+    loads = {target.name: 0 for target in targets.each}
     for component in components:
         share = bytes_on_each(component)
         for target in component.targets:

@@ -1,16 +1,16 @@
 """The targets that files can be placed on: of a Weir store by its control API, of Lustre by what is known of OSTs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weir.placement.statistics.view import View
 
-HEALTH_LEAST = 0.01
-"""A target that achieves nothing still gets a stripe now and then, or it could never recover."""
-HORIZON_SECONDS = 60.0
-"""How long present traffic is taken to go on: on a healthy system it says little of the next minutes."""
+TARGET_BYTES_PER_SECOND = float(1 << 30)
+"""Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
+_HORIZON_SECONDS = 1.0
+"""The store's traffic is in its backlog: none is added for the time to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,66 +23,75 @@ class Target:
     free_bytes: int
     total_bytes: int
     speed: float = 1.0
-    """Bytes that it is expected to serve in a second, or any number that is to it as its peers' are to them."""
+    """What it serves in a second, or any number that is to it as its peers' are to them; less the less it has free."""
     load_bytes: float = 0.0
-    """Bytes that wait for it, or will come in any case."""
-    server_busy: float = 0.0
-    """Part of its server that is in use, by the busiest of its resources."""
+    """What waits for it, or will come in any case."""
 
 
-def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> list[Target]:
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """All that can take stripes, and what holds their servers up."""
+
+    each: tuple[Target, ...]
+    server_speeds: Mapping[str, float] = field(default_factory=dict)
+    """What a server can move in a second, in the unit of its targets' speeds; one that is not here is never narrow."""
+    server_loads_bytes: Mapping[str, float] = field(default_factory=dict)
+    server_busy: Mapping[str, float] = field(default_factory=dict)
+    """Part of a server that is in use, by the busiest of its resources: the paper's cost of reaching a target."""
+
+
+def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     """The targets that `/v1/status` of the servers of a store tells of.
 
     Raises:
         KeyError, TypeError: An answer is no status.
     """
-    targets = []
-    for status in statuses:
-        for target in status["targets"]:
-            total, used = int(target["capacity_bytes"]), int(target["used_bytes"])
-            expected = target.get("expected_bytes_per_second") or 0.0
-            achieved = target.get("achieved_bytes_per_second")
-            health = min(1.0, achieved / expected) if expected and achieved is not None else 1.0
-            targets.append(
-                Target(
-                    name=str(target["target"]),
-                    server=str(status["server"]),
-                    free_bytes=max(total - used, 0),
-                    total_bytes=total,
-                    speed=(expected or 1.0) * max(health, HEALTH_LEAST),
-                    load_bytes=float(target.get("backlog_seconds") or 0.0) * expected,
-                )
-            )
-    return with_speeds(targets)
-
-
-def targets_of_lustre(view: "View") -> list[Target]:
-    """The targets of a Lustre file system, each by its OST index."""
-    targets = []
-    for target in view.targets:
-        server = view.servers.get(target.server)
-        known = (server.cpu_fraction, server.memory_fraction) if server else ()
-        busy = max((part for part in known if part is not None), default=0.0)
-        traffic = target.load_bytes_per_second or 0.0
-        targets.append(
-            Target(
-                name=str(target.index),
-                server=target.server,
-                free_bytes=target.available_bytes,
-                total_bytes=target.total_bytes,
-                speed=max(1.0 if target.speed is None else target.speed, HEALTH_LEAST),
-                load_bytes=traffic * HORIZON_SECONDS,
-                server_busy=min(busy, 1.0),
-            )
-        )
-    return targets
-
-
-def with_speeds(targets: Sequence[Target]) -> list[Target]:
-    """The same, where a target whose speed was not seen yet is as fast as the usual one."""
-    from dataclasses import replace
     from statistics import median
 
-    seen = [target.speed for target in targets if target.speed > 1.0]
-    usual = median(seen) if seen else 1.0
-    return [target if target.speed > 1.0 else replace(target, speed=usual * target.speed) for target in targets]
+    from weir import _core
+
+    known = [(str(status["server"]), target) for status in statuses for target in status["targets"]]
+    seen = [target["expected_bytes_per_second"] for _, target in known if target.get("expected_bytes_per_second")]
+    usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
+    total = [int(target["capacity_bytes"]) for _, target in known]
+    free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
+    speeds, loads, _, _ = _core.speeds_and_loads(
+        [server for server, _ in known],
+        expected_bytes_per_second=usual,
+        health=[_health(target, usual) for _, target in known],
+        traffic_bytes_per_second=[0.0] * len(known),
+        total_bytes=total,
+        free_bytes=free,
+        busy={},
+        horizon_seconds=_HORIZON_SECONDS,
+    )
+    backlogs = [float(target.get("backlog_seconds") or 0.0) for _, target in known]
+    rows = zip(known, free, total, speeds, loads, backlogs, strict=True)
+    return Targets(
+        tuple(
+            Target(str(target["target"]), server, room, size, speed, load + backlog * speed)
+            for (server, target), room, size, speed, load, backlog in rows
+        )
+    )
+
+
+def targets_of_lustre(view: "View") -> Targets:
+    """The targets of a Lustre file system, each by its OST index."""
+    inputs = view.inputs()
+    rows = zip(view.targets, inputs["speeds"], inputs["loads_bytes"], strict=True)
+    each = tuple(
+        Target(str(target.index), target.server, target.available_bytes, target.total_bytes, speed, load)
+        for target, speed, load in rows
+    )
+    busy = {
+        name: max(server.cpu_fraction or 0.0, server.memory_fraction or 0.0) for name, server in view.servers.items()
+    }
+    return Targets(each, inputs["server_speeds"], inputs["server_loads_bytes"], busy)
+
+
+def _health(target: Mapping[str, Any], usual: float) -> float | None:
+    """What the target achieves as a part of the usual one's speed; None where it has not shown it."""
+    expected, achieved = target.get("expected_bytes_per_second"), target.get("achieved_bytes_per_second")
+    if achieved is not None:
+        return float(achieved) / usual
+    return float(expected) / usual if expected else None
