@@ -62,16 +62,27 @@ pub(crate) fn single(layout: &Layout, offset: u64, length: u64) -> Option<Part> 
     })
 }
 
-/// Longest range from `offset` whose parts each fit the payload of one request and lie in one component.
+/// A long range from `offset` whose parts each fit the payload of one request, over as many components as that allows.
 pub(crate) fn window_bytes(layout: &Layout, offset: u64) -> u64 {
-    let payload_bytes = limits::PAYLOAD_BYTES as u64;
-    let (_, component) = layout.component_at(offset);
-    let rows = payload_bytes / component.stripe_bytes;
-    let window = match component.targets.len() as u64 {
-        count if count > 1 && rows > 0 => rows * component.stripe_bytes * count,
-        _ => payload_bytes,
-    };
-    window.min(component.end - offset)
+    let mut payload_bytes = limits::PAYLOAD_BYTES as u64;
+    let mut position = offset;
+    loop {
+        let (start, component) = layout.component_at(position);
+        let count = component.targets.len() as u64;
+        let left = component.end - position;
+        // No target holds more of a component than its stripes in the rows that the range touches.
+        let row_bytes = component.stripe_bytes.saturating_mul(count);
+        let rows = (component.end - start).div_ceil(row_bytes) - (position - start) / row_bytes;
+        let most = left.min(rows.saturating_mul(component.stripe_bytes));
+        if most <= payload_bytes {
+            payload_bytes -= most;
+            position = component.end;
+            continue;
+        }
+        let rows = payload_bytes / component.stripe_bytes;
+        let window = if count > 1 && rows > 0 { rows * row_bytes } else { payload_bytes };
+        return (position - offset) + window.min(left);
+    }
 }
 
 /// The bytes `[skip, skip + length)` of `buffers`.
