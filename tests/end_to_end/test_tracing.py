@@ -370,3 +370,14 @@ def test_a_truncated_trace_is_used_and_a_damaged_one_named(store: Store, tmp_pat
     assert f"cannot read the trace {trace}: it is of version 7 of the format" in answer.stderr
     assert "hint:" in answer.stderr
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_a_darshan_log_is_shown_beside_traces(store: Store, tmp_path: Path) -> None:
+    pytest.importorskip("darshan")
+    log = Path(__file__).resolve().parents[1] / "data" / "darshan" / "example.darshan"
+    store.weir("run", "--observe", tmp_path, "--trace", tmp_path / "t", "--", "cp", "/etc/passwd", tmp_path / "copy")
+    runs = store.json("trace", "show", log, tmp_path / "t")
+    assert [run["source"] for run in runs] == ["darshan", "weir"]
+    store.weir("trace", "export", log, tmp_path / "t", "--to", tmp_path / "runs.csv")
+    lines = (tmp_path / "runs.csv").read_text().splitlines()
+    assert len(lines) == 1 + sum(len(run["creations"]) for run in runs)

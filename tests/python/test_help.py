@@ -67,7 +67,14 @@ def test_every_result_can_be_had_as_json() -> None:
             return found
         return [(path, command)]
 
-    silent = {"weir run", "weir layout set", "weir config reference", "weir stats publish", "weir stats subscribe"}
+    silent = {
+        "weir run",
+        "weir layout set",
+        "weir config reference",
+        "weir stats publish",
+        "weir stats subscribe",
+        "weir trace export",
+    }
     for path, command in leaves(cli.weir, "weir"):
         names = {parameter.name for parameter in command.params}
         assert ("output" in names) == (path not in silent), path

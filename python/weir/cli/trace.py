@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from weir.tracing.records import Creation, Run
 
 _FORMATS = {".csv": "CSV", ".parquet": "Parquet"}
+_LOG = ".darshan"
+"""Ending of the names of Darshan logs."""
 
 
 @click.group()
@@ -71,10 +73,26 @@ def export_traces(paths: tuple[Path, ...], target: Path) -> None:
 def _runs(paths: Sequence[Path]) -> "list[Run]":
     from weir.tracing.files import TraceError, read_runs
 
+    logs = [path for path in paths if path.suffix == _LOG]
+    traces = [path for path in paths if path.suffix != _LOG]
     try:
-        return read_runs(paths, note=warn)
+        runs = read_runs(traces, note=warn)
     except TraceError as error:
         raise Failure(str(error), hint=error.hint) from error
+    return sorted([*runs, *_logged_runs(logs)], key=lambda run: run.started)
+
+
+def _logged_runs(logs: Sequence[Path]) -> "list[Run]":
+    from weir.tracing.darshan import DarshanError, read_logs
+
+    runs = []
+    for path, log in read_logs(logs):
+        if isinstance(log, DarshanError):
+            raise Failure(str(log), hint=log.hint)
+        if log.incomplete:
+            warn(f"{path}: Darshan's {', '.join(log.incomplete)} ran out of memory, so files are missing")
+        runs.append(log.run)
+    return runs
 
 
 def _document(run: "Run", runs_only: bool) -> dict[str, object]:
