@@ -284,7 +284,8 @@ pub enum Request {
         /// Permission bits of a file that is made, after the umask.
         permissions: u16,
         /// Layout of a file that is made; its directory's where absent. One that cannot be had makes no file: EINVAL
-        /// where it breaks a limit, ENXIO where it names a target that the store has not.
+        /// where it breaks a limit, ENXIO where it names a target that the store has not, EHOSTDOWN one whose server does
+        /// not report (or where that leaves none), ENOSPC a full one (or where all others are full).
         layout: Option<LayoutSpecification>,
     },
     /// Ends an open description; its flock and OFD locks go. One that is closed already is success.

@@ -150,7 +150,7 @@ pub(super) fn placement(ino: Ino, why: &Record, at: Moment) -> Change {
 fn placement_text(inode: &Inode) -> Result<Vec<u8>, Errno> {
     let file = inode.regular().ok_or(ENODATA)?;
     let record = Record::decode(&file.placement).ok_or(ENODATA)?;
-    Ok(record.told(&file.layout).into_bytes())
+    Ok(record.told().into_bytes())
 }
 
 fn last(follow: bool) -> Last {

@@ -1,6 +1,6 @@
 //! Whether a target achieves what is expected of it: what its peers of the same class achieve, or the site's number.
 
-use super::rates::{is_streaming, CLASSES};
+use super::rates::{is_streaming, size_of, CLASSES};
 
 /// A target that achieves less than this part of what is expected is slow.
 const SLOW_BELOW: f64 = 0.5;
@@ -49,8 +49,7 @@ impl Health {
         expected: Option<f64>,
         now: u64,
     ) {
-        let shown = own.iter().filter(|(size, _)| is_streaming(*size)).chain(own).next();
-        let Some(&(size, achieved)) = shown else {
+        let Some(&(size, achieved)) = own.iter().max_by_key(|(class, _)| size_of(*class)) else {
             self.speed = relative(class, all);
             return;
         };
@@ -154,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_was_never_seen_is_as_fast_as_its_class() {
-        let (disk, flash): ([(u8, f32); 1], [(u8, f32); 1]) = ([(10, 100.0)], [(10, 1000.0)]);
+        let (disk, flash) = ([(10, 100.0)], [(10, 1000.0)]);
         let nothing: Usual = &[];
         let all: [Usual; 5] = [&flash, &flash, &flash, &disk, nothing];
         let mut health = Health::default();

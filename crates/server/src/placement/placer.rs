@@ -40,6 +40,8 @@ pub(crate) struct Placer {
     seed: u64,
     chooser: RefCell<Chooser>,
     tally: RefCell<Tally>,
+    /// Stripes given to each target, by its index, since the server started.
+    given: Vec<u64>,
 }
 
 /// A new file's layout, and why it is as it is.
@@ -117,7 +119,9 @@ impl Placer {
             seed,
             chooser: RefCell::new(Chooser::of(AllocatorName::default(), seed)),
             tally: RefCell::default(),
+            given: Vec::new(),
         };
+        placer.given = vec![0; placer.cluster.targets.len()];
         placer.sort();
         placer
     }
@@ -151,7 +155,8 @@ impl Placer {
 
     /// Counts since the server started.
     pub(crate) fn tally(&self) -> Tally {
-        self.tally.borrow().clone()
+        let given = self.cluster.targets.iter().copied().zip(self.given.iter().copied());
+        Tally { targets: given.filter(|(_, count)| *count > 0).collect(), ..self.tally.borrow().clone() }
     }
 
     /// The layout of a new file; `sequence` is the number of its inode.
@@ -196,14 +201,14 @@ impl Placer {
     pub(crate) fn placed(&mut self, layout: &Layout, at: Moment) {
         self.wall_seconds = at.seconds;
         let (cluster, seconds) = (&mut self.cluster, self.seconds);
-        let tally = self.tally.get_mut();
+        let (given, probes, probed) = (&mut self.given, &mut self.probes, &mut self.probed);
         each_stripe(layout, |target, bytes| {
             let Some(index) = cluster.find(target) else { return };
             cluster.place(index, bytes);
-            *tally.targets.entry(target).or_default() += 1;
-            if !self.probes.is_empty() && self.probes.contains(&(index as u32)) {
-                self.probed.insert(index as u32, seconds);
-                self.probes.retain(|&slow| slow != index as u32);
+            given[index] += 1;
+            if probes.contains(&(index as u32)) {
+                probed.insert(index as u32, seconds);
+                probes.retain(|&slow| slow != index as u32);
             }
         });
     }
@@ -425,9 +430,12 @@ impl Placer {
             chosen: Vec::new(),
         };
         let view = cluster.view.borrow();
-        let targets = layout.components().iter().flat_map(|component| &component.targets);
-        for index in targets.take(record::STRIPES_MAX).filter_map(|&target| cluster.find(target)) {
-            record.choose(view.targets()[index].load_bytes, cluster.figures[index].speed);
+        for target in
+            layout.components().iter().flat_map(|component| &component.targets).take(record::STRIPES_MAX)
+        {
+            if let Some(index) = cluster.find(*target) {
+                record.choose(*target, view.targets()[index].load_bytes, cluster.figures[index].speed);
+            }
         }
         record
     }

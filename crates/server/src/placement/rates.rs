@@ -75,9 +75,14 @@ fn class_of(direction: Direction, bytes: u64) -> u8 {
     base + (steps as u8).min(SIZE_CLASSES - 1)
 }
 
+/// How large the requests of a class are, of either direction.
+pub(super) fn size_of(class: u8) -> u8 {
+    class % SIZE_CLASSES
+}
+
 /// Whether requests of a class are large enough to show the rate at which bytes stream.
 pub(super) fn is_streaming(class: u8) -> bool {
-    class % SIZE_CLASSES >= SIZE_CLASSES - 2
+    size_of(class) >= SIZE_CLASSES - 2
 }
 
 #[cfg(test)]
