@@ -55,14 +55,15 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
     total = [int(target["capacity_bytes"]) for _, target in known]
     free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
-    speeds, loads, _, _ = _core.speeds_and_loads(
+    speeds, loads, server_speeds, server_loads = _core.speeds_and_loads(
         [server for server, _ in known],
         expected_bytes_per_second=usual,
         health=[_health(target, usual) for _, target in known],
         traffic_bytes_per_second=[0.0] * len(known),
         total_bytes=total,
         free_bytes=free,
-        busy={},
+        # A server moves what its targets move together, so that they all work at once.
+        busy={server: (0.0, 0.0, 0.0) for server, _ in known},
         horizon_seconds=_HORIZON_SECONDS,
     )
     backlogs = [float(target.get("backlog_seconds") or 0.0) for _, target in known]
@@ -71,7 +72,9 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
         tuple(
             Target(str(target["target"]), server, room, size, speed, load + backlog * speed)
             for (server, target), room, size, speed, load, backlog in rows
-        )
+        ),
+        server_speeds,
+        server_loads,
     )
 
 
