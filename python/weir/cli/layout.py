@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from weir.cli.advise import advise
 from weir.cli.errors import Failure, warn
 from weir.cli.home import Home
 from weir.cli.output import output_option, size
@@ -30,7 +31,10 @@ class LaidOut:
 
 @click.group()
 def layout() -> None:
-    """Show or set how the bytes of files are spread over targets."""
+    """Show, set or judge how the bytes of files are spread over targets."""
+
+
+layout.add_command(advise)
 
 
 @layout.command(name="get")
