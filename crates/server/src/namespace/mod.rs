@@ -311,15 +311,19 @@ impl Namespace {
                     self.targets.placed(layout, *at);
                 }
             }
-            Change::LaidOut { layout, at, .. } => self.targets.placed(layout, *at),
-            Change::Disposed { ino, .. } => {
-                if let Some((inode, file)) =
-                    self.state.inodes.get(ino).and_then(|inode| Some((inode, inode.regular()?)))
-                {
-                    self.targets.removed(&file.layout, inode.created);
-                }
+            Change::LaidOut { ino, layout, at } => {
+                self.count_removed(*ino);
+                self.targets.placed(layout, *at);
             }
+            Change::Disposed { ino, .. } => self.count_removed(*ino),
             _ => {}
+        }
+    }
+
+    fn count_removed(&mut self, ino: Ino) {
+        let inode = self.state.inodes.get(&ino);
+        if let Some((inode, file)) = inode.and_then(|inode| Some((inode, inode.regular()?))) {
+            self.targets.removed(&file.layout, inode.created);
         }
     }
 

@@ -184,19 +184,6 @@ impl Placer {
         placed
     }
 
-    /// As [`Placer::place`], without the reason.
-    ///
-    /// # Errors
-    /// As [`Placer::place`].
-    #[cfg(test)]
-    pub(crate) fn layout(
-        &self,
-        sequence: u64,
-        specification: Option<&LayoutSpecification>,
-    ) -> Result<Layout, Errno> {
-        self.place(sequence, specification).map(|placed| placed.layout)
-    }
-
     /// A file of this layout was made at `at`.
     pub(crate) fn placed(&mut self, layout: &Layout, at: Moment) {
         self.wall_seconds = at.seconds;

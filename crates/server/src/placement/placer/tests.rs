@@ -28,6 +28,10 @@ fn make(placer: &mut Placer, text: &str) -> Result<Placed, Errno> {
     Ok(placed)
 }
 
+fn layout(placer: &Placer, sequence: u64, text: &str) -> Result<Layout, Errno> {
+    placer.place(sequence, Some(&text.parse().unwrap())).map(|placed| placed.layout)
+}
+
 fn counts(layouts: &[Layout]) -> BTreeMap<TargetId, usize> {
     let mut counts = BTreeMap::new();
     for target in layouts.iter().flat_map(|layout| layout.targets()) {
@@ -179,7 +183,7 @@ fn lustre_and_random_know_nothing_of_speed() {
 #[test]
 fn every_component_gets_its_targets_within_the_limits() {
     let placer = placer(0, 20, 15);
-    let layout = |text: &str| placer.layout(7, Some(&text.parse().unwrap()));
+    let layout = |text: &str| layout(&placer, 7, text);
     let counts = |layout: Layout| -> Vec<usize> {
         layout.components().iter().map(|component| component.targets.len()).collect()
     };
@@ -199,7 +203,7 @@ fn a_choice_that_comes_to_nothing_leaves_no_load() {
     let before: Vec<f64> =
         placer.cluster.view.borrow().targets().iter().map(|state| state.load_bytes).collect();
     for text in ["-E 1M -c 1 -E -1 -c 4", "-E 1M -c 2 -E -1 -o 7.7", "-c 3"] {
-        let _ = placer.layout(1, Some(&text.parse().unwrap()));
+        let _ = layout(&placer, 1, text);
     }
     let after: Vec<f64> =
         placer.cluster.view.borrow().targets().iter().map(|state| state.load_bytes).collect();
@@ -210,7 +214,7 @@ fn a_choice_that_comes_to_nothing_leaves_no_load() {
 fn files_on_all_targets_begin_at_home_with_each_in_turn() {
     let placer = placer(1, 3, 2);
     for sequence in 0..20 {
-        let layout = placer.layout(sequence, Some(&"-c -1".parse().unwrap())).unwrap();
+        let layout = layout(&placer, sequence, "-c -1").unwrap();
         assert_eq!(layout.targets()[0], target(1, (sequence % 2) as u16));
         assert_eq!(layout.targets().iter().collect::<HashSet<_>>().len(), 6);
     }
