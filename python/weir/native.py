@@ -33,6 +33,15 @@ def mount_program() -> Path:
     return _find("weir-mount", _program_folders())
 
 
+def mover_program() -> Path:
+    """The program `weir-move`.
+
+    Raises:
+        NotInstalledError: It is in none of the places where an install puts it.
+    """
+    return _find("weir-move", _program_folders())
+
+
 def preload_library() -> Path:
     """The library that `weir run` puts into LD_PRELOAD.
 

@@ -20,6 +20,7 @@ ALLOWED = {
     "weir-client": LEAVES,
     "weir-preload": {"weir-client", *LEAVES},
     "weir-mount": {"weir-client", *LEAVES},
+    "weir-mover": {"weir-client", *LEAVES},
     "weir-python": LEAVES,
 }
 """Which crates of this workspace each one may depend on."""

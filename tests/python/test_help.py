@@ -32,6 +32,7 @@ def test_every_command_is_listed_with_a_line() -> None:
         "grant",
         "layout",
         "targets",
+        "rebalance",
         "config",
     ):
         assert f"\n  {name} " in text

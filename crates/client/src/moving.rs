@@ -10,7 +10,7 @@ use crate::session::fill_random;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Place, Result, Store};
 use std::io::{IoSlice, IoSliceMut};
-use weir_placement::TargetId;
+use weir_placement::{Layout, TargetId};
 use weir_wire::{limits, Capability, Extent, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST};
 
 /// Bytes of one read and write: few enough that a rate is kept and others are not held up.
@@ -51,6 +51,17 @@ pub struct Moving {
 }
 
 impl Store {
+    /// Where the bytes of a file are now, and its size.
+    ///
+    /// # Errors
+    /// `ENOENT`; `EINVAL` for what is not a regular file.
+    pub fn layout_of(&self, caller: &Caller, ino: Ino) -> Result<(Layout, u64)> {
+        match self.ask_server(caller, ino.home(), &Request::Layout { ino })? {
+            Reply::Layout { layout, size_bytes, .. } => Ok((layout, size_bytes)),
+            _ => Err(ClientError::UnexpectedReply { server: ino.home(), request: "Layout" }),
+        }
+    }
+
     /// Moves objects of a file, and begins anew where it was cut meanwhile. The file's owner or root may.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod allocation;
 mod component;
 mod ini;
 mod layout;
+pub mod rebalance;
 mod ring;
 mod specification;
 mod spelling;

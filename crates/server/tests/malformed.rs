@@ -10,8 +10,8 @@ use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     decode_body, encode_body, limits, At, AttributeChange, Capability, ClientId, Credential, Extent,
     HandleId, Header, Identity, IdentityId, Ino, Kind, LockKind, LockOwner, LockRange, LockType, NodeKind,
-    PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Seek, Sequence, XattrMode, HEADER_BYTES,
-    VERSION,
+    ObjectMove, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Seek, Sequence, XattrMode,
+    HEADER_BYTES, ROUND_LAST, VERSION,
 };
 
 const FRAMES: usize = 2_000;
@@ -226,7 +226,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
     let payload = choices.below(3000) as usize;
     let payload = choices.bytes(payload);
     let extents = any_extents(choices);
-    let request = match choices.below(27) {
+    let request = match choices.below(32) {
         0 => Request::Read { capability, target, epoch, extents },
         1 => {
             let bytes = extents.iter().map(|extent| extent.length as usize).sum::<usize>();
@@ -259,7 +259,18 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         22 => Request::Watch { ino },
         23 => Request::CancelLock { ino, waiting: RequestId(edge(choices)) },
         24 => Request::Peer(PeerRequest::RemoveObject { ino, target }),
-        25 => Request::Identify {
+        25 => Request::Layout { ino },
+        26 => {
+            let one = ObjectMove { from: target, to: any_target(choices) };
+            Request::MoveBegin { at, moves: vec![one; choices.below(3) as usize] }
+        }
+        27 => Request::MoveFreeze { ino, moving: Sequence(edge(choices)) },
+        28 => Request::MoveEnd { ino, moving: Sequence(edge(choices)), commit: choices.below(2) == 0 },
+        29 => {
+            let round = *choices.one_of(&[0, 1, 2, ROUND_LAST]);
+            Request::ObjectChanges { capability, target, tracking: choices.below(2), round }
+        }
+        30 => Request::Identify {
             identity: IdentityId(edge(choices) as u32),
             who: Identity { uid: 0, gid: 0, groups: vec![0; choices.below(1000) as usize] },
             job: None,

@@ -38,6 +38,7 @@ _COMMANDS = {
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",
+    "rebalance": "weir.cli.rebalance:rebalance",
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
 }

@@ -35,7 +35,7 @@ pub(crate) enum TargetFailure {
 /// One target of this server.
 pub(crate) enum Target {
     /// Served by the event loop itself.
-    Ram(Ram),
+    Ram(Box<Ram>),
     /// Served by the worker pool.
     Dir(Arc<Dir>),
 }
@@ -47,10 +47,12 @@ impl Target {
     /// [`ServerError::Io`] when its memory or directory cannot be had.
     pub(crate) fn open(config: &TargetConfig, folder: &Path, index: usize) -> Result<Target, ServerError> {
         match config.backend {
-            BackendKind::Ram => Ram::new(config.capacity.unwrap_or(0)).map(Target::Ram).map_err(|source| {
-                let path = folder.join(format!("target {index} (ram)"));
-                ServerError::Io { what: "reserve the memory of", path, source }
-            }),
+            BackendKind::Ram => Ram::new(config.capacity.unwrap_or(0))
+                .map(|ram| Target::Ram(Box::new(ram)))
+                .map_err(|source| {
+                    let path = folder.join(format!("target {index} (ram)"));
+                    ServerError::Io { what: "reserve the memory of", path, source }
+                }),
             BackendKind::Dir => {
                 let path = config.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
                 let opened = Dir::open(&path, config.capacity);

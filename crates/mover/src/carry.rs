@@ -1,0 +1,117 @@
+//! Carrying out a plan, file by file.
+
+use crate::arguments::Arguments;
+use crate::error::MoverError;
+use crate::events::{tell, Event};
+use crate::find::Found;
+use crate::pace::Pace;
+use crate::stop::Stop;
+use std::process::ExitCode;
+use std::time::Instant;
+use weir_client::wire::ObjectMove;
+use weir_client::{Caller, Place, Store};
+use weir_placement::rebalance::{Plan, PlannedMove};
+
+/// Objects of a file that move together: as many as have these bytes, so that little is done in vain where a move ends
+/// early, and a file of small objects keeps others waiting once.
+const TOGETHER_BYTES: u64 = 1 << 30;
+/// An error number that says that something ended the move: EINTR.
+const ENDED: i32 = 4;
+/// Exit code of what was ended by SIGINT, as a shell counts.
+const INTERRUPTED: u8 = 130;
+
+/// Moves what is planned, until it is done or ended.
+///
+/// # Errors
+/// None but those of the first look; a file that cannot be moved is told of and left as it is.
+pub(crate) fn out(
+    store: &Store,
+    arguments: &Arguments,
+    found: &[Found],
+    plan: &Plan,
+    stop: &Stop,
+) -> Result<ExitCode, MoverError> {
+    if arguments.dry_run {
+        for one in &plan.moves {
+            let (path, from, to) = told(found, one);
+            tell(&Event::Would { path, from, to, bytes: one.bytes });
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut pace = Pace::new(arguments.rate, Instant::now());
+    let (mut objects, mut bytes, mut copied_bytes, mut left) = (0, 0, 0, 0);
+    let mut ended = false;
+    for together in batches(&plan.moves) {
+        if stop.is_asked() {
+            ended = true;
+            break;
+        }
+        let file = &found[together[0].file];
+        let moves: Vec<ObjectMove> =
+            together.iter().map(|one| ObjectMove { from: one.from, to: one.to }).collect();
+        let mut waits = |bytes| pace.wait(bytes, || stop.is_urgent());
+        match store.move_objects(&Caller::own(), Place::inode(file.ino), &moves, &mut waits) {
+            Ok(moved) => {
+                copied_bytes += moved.copied_bytes;
+                for one in &together {
+                    let (path, from, to) = told(found, one);
+                    (objects, bytes) = (objects + 1, bytes + one.bytes);
+                    tell(&Event::Moved { path, from, to, bytes: one.bytes });
+                }
+            }
+            Err(error) if error.errno() == ENDED && stop.is_urgent() => {
+                ended = true;
+                break;
+            }
+            Err(error) => {
+                left += together.len();
+                tell(&Event::Left { path: file.path.clone(), error: error.to_string() });
+            }
+        }
+    }
+    tell(&Event::Done { objects, bytes, copied_bytes, left, interrupted: ended });
+    Ok(match (ended, left + plan.stuck) {
+        (true, _) => ExitCode::from(INTERRUPTED),
+        (false, 0) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::FAILURE,
+    })
+}
+
+fn told(found: &[Found], one: &PlannedMove) -> (String, String, String) {
+    (found[one.file].path.clone(), one.from.to_string(), one.to.to_string())
+}
+
+/// The moves of each file together, files in the order of their first one.
+fn batches(moves: &[PlannedMove]) -> Vec<Vec<PlannedMove>> {
+    let mut batches: Vec<(u64, Vec<PlannedMove>)> = Vec::new();
+    let mut last = std::collections::HashMap::new();
+    for one in moves {
+        let index = last.get(&one.file).copied();
+        match index.map(|index: usize| &mut batches[index]) {
+            Some((bytes, batch)) if *bytes + one.bytes <= TOGETHER_BYTES => {
+                *bytes += one.bytes;
+                batch.push(*one);
+            }
+            _ => {
+                last.insert(one.file, batches.len());
+                batches.push((one.bytes, vec![*one]));
+            }
+        }
+    }
+    batches.into_iter().map(|(_, batch)| batch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_objects_of_a_file_move_together() {
+        let target = |text: &str| text.parse().expect("a target");
+        let one = |file, bytes| PlannedMove { file, from: target("0.0"), to: target("1.0"), bytes };
+        let moves = [one(7, TOGETHER_BYTES), one(3, 10), one(7, 5), one(3, 10), one(7, 5)];
+        let found: Vec<Vec<usize>> =
+            batches(&moves).iter().map(|batch| batch.iter().map(|one| one.file).collect()).collect();
+        assert_eq!(found, [vec![7], vec![3, 3], vec![7, 7]]);
+    }
+}

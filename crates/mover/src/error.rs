@@ -1,0 +1,41 @@
+//! What ends the program.
+
+use weir_client::ClientError;
+
+/// Why it ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum MoverError {
+    /// The command line.
+    #[error("{0} hint: see `weir-move --help`")]
+    Usage(String),
+    /// Standard input does not list targets.
+    #[error("standard input does not list the targets: {0}. hint: `weir rebalance` does that")]
+    Input(String),
+    /// No signal can be waited for, or no thread started.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file or directory cannot be looked at.
+    #[error("cannot look at {path}: {source}")]
+    Look {
+        /// Which, in the store.
+        path: String,
+        /// Why not.
+        source: ClientError,
+    },
+}
+
+impl MoverError {
+    /// 2 for usage, else 1.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            MoverError::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}

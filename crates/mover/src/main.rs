@@ -1,0 +1,79 @@
+//! `weir-move`: moves objects of files from full targets to empty ones, as the job of its credential.
+//!
+//! `weir rebalance` starts it: the targets' fills come on standard input, what happens goes out as a JSON object a line.
+//! It ends after the file in hand on SIGINT, SIGTERM and at the end of standard input, in the midst of it at the second
+//! signal; every file is whole in any case.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod carry;
+mod error;
+mod events;
+mod find;
+mod pace;
+mod stop;
+
+use arguments::Action;
+use error::MoverError;
+use events::Event;
+use std::io::BufRead;
+use std::process::ExitCode;
+use weir_client::{Settings, Store};
+use weir_placement::rebalance::{givers, plan, TargetFill};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, MoverError> {
+    let arguments = match arguments::parse(std::env::args_os().skip(1))? {
+        Action::Print(text) => {
+            print!("{text}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Action::Move(arguments) => *arguments,
+    };
+    let mut input = std::io::stdin().lock();
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|error| MoverError::Input(error.to_string()))?;
+    let targets = read_fills(&line)?;
+    drop(input);
+    let stop = stop::Stop::listen()?;
+
+    let store = Store::new(Settings::explicit(arguments.cluster.clone(), arguments.credential.clone(), None));
+    let found = find::files(&store, &arguments.paths, &givers(&targets, &arguments.goal), &stop)?;
+    let objects: Vec<_> = found.iter().map(|file| file.objects.clone()).collect();
+    let plan = plan(&targets, &objects, &arguments.goal);
+    events::tell(&Event::Planned {
+        objects: plan.moves.len(),
+        files: plan.moves.iter().map(|one| one.file).collect::<std::collections::HashSet<_>>().len(),
+        bytes: plan.moves.iter().map(|one| one.bytes).sum(),
+        stuck: plan.stuck,
+    });
+    carry::out(&store, &arguments, &found, &plan, &stop)
+}
+
+/// The fills of the targets: one line of JSON.
+fn read_fills(line: &str) -> Result<Vec<TargetFill>, MoverError> {
+    #[derive(serde::Deserialize)]
+    struct Fill {
+        target: String,
+        capacity_bytes: u64,
+        used_bytes: u64,
+        class: String,
+    }
+    let fills: Vec<Fill> =
+        serde_json::from_str(line).map_err(|error| MoverError::Input(error.to_string()))?;
+    let parsed = fills.into_iter().map(|fill| {
+        let target = fill.target.parse().map_err(|error| MoverError::Input(format!("{error}")))?;
+        let Fill { capacity_bytes, used_bytes, class, .. } = fill;
+        Ok(TargetFill { target, capacity_bytes, used_bytes, class })
+    });
+    parsed.collect()
+}

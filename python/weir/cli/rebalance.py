@@ -1,0 +1,251 @@
+"""`weir rebalance`: move stripes of existing files from full targets to empty ones."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from weir.cli.errors import FAILED, Failure, say, warn
+from weir.cli.home import Home
+from weir.cli.output import output_option
+from weir.cli.settings import CREDENTIAL
+
+_JOB = "rebalance"
+"""Name of the job under which the bytes are moved, before its process number."""
+_LASTING_SECONDS = 30 * 86400
+"""How long a minted credential holds: longer than any store takes to be levelled."""
+_TARGET = re.compile(r"\d+\.\d+")
+
+
+class _TargetsType(click.ParamType[str]):
+    """Targets, such as 0.1,3.2."""
+
+    name = "targets"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check every name."""
+        for target in str(value).split(","):
+            if _TARGET.fullmatch(target) is None:
+                self.fail(f"`{target}` is not a target; write SERVER.INDEX, such as 3.1", param, ctx)
+        return str(value)
+
+
+@click.command()
+@click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--rate", metavar="BYTES/s", help="Move at most so much.  [default: what the policy gives]")
+@click.option(
+    "--until",
+    type=click.FloatRange(0.0, 1.0),
+    default=0.05,
+    show_default=True,
+    help="End when no target is filled by more than this above the mean.",
+)
+@click.option("--from", "givers", metavar="TARGET,...", type=_TargetsType(), help="Only these give.")
+@click.option("--to", "receivers", metavar="TARGET,...", type=_TargetsType(), help="Only these receive.")
+@click.option("--drain", metavar="TARGET,...", type=_TargetsType(), help="Everything leaves these.")
+@click.option("--gather", is_flag=True, help="Everything that is named goes to the targets of --to.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
+@CREDENTIAL.option
+@output_option
+@click.pass_obj
+def rebalance(
+    home: Home,
+    paths: tuple[Path, ...],
+    rate: str | None,
+    until: float,
+    givers: str | None,
+    receivers: str | None,
+    drain: str | None,
+    gather: bool,
+    dry_run: bool,
+    credential: str | None,
+    output: str,
+) -> int:
+    """Move stripes of existing files from full targets to empty ones, while programs use the files.
+
+    Without paths it looks at the whole store. The bytes are moved as a job of its own under the policy, which `weir
+    jobs` lists. Ctrl-C ends it after the file in hand, a second one at once; every file is whole in any case. The exit
+    code is 1 where something could not be moved.
+    """
+    from weir.cli.home import find_cluster
+
+    if gather and receivers is None:
+        raise click.UsageError("--gather needs --to")
+    cluster = find_cluster(home)
+    fills = _fills(home, cluster)
+    _check_known(fills, (givers, receivers, drain))
+    options = ["--until", str(until)]
+    for name, value in (("--rate", rate), ("--from", givers), ("--to", receivers), ("--drain", drain)):
+        options += [] if value is None else [name, value]
+    options += ["--gather"] if gather else []
+    options += ["--dry-run"] if dry_run else []
+    options += ["--", *_in_store(home, paths)]
+    bearer, is_minted = _credential(home, credential)
+    try:
+        return _follow(_mover(cluster, bearer, options), fills, output)
+    finally:
+        if is_minted:
+            bearer.unlink(missing_ok=True)
+
+
+def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
+    """How full every target is. A server that does not answer gives and gets nothing."""
+    from weir.cli.control import servers_of
+
+    fills = []
+    for server in servers_of(cluster):
+        try:
+            targets = server.ask("GET", "/v1/status")["targets"]
+        except Failure as failure:
+            warn(failure.message, hint=f"its targets are left out; see {home.log(server.number)}")
+            continue
+        for target in targets:
+            figures = {key: target[key] for key in ("target", "capacity_bytes", "used_bytes")}
+            # What keeps its bytes over a restart must not come to lie where nothing is kept.
+            fills.append({**figures, "class": target["backend"]})
+    return fills
+
+
+def _check_known(fills: list[dict[str, Any]], lists: tuple[str | None, ...]) -> None:
+    known = {fill["target"] for fill in fills}
+    for target in (target for names in lists if names for target in names.split(",")):
+        if target not in known:
+            raise Failure(f"there is no target {target}, or its server does not answer", hint="see `weir targets`")
+
+
+def _in_store(home: Home, paths: tuple[Path, ...]) -> list[str]:
+    """The paths as the store knows them: below its mount point, or as they are where it is not mounted.
+
+    Raises:
+        Failure: A path lies elsewhere.
+    """
+    from weir.cli.launch import mount_point
+
+    point = mount_point(home)
+    found = []
+    for path in paths:
+        whole = Path(os.path.normpath(path.absolute()))
+        if point is None:
+            found.append(str(whole))
+        elif whole.is_relative_to(point):
+            found.append("/" + str(whole.relative_to(point)).removeprefix("."))
+        else:
+            raise Failure(f"{path} is not on the store", hint=f"the store is mounted at {point}")
+    return found
+
+
+def _credential(home: Home, chosen: str | None) -> tuple[Path, bool]:
+    """The credential of the job, and whether it was made for this run.
+
+    The holder of the site key moves everybody's files; others move their own.
+    """
+    from weir.cli.files import write_whole
+    from weir.cli.home import find_cluster
+    from weir.cli.identity import Identity
+    from weir.cli.launch import credential_path
+    from weir.cli.processes import Process
+
+    site_key = home.read_site_key() if chosen is None and home.owns(find_cluster(home)) else None
+    if site_key is None:
+        granted = Path(chosen).absolute() if chosen else credential_path(home)
+        if granted is None:
+            raise Failure(
+                "permission denied: you have no credential for this store, and cannot read its key",
+                hint="ask the owner of the store for a grant (`weir grant`), and set WEIR_CREDENTIAL to it",
+            )
+        return granted, False
+    process = Process.current()
+    identity = Identity.of_process(f"{_JOB}-{process.pid}").narrowed(uid=0)
+    # The name under which `weir run` makes its own, so that what a killed one leaves is removed as theirs is.
+    path = home.credentials / f"run-{process.pid}-{process.start_ticks}.json"
+    write_whole(path, identity.mint(site_key, _LASTING_SECONDS))
+    return path, True
+
+
+def _mover(cluster: Path, credential: Path, options: list[str]) -> subprocess.Popen[str]:
+    from weir import native
+    from weir.cli.errors import not_installed
+
+    try:
+        program = native.mover_program()
+    except native.NotInstalledError as error:
+        not_installed(error)
+    # In a session of its own: what the terminal sends comes once, from here.
+    return subprocess.Popen(
+        [program, "--cluster", cluster, "--credential", credential, *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _follow(mover: subprocess.Popen[str], fills: list[dict[str, Any]], output: str) -> int:
+    """Show what the mover does until it ends; its exit code."""
+    if mover.stdin is None or mover.stdout is None:
+        raise Failure("the mover has no pipes")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _frame: mover.send_signal(received))
+    # Its end is left open: the mover ends when this program does.
+    mover.stdin.write(json.dumps(fills) + "\n")
+    mover.stdin.flush()
+    events = _progress(_events(mover.stdout), sys.stderr)
+    summary: dict[str, Any] = {}
+    moves = []
+    for event in events:
+        kind = event.pop("event")
+        if kind in ("moved", "would"):
+            moves.append(event)
+        elif kind == "left":
+            warn(f"{event['path']} stays where it is: {event['error']}")
+        else:
+            summary.update(event)
+    code = mover.wait()
+    if summary:
+        _show(output, summary, moves)
+    return code if code >= 0 else FAILED
+
+
+def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        event: dict[str, Any] = json.loads(line)
+        yield event
+
+
+def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[dict[str, Any]]:
+    """Pass events on; on a terminal show how far they are."""
+    from weir.cli.output import human_size
+
+    planned = done = 0
+    for event in events:
+        if event["event"] == "planned":
+            planned = event["bytes"]
+            if event["stuck"]:
+                say(f"{event['stuck']} objects have no place to go to")
+        elif event["event"] == "moved":
+            done += event["bytes"]
+            if terminal.isatty():
+                terminal.write(f"\r{human_size(done)} of {human_size(planned)} moved\x1b[K")
+                terminal.flush()
+        elif event["event"] == "done" and terminal.isatty() and done:
+            terminal.write("\r\x1b[K")
+        yield event
+
+
+def _show(output: str, summary: dict[str, Any], moves: list[dict[str, Any]]) -> None:
+    from weir.cli.output import show, size
+
+    if output == "ndjson":
+        show(output, moves, (), ())
+        return
+    rows = [(move["path"], move["from"], move["to"], size(move["bytes"])) for move in moves]
+    show(output, {**summary, "moves": moves}, ("FILE", "FROM", "TO", "BYTES"), rows)
+    if output == "table":
+        say(f"{size(sum(move['bytes'] for move in moves))} in {len(moves)} objects")
