@@ -46,6 +46,7 @@ def test_the_embedded_store_has_one_server_with_two_targets_in_memory() -> None:
     assert configuration.document == {
         "version": 1,
         "policy": "size-fair",
+        "layout": {"allocator": "balanced"},
         "server": [{"target": [{"backend": "ram", "capacity": "4GiB"}] * 2}],
     }
     assert set(configuration.origins.values()) == {"default"}
