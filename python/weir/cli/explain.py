@@ -44,16 +44,17 @@ def explain(home: Home, file: Path, output: str) -> None:
     targets = [{"target": name, "then": then.get(name), "now": now.get(name)} for name in dict.fromkeys(names)]
     document = {"path": str(file), "layout": spelling, "record": record, "targets": targets}
     if output == "table":
-        for line in _words(file, record, len(names)):
+        for line in _words(file, record, names):
             print(line)
         print()
     show(output, document, _HEADER, [_row(target) for target in targets])
 
 
-def _words(file: Path, record: dict[str, Any] | None, stripes: int) -> list[str]:
+def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[str]:
     """What the record says, in sentences."""
     from weir.cli.output import human_size
 
+    stripes = len(names)
     if record is None:
         return [f"{file}: why its {stripes} stripes lie here was not kept"]
     if record["by"] == "explicit":
@@ -71,6 +72,9 @@ def _words(file: Path, record: dict[str, Any] | None, stripes: int) -> list[str]
         if left_out["count"]:
             more = "" if left_out["count"] <= len(left_out["targets"]) else " and others"
             lines.append(f"left out {left_out['count']} {words}: {', '.join(left_out['targets'])}{more}")
+    moved = [chosen["target"] for chosen in record["chosen"] if chosen["target"] not in names]
+    if moved:
+        lines.append(f"moved away since: {', '.join(moved)}")
     return lines
 
 
