@@ -5,7 +5,8 @@ make bench-tracing        every figure; the last line is one JSON object
 
 Two processes take turns of a millisecond on one core and one file, one recorded and one not, so that whatever else the
 machine does, and where the file's pages lie, meets both; which goes first alternates. A ratio is the median over
-neighbouring turns, and the spread is over fresh pairs of processes. The same between two processes that are both not recorded tells what the method cannot see.
+neighbouring turns, and the spread is over fresh pairs of processes. The same between two processes that are both not
+recorded tells what the method cannot see.
 Outside the store, the process that is not recorded runs without any library of Weir.
 """
 
