@@ -158,7 +158,12 @@ impl Cluster {
             expires_seconds: u64::MAX / 2,
         };
         let credential = self.folder.path().join("credential.json");
-        fs::write(&credential, key().mint(claims).to_json()).expect("a file");
+        // The same for all: another thread's store may be reading it.
+        if !credential.exists() {
+            let whole = credential.with_extension("new");
+            fs::write(&whole, key().mint(claims).to_json()).expect("a file");
+            fs::rename(&whole, &credential).expect("a file");
+        }
         let mut settings = Settings::explicit(self.folder.path().join("cluster.json"), credential, None);
         settings.transport = transport;
         settings.silence = Duration::from_secs(20);
