@@ -20,8 +20,8 @@ FILES = 12
 
 @pytest.fixture
 def full(store: Store, fuse: None) -> Iterator[Store]:
-    """A mounted store of two servers with two targets each, the first of which holds nearly everything."""
-    store.up("--servers", "2", "--targets", "2", "--capacity", CAPACITY)
+    """A mounted store of three servers with two targets each, the first of which holds nearly everything."""
+    store.up("--servers", "3", "--targets", "2", "--capacity", CAPACITY)
     folder = store.mount / "full"
     folder.mkdir()
     store.weir("layout", "set", folder, "-o", "0.0", "-S", "64k")
@@ -141,22 +141,27 @@ for line in sys.stdin:
 
 def test_mapped_pages_of_a_moved_file_are_those_of_its_new_place(full: Store) -> None:
     path = full.mount / "full" / "file0"
+    before = content(0)
     with subprocess.Popen(
         [sys.executable, "-c", MAPPER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as mapper:
         assert mapper.stdin is not None and mapper.stdout is not None
         mapper.stdout.readline()
-        for number, target in enumerate(("1.0", "0.1", "1.1")):
+
+        def load(offset: int) -> int:
+            print(offset, file=mapper.stdin, flush=True)
+            assert mapper.stdout is not None
+            return int(mapper.stdout.readline())
+
+        for number, target in enumerate(("1.0", "2.0", "0.1")):
             full.weir("rebalance", path, "--gather", "--to", target)
-            # By another client, whose writes go straight to the new place.
             offset = number * MIB + 5
-            writing = (
-                f"import os; f = os.open({str(path)!r}, os.O_RDWR); os.pwrite(f, bytes([{200 + number}]), {offset})"
-            )
-            full.weir("run", "--", sys.executable, "-c", writing)
-            mapper.stdin.write(f"{offset}\n")
-            mapper.stdin.flush()
-            assert int(mapper.stdout.readline()) == 200 + number, target
+            assert load(offset) == before[offset], target
+            # By a client that does not pass the mount, which would drop the pages at its open.
+            byte = before[offset] ^ 0xFF
+            writing = f"import os; f = os.open('/weir/full/file0', os.O_RDWR); os.pwrite(f, bytes([{byte}]), {offset})"
+            full.weir("run", "--prefix", "/weir", "--", sys.executable, "-c", writing)
+            assert load(offset) == byte, target
         mapper.stdin.close()
         assert mapper.wait(timeout=60) == 0
 
