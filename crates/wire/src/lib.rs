@@ -14,6 +14,7 @@ pub mod limits;
 mod message;
 mod metadata;
 mod peer;
+mod reply;
 
 pub use credential::{name_number, Capability, Claims, Credential, Nonce, Proof, Rights, Role, SiteKey};
 pub use error::WireError;
@@ -21,10 +22,11 @@ pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, RequestId, Sequence};
 pub use message::{
     AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange, LockType, Moment,
-    NodeKind, OpenFlags, Publication, RenameMode, Reply, Request, Seek, ServerAddress, TargetSummary,
-    XattrMode, ROUND_LAST,
+    NodeKind, OpenFlags, Publication, RenameMode, Request, Seek, ServerAddress, TargetSummary, XattrMode,
+    ROUND_LAST,
 };
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
 pub use peer::{
     DeviceUse, JobReport, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport, METADATA_DEVICE,
 };
+pub use reply::Reply;

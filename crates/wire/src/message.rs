@@ -1,11 +1,13 @@
-//! Requests of clients and their replies.
+//! Requests of clients, and what they are made of.
 
+#[cfg(doc)]
+use crate::Reply;
 use crate::{
-    At, Attributes, Capability, Claims, ClientId, HandleId, IdentityId, Ino, LockOwner, Nonce, ObjectMove,
-    PeerReply, PeerRequest, Proof, Sequence, StoreStatistics,
+    At, Capability, Claims, ClientId, HandleId, IdentityId, Ino, LockOwner, Nonce, ObjectMove, PeerRequest,
+    Proof, Sequence,
 };
 use serde::{Deserialize, Serialize};
-use weir_placement::{Layout, LayoutSpecification, ServerId, TargetId};
+use weir_placement::{LayoutSpecification, ServerId, TargetId};
 
 /// An error number of Linux, as in `errno(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -560,7 +562,7 @@ pub enum Request {
     },
 
     /// Where the bytes of a file are now, with its size and epoch; answered [`Reply::Layout`]. Asked by a client that
-    /// holds another layout than [`Attributes::layout_epoch`] names.
+    /// holds another layout than [`crate::Attributes::layout_epoch`] names.
     Layout {
         /// The file.
         ino: Ino,
@@ -625,155 +627,4 @@ pub enum Request {
 
     /// A message of another server.
     Peer(PeerRequest),
-}
-
-/// The answer to a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Reply {
-    /// It failed.
-    Failed(Errno),
-    /// It was done, and there is nothing to say.
-    Done,
-    /// Answer to `Hello`.
-    Challenge {
-        /// The server's challenge.
-        nonce: Nonce,
-    },
-    /// The connection is ready.
-    Welcome {
-        /// The server.
-        server: ServerId,
-        /// Random number of this start of the server; a new one means that it restarted.
-        boot: u64,
-        /// The server's own answer.
-        proof: Proof,
-        /// The client must send something at least this often while it wants to be remembered.
-        heartbeat_seconds: u32,
-    },
-    /// The servers of the store.
-    Cluster(Cluster),
-    /// The path leaves this server: go on at another home. An anchor in `at` is the name of a root entry, whose
-    /// inode the client may keep. The root itself with a path that begins with `..` leaves the store.
-    Redirect {
-        /// Where and what is left of the path; the hops so far are inside.
-        at: At,
-    },
-    /// An absolute symbolic link was met: `path` (link target and the rest) is to be resolved by the client.
-    Escape {
-        /// Absolute path.
-        #[serde(with = "serde_bytes")]
-        path: Vec<u8>,
-        /// Symbolic links followed so far.
-        hops: u8,
-    },
-    /// The anchor of the request no longer holds: resolve from the root again.
-    Stale,
-    /// Attributes.
-    Attributes(Attributes),
-    /// An open description.
-    Opened {
-        /// Attributes after the open.
-        attributes: Attributes,
-        /// The description.
-        handle: HandleId,
-        /// Right to the bytes.
-        capability: Capability,
-        /// Where they are; absent for what is not a regular file.
-        layout: Option<Layout>,
-        /// Whether this call made the file.
-        created: bool,
-    },
-    /// Target of a symbolic link.
-    Link {
-        /// The target.
-        #[serde(with = "serde_bytes")]
-        target: Vec<u8>,
-    },
-    /// Entries of a directory are the payload.
-    Listing {
-        /// Whether these are the last.
-        end: bool,
-    },
-    /// A value is the payload.
-    Value,
-    /// Capacity.
-    Statistics(StoreStatistics),
-    /// The lock in the way, with the process that holds it (`u32::MAX` where an open description does, which
-    /// `F_GETLK` reports as -1); absent when there is none.
-    Conflict(Option<(LockType, LockRange, u32)>),
-    /// Bytes are the payload.
-    Data {
-        /// The file's size and epoch, where this server is its home.
-        size: Option<(u64, u64)>,
-    },
-    /// Bytes were written.
-    Written {
-        /// The file's size and epoch after it, where this server is its home and published.
-        size: Option<(u64, u64)>,
-    },
-    /// Bytes were appended.
-    Appended {
-        /// Where.
-        offset: u64,
-        /// The file's size after it.
-        size_bytes: u64,
-        /// Epoch of that size.
-        epoch: u64,
-    },
-    /// The append cannot be done in one step: use `AppendBegin`.
-    AppendElsewhere,
-    /// The append turn.
-    Turn {
-        /// Its number.
-        turn: Sequence,
-        /// Where to write.
-        offset: u64,
-        /// Epoch to write under.
-        epoch: u64,
-    },
-    /// The file was shortened or moved since: ask the home for size, epoch and layout and try again.
-    StaleEpoch {
-        /// The epoch here.
-        epoch: u64,
-    },
-    /// Where data or a hole begins; absent when there is none before the end of the object.
-    Position(Option<u64>),
-    /// Where the bytes of a file are.
-    Layout {
-        /// The layout.
-        layout: Layout,
-        /// Epoch since which it holds.
-        layout_epoch: u64,
-        /// The file's size.
-        size_bytes: u64,
-        /// Epoch of that size.
-        epoch: u64,
-    },
-    /// A move has begun.
-    Moving {
-        /// The file.
-        ino: Ino,
-        /// The move.
-        moving: Sequence,
-        /// Right to the bytes of the file.
-        capability: Capability,
-        /// Epoch to read and write under.
-        epoch: u64,
-    },
-    /// The objects that move are everyone else's no more.
-    Frozen {
-        /// Epoch to read and write under.
-        epoch: u64,
-    },
-    /// Ranges of an object that changed, as offsets and ends, in order; at most [`crate::limits::CHANGES`].
-    Changes(Vec<(u64, u64)>),
-    /// Kernel pages to drop; absent range is the whole file.
-    Invalidate {
-        /// Confirm with this.
-        sequence: Sequence,
-        /// File, offset, length (0: to the end).
-        ranges: Vec<(Ino, u64, u64)>,
-    },
-    /// Answer to a peer.
-    Peer(PeerReply),
 }
