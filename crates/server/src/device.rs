@@ -144,6 +144,12 @@ impl Device {
         Some(finish)
     }
 
+    /// How long the emulated device has been at a request that it will have finished at `finish`.
+    pub(crate) fn served_of(&self, work: Work, finish: Nanos, now: Nanos) -> Nanos {
+        let whole = self.emulated_time(work).unwrap_or(Nanos::ZERO);
+        whole.saturating_since(finish.saturating_since(now))
+    }
+
     /// The next request that the emulated device has finished by `now`.
     pub(crate) fn finished(&mut self, now: Nanos) -> Option<u64> {
         match self.finishing.peek() {

@@ -1,7 +1,7 @@
 //! The way of a request through a device: queued, dispatched, its payload received, carried out, answered.
 
 use crate::connection::{Frame, Tail};
-use crate::device::Work;
+use crate::device::{Device, Work};
 use crate::links::{Acting, LinkKey};
 use crate::namespace::errno;
 use crate::server::Server;
@@ -112,6 +112,17 @@ impl Pending {
             stage: Stage::Queued,
             abandoned: false,
         }
+    }
+
+    /// The device that is at it, the work, and how long it has been. A worker's part counts when it is done: it may wait
+    /// for a worker before.
+    pub(crate) fn in_service(&self, devices: &[Device], now: Nanos) -> Option<(usize, Work, Nanos)> {
+        let (device, work) = self.device.filter(|_| self.dispatch.is_some())?;
+        let service = match self.finish {
+            Some(finish) => devices.get(device)?.served_of(work, finish, now),
+            None => self.service,
+        };
+        Some((device, work, service))
     }
 
     /// What a resend of this request has in common with it.

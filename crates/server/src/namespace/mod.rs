@@ -303,14 +303,16 @@ impl Namespace {
         &mut self.targets
     }
 
-    /// Files that are made, and that go, change what their targets have to do.
+    /// Files that are made, written and removed change what their targets have to do.
     fn count_placed(&mut self, change: &Change) {
         match change {
-            Change::Created { birth, at, .. } | Change::CreatedUnnamed { birth, at, .. } => {
+            Change::Created { ino, birth, at, .. } | Change::CreatedUnnamed { ino, birth, at, .. } => {
                 if let BirthNode::Regular { layout } = &birth.node {
                     self.targets.placed(layout, *at);
+                    self.targets.awaits(*ino, layout, *at);
                 }
             }
+            Change::Published { ino, at, .. } => self.targets.written(*ino, *at),
             Change::LaidOut { ino, layout, at } => {
                 self.count_removed(*ino);
                 self.targets.placed(layout, *at);

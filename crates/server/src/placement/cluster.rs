@@ -14,6 +14,8 @@ const FULL_PART: u64 = 128;
 const ROOM_USUAL: f64 = 0.8;
 /// Least part that remains of the speed of a target with hardly any room.
 const ROOM_PART_MIN: f64 = 0.01;
+/// A target on which first bytes are late counts as one with so many more stripes of the store's default size.
+const LATE_STRIPES: f64 = 64.0;
 /// Only what a queue has beyond so many times the mean queue counts as load: the rest is what was placed, seen twice.
 const QUEUE_USUAL: f64 = 2.0;
 
@@ -66,6 +68,8 @@ pub(super) struct Cluster {
     pub(super) figures: Vec<Figures>,
     /// What this server placed there lately, in bytes.
     placed: Vec<f64>,
+    /// Files whose first bytes are late, by target.
+    late: Vec<u32>,
     /// For the allocator; those that are not to be used have no speed.
     pub(super) view: RefCell<View>,
     /// Those that take stripes; slow ones are not among them where the allocator avoids them.
@@ -103,6 +107,7 @@ impl Cluster {
         let mut cluster = Cluster {
             figures: vec![Figures::UNKNOWN; targets.len()],
             placed: vec![0.0; targets.len()],
+            late: vec![0; targets.len()],
             open: Vec::new(),
             slow: Vec::new(),
             full: Vec::new(),
@@ -177,6 +182,31 @@ impl Cluster {
         }
     }
 
+    /// First bytes are late on the target of this index.
+    pub(super) fn hold(&mut self, index: usize) {
+        self.late[index] += 1;
+        if self.late[index] == 1 {
+            self.burden(index, LATE_STRIPES * self.full_bytes as f64);
+        }
+    }
+
+    /// Bytes that were late on the target of this index came, or are not waited for any more.
+    pub(super) fn release(&mut self, index: usize) {
+        self.late[index] = self.late[index].saturating_sub(1);
+        if self.late[index] == 0 {
+            self.burden(index, -LATE_STRIPES * self.full_bytes as f64);
+        }
+    }
+
+    /// Counts `bytes` as work of a target, and not of its server.
+    fn burden(&mut self, index: usize, bytes: f64) {
+        if self.is_balanced {
+            let view = self.view.get_mut();
+            let TargetState { speed, load_bytes, free_bytes, .. } = view.targets()[index];
+            let _ = view.update_target(index, speed, (load_bytes + bytes).max(0.0), free_bytes);
+        }
+    }
+
     /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
     pub(super) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
         let half_lives = age_seconds.max(0.0) / HALF_LIFE_SECONDS;
@@ -243,7 +273,8 @@ impl Cluster {
         for (index, &(speed, load)) in states.iter().enumerate() {
             // The size of a file that is made is not known: what is not full has room.
             let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
-            let _ = view.update_target(index, speed, load, free);
+            let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
+            let _ = view.update_target(index, speed, load + late, free);
             if speed > 0.0 {
                 let server = &mut servers[view.server_of(index)];
                 *server = (server.0 + speed, server.1 + load);

@@ -1,5 +1,6 @@
 //! Where new files go: what each target achieves and has to do, and the choice of targets by it.
 
+mod awaited;
 mod cluster;
 mod health;
 mod placer;
@@ -9,7 +10,7 @@ mod record;
 pub(crate) use cluster::Figures;
 pub(crate) use health::Health;
 pub(crate) use placer::{Placed, Placer, Tally};
-pub(crate) use rates::Rates;
+pub(crate) use rates::{Rates, UnderWay};
 pub(crate) use record::Record;
 
 use crate::control::{PlacementStatus, Placements};
@@ -27,7 +28,8 @@ impl Server {
     /// What this server has to say of its targets.
     pub(crate) fn report_targets(&mut self) {
         let now = self.wall_milliseconds();
-        self.judge_targets(now);
+        let rates = self.present_rates();
+        self.judge_targets(&rates, now);
         let targets = self.targets.iter().enumerate().map(|(index, target)| {
             let (capacity_bytes, used_bytes) = target.fill();
             let (load, health) = (&self.loads[index], &self.health[index]);
@@ -38,7 +40,7 @@ impl Server {
                 load: load.ratio,
                 queued: self.devices[index].queued() as u64,
                 backlog_seconds: load.backlog_seconds as f32,
-                rates: self.devices[index].rates().usual(),
+                rates: rates[index].clone(),
                 speed: health.speed as f32,
                 slow_since: health.slow_since,
             }
@@ -108,10 +110,22 @@ impl Server {
         true
     }
 
+    /// What each target achieves, by class of requests; also those in service count.
+    fn present_rates(&self) -> Vec<Vec<(u8, f32)>> {
+        let now = self.clock_now();
+        let mut under_way: Vec<Vec<UnderWay>> = vec![Vec::new(); self.targets.len()];
+        for (_, pending) in &self.pending {
+            let Some((device, work, service)) = pending.in_service(&self.devices, now) else { continue };
+            if let Some(requests) = under_way.get_mut(device) {
+                requests.push(UnderWay { direction: work.direction, bytes: work.bytes, service });
+            }
+        }
+        let rates = under_way.into_iter().zip(&self.devices);
+        rates.map(|(requests, device)| device.rates().present(requests.into_iter())).collect()
+    }
+
     /// Compares each target of this server with those of its class on all servers.
-    fn judge_targets(&mut self, now: u64) {
-        let own: Vec<Vec<(u8, f32)>> =
-            (0..self.targets.len()).map(|index| self.devices[index].rates().usual()).collect();
+    fn judge_targets(&mut self, own: &[Vec<(u8, f32)>], now: u64) {
         let heard = self.reports.fresh(self.now()).flat_map(|report| &report.targets);
         let mut all: Vec<(TargetId, Usual)> =
             heard.map(|target| (target.target, &target.rates[..])).collect();

@@ -1,5 +1,6 @@
 //! Chooses the targets of files that are made, and remembers what it placed.
 
+use super::awaited::{Awaited, Turn};
 use super::cluster::{add_load, Cluster, Figures, Unfit};
 use super::record::{self, LeftOut, Record};
 use crate::namespace::errno::{EHOSTDOWN, EINVAL, ENOSPC, ENXIO};
@@ -10,7 +11,7 @@ use weir_placement::{
     Allocator, AllocatorName, Balanced, Component, ComponentSpecification, Demand, Layout,
     LayoutSpecification, LustreStandard, Random, ServerId, Stripes, TargetId, View, END_OF_FILE,
 };
-use weir_wire::{limits, Errno, Moment};
+use weir_wire::{limits, Errno, Ino, Moment};
 
 /// Name in records and metrics of a choice that the client made.
 const EXPLICIT: &str = "explicit";
@@ -27,6 +28,7 @@ pub(crate) struct Placer {
     defaults: LayoutDefaults,
     name: AllocatorName,
     cluster: Cluster,
+    awaited: Awaited,
     /// Open targets of this server, but for those whose queue is far above the others'.
     home: Vec<u32>,
     /// The other open targets, a target of each server in turn.
@@ -110,6 +112,7 @@ impl Placer {
             defaults,
             name: AllocatorName::default(),
             cluster: Cluster::new(targets, defaults.stripe_bytes),
+            awaited: Awaited::default(),
             home: Vec::new(),
             others: Vec::new(),
             probes: Vec::new(),
@@ -198,6 +201,23 @@ impl Placer {
                 probes.retain(|&slow| slow != index as u32);
             }
         });
+    }
+
+    /// A new file of this layout is likely to be written soon.
+    pub(crate) fn awaits(&mut self, ino: Ino, layout: &Layout, at: Moment) {
+        let first = layout.components().first().map_or(&[][..], |component| &component.targets);
+        let indices = first.iter().filter_map(|&target| self.cluster.find(target).map(|index| index as u32));
+        self.awaited.made(ino, indices, seconds_of(at));
+        let Turn { late, forgiven } = self.awaited.turn(seconds_of(at));
+        late.into_iter().for_each(|index| self.cluster.hold(index as usize));
+        forgiven.into_iter().for_each(|index| self.cluster.release(index as usize));
+    }
+
+    /// Bytes of a file came.
+    pub(crate) fn written(&mut self, ino: Ino, at: Moment) {
+        for index in self.awaited.written(ino, seconds_of(at)) {
+            self.cluster.release(index as usize);
+        }
     }
 
     /// A file of this layout, made at `created`, is gone.
@@ -448,6 +468,10 @@ fn weight(begin: u64, end: u64, stripe_bytes: u64, count: usize) -> f64 {
 fn turned(indices: &[u32], start: u64) -> impl Iterator<Item = u32> + Clone + '_ {
     let start = start.checked_rem(indices.len() as u64).unwrap_or(0) as usize;
     indices[start..].iter().chain(&indices[..start]).copied()
+}
+
+fn seconds_of(moment: Moment) -> f64 {
+    moment.seconds as f64 + f64::from(moment.nanoseconds) / 1e9
 }
 
 fn reason(errno: Errno) -> &'static str {

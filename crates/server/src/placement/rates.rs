@@ -14,6 +14,8 @@ const KEPT: usize = 9;
 const FEW: usize = 2;
 /// Times below this are as good as this: each request takes as much on its way, so that no job feels the difference.
 const TIME_MIN: Nanos = Nanos::from_micros(200);
+/// A request that has been in service for less says nothing yet: it may wait for its sender.
+const UNDER_WAY_MIN: Nanos = Nanos::from_millis(100);
 /// What was seen of a class so long before the device's last request is not compared any more.
 const FORGOTTEN: Nanos = Nanos::from_millis(10_000);
 
@@ -22,6 +24,15 @@ const FORGOTTEN: Nanos = Nanos::from_millis(10_000);
 pub(crate) struct Rates {
     classes: [Recent; CLASSES as usize],
     last: Nanos,
+}
+
+/// A request in service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) direction: Direction,
+    pub(crate) bytes: u64,
+    /// How long the device has been at it.
+    pub(crate) service: Nanos,
 }
 
 /// The last requests of one direction and size.
@@ -47,8 +58,26 @@ impl Rates {
         (recent.at, self.last) = (now, now);
     }
 
+    /// The usual rate of each class that was seen lately; a class of which a request under way cannot reach it any more has
+    /// the rate that this one can reach at most.
+    pub(crate) fn present(&self, under_way: impl Iterator<Item = UnderWay>) -> Vec<(u8, f32)> {
+        let mut rates = self.usual();
+        for UnderWay { direction, bytes, service } in under_way {
+            if bytes == 0 || service < UNDER_WAY_MIN {
+                continue;
+            }
+            let class = class_of(direction, bytes);
+            let most = (bytes as f64 * 1e9 / service.0 as f64) as f32;
+            match rates.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, rate)) => *rate = rate.min(most),
+                None => rates.push((class, most)),
+            }
+        }
+        rates
+    }
+
     /// The usual rate of each class that was seen lately.
-    pub(crate) fn usual(&self) -> Vec<(u8, f32)> {
+    fn usual(&self) -> Vec<(u8, f32)> {
         let is_seen =
             |recent: &&Recent| recent.count >= FEW && self.last.saturating_since(recent.at) <= FORGOTTEN;
         let classes = (0..).zip(&self.classes).filter(|(_, recent)| is_seen(recent));
@@ -129,6 +158,27 @@ mod tests {
         assert_eq!(rates.usual().len(), 2);
         rates.observe(Direction::Write, 4096, Nanos::from_millis(1), Nanos(FORGOTTEN.0 + 1));
         assert_eq!(rates.usual(), [(6, 4096.0 * 1e3)]);
+    }
+
+    #[test]
+    fn a_request_that_takes_longer_than_usual_is_seen_before_it_ends() {
+        let mut rates = Rates::default();
+        let under_way = |millis| UnderWay {
+            direction: Direction::Write,
+            bytes: 1 << 20,
+            service: Nanos::from_millis(millis),
+        };
+        let present = |rates: &Rates, millis| {
+            let found = rates.present(std::iter::once(under_way(millis)));
+            found.into_iter().find(|&(class, _)| class == 10).map(|(_, rate)| rate)
+        };
+        let mebibyte = (1u64 << 20) as f32;
+        assert_eq!((present(&rates, 99), present(&rates, 200)), (None, Some(mebibyte * 5.0)));
+        for _ in 0..2 {
+            rates.observe(Direction::Write, 1 << 20, Nanos::from_millis(50), Nanos::ZERO);
+        }
+        assert_eq!(present(&rates, 99), Some(mebibyte * 20.0));
+        assert_eq!(present(&rates, 200), Some(mebibyte * 5.0));
     }
 
     #[test]

@@ -232,3 +232,28 @@ fn what_was_placed_fades_and_goes_with_its_file() {
     assert_eq!(placed(&placer), [0.0, 0.0]);
     assert_eq!(placer.tally().stripes, BTreeMap::from([("explicit".to_string(), 1)]));
 }
+
+#[test]
+fn a_target_on_which_first_bytes_are_late_gets_no_more_until_they_come() {
+    let mut placer = placer(0, 2, 2);
+    let at = |millis: u32| Moment { nanoseconds: millis * 1_000_000, ..NOW };
+    let made = |placer: &mut Placer, number: u64, millis: u32| {
+        let layout = make(placer, "-c 1").unwrap().layout;
+        placer.awaits(Ino(number), &layout, at(millis));
+        layout.targets()[0]
+    };
+    let first = made(&mut placer, 1, 0);
+    let later: Vec<TargetId> = (2..60)
+        .map(|number| {
+            let chosen = made(&mut placer, number, number as u32 * 10);
+            placer.written(Ino(number), at(number as u32 * 10 + 5));
+            chosen
+        })
+        .skip(3)
+        .collect();
+    assert!(!later.contains(&first), "{first} in {later:?}");
+    placer.refresh(0.6, |_| None);
+    assert_ne!(made(&mut placer, 100, 601), first, "also after the next exchange");
+    placer.written(Ino(1), at(602));
+    assert_eq!(made(&mut placer, 101, 603), first, "it has least to do by now");
+}
