@@ -2,8 +2,9 @@
 
 .venv/bin/python benchmarks/_slow_target.py
 
-In the log, target 14 serves 29 MB/s where the median of the others is 1,688, and the job takes 780 s. Here targets are
-emulated with the same ratio of speeds, and files are as small as leaves the job limited by its targets.
+In the log, each of 2,048 ranks makes one file, target 14 serves 29 MB/s where the median of the others is 1,688, and
+the job takes 780 s. Here targets are emulated with the same ratio of speeds, files are as small as leaves the job
+limited by its targets, and 16 processes take the place of the ranks in turn.
 """
 
 import json
@@ -28,13 +29,19 @@ import os, sys
 folder = sys.argv[1]
 os.mkdir(folder)
 data = os.urandom({FILE_BYTES})
+here, there = os.pipe()
 for process in range({PROCESSES}):
     if os.fork() == 0:
-        for number in range(process, {FILES}, {PROCESSES}):
+        os.close(there)
+        while number := os.read(here, 4):
+            number = int(number)
             descriptor = os.open(f"{{folder}}/file.{{number:04}}", os.O_WRONLY | os.O_CREAT, 0o644)
             assert os.write(descriptor, data) == len(data)
             os.close(descriptor)
         os._exit(0)
+for number in range({FILES}):
+    os.write(there, b"%04d" % number)
+os.close(there)
 failed = sum(os.waitstatus_to_exitcode(os.wait()[1]) != 0 for _ in range({PROCESSES}))
 sys.exit(failed > 0)
 """
