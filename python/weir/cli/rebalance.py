@@ -4,11 +4,10 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +15,9 @@ from weir.cli.errors import FAILED, Failure, say, warn
 from weir.cli.home import Home
 from weir.cli.output import output_option
 from weir.cli.settings import CREDENTIAL
+
+if TYPE_CHECKING:
+    import subprocess
 
 _JOB = "rebalance"
 """Name of the job under which the bytes are moved, before its process number."""
@@ -169,7 +171,9 @@ def _credential(home: Home, chosen: str | None) -> tuple[Path, bool]:
     return path, True
 
 
-def _mover(cluster: Path, credential: Path, options: list[str]) -> subprocess.Popen[str]:
+def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.Popen[str]":
+    import subprocess
+
     from weir import native
     from weir.cli.errors import not_installed
 
@@ -187,7 +191,7 @@ def _mover(cluster: Path, credential: Path, options: list[str]) -> subprocess.Po
     )
 
 
-def _follow(mover: subprocess.Popen[str], fills: list[dict[str, Any]], output: str) -> int:
+def _follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]], output: str) -> int:
     """Show what the mover does until it ends; its exit code."""
     if mover.stdin is None or mover.stdout is None:
         raise Failure("the mover has no pipes")
