@@ -25,7 +25,7 @@ SERVERS, TARGETS_EACH = 7, 5
 TARGETS = SERVERS * TARGETS_EACH
 GIB = 4 << 20
 """Bytes that stand for one of the paper's GiB."""
-SPEED = "8MB/s"
+SPEED = "4MB/s"
 CAPACITY = "256MiB"
 ALIGNMENT_BYTES = 4096
 """Of stripes; the paper's 128 KiB scaled down would be less than a page."""
@@ -135,8 +135,8 @@ class Bench:
             subprocess.run([*compiler, "-o", directory / program, source, "-lm"], check=True, timeout=WAIT_SECONDS)
 
     def ours(self, case: str, layout: Layout, repeats: int) -> tuple[Runs, Runs]:
-        """A case as a user has it: traced once, predicted, placed, run again; also the runs without a prediction,
-        whose files the server places when they are made."""
+        """A case as a user has it: traced, predicted, placed, run again; also the runs without a prediction, whose files
+        the server places when they are made."""
         unpredicted, predicted = Runs(), Runs()
         with _store(OURS) as store:
             traces = self._fresh("traces")

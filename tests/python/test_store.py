@@ -241,6 +241,12 @@ def test_layouts_are_shown_and_set(store: Store) -> None:
     assert (layout["layout"], layout["spread"]) == ("-c -1 -S 128k", True)
 
     assert "multiples of 4 KiB" in store.weir("layout", "set", folder, "-S", "5000", code=1).stderr
+    assert "there are 4 targets" in store.weir("layout", "set", folder, "-c", "5", code=1).stderr
+    store.weir("layout", "set", "-o", "1.1,0.0", store.mount / "laid-out")
+    (component,) = store.json("layout", "get", store.mount / "laid-out")["components"]
+    assert component["targets"] == ["1.1", "0.0"]
+    assert "names a target" in store.weir("layout", "set", store.mount / "new", "-o", "7.7", code=1).stderr
+    assert not (store.mount / "new").exists(), "no file is half made"
     assert "not on a Weir store" in store.weir("layout", "get", store.root, code=1).stderr
     assert "nothing to set" in store.weir("layout", "set", folder, code=2).stderr
 

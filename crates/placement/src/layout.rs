@@ -83,6 +83,16 @@ pub enum LayoutError {
         /// Where it ends.
         end: u64,
     },
+    /// More stripes than there are targets.
+    #[error("component {component} asks for {stripes} stripes, and there are {targets} targets: -c -1 is all of them")]
+    TooManyStripes {
+        /// Its number, from 1.
+        component: usize,
+        /// What it asks for.
+        stripes: u16,
+        /// How many there are.
+        targets: usize,
+    },
     /// A target named twice in a component.
     #[error("component {component} names target {target} twice")]
     Repeated {

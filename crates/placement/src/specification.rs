@@ -102,6 +102,22 @@ impl LayoutSpecification {
         }
     }
 
+    /// Checks it against a store of `targets`.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooManyStripes`].
+    pub fn check_stripes(&self, targets: usize) -> Result<(), LayoutError> {
+        let too_many =
+            self.components.iter().enumerate().find_map(|(index, component)| match component.stripes {
+                Stripes::Count(stripes) if usize::from(stripes) > targets => Some((index + 1, stripes)),
+                _ => None,
+            });
+        match too_many {
+            Some((component, stripes)) => Err(LayoutError::TooManyStripes { component, stripes, targets }),
+            None => Ok(()),
+        }
+    }
+
     /// Bytes that each stripe of each component holds of a file of `file_bytes`, on a system of `targets` where a stripe
     /// has `stripe_bytes` and a component `stripes` targets (0: all) unless the layout says otherwise.
     pub fn shares(&self, file_bytes: u64, stripe_bytes: u64, stripes: u16, targets: usize) -> Vec<Vec<u64>> {
@@ -123,14 +139,6 @@ impl LayoutSpecification {
     pub fn warning(&self, targets: usize) -> Option<String> {
         let mut sum = 0usize;
         for (index, component) in self.components.iter().enumerate() {
-            if let Stripes::Count(count) = component.stripes {
-                if usize::from(count) > targets {
-                    return Some(format!(
-                        "component {} asks for {count} stripes of {targets} targets: it gets {targets}",
-                        index + 1
-                    ));
-                }
-            }
             let count = component.stripes.count(0, targets);
             let before = sum;
             sum += count;
@@ -179,7 +187,8 @@ mod tests {
         let warning = |text: &str| text.parse::<LayoutSpecification>().unwrap().warning(35);
         assert_eq!(warning("-E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16"), None);
         assert!(warning("-E 128M -c 1 -E 2G -c 12 -E -1 -c 32").unwrap().contains("45 stripes together"));
-        assert!(warning("-c 36").unwrap().contains("36 stripes of 35 targets"));
+        let too_many = "-c 36".parse::<LayoutSpecification>().unwrap().check_stripes(35);
+        assert_eq!(too_many, Err(LayoutError::TooManyStripes { component: 1, stripes: 36, targets: 35 }));
         assert_eq!(warning("-E 128M -c 1 -E 2G -c 12 -E -1 -c -1"), None);
         assert_eq!(warning("-c 35"), None);
     }

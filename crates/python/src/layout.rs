@@ -50,9 +50,13 @@ pub(crate) fn layout_to_ini(text: &str) -> PyResult<String> {
 }
 
 /// What the Lustre manual advises against in this layout on a system of `targets`; None where there is nothing to say.
+///
+/// Raises ValueError where a component has more stripes than there are targets.
 #[pyfunction]
 pub(crate) fn layout_warning(text: &str, targets: usize) -> PyResult<Option<String>> {
-    Ok(specification(text)?.warning(targets))
+    let specification = specification(text)?;
+    specification.check_stripes(targets).map_err(wrong)?;
+    Ok(specification.warning(targets))
 }
 
 /// For each component, the bytes that each of its stripes holds of a file of `size_bytes`, on a system of `targets`

@@ -92,7 +92,7 @@ def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: boo
         raise Failure(f"{ini or path}: {error}", hint="see `weir layout set --help`") from error
     if not spelling and spread is None:
         raise click.UsageError("nothing to set: give a layout such as -c 4 -S 1M, --ini FILE or --spread")
-    _warn_of_growth(home, spelling)
+    _check_stripes(home, spelling)
     value = " ".join([spelling] * bool(spelling) + ["spread=" + ("yes" if spread else "no")] * (spread is not None))
     _set(path, value)
 
@@ -128,14 +128,18 @@ def _take_apart(words: tuple[str, ...]) -> tuple[str, Path]:
     return " ".join(spelling), Path(paths[0])
 
 
-def _warn_of_growth(home: Home, spelling: str) -> None:
-    """Say what the Lustre manual advises against, where the number of targets is known."""
+def _check_stripes(home: Home, spelling: str) -> None:
+    """Refuse more stripes than targets and say what the Lustre manual advises against, where their number is known."""
     from weir import _core
     from weir.cli import cluster
 
     if not spelling or not home.cluster.is_file():
         return
-    warning = _core.layout_warning(spelling, sum(len(server["target"]) for server in cluster.running(home).servers))
+    targets = sum(len(server["target"]) for server in cluster.running(home).servers)
+    try:
+        warning = _core.layout_warning(spelling, targets)
+    except ValueError as error:
+        raise Failure(str(error), hint="`weir targets` lists them") from error
     if warning:
         warn(warning)
 

@@ -127,6 +127,9 @@ impl Namespace {
         }
         let directory = inode.directory().ok_or(EOPNOTSUPP)?;
         let request = layout::parse(value)?.or(&directory.request);
+        if let Some(layout) = &request.layout {
+            self.targets.check(layout)?;
+        }
         draft.push(Change::LayoutRequested { ino, request, at: draft.now });
         Ok(draft.done(OutcomeKind::Done))
     }

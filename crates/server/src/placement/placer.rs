@@ -259,7 +259,7 @@ impl Placer {
                 &default
             }
         };
-        check_layout(asked)?;
+        self.check(asked)?;
         let mut components = Vec::with_capacity(asked.components.len());
         let chosen = self.choose_components(sequence, asked, &mut components);
         if asked.components.len() > 1 {
@@ -271,6 +271,15 @@ impl Placer {
             |component: &ComponentSpecification| matches!(component.stripes, Stripes::Targets(_));
         let record = self.record(&layout, asked.components.iter().all(is_explicit));
         Ok(Placed { layout, record })
+    }
+
+    /// Whether the store can have files of this layout, when all its targets are there.
+    ///
+    /// # Errors
+    /// EINVAL.
+    pub(crate) fn check(&self, asked: &LayoutSpecification) -> Result<(), Errno> {
+        check_layout(asked)?;
+        asked.check_stripes(self.cluster.targets.len()).map_err(|_| EINVAL)
     }
 
     /// Appends the components one after the other; the next finds the stripes of those before as work.
