@@ -135,8 +135,10 @@ class Bench:
             subprocess.run([*compiler, "-o", directory / program, source, "-lm"], check=True, timeout=WAIT_SECONDS)
 
     def ours(self, case: str, layout: Layout, repeats: int) -> tuple[Runs, Runs]:
-        """A case as a user has it: traced, predicted, placed, run again; also the runs without a prediction, whose files
-        the server places when they are made."""
+        """A case as a user has it: traced, predicted, placed, run again; also the runs without a prediction.
+
+        The files of those are placed by the server when they are made.
+        """
         unpredicted, predicted = Runs(), Runs()
         with _store(OURS) as store:
             traces = self._fresh("traces")

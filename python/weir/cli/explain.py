@@ -33,7 +33,7 @@ def explain(home: Home, file: Path, output: str) -> None:
     Shown are the figures that decided when it was made, and those of its targets now.
     """
     from weir import _core
-    from weir.cli.layout import layout_of
+    from weir.cli.laid_out import layout_of
     from weir.cli.output import show
 
     record = _record(file)

@@ -1,8 +1,6 @@
 """`weir layout`: how the bytes of files are spread over targets."""
 
-import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,23 +8,11 @@ import click
 from weir.cli.advise import advise
 from weir.cli.errors import Failure, warn
 from weir.cli.home import Home
+from weir.cli.laid_out import ATTRIBUTE, failure, layout_of
 from weir.cli.output import output_option, size
-
-ATTRIBUTE = "weir.layout"
-"""Extended attribute of files and directories that holds their layout."""
 
 _FILE_PERMISSIONS = 0o666
 """Of a file that is made to have a layout; the umask takes its part."""
-
-
-@dataclass(frozen=True)
-class LaidOut:
-    """What the attribute says of a file or directory."""
-
-    layout: str
-    """In the spelling of `lfs setstripe`."""
-    spread: bool | None
-    """Whether a directory's subdirectories get homes on all servers; None for a file."""
 
 
 @click.group()
@@ -97,20 +83,6 @@ def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: boo
     _set(path, value)
 
 
-def layout_of(path: Path) -> LaidOut:
-    """The layout of a file or directory on a store.
-
-    Raises:
-        Failure: It is not on a store, or not there.
-    """
-    try:
-        text = os.getxattr(path, ATTRIBUTE).decode()
-    except OSError as error:
-        raise _failure(path, error) from error
-    spelling, separator, spread = text.partition(" spread=")
-    return LaidOut(layout=spelling, spread=spread == "yes" if separator else None)
-
-
 def _take_apart(words: tuple[str, ...]) -> tuple[str, Path]:
     """The layout's spelling and the path, which may stand before or behind it."""
     spelling: list[str] = []
@@ -155,26 +127,8 @@ def _set(path: Path, value: str) -> None:
     except OSError as error:
         if is_made:
             path.unlink(missing_ok=True)
-        raise _failure(path, error) from error
+        raise failure(path, error) from error
 
 
 def _stripes(count: int | None) -> object:
     return {None: "default", -1: "all"}.get(count, count)
-
-
-def _failure(path: Path, error: OSError) -> Failure:
-    if error.errno in (errno.EOPNOTSUPP, errno.ENODATA):
-        return Failure(f"{path} is not on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`")
-    if error.errno == errno.EINVAL:
-        return Failure(
-            f"{path} cannot have this layout",
-            hint="stripes and ends of components are multiples of 4 KiB; at most 32 components and 512 stripes",
-        )
-    if error.errno == errno.ENXIO:
-        return Failure(f"{path}: the layout names a target that the store has not", hint="`weir targets` lists them")
-    if error.errno == errno.EBUSY:
-        return Failure(
-            f"{path} has bytes or is open: it keeps its layout",
-            hint="copy it into a directory with the layout, or move its stripes with `weir rebalance`",
-        )
-    return Failure(f"{path}: {error.strerror}")

@@ -1,0 +1,54 @@
+"""The layouts of files and directories of a store, as their extended attribute tells them."""
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.cli.errors import Failure
+
+ATTRIBUTE = "weir.layout"
+"""Extended attribute of files and directories that holds their layout."""
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """What the attribute says of a file or directory."""
+
+    layout: str
+    """In the spelling of `lfs setstripe`."""
+    spread: bool | None
+    """Whether a directory's subdirectories get homes on all servers; None for a file."""
+
+
+def layout_of(path: Path) -> LaidOut:
+    """The layout of a file or directory on a store.
+
+    Raises:
+        Failure: It is not on a store, or not there.
+    """
+    try:
+        text = os.getxattr(path, ATTRIBUTE).decode()
+    except OSError as error:
+        raise failure(path, error) from error
+    spelling, separator, spread = text.partition(" spread=")
+    return LaidOut(layout=spelling, spread=spread == "yes" if separator else None)
+
+
+def failure(path: Path, error: OSError) -> Failure:
+    """Why a layout cannot be read or set, and what to do."""
+    if error.errno in (errno.EOPNOTSUPP, errno.ENODATA):
+        return Failure(f"{path} is not on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`")
+    if error.errno == errno.EINVAL:
+        return Failure(
+            f"{path} cannot have this layout",
+            hint="stripes and ends of components are multiples of 4 KiB; at most 32 components and 512 stripes",
+        )
+    if error.errno == errno.ENXIO:
+        return Failure(f"{path}: the layout names a target that the store has not", hint="`weir targets` lists them")
+    if error.errno == errno.EBUSY:
+        return Failure(
+            f"{path} has bytes or is open: it keeps its layout",
+            hint="copy it into a directory with the layout, or move its stripes with `weir rebalance`",
+        )
+    return Failure(f"{path}: {error.strerror}")
