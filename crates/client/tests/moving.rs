@@ -2,55 +2,19 @@
 //! servers die in every phase. At every moment a file holds what was written to it.
 
 mod cluster;
+mod files;
 
 use cluster::{Choices, Cluster};
+use files::{make_directory, open, read_all, CALLER};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_client::wire::*;
-use weir_client::{Caller, File, Moving, Place, Store, TransportChoice};
+use weir_client::{File, Moving, Place, Store, TransportChoice};
 use weir_placement::{ServerId, TargetId};
 
-const CALLER: Caller = Caller::own();
-const READ_WRITE: OpenFlags = OpenFlags {
-    read: true,
-    write: true,
-    create: true,
-    exclusive: false,
-    truncate: false,
-    directory: false,
-    no_follow: false,
-    unnamed: false,
-};
 /// Bound on everything that is waited for: far above what it takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn open(store: &Store, path: &str, append: bool) -> File {
-    let opened = store.open(&CALLER, Place::root(path.as_bytes()), READ_WRITE, 0o644).expect("opened");
-    File::new(store, opened, append).expect("a regular file")
-}
-
-fn make_directory(store: &Store, path: &str, layout: &str) {
-    let place = Place::root(path.as_bytes());
-    store.make(&CALLER, place, NodeKind::Directory, 0o755).expect("made");
-    store
-        .set_xattr(&CALLER, place, true, b"weir.layout", layout.as_bytes(), XattrMode::Set)
-        .expect("laid out");
-}
-
-fn read_all(file: &File, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0xEE; length];
-    let mut filled = 0;
-    while filled < length {
-        let read = file.read_at(&CALLER, &mut [IoSliceMut::new(&mut bytes[filled..])], filled as u64);
-        match read.expect("read") {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    bytes.truncate(filled);
-    bytes
-}
 
 /// What a fresh client finds: no layout, size or epoch is remembered.
 fn read_afresh(cluster: &Cluster, path: &str, length: usize) -> Vec<u8> {

@@ -1,52 +1,15 @@
 //! The client against real servers, over both transports: bytes against a model, paths, locks and a killed server.
 
 mod cluster;
+mod files;
 
 use cluster::{Choices, Cluster};
+use files::{make_directory, open, read_all, CALLER};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_client::wire::*;
-use weir_client::{Caller, File, LockRequest, LockWait, Place, Store, TransportChoice};
-
-const CALLER: Caller = Caller::own();
-const READ_WRITE: OpenFlags = OpenFlags {
-    read: true,
-    write: true,
-    create: true,
-    exclusive: false,
-    truncate: false,
-    directory: false,
-    no_follow: false,
-    unnamed: false,
-};
-
-fn open(store: &Store, path: &str, append: bool) -> File {
-    let opened = store.open(&CALLER, Place::root(path.as_bytes()), READ_WRITE, 0o644).expect("opened");
-    File::new(store, opened, append).expect("a regular file")
-}
-
-fn make_directory(store: &Store, path: &str, layout: &str) {
-    let place = Place::root(path.as_bytes());
-    store.make(&CALLER, place, NodeKind::Directory, 0o755).expect("made");
-    store
-        .set_xattr(&CALLER, place, true, b"weir.layout", layout.as_bytes(), XattrMode::Set)
-        .expect("laid out");
-}
-
-fn read_all(file: &File, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0xEE; length];
-    let mut filled = 0;
-    while filled < length {
-        let read = file.read_at(&CALLER, &mut [IoSliceMut::new(&mut bytes[filled..])], filled as u64);
-        match read.expect("read") {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    bytes.truncate(filled);
-    bytes
-}
+use weir_client::{File, LockRequest, LockWait, Place, Store, TransportChoice};
 
 /// One file, opened by clients of both transports, changed in turn and compared with plain bytes.
 fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
