@@ -119,21 +119,28 @@ def _check_usage(options: dict[str, Any]) -> None:
 def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
     """Apply the paper's rules (section 5.5.1) to what the last runs reported; whether the database may stay."""
     from weir.placement.lookups import ReportError, read_report, report_of
-    from weir.prediction.upkeep import PREDICT_AGAIN_AT, TRACE_AGAIN_ABOVE
+    from weir.prediction.upkeep import Advice, advice
 
     report = report_of(database)
     try:
         lookups = read_report(report)
     except ReportError as error:
         raise Failure(str(error), hint=error.hint) from error
+    follows = advice(created=lookups.total, missed=lookups.not_found)
     if lookups.total:
-        say(f"{lookups.total} creations looked up, {lookups.missed_fraction:.0%} of them without success")
-    if lookups.missed_fraction > TRACE_AGAIN_ABOVE and past and not _is_younger(past, report):
+        say(f"{lookups.total} creations looked up, {lookups.not_found / lookups.total:.0%} of them without success")
+    is_new = not past or not report.exists() or _is_younger(past, report)
+    if follows is Advice.TRACE and not is_new:
         raise Failure(
-            f"over {TRACE_AGAIN_ABOVE:.0%} of the creations were not foreseen: its past says nothing of it",
+            "over half of the creations were not foreseen: its past says nothing of the program",
             hint="record a run anew, with `weir run --trace DIR -- CMD`, and place from it",
         )
-    if if_needed and database.exists() and lookups.missed_fraction < PREDICT_AGAIN_AT:
+    if follows is Advice.TRAIN and not is_new:
+        warn(
+            "the runs that are known foresaw too little, and none is newer than that",
+            hint="record the next one too: `weir run --placement FILE --trace DIR -- CMD`",
+        )
+    if if_needed and database.exists() and follows is Advice.KEEP:
         say(f"{database} stays")
         return True
     return False

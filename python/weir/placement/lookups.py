@@ -40,9 +40,9 @@ class Lookups:
         return self.placed + self.refused + self.missed
 
     @property
-    def missed_fraction(self) -> float:
-        """Part of the creations that did not get a layout from the database."""
-        return (self.missed + self.refused) / self.total if self.total else 0.0
+    def not_found(self) -> int:
+        """Creations that did not get a layout from the database."""
+        return self.missed + self.refused
 
 
 def report_of(database: Path) -> Path:
