@@ -1,7 +1,6 @@
 """The paper's rules of when a prediction is renewed."""
 
 import pytest
-
 from weir.prediction.upkeep import Advice, advice
 
 
