@@ -249,7 +249,7 @@ fn a_target_on_which_first_bytes_are_late_gets_no_more_until_they_come() {
             placer.written(Ino(number), at(number as u32 * 10 + 5));
             chosen
         })
-        .skip(3)
+        .skip(8)
         .collect();
     assert!(!later.contains(&first), "{first} in {later:?}");
     placer.refresh(0.6, |_| None);
