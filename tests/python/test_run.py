@@ -45,7 +45,8 @@ def test_without_a_mount_the_program_sees_the_store_below_the_prefix(up: Store, 
     assert answer.stdout == "words\nfile\n"
     assert list(tmp_path.glob("*.json")), "it was the fast path that served it"
     weir = [*program(), "layout", "get", "/weir/file", "--output", "json"]
-    assert json.loads(run(up, "--", *weir).stdout)["stripe_size"] == 1 << 20
+    (component,) = json.loads(run(up, "--", *weir).stdout)["components"]
+    assert component["stripe_bytes"] == 1 << 20
 
 
 def test_flags_say_who_the_job_is(up: Store) -> None:

@@ -20,7 +20,9 @@ FIELDS = ("bytes_written", "bytes_read", "requests", "waited_nanoseconds")
 """What is counted of each process in each window."""
 _LAYOUT = "weir.layout"
 _ATTEMPTS_MAX = 64
-"""Folders, and files in one, that are tried until one lies on the wanted target."""
+"""Folders that are tried until one has its home on the wanted server."""
+_HOME_SHIFT = 48
+"""The upper 16 bits of an inode number are its home's."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Specification:
     """What the processes of one job do."""
 
     folder: str
-    """Where the files are; other folders beside it are tried for `targets`."""
+    """Where the files are; with `targets`, in folders beside it that have their homes on the targets' servers."""
     processes: int
     request_bytes: int
     requests_per_file: int
@@ -167,37 +169,26 @@ def _make_files(specification: Specification) -> list[str]:
 
 
 def _folder_of(stem: str, server: str) -> str:
-    """A folder whose files begin on a target of `server`: the hash of its name chooses its home."""
+    """A folder whose files have their home on `server`: the hash of its name chooses it."""
     for attempt in range(_ATTEMPTS_MAX):
         folder = f"{stem}-{server}-{attempt}"
         Path(folder).mkdir()
-        os.setxattr(folder, _LAYOUT, b"-c 1")
-        probe = _empty_file(f"{folder}/probe")
-        if _server(_target(probe)) == server:
+        if Path(folder).stat().st_ino >> _HOME_SHIFT == int(server):
             return folder
-        Path(probe).unlink()
         Path(folder).rmdir()
     raise OSError(f"none of {_ATTEMPTS_MAX} folders {stem}-{server}-* has its home on server {server}")
 
 
-def _file_on(target: str, stem: str) -> str:
-    """A file on `target`: a server gives its targets to new files in turn."""
-    for attempt in range(_ATTEMPTS_MAX):
-        file = _empty_file(f"{stem}-{attempt}")
-        if _target(file) == target:
-            return file
-    raise OSError(f"none of {_ATTEMPTS_MAX} files {stem}-* lies on target {target}")
+def _file_on(target: str, path: str) -> str:
+    """An empty file on `target`."""
+    file = _empty_file(path)
+    os.setxattr(file, _LAYOUT, f"-o {target}".encode())
+    return file
 
 
 def _empty_file(path: str) -> str:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     return path
-
-
-def _target(file: str) -> str:
-    """The only target of a file."""
-    fields = dict(part.split("=") for part in os.getxattr(file, _LAYOUT).decode().split())
-    return str(fields["targets"])
 
 
 def _server(target: str) -> str:
