@@ -29,7 +29,7 @@ SPEED = "4MB/s"
 CAPACITY = "256MiB"
 ALIGNMENT_BYTES = 4096
 """Of stripes; the paper's 128 KiB scaled down would be less than a page."""
-REPEATS = 2
+REPEATS = 3
 FOLDER = f"{PREFIX}/data"
 OURS, LUSTRE = "balanced", "lustre-standard"
 

@@ -195,20 +195,21 @@ def test_what_cannot_be_placed() -> None:
 
 
 def test_a_targets_health_and_backlog_count() -> None:
-    line = {"capacity_bytes": 100, "used_bytes": 40, "expected_bytes_per_second": 1000.0}
+    line = {"capacity_bytes": 100, "used_bytes": 40, "speed_ratio": 1.0, "backlog_seconds": 0.0}
     status = {
         "server": 3,
         "targets": [
-            {**line, "target": "3.0", "achieved_bytes_per_second": 1000.0, "backlog_seconds": 2.0},
-            {**line, "target": "3.1", "achieved_bytes_per_second": 17.0},
-            {"target": "3.2", "capacity_bytes": 100, "used_bytes": 0},
+            {**line, "target": "3.0", "backlog_seconds": 3.0},
+            {**line, "target": "3.1", "speed_ratio": 0.017},
+            {**line, "target": "3.2", "used_bytes": 0},
         ],
     }
-    usual, slow, unseen = targets_of_store([status]).each
-    assert (usual.name, usual.server, usual.free_bytes) == ("3.0", "3", 60)
-    assert usual.load_bytes == pytest.approx(2.0 * usual.speed)
-    assert slow.speed == pytest.approx(0.017 * usual.speed)
-    assert unseen.speed >= usual.speed
+    busy, slow, usual = targets_of_store([status]).each
+    assert (busy.name, busy.server, busy.free_bytes) == ("3.0", "3", 60)
+    assert busy.load_bytes == pytest.approx((3.0 - 2.0) * busy.speed), "beyond twice the mean of one second"
+    assert (slow.load_bytes, usual.load_bytes) == (0.0, 0.0)
+    assert slow.speed == pytest.approx(0.017 * busy.speed)
+    assert usual.speed >= busy.speed
 
 
 # Commands and templates.

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from weir.placement.statistics.view import View
 
 TARGET_BYTES_PER_SECOND = float(1 << 30)
-"""Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
+"""Of the usual target of a store: only how fast they are to each other counts."""
+_QUEUE_USUAL = 2.0
+"""Only what a queue has beyond so many times the mean queue counts, as where the store itself places."""
 _HORIZON_SECONDS = 1.0
 """The store's traffic is in its backlog: none is added for the time to come."""
 
@@ -46,19 +48,19 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     Raises:
         KeyError, TypeError: An answer is no status.
     """
-    from statistics import median
+    from statistics import fmean
 
     from weir import _core
 
     known = [(str(status["server"]), target) for status in statuses for target in status["targets"]]
-    seen = [target["expected_bytes_per_second"] for _, target in known if target.get("expected_bytes_per_second")]
-    usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
     total = [int(target["capacity_bytes"]) for _, target in known]
     free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
+    backlogs = [float(target["backlog_seconds"]) for _, target in known]
+    usual_backlog = _QUEUE_USUAL * fmean(backlogs) if backlogs else 0.0
     speeds, loads, server_speeds, server_loads = _core.speeds_and_loads(
         [server for server, _ in known],
-        expected_bytes_per_second=usual,
-        health=[_health(target, usual) for _, target in known],
+        expected_bytes_per_second=TARGET_BYTES_PER_SECOND,
+        health=[float(target["speed_ratio"]) for _, target in known],
         traffic_bytes_per_second=[0.0] * len(known),
         total_bytes=total,
         free_bytes=free,
@@ -66,11 +68,10 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
         busy={server: (0.0, 0.0, 0.0) for server, _ in known},
         horizon_seconds=_HORIZON_SECONDS,
     )
-    backlogs = [float(target.get("backlog_seconds") or 0.0) for _, target in known]
     rows = zip(known, free, total, speeds, loads, backlogs, strict=True)
     return Targets(
         tuple(
-            Target(str(target["target"]), server, room, size, speed, load + backlog * speed)
+            Target(str(target["target"]), server, room, size, speed, load + max(backlog - usual_backlog, 0.0) * speed)
             for (server, target), room, size, speed, load, backlog in rows
         ),
         server_speeds,
@@ -90,11 +91,3 @@ def targets_of_lustre(view: "View") -> Targets:
         name: max(server.cpu_fraction or 0.0, server.memory_fraction or 0.0) for name, server in view.servers.items()
     }
     return Targets(each, inputs["server_speeds"], inputs["server_loads_bytes"], busy)
-
-
-def _health(target: Mapping[str, Any], usual: float) -> float | None:
-    """What the target achieves as a part of the usual one's speed; None where it has not shown it."""
-    expected, achieved = target.get("expected_bytes_per_second"), target.get("achieved_bytes_per_second")
-    if achieved is not None:
-        return float(achieved) / usual
-    return float(expected) / usual if expected else None
