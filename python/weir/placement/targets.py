@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from weir.placement.statistics.view import View
 
 TARGET_BYTES_PER_SECOND = float(1 << 30)
-"""Of the usual target of a store: only how fast they are to each other counts."""
+"""Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
 _QUEUE_USUAL = 2.0
 """Only what a queue has beyond so many times the mean queue counts, as where the store itself places."""
 _HORIZON_SECONDS = 1.0
@@ -48,18 +48,20 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     Raises:
         KeyError, TypeError: An answer is no status.
     """
-    from statistics import fmean
+    from statistics import fmean, median
 
     from weir import _core
 
     known = [(str(status["server"]), target) for status in statuses for target in status["targets"]]
+    seen = [target["expected_bytes_per_second"] for _, target in known if target.get("expected_bytes_per_second")]
+    usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
     total = [int(target["capacity_bytes"]) for _, target in known]
     free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
     backlogs = [float(target["backlog_seconds"]) for _, target in known]
     usual_backlog = _QUEUE_USUAL * fmean(backlogs) if backlogs else 0.0
     speeds, loads, server_speeds, server_loads = _core.speeds_and_loads(
         [server for server, _ in known],
-        expected_bytes_per_second=TARGET_BYTES_PER_SECOND,
+        expected_bytes_per_second=usual,
         health=[float(target["speed_ratio"]) for _, target in known],
         traffic_bytes_per_second=[0.0] * len(known),
         total_bytes=total,

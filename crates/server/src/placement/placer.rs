@@ -328,8 +328,9 @@ impl Placer {
             chosen.clear();
             self.take_turns(sequence, among_open, &mut chosen);
         }
-        if self.name == AllocatorName::Balanced {
-            // A small file is then written in one round trip.
+        if is_forced {
+            // A small file is then written in one round trip. Files on some targets begin anywhere, or all files of a
+            // directory would be written first on its home.
             if let Some(place) = chosen.iter().position(|index| self.home.contains(index)) {
                 chosen[..=place].rotate_right(1);
             }
