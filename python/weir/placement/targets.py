@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 TARGET_BYTES_PER_SECOND = float(1 << 30)
 """Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
+_BACKLOG_SECONDS = 1.0
+"""A queue that is gone by then says nothing of the files of the next run."""
 _QUEUE_USUAL = 2.0
 """Only what a queue has beyond so many times the mean queue counts, as where the store itself places."""
 _HORIZON_SECONDS = 1.0
@@ -58,7 +60,7 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     total = [int(target["capacity_bytes"]) for _, target in known]
     free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
     backlogs = [float(target["backlog_seconds"]) for _, target in known]
-    usual_backlog = _QUEUE_USUAL * fmean(backlogs) if backlogs else 0.0
+    usual_backlog = max(_BACKLOG_SECONDS, _QUEUE_USUAL * fmean(backlogs)) if backlogs else 0.0
     speeds, loads, server_speeds, server_loads = _core.speeds_and_loads(
         [server for server, _ in known],
         expected_bytes_per_second=usual,
