@@ -109,7 +109,11 @@ impl Layout {
     /// # Errors
     /// Where they leave a part of the file without a place, overlap, or name a target twice.
     pub fn new(components: Vec<Component>) -> Result<Layout, LayoutError> {
-        check(&components)?;
+        check(
+            components
+                .iter()
+                .map(|component| (component.end, Some(component.stripe_bytes), Some(&component.targets[..]))),
+        )?;
         let shared = (components.len() > 1).then(|| Box::new(SharedObjects::of(&components)));
         Ok(Layout { components, shared })
     }
@@ -263,30 +267,33 @@ impl SharedObjects {
     }
 }
 
-fn check(components: &[Component]) -> Result<(), LayoutError> {
+/// Checks components in the order of the file: the end of each, its stripe size and its targets, where these are known.
+pub(crate) fn check<'a>(
+    components: impl Iterator<Item = (u64, Option<u64>, Option<&'a [TargetId]>)>,
+) -> Result<(), LayoutError> {
     let mut before = 0;
-    for (index, component) in components.iter().enumerate() {
-        let number = index + 1;
-        if component.targets.is_empty() {
-            return Err(LayoutError::NoStripes { component: number });
+    for (index, (end, stripe_bytes, targets)) in components.enumerate() {
+        let component = index + 1;
+        if targets.is_some_and(<[TargetId]>::is_empty) {
+            return Err(LayoutError::NoStripes { component });
         }
-        if component.stripe_bytes == 0 {
-            return Err(LayoutError::NoStripeBytes { component: number });
+        if stripe_bytes == Some(0) {
+            return Err(LayoutError::NoStripeBytes { component });
         }
-        if component.end <= before {
-            return Err(LayoutError::Overlap { component: number, end: component.end });
+        if end <= before {
+            return Err(LayoutError::Overlap { component, end });
         }
-        before = component.end;
-        let mut sorted: Vec<TargetId> = component.targets.clone();
+        before = end;
+        let mut sorted = targets.unwrap_or_default().to_vec();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(LayoutError::Repeated { component: number, target: pair[0] });
+            return Err(LayoutError::Repeated { component, target: pair[0] });
         }
     }
-    match components.last() {
-        None => Err(LayoutError::Empty),
-        Some(last) if last.end != END_OF_FILE => Err(LayoutError::Open { end: last.end }),
-        Some(_) => Ok(()),
+    match before {
+        0 => Err(LayoutError::Empty),
+        END_OF_FILE => Ok(()),
+        end => Err(LayoutError::Open { end }),
     }
 }
 

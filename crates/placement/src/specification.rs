@@ -1,6 +1,7 @@
 //! What is asked of a layout, before its targets are chosen.
 
 use crate::component::{share, END_OF_FILE};
+use crate::layout::check;
 use crate::{LayoutError, TargetId};
 use serde::{Deserialize, Serialize};
 
@@ -69,37 +70,16 @@ impl LayoutSpecification {
     /// # Errors
     /// As [`crate::Layout::new`].
     pub fn check(&self) -> Result<(), LayoutError> {
-        let mut before = 0;
-        for (index, component) in self.components.iter().enumerate() {
-            let number = index + 1;
-            let end = component.end.unwrap_or(END_OF_FILE);
-            if component.stripe_bytes == Some(0) {
-                return Err(LayoutError::NoStripeBytes { component: number });
-            }
-            if end <= before {
-                return Err(LayoutError::Overlap { component: number, end });
-            }
-            before = end;
-            match &component.stripes {
-                Stripes::Count(0) => return Err(LayoutError::NoStripes { component: number }),
-                Stripes::Targets(targets) if targets.is_empty() => {
-                    return Err(LayoutError::NoStripes { component: number });
-                }
-                Stripes::Targets(targets) => {
-                    let repeated =
-                        targets.iter().enumerate().find(|(at, target)| targets[..*at].contains(target));
-                    if let Some((_, &target)) = repeated {
-                        return Err(LayoutError::Repeated { component: number, target });
-                    }
-                }
-                Stripes::Default | Stripes::All | Stripes::Count(_) => {}
-            }
-        }
-        match self.components.last() {
-            None => Err(LayoutError::Empty),
-            Some(ComponentSpecification { end: Some(end), .. }) => Err(LayoutError::Open { end: *end }),
-            Some(_) => Ok(()),
-        }
+        check(self.components.iter().map(|component| {
+            let targets = match &component.stripes {
+                Stripes::Count(0) => Some(&[][..]),
+                Stripes::Targets(targets) => Some(&targets[..]),
+                Stripes::Default | Stripes::All | Stripes::Count(_) => None,
+            };
+            // Only an absent end is the file's.
+            let end = component.end.map_or(END_OF_FILE, |end| end.min(END_OF_FILE - 1));
+            (end, component.stripe_bytes, targets)
+        }))
     }
 
     /// Checks it against a store of `targets`.

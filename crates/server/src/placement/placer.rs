@@ -328,13 +328,6 @@ impl Placer {
             chosen.clear();
             self.take_turns(sequence, among_open, &mut chosen);
         }
-        if is_forced {
-            // A small file is then written in one round trip. Files on some targets begin anywhere, or all files of a
-            // directory would be written first on its home.
-            if let Some(place) = chosen.iter().position(|index| self.home.contains(index)) {
-                chosen[..=place].rotate_right(1);
-            }
-        }
         chosen.extend(slow.iter().take(count - chosen.len()));
         if let (Some(&slow), Some(last)) = (self.probes.first(), chosen.last_mut()) {
             if count <= among_open {
@@ -383,7 +376,8 @@ impl Placer {
         }
     }
 
-    /// The first on this server, the rest in turn by the number of the file.
+    /// The first on this server, so that a small file is written in one round trip; the rest in turn by the number of the
+    /// file.
     fn take_turns(&self, sequence: u64, count: usize, chosen: &mut Vec<u32>) {
         let home = turned(&self.home, sequence);
         let others = turned(&self.others, sequence.wrapping_mul(count.max(2) as u64 - 1));
