@@ -6,8 +6,9 @@ use crate::events::{tell, Event};
 use crate::find::Found;
 use crate::pace::Pace;
 use crate::stop::Stop;
+use std::collections::VecDeque;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_client::wire::ObjectMove;
 use weir_client::{Caller, Place, Store};
 use weir_placement::rebalance::{Plan, PlannedMove};
@@ -17,6 +18,12 @@ use weir_placement::rebalance::{Plan, PlannedMove};
 const TOGETHER_BYTES: u64 = 1 << 30;
 /// An error number that says that something ended the move: EINTR.
 const ENDED: i32 = 4;
+/// An error number that says that another one moves the file: EBUSY.
+const BUSY: i32 = 16;
+/// How long a file is tried again that another one moves: a mover that was killed is known to be gone within a few seconds.
+const BUSY_TIME: Duration = Duration::from_secs(15);
+/// Between two such attempts.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// Exit code of what was ended by SIGINT, as a shell counts.
 const INTERRUPTED: u8 = 130;
 
@@ -41,7 +48,11 @@ pub(crate) fn out(
     let mut pace = Pace::new(arguments.rate, Instant::now());
     let (mut objects, mut bytes, mut copied_bytes, mut left) = (0, 0, 0, 0);
     let mut ended = false;
-    for together in batches(&plan.moves) {
+    let mut queue: VecDeque<_> = batches(&plan.moves).into_iter().map(|batch| (batch, None)).collect();
+    while let Some((together, busy_since)) = queue.pop_front() {
+        if busy_since.is_some() {
+            std::thread::sleep(BUSY_PAUSE);
+        }
         if stop.is_asked() {
             ended = true;
             break;
@@ -63,6 +74,9 @@ pub(crate) fn out(
                 ended = true;
                 break;
             }
+            Err(error) if error.errno() == BUSY && busy_since.is_none_or(is_recent) => {
+                queue.push_back((together, busy_since.or_else(|| Some(Instant::now()))));
+            }
             Err(error) => {
                 left += together.len();
                 tell(&Event::Left { path: file.path.clone(), error: error.to_string() });
@@ -75,6 +89,10 @@ pub(crate) fn out(
         (false, 0) => ExitCode::SUCCESS,
         (false, _) => ExitCode::FAILURE,
     })
+}
+
+fn is_recent(since: Instant) -> bool {
+    since.elapsed() < BUSY_TIME
 }
 
 fn told(found: &[Found], one: &PlannedMove) -> (String, String, String) {
