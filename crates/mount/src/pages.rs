@@ -2,6 +2,9 @@
 //!
 //! A file is watched at its layout's servers from its first page fault until its last close. The kernel drops a file's
 //! pages at every open, so pages that outlive the last close are never seen again.
+//!
+//! A server that starts anew knows no watches. Writes to it do not wait until the mounts that had some find it again,
+//! which takes them the client's longest pause between two attempts at most; then they drop every page.
 
 use crate::call::Failure;
 use crate::device::Device;
