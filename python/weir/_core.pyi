@@ -5,6 +5,7 @@ __all__ = [
     "Allocation",
     "Allocator",
     "allocator_names",
+    "arrange",
     "claims_of_credential",
     "contiguous_layout",
     "control_token",
@@ -141,6 +142,14 @@ class Allocation:
     def ratio(self) -> float | None: ...
 
 def allocator_names() -> list[str]: ...
+def arrange(
+    targets: Sequence[Sequence[str]],
+    *,
+    files: Sequence[int],
+    components: Sequence[int],
+    stripes: Sequence[Sequence[tuple[int, int, int]]],
+    limits_bytes: dict[str, int],
+) -> list[list[str]]: ...
 def space_factors(free_bytes: Sequence[int], total_bytes: Sequence[int]) -> list[float]: ...
 def speeds_and_loads(
     servers: Sequence[str],

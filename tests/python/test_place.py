@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store import Store
 from weir.placement.allotment import AllotmentError, allot
+from weir.placement.arrangement import written_before
 from weir.placement.coming import CreationsError, read_creations
 from weir.placement.configuration import Choices, ConfigurationError, Rule, configure, rule
 from weir.placement.database import END_OF_FILE, read
@@ -176,6 +178,19 @@ def test_every_allocator_places_every_stripe(name: str) -> None:
     parts = configure([creation(f"/a{n}", MIB) for n in range(9)], Choices(stripe_count=3), targets=5)
     placed = allot(parts, targets(5), allocator=name, seed=3).components
     assert all(len(set(part.targets)) == 3 for part in placed)
+
+
+@given(st.integers(2, 12), st.integers(1, 12), st.integers(1, 3))
+def test_files_written_side_by_side_meet_late(files: int, stripes: int, before_each: int) -> None:
+    """On as many targets as stripes every file uses all; hardly ever are two at one at once."""
+    creations = [creation(f"/a{n}", stripes * MIB, rank=n) for n in range(min(files, stripes))]
+    before = written_before([creations])
+    parts = configure(creations, Choices(stripe_count=stripes), targets=stripes)
+    placed = allot(parts, targets(stripes), before=before).components
+    meetings = [len(at) - len(set(at)) for at in zip(*(part.targets for part in placed), strict=True)]
+    assert sum(meetings) <= len(creations) * stripes // 10
+    later = [creation(f"/b{n}", before_each * MIB, rank=n) for n in range(len(creations))]
+    assert written_before([[*later, *creations]])["/a0"] == before_each * MIB
 
 
 def test_the_papers_graph_places_too() -> None:
@@ -398,3 +413,21 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
     store.weir(*run, "--placement", database, "--", "python3", program, "5", "1048576")
     lookups = read_report(Path(f"{database}.report"))
     assert (lookups.placed, lookups.missed) == (5, 0)
+
+
+def test_programs_that_run_at_once_are_placed_together(store: Store, tmp_path: Path) -> None:
+    store.up("--servers", "2", "--targets", "2", "--no-mount")
+    database, past = tmp_path / "placement.db", []
+    for name in ("one", "other"):
+        program = tmp_path / name
+        shutil.copy(shutil.which("dd") or "", program)
+        past += ["--from", tmp_path / f"{name}-traces"]
+        run = ("run", "--prefix", "/weir", "--trace", past[-1], "--")
+        store.weir(*run, program, "if=/dev/zero", f"of=/weir/{name}", "bs=1M", "count=2")
+    document = store.json("place", *past, "--stripe-count", "2", "--database", database)
+    assert {program["program"] for program in document["programs"]} == {"one", "other"}
+    assert set(document["targets"].values()) == {MIB}
+    assert [component.path for component in read(database)] == ["/weir/one", "/weir/other"]
+    command = "other if=/dev/zero of=/weir/other bs=1M count=2"
+    document = store.json("place", *past, "--command", command, "--database", database)
+    assert [file["path"] for file in document["files"]] == ["/weir/other"]

@@ -8,6 +8,7 @@
 
 mod alignment;
 mod allocation;
+mod arrangement;
 mod component;
 mod ini;
 mod layout;
@@ -22,6 +23,7 @@ pub use allocation::{
     health, space_factors, Allocation, AllocationError, Allocator, AllocatorName, Balanced, Demand,
     LustreStandard, Random, ServerState, ServerStatistics, TargetState, TargetStatistics, View,
 };
+pub use arrangement::{arrange, Stretch, Stripe};
 pub use component::{Component, END_OF_FILE};
 pub use ini::IniError;
 pub use layout::{Layout, LayoutError, Piece};

@@ -4,7 +4,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::collections::{HashMap, HashSet};
-use weir_placement::{AllocatorName, Demand, ServerId, ServerState, TargetId, TargetState, View};
+use weir_placement::{
+    AllocatorName, Demand, ServerId, ServerState, Stretch, Stripe, TargetId, TargetState, View,
+};
 
 /// An allocator, which keeps its place and its penalties from call to call.
 ///
@@ -36,6 +38,57 @@ pub(crate) fn space_factors(free_bytes: Vec<u64>, total_bytes: Vec<u64>) -> PyRe
     same_length("total_bytes", total_bytes.len(), free_bytes.len())?;
     let space: Vec<(u64, u64)> = free_bytes.into_iter().zip(total_bytes).collect();
     Ok(weir_placement::space_factors(&space))
+}
+
+/// Exchange targets of stripes so that files that are written side by side meet on one late or never.
+///
+/// One entry for each component of each file: the number of its `files`, of its `components` in the file, the `targets`
+/// of its stripes, and of each stripe (in `stripes`) what its writer has written before its first byte, what with its
+/// last, and what it holds, in bytes. `limits_bytes` says what each target may come to have of them.
+///
+/// Raises ValueError when the lists differ in length, a stripe ends before it begins, or a target has no limit.
+#[pyfunction]
+#[pyo3(signature = (targets, *, files, components, stripes, limits_bytes))]
+pub(crate) fn arrange(
+    py: Python<'_>,
+    targets: Vec<Vec<String>>,
+    files: Vec<u32>,
+    components: Vec<u32>,
+    stripes: Vec<Vec<(u64, u64, u64)>>,
+    limits_bytes: HashMap<String, u64>,
+) -> PyResult<Vec<Vec<String>>> {
+    same_length("files", files.len(), targets.len())?;
+    same_length("components", components.len(), targets.len())?;
+    same_length("stripes", stripes.len(), targets.len())?;
+    for (own, spans) in targets.iter().zip(&stripes) {
+        same_length("a component's stripes", spans.len(), own.len())?;
+        if let Some((begin, end, _)) = spans.iter().find(|(begin, end, _)| begin > end) {
+            return Err(PyValueError::new_err(format!("a stripe begins at {begin} and ends at {end}")));
+        }
+    }
+    let (names, limits): (Vec<&String>, Vec<u64>) =
+        limits_bytes.iter().map(|(name, &limit)| (name, limit)).unzip();
+    let numbers: HashMap<&String, u32> = names.iter().copied().zip(0..).collect();
+    let number = |name| {
+        let known = numbers.get(name).copied();
+        known.ok_or_else(|| PyValueError::new_err(format!("limits_bytes has nothing of the target {name}")))
+    };
+    let mut placed: Vec<u32> = targets.iter().flatten().map(number).collect::<PyResult<_>>()?;
+    let stripe = |(begin, end, bytes)| Stripe { begin, end, bytes };
+    let rows = files.into_iter().zip(components).zip(stripes);
+    let stretches: Vec<Stretch> = rows
+        .map(|((file, component), spans)| Stretch {
+            file,
+            component,
+            stripes: spans.into_iter().map(stripe).collect(),
+        })
+        .collect();
+    py.detach(|| weir_placement::arrange(&stretches, &limits, &mut placed));
+    let mut places = placed.into_iter();
+    let own = |stretch: &Stretch| {
+        places.by_ref().take(stretch.stripes.len()).map(|place| names[place as usize].clone()).collect()
+    };
+    Ok(stretches.iter().map(own).collect())
 }
 
 #[pymethods]

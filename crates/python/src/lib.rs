@@ -18,7 +18,7 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::allocation::{allocator_names, space_factors, Allocation, Allocator};
+    use super::allocation::{allocator_names, arrange, space_factors, Allocation, Allocator};
     #[pymodule_export]
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,

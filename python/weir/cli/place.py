@@ -9,6 +9,7 @@ import click
 
 from weir.cli.errors import Failure, say, warn
 from weir.cli.explain import explain
+from weir.cli.foreseen import Foreseen, foreseen
 from weir.cli.home import Home
 from weir.cli.output import output_option
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from weir.placement.configuration import Choices
     from weir.placement.database import Component
     from weir.placement.targets import Targets
-    from weir.prediction.creations import Prediction
-    from weir.tracing.records import Creation, Run
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES", "RANK", "TARGETS")
@@ -32,8 +31,13 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
     type=click.Path(exists=True, path_type=Path),
     help="Past runs: a directory of traces, or a Darshan log. May be given several times.",
 )
-@click.option("--command", help="The command that is to run.  [default: that of the latest run]")
-@click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of the latest]")
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    help="A command that is to run; several run at once.  [default: that of the latest run of each --from]",
+)
+@click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of its latest]")
 @click.option(
     "--problem-size", type=click.FloatRange(0, min_open=True), default=1.0, help="Multiple of the latest run's."
 )
@@ -76,15 +80,14 @@ def place(context: click.Context, /, **options: Any) -> None:
     _check_usage(options)
     if database is not None and _may_stay(database, options["if_needed"], options["past"]):
         return
-    creations, prediction = _creations(options)
-    targets = _targets(home, options["lustre"])
-    allotment = _allot(creations, targets, options)
+    programs = foreseen(options)
+    allotment = _allot(programs, _targets(home, options["lustre"]), options)
     if database is not None:
         _write(database, allotment)
     if emit is not None:
         _emit(emit, allotment, options["into"])
     else:
-        _show_summary(allotment, prediction, options["output"])
+        _show_summary(allotment, programs, options["output"])
 
 
 place.add_command(explain)
@@ -152,64 +155,6 @@ def _is_younger(past: Sequence[Path], report: Path) -> bool:
     return max((file.stat().st_mtime for file in files), default=0.0) > report.stat().st_mtime
 
 
-def _creations(options: dict[str, Any]) -> "tuple[Sequence[Creation], Prediction | None]":
-    if options["creations"] is not None:
-        from weir.placement.coming import CreationsError, read_creations
-
-        try:
-            return read_creations(options["creations"]), None
-        except CreationsError as error:
-            raise Failure(str(error), hint=error.hint) from error
-    prediction = _predict(_past_runs(options["past"]), options)
-    if not prediction.creations:
-        raise Failure(
-            f"{prediction.runs} past runs are of this program, and say nothing of what it will create",
-            hint="which programs were recorded? see `weir trace show --runs`",
-        )
-    for unpredictable in prediction.unpredictable:
-        warn(f"not placed: {unpredictable.files} files {unpredictable.pattern}: {unpredictable.reason}")
-    return prediction.creations, prediction
-
-
-def _past_runs(paths: Sequence[Path]) -> "list[Run]":
-    from weir.tracing.darshan import DarshanError, read_log
-    from weir.tracing.files import TraceError, read_runs
-
-    logs = [path for path in paths if path.suffix == ".darshan"]
-    try:
-        runs = read_runs([path for path in paths if path not in logs], note=warn)
-        runs += [read_log(path).run for path in logs]
-    except (TraceError, DarshanError) as error:
-        raise Failure(str(error), hint=error.hint) from error
-    if not runs:
-        raise Failure("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
-    return sorted(runs, key=lambda run: run.started)
-
-
-def _predict(runs: "Sequence[Run]", options: dict[str, Any]) -> "Prediction":
-    import shlex
-
-    from weir.prediction.context import NextRun
-    from weir.prediction.creations import predict
-
-    latest = runs[-1]
-    program, arguments = latest.program, latest.arguments
-    if options["command"]:
-        words = shlex.split(options["command"]) or [""]
-        program, arguments = _recorded_name(runs, Path(words[0]).name), tuple(words[1:])
-    ranks = options["ranks"] or latest.ranks
-    return predict(runs, NextRun(program, arguments, ranks, options["problem_size"], options["steps"]))
-
-
-def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
-    """The name under which the program was recorded: of `python3` that is what the link leads to, `python3.11`."""
-    known = [run.program for run in reversed(runs)]
-    if name in known:
-        return name
-    bare = name.rstrip("0123456789.")
-    return next((program for program in known if program.rstrip("0123456789.") == bare), name)
-
-
 def _targets(home: Home, lustre: Path | None) -> "Targets":
     from weir.placement.targets import targets_of_lustre, targets_of_store
 
@@ -242,16 +187,19 @@ def _lustre_view(file: Path) -> Any:
     return view
 
 
-def _allot(creations: "Sequence[Creation]", targets: "Targets", options: dict[str, Any]) -> "Allotment":
+def _allot(programs: Sequence[Foreseen], targets: "Targets", options: dict[str, Any]) -> "Allotment":
     from weir.placement.allotment import AllotmentError, allocator_names, allot
+    from weir.placement.arrangement import written_before
     from weir.placement.configuration import ConfigurationError, configure
 
     allocator = options["allocator"]
     if allocator not in allocator_names():
         raise click.UsageError(f"no allocator is called `{allocator}`; there are {', '.join(allocator_names())}")
     try:
+        creations = [creation for program in programs for creation in program.creations]
         components = configure(creations, _choices(options), targets=len(targets.each))
-        return allot(components, targets, allocator=allocator, seed=options["seed"])
+        before = written_before(program.creations for program in programs)
+        return allot(components, targets, allocator=allocator, seed=options["seed"], before=before)
     except (ConfigurationError, AllotmentError) as error:
         raise Failure(str(error), hint=error.hint) from error
 
@@ -319,10 +267,11 @@ def _emit_template(number: int, path: str, template: str, into: Path | None) -> 
     print(f"lfs setstripe --yaml {shlex.quote(str(file))} {shlex.quote(path)}")
 
 
-def _show_summary(allotment: "Allotment", prediction: "Prediction | None", output: str) -> None:
+def _show_summary(allotment: "Allotment", programs: Sequence[Foreseen], output: str) -> None:
     from weir.cli.output import print_table, show, size
     from weir.placement.emit import files, layout_of
 
+    predictions = [program.prediction for program in programs if program.prediction]
     document = {
         "files": [
             {"path": path, "size_bytes": parts[0].size_bytes, "rank": parts[0].rank, "layout": layout_of(parts)}
@@ -330,15 +279,14 @@ def _show_summary(allotment: "Allotment", prediction: "Prediction | None", outpu
         ],
         "targets": allotment.loads_bytes,
         "imbalance": allotment.imbalance,
-        "model": prediction.model if prediction else None,
-        "runs": prediction.runs if prediction else None,
+        "programs": [{"program": one.program, "model": one.model, "runs": one.runs} for one in predictions],
     }
     if output != "table":
         show(output, document, (), ())
         return
     print_table(("TARGET", "BYTES"), [(name, size(count)) for name, count in allotment.loads_bytes.items()])
-    if prediction:
-        say(f"predicted by {prediction.model} from {prediction.runs} runs")
+    for one in predictions:
+        say(f"files of {one.program}: predicted by {one.model} from {one.runs} runs")
     if allotment.imbalance is not None:
         say(f"the fullest target gets {allotment.imbalance:.2f} times the mean")
 

@@ -1,8 +1,9 @@
 """Predicted files and targets brought together: every stripe gets its target (the paper's phase 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from weir.placement.arrangement import arranged
 from weir.placement.database import END_OF_FILE, Component
 from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
 from weir.placement.targets import Targets
@@ -41,7 +42,14 @@ def allocator_names() -> list[str]:
     return [*_core.allocator_names(), MIN_COST_FLOW]
 
 
-def allot(components: Sequence[Component], targets: Targets, *, allocator: str = DEFAULT, seed: int = 0) -> Allotment:
+def allot(
+    components: Sequence[Component],
+    targets: Targets,
+    *,
+    allocator: str = DEFAULT,
+    seed: int = 0,
+    before: Mapping[str, int] | None = None,
+) -> Allotment:
     """Give each stripe of all files together its target; components that name theirs keep them.
 
     Args:
@@ -49,6 +57,8 @@ def allot(components: Sequence[Component], targets: Targets, *, allocator: str =
         targets: Those that can take stripes.
         allocator: One of `allocator_names`.
         seed: Begins the random numbers of the allocators that have any.
+        before: What a file's process has written when it begins it, by path: the default allocator keeps those who
+            share targets apart in time.
 
     Raises:
         AllotmentError: The stripes do not fit, or a named target is not there.
@@ -64,8 +74,11 @@ def allot(components: Sequence[Component], targets: Targets, *, allocator: str =
             f"{len(open_)} components cannot be placed on {len(targets.each)} targets: {error}",
             hint="ask for fewer stripes with --stripe-count or --layout, or make room",
         ) from error
-    places = iter(chosen)
-    placed = tuple(part if part.targets else replace(part, targets=tuple(next(places))) for part in components)
+    open_ = [replace(part, targets=tuple(own)) for part, own in zip(open_, chosen, strict=True)]
+    if allocator == DEFAULT:
+        open_ = arranged(open_, before or {}, _limits(open_, targets))
+    places = iter(open_)
+    placed = tuple(part if part.targets else next(places) for part in components)
     return Allotment(placed, _loads(placed, targets))
 
 
@@ -120,6 +133,16 @@ def _check_named(components: Sequence[Component], targets: Targets) -> None:
                     f"{component.path}: its layout names the target {target}, which is not there or takes no stripes",
                     hint="see the targets with `weir status`, those of Lustre with `lfs df`",
                 )
+
+
+def _limits(components: Sequence[Component], targets: Targets) -> dict[str, int]:
+    """What each target may get of these, so that none takes longer than the one that takes longest."""
+    loads = _loads(components, targets)
+    longest = max((target.load_bytes + loads[target.name]) / target.speed for target in targets.each if target.speed)
+    return {
+        target.name: max(min(int(longest * target.speed - target.load_bytes), target.free_bytes), loads[target.name])
+        for target in targets.each
+    }
 
 
 def _loads(components: Sequence[Component], targets: Targets) -> dict[str, int]:

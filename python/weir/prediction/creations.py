@@ -32,6 +32,7 @@ _FORECASTERS: dict[str, Forecaster] = {REGRESSION: Regression(), ARIMA: Arima(),
 class Prediction:
     """The creations of a run that is to come."""
 
+    program: str
     creations: tuple[Creation, ...]
     """In the order in which they are expected; ranks take turns."""
     unpredictable: tuple[Unpredictable, ...]
@@ -66,7 +67,7 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     scores = _hold_out(past) if model is None else {}
     chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
     creations, unpredictable = _predicted(past, coming, chosen)
-    return Prediction(creations, unpredictable, chosen, scores, len(past), likeness)
+    return Prediction(coming.program, creations, unpredictable, chosen, scores, len(past), likeness)
 
 
 def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:

@@ -9,9 +9,8 @@ use super::levels::Levels;
 
 /// Deal the stripes of `share`, what each position takes of `class`, out into `targets`.
 ///
-/// `starts` says where the stripes of each demand begin. Neighbours in the line share targets; programs that write them
-/// side by side, stripe after stripe, meet there as late as can be: each begins its stripes at another place. A demand
-/// with several targets of one server has other servers between them.
+/// `starts` says where the stripes of each demand begin. A demand with several targets of one server has other servers
+/// between them.
 pub(super) fn deal(
     class: &Class,
     share: &[u32],
@@ -34,11 +33,8 @@ pub(super) fn deal(
         }
     }
     let mut scratch = Vec::new();
-    let used = share.iter().filter(|&&count| count > 0).count().max(1);
-    let sharing = (members * stripes).div_ceil(used).clamp(1, stripes.max(1));
-    for (turn, (demand, own)) in class.demands.iter().zip(line.chunks_exact_mut(stripes)).enumerate() {
+    for (demand, own) in class.demands.iter().zip(line.chunks_exact_mut(stripes)) {
         alternate(own, servers, &mut scratch);
-        own.rotate_left(turn % sharing * stripes / sharing);
         let start = starts[*demand as usize];
         for (target, &position) in targets[start..start + stripes].iter_mut().zip(own.iter()) {
             *target = levels.index[position as usize];

@@ -1,0 +1,103 @@
+"""The files that `weir place` is to place: as a list that the user gives, or predicted from past runs."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.cli.errors import Failure, warn
+
+if TYPE_CHECKING:
+    from weir.prediction.context import NextRun
+    from weir.prediction.creations import Prediction
+    from weir.tracing.records import Creation, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What one program is expected to create."""
+
+    creations: "tuple[Creation, ...]"
+    prediction: "Prediction | None"
+    """None where the user listed the creations."""
+
+
+def foreseen(options: dict[str, Any]) -> list[Foreseen]:
+    """What each program creates that is to run, by the options of `weir place`.
+
+    Raises:
+        Failure: Nothing can be said of one of them.
+    """
+    if options["creations"] is not None:
+        return [Foreseen(_listed(options["creations"]), None)]
+    groups = _groups(options["past"])
+    if not groups:
+        raise Failure("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
+    if not options["commands"]:
+        return [_predicted(runs, _next(runs[-1].program, runs[-1].arguments, runs[-1], options)) for runs in groups]
+    everything = sorted((run for runs in groups for run in runs), key=lambda run: run.started)
+    return [_predicted(everything, _of_command(command, everything, options)) for command in options["commands"]]
+
+
+def _listed(file: Path) -> "tuple[Creation, ...]":
+    from weir.placement.coming import CreationsError, read_creations
+
+    try:
+        return tuple(read_creations(file))
+    except CreationsError as error:
+        raise Failure(str(error), hint=error.hint) from error
+
+
+def _groups(past: Sequence[Path]) -> "list[list[Run]]":
+    """The runs of each program that is to run, the latest last: those of a directory, and logs by their program."""
+    from weir.tracing.darshan import DarshanError, read_log
+    from weir.tracing.files import TraceError, read_runs
+
+    groups: dict[Path | str, list[Run]] = {}
+    try:
+        for path in past:
+            if path.suffix == ".darshan":
+                run = read_log(path).run
+                groups.setdefault(run.program, []).append(run)
+            else:
+                groups.setdefault(path, []).extend(read_runs([path], note=warn))
+    except (TraceError, DarshanError) as error:
+        raise Failure(str(error), hint=error.hint) from error
+    return [sorted(runs, key=lambda run: run.started) for runs in groups.values() if runs]
+
+
+def _of_command(command: str, runs: "Sequence[Run]", options: dict[str, Any]) -> "NextRun":
+    words = shlex.split(command) or [""]
+    program = _recorded_name(runs, Path(words[0]).name)
+    like = next((run for run in reversed(runs) if run.program == program), runs[-1])
+    return _next(program, tuple(words[1:]), like, options)
+
+
+def _next(program: str, arguments: tuple[str, ...], like: "Run", options: dict[str, Any]) -> "NextRun":
+    from weir.prediction.context import NextRun
+
+    return NextRun(program, arguments, options["ranks"] or like.ranks, options["problem_size"], options["steps"])
+
+
+def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
+    """The name under which the program was recorded: of `python3` that is what the link leads to, `python3.11`."""
+    known = [run.program for run in reversed(runs)]
+    if name in known:
+        return name
+    bare = name.rstrip("0123456789.")
+    return next((program for program in known if program.rstrip("0123456789.") == bare), name)
+
+
+def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> Foreseen:
+    from weir.prediction.creations import predict
+
+    prediction = predict(runs, coming)
+    if not prediction.creations:
+        raise Failure(
+            f"{prediction.runs} past runs are of {coming.program}, and say nothing of what it will create",
+            hint="which programs were recorded? see `weir trace show --runs`",
+        )
+    for unpredictable in prediction.unpredictable:
+        warn(f"not placed: {unpredictable.files} files {unpredictable.pattern}: {unpredictable.reason}")
+    return Foreseen(prediction.creations, prediction)
