@@ -63,7 +63,9 @@ fn server_program() -> &'static Path {
         let folder = test.ancestors().nth(2).expect("deps lies in the folder of the profile");
         let program = folder.join("weir-server");
         let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "-p", "weir-server", "--bin", "weir-server"]);
+        // Of the whole workspace: alone it has other features of its dependencies, so that after a test run of the workspace
+        // cargo would compile the server once more, in the midst of a test.
+        command.args(["build", "--quiet", "--workspace", "--bin", "weir-server"]);
         if folder.ends_with("release") {
             command.arg("--release");
         }

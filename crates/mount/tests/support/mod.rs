@@ -137,7 +137,9 @@ fn server_program() -> &'static Path {
         let mount = Path::new(env!("CARGO_BIN_EXE_weir-mount"));
         let program = mount.with_file_name("weir-server");
         let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "-p", "weir-server", "--bin", "weir-server"]);
+        // Of the whole workspace: alone it has other features of its dependencies, so that after a test run of the workspace
+        // cargo would compile the server once more, in the midst of a test.
+        command.args(["build", "--quiet", "--workspace", "--bin", "weir-server"]);
         if mount.parent().is_some_and(|folder| folder.ends_with("release")) {
             command.arg("--release");
         }
