@@ -159,6 +159,8 @@ def speeds_and_loads(
     traffic_bytes_per_second: Sequence[float],
     total_bytes: Sequence[int],
     free_bytes: Sequence[int],
-    busy: dict[str, tuple[float, float, float]],
+    busy: dict[str, tuple[float | None, float | None, float | None]],
     horizon_seconds: float,
+    backlog_seconds: Sequence[float] | None = None,
+    backlog_usual_seconds: float = 0.0,
 ) -> tuple[list[float], list[float], dict[str, float], dict[str, float]]: ...

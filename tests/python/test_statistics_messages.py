@@ -403,12 +403,23 @@ def test_what_an_allocator_is_given() -> None:
     assert inputs["speeds"][4] == 0.0
     assert inputs["loads_bytes"] == [0.0, 3e8, 0.0, 0.0, 0.0]
     assert inputs["server_speeds"] == {"oss1": 1.1e9}
-    assert inputs["server_loads_bytes"] == pytest.approx({"oss1": 0.5 * 1.1e9 * 100})
+    assert inputs["server_loads_bytes"] == {"oss1": 3e8}
     placed = Allocator("balanced").allocate(**inputs, stripes=[1] * 200, stripe_bytes=[10**10] * 200)
     counts = Counter(name for names in placed.targets for name in names)
     assert "4" not in counts, "it is full"
     assert counts["2"] > counts["1"] > counts["0"], "its server is idle; it is not slow"
     assert counts["2"] > counts["3"]
+
+
+def test_a_busy_server_slows_its_targets_down() -> None:
+    gathering = Gathering()
+    space = {"total_bytes": 10**13, "free_bytes": 10**13, "available_bytes": 8 * 10**12}
+    for index, used in enumerate((0.1, 0.9)):
+        targets = (target(f"fs-OST{index:04x}", **space),)
+        gathering.accept(statistics(f"oss{index}", cpu_fraction=used, memory_fraction=0.2, targets=targets), 0.0)
+    inputs = view_of_document(document_of(gathering, 1.0), "file").inputs(expected_bytes_per_second=1e9)
+    assert inputs["speeds"] == pytest.approx([1e9, 2e8])
+    assert inputs["server_speeds"] == pytest.approx({"oss0": 1e9, "oss1": 2e8})
 
 
 def test_a_view_of_space_alone_is_enough_for_an_allocator() -> None:

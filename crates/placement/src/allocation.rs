@@ -23,7 +23,7 @@ pub use balanced::Balanced;
 pub use error::AllocationError;
 pub use lustre::LustreStandard;
 pub use random::Random;
-pub use statistics::{health, space_factors, ServerStatistics, TargetStatistics};
+pub use statistics::{busy_factors, health, queue_excess, space_factors, ServerStatistics, TargetStatistics};
 pub use view::{ServerState, TargetState, View};
 
 use std::fmt;

@@ -3,20 +3,26 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
-use weir_placement::{ServerId, ServerStatistics, TargetId, TargetStatistics, View};
+use weir_placement::{
+    health as health_of, queue_excess, ServerId, ServerStatistics, TargetId, TargetStatistics, View,
+};
 
+/// Parts of processors, memory and network that are used.
+type Busy = (Option<f64>, Option<f64>, Option<f64>);
 type Known = (Vec<f64>, Vec<f64>, HashMap<String, f64>, HashMap<String, f64>);
 
 /// Speeds and loads of targets, and speeds and loads of servers by name, for files written in `horizon_seconds`.
 ///
 /// All lists are one value for each target: its server, the part of `expected_bytes_per_second` that it achieves (None
-/// where that was not seen), the traffic that it has, its size and what is free. `busy` is, by server name, the part of
-/// processor, memory and network that is used, from 0 to 1; servers that it does not name are never the narrow place.
+/// where that was not seen), the traffic that it has, its size and what is free, and, if given, how long its queue is: of
+/// that counts what is beyond `backlog_usual_seconds`, and beyond twice the mean. `busy` is, by server name, the part of
+/// processors, memory and network that is used, from 0 to 1 or None; servers that it does not name are never the narrow
+/// place.
 ///
 /// Raises ValueError where lists differ in length or a number is none that can be used.
 #[pyfunction]
 #[pyo3(signature = (servers, *, expected_bytes_per_second, health, traffic_bytes_per_second, total_bytes, free_bytes,
-    busy, horizon_seconds))]
+    busy, horizon_seconds, backlog_seconds=None, backlog_usual_seconds=0.0))]
 // One keyword per thing that is known of a target: Python names them.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn speeds_and_loads(
@@ -26,11 +32,15 @@ pub(crate) fn speeds_and_loads(
     traffic_bytes_per_second: Vec<f64>,
     total_bytes: Vec<u64>,
     free_bytes: Vec<u64>,
-    busy: HashMap<String, (f64, f64, f64)>,
+    busy: HashMap<String, Busy>,
     horizon_seconds: f64,
+    backlog_seconds: Option<Vec<f64>>,
+    backlog_usual_seconds: f64,
 ) -> PyResult<Known> {
     let count = servers.len();
-    let lengths = [health.len(), traffic_bytes_per_second.len(), total_bytes.len(), free_bytes.len()];
+    let waits = queue_excess(&backlog_seconds.unwrap_or_else(|| vec![0.0; count]), backlog_usual_seconds);
+    let lengths =
+        [health.len(), traffic_bytes_per_second.len(), total_bytes.len(), free_bytes.len(), waits.len()];
     if lengths.iter().any(|&length| length != count) || count > usize::from(u16::MAX) {
         return Err(PyValueError::new_err(format!(
             "{lengths:?} values are told of {count} targets: as many are expected, at most {}",
@@ -42,25 +52,25 @@ pub(crate) fn speeds_and_loads(
     for (place, server) in servers.iter().enumerate() {
         let next = numbers.len() as u16;
         let server = ServerId(*numbers.entry(server).or_insert(next));
+        let achieved_bytes_per_second = health[place].map(|part| part * expected_bytes_per_second);
         targets.push(TargetStatistics {
             target: TargetId { server, index: place as u16 },
             expected_bytes_per_second,
-            achieved_bytes_per_second: health[place].map(|part| part * expected_bytes_per_second),
+            achieved_bytes_per_second,
             traffic_bytes_per_second: traffic_bytes_per_second[place],
-            pending_bytes: 0.0,
+            pending_bytes: waits[place]
+                * expected_bytes_per_second
+                * health_of(achieved_bytes_per_second, expected_bytes_per_second),
             total_bytes: total_bytes[place],
             free_bytes: free_bytes[place],
         });
     }
     let known: Vec<(&String, ServerStatistics)> = busy
         .iter()
-        .filter_map(|(name, &(processor, memory, network))| {
+        .filter_map(|(name, &(processors, memory, network))| {
             let server = ServerId(*numbers.get(name.as_str())?);
             let bytes_per_second = None;
-            Some((
-                name,
-                ServerStatistics { server, bytes_per_second, processor, memory, network, queue: 0.0 },
-            ))
+            Some((name, ServerStatistics { server, bytes_per_second, processors, memory, network }))
         })
         .collect();
     let states: Vec<ServerStatistics> = known.iter().map(|(_, state)| *state).collect();

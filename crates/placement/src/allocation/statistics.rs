@@ -5,8 +5,12 @@
 //! - *Space*: while free space is even, bandwidth alone decides. Where it is not, even stripes would fill one target
 //!   while others are empty, after which files get fewer targets: so a target that is fuller than the window of
 //!   Lustre's own allocator allows (Tarazu, equation 1) slows down in proportion to its free space. Full ones are left out.
-//! - *Load*: bytes that wait, and the traffic that is there already for as long as the new files will be written.
-//! - *Servers*: the busiest of processor, memory, network and queue is what holds the others up, so it alone counts.
+//! - *Load*: bytes that wait, and the traffic that is there already for as long as the new files will be written; a
+//!   server has that of its targets.
+//! - *Servers*: the busiest of processors, memory and network is what holds the others up, so it alone counts. What keeps
+//!   a machine busy goes on while files are written, however large they are: so it makes its targets slower by a factor,
+//!   and is no number of bytes. Noise must not unbalance files, and where all are equally busy there is nothing to choose:
+//!   so only what is beyond half, and clearly beyond the least busy server, counts.
 
 use super::{AllocationError, ServerState, TargetState, View};
 use crate::{ServerId, TargetId};
@@ -20,6 +24,19 @@ const FILL_MAX: f64 = 0.99;
 
 /// The least health: a target that achieves nothing still gets a stripe now and then, or it could never recover.
 const HEALTH_LEAST: f64 = 0.01;
+
+/// A server that is busy up to here has all that its targets need.
+const BUSY_USUAL: f64 = 0.5;
+
+/// And so has one that is busier than the least busy one by no more than this: averages of the same machine, taken at
+/// different times, differ by less.
+const BUSY_MARGIN: f64 = 0.25;
+
+/// What a saturated machine leaves: programs take turns on processors and links.
+const LEFT_LEAST: f64 = 0.1;
+
+/// Only what a queue has beyond so many times the mean counts: the rest is what was placed, seen twice.
+const QUEUE_USUAL: f64 = 2.0;
 
 /// What is known of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +57,7 @@ pub struct TargetStatistics {
     pub free_bytes: u64,
 }
 
-/// What is known of a server. Parts are from 0 to 1.
+/// What is known of a server. Parts are from 0 to 1; absent where they are not known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerStatistics {
     /// Which server.
@@ -48,19 +65,17 @@ pub struct ServerStatistics {
     /// What it can move; absent: as much as its targets together.
     pub bytes_per_second: Option<f64>,
     /// Part of its processors' time that is used.
-    pub processor: f64,
+    pub processors: Option<f64>,
     /// Part of its memory that is used and cannot be reclaimed.
-    pub memory: f64,
+    pub memory: Option<f64>,
     /// Part of its network's bandwidth that is used.
-    pub network: f64,
-    /// Part of its service slots that are taken, or of its queue's limit.
-    pub queue: f64,
+    pub network: Option<f64>,
 }
 
 impl ServerStatistics {
     /// How busy it is: as its busiest part.
-    pub fn busy(&self) -> f64 {
-        [self.processor, self.memory, self.network, self.queue].into_iter().fold(0.0, f64::max).min(1.0)
+    pub fn busy(&self) -> Option<f64> {
+        [self.processors, self.memory, self.network].into_iter().flatten().reduce(f64::max)
     }
 }
 
@@ -76,33 +91,52 @@ impl View {
     ) -> Result<View, AllocationError> {
         let free: Vec<(u64, u64)> =
             targets.iter().map(|known| (known.free_bytes, known.total_bytes)).collect();
-        let mut speed_of_server: HashMap<ServerId, f64> = HashMap::new();
+        let busy: Vec<Option<f64>> = servers.iter().map(ServerStatistics::busy).collect();
+        let lefts = busy_factors(&busy);
+        let left_of: HashMap<ServerId, f64> =
+            servers.iter().map(|known| known.server).zip(lefts.iter().copied()).collect();
+        let mut of_targets: HashMap<ServerId, (f64, f64)> = HashMap::new();
         let states = targets.iter().zip(space_factors(&free)).map(|(known, factor)| {
+            let server = known.target.server;
             let expected = known.expected_bytes_per_second;
-            let speed = expected * health(known.achieved_bytes_per_second, expected);
-            *speed_of_server.entry(known.target.server).or_default() += speed;
+            let left = left_of.get(&server).copied().unwrap_or(1.0);
+            let speed = expected * health(known.achieved_bytes_per_second, expected) * left;
+            let load_bytes = known.pending_bytes + known.traffic_bytes_per_second * horizon_seconds;
+            let sum = of_targets.entry(server).or_default();
+            *sum = (sum.0 + speed, sum.1 + load_bytes);
             TargetState {
                 target: known.target,
                 speed: speed * factor,
-                load_bytes: known.pending_bytes + known.traffic_bytes_per_second * horizon_seconds,
+                load_bytes,
                 free_bytes: known.free_bytes,
             }
         });
         let states: Vec<TargetState> = states.collect();
-        let servers: Vec<ServerState> = servers
-            .iter()
-            .map(|known| {
-                let of_targets = speed_of_server.get(&known.server).copied().unwrap_or(0.0);
-                let speed = known.bytes_per_second.unwrap_or(of_targets);
-                ServerState {
-                    server: known.server,
-                    speed,
-                    load_bytes: known.busy() * speed * horizon_seconds,
-                }
-            })
-            .collect();
-        View::new(states, &servers)
+        let servers = servers.iter().zip(lefts).map(|(known, left)| {
+            let (speed, load_bytes) = of_targets.get(&known.server).copied().unwrap_or_default();
+            let speed = known.bytes_per_second.map_or(speed, |speed| speed * left);
+            ServerState { server: known.server, speed, load_bytes }
+        });
+        View::new(states, &servers.collect::<Vec<_>>())
     }
+}
+
+/// For how busy each server is, from 0 to 1 or not known, what that leaves of its targets' speeds: from a tenth to 1.
+pub fn busy_factors(busy: &[Option<f64>]) -> Vec<f64> {
+    let least = busy.iter().flatten().copied().fold(1.0, f64::min);
+    let usual = BUSY_USUAL.max(least + BUSY_MARGIN);
+    let factor = |busy: &Option<f64>| match *busy {
+        Some(busy) if busy > usual => (1.0 - (busy - usual) / (1.0 - BUSY_USUAL)).max(LEFT_LEAST),
+        _ => 1.0,
+    };
+    busy.iter().map(factor).collect()
+}
+
+/// What of each queue counts as load: what it has beyond twice the mean, and beyond `least`. Any unit.
+pub fn queue_excess(queues: &[f64], least: f64) -> Vec<f64> {
+    let mean = queues.iter().sum::<f64>() / queues.len().max(1) as f64;
+    let usual = least.max(QUEUE_USUAL * mean);
+    queues.iter().map(|queue| (queue - usual).max(0.0)).collect()
 }
 
 /// Part of the expected speed that a target achieves: from a hundredth to 1, which it has until it was seen at work.
@@ -172,22 +206,64 @@ mod tests {
         assert_eq!(space_factors(&[(0, 0)]), [0.0]);
     }
 
+    fn server(number: u16, processors: f64) -> ServerStatistics {
+        ServerStatistics {
+            server: ServerId(number),
+            bytes_per_second: None,
+            processors: Some(processors),
+            memory: None,
+            network: None,
+        }
+    }
+
     #[test]
     fn a_server_is_as_busy_as_its_busiest_part() {
-        let server = ServerStatistics {
-            server: ServerId(0),
-            bytes_per_second: None,
-            processor: 0.2,
-            memory: 0.1,
-            network: 0.7,
-            queue: 0.0,
-        };
-        let view =
-            View::of_statistics(&[known(0, None, 500), known(1, Some(50.0), 500)], &[server], 2.0).unwrap();
-        assert_eq!(view.servers()[0].speed, 150.0);
-        assert!((view.servers()[0].load_bytes - 0.7 * 150.0 * 2.0).abs() < 1e-9);
-        let narrow = ServerStatistics { bytes_per_second: Some(80.0), ..server };
-        let view = View::of_statistics(&[known(0, None, 500)], &[narrow], 1.0).unwrap();
-        assert_eq!(view.servers()[0].speed, 80.0);
+        let parts = ServerStatistics { memory: Some(0.1), network: Some(0.7), ..server(0, 0.2) };
+        assert_eq!(parts.busy(), Some(0.7));
+        assert_eq!(ServerStatistics { processors: None, ..server(0, 0.0) }.busy(), None);
+    }
+
+    #[test]
+    fn a_busy_server_slows_its_targets_down_and_has_their_load() {
+        let elsewhere = TargetId { server: ServerId(1), index: 0 };
+        let targets = [
+            known(0, None, 500),
+            known(1, Some(50.0), 500),
+            TargetStatistics { target: elsewhere, ..known(0, None, 500) },
+        ];
+        let narrow = ServerStatistics { bytes_per_second: Some(80.0), ..server(1, 0.1) };
+        let view = View::of_statistics(&targets, &[server(0, 0.9), narrow], 2.0).unwrap();
+        let speeds: Vec<f64> = view.targets().iter().map(|state| state.speed).collect();
+        assert!(speeds.iter().zip([20.0, 10.0, 100.0]).all(|(speed, is)| (speed - is).abs() < 1e-9));
+        let servers: Vec<_> = view.servers().iter().map(|state| (state.speed, state.load_bytes)).collect();
+        assert!((servers[0].0 - 30.0).abs() < 1e-9);
+        assert_eq!((servers[0].1, servers[1]), (50.0, (80.0, 25.0)));
+    }
+
+    #[test]
+    fn only_who_is_clearly_busier_than_the_least_busy_has_less_left() {
+        for equal in [
+            &[Some(0.0), Some(0.5), Some(0.31)][..],
+            &[Some(0.6), Some(0.84), None],
+            &[Some(0.98), Some(0.99), Some(1.0)],
+            &[Some(1.0)],
+            &[None, None],
+            &[],
+        ] {
+            assert!(busy_factors(equal).iter().all(|&factor| factor == 1.0), "{equal:?}");
+        }
+        let factors = busy_factors(&[Some(0.05), Some(0.9), Some(1.0), None, Some(0.75)]);
+        let expected = [1.0, 0.2, 0.1, 1.0, 0.5];
+        assert!(factors.iter().zip(expected).all(|(factor, is)| (factor - is).abs() < 1e-9), "{factors:?}");
+        let crossed = busy_factors(&[Some(0.7), Some(0.96)])[1];
+        assert!((crossed - 0.98).abs() < 1e-9, "who is just beyond has a little less: {crossed}");
+    }
+
+    #[test]
+    fn of_queues_only_what_stands_out_counts() {
+        assert_eq!(queue_excess(&[0.0, 9.0, 0.0], 0.0), [0.0, 3.0, 0.0]);
+        assert_eq!(queue_excess(&[0.0, 9.0, 0.0], 8.0), [0.0, 1.0, 0.0]);
+        assert_eq!(queue_excess(&[2.0, 3.0, 4.0], 0.0), [0.0, 0.0, 0.0]);
+        assert!(queue_excess(&[], 1.0).is_empty());
     }
 }

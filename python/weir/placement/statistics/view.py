@@ -101,8 +101,8 @@ class View:
     ) -> Inputs:
         """What an allocator is given, for files that will be written in `horizon_seconds`.
 
-        `expected_bytes_per_second` is what a healthy target achieves; only how much a server's own load weighs against
-        its targets' depends on it. LNet's bandwidth is not known, so a server's network does not count as busy.
+        `expected_bytes_per_second` is what a healthy target achieves; all speeds are in proportion to it. LNet's
+        bandwidth is not known, so a server's network does not count as busy.
         """
         from weir._core import speeds_and_loads
 
