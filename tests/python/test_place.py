@@ -17,7 +17,7 @@ from weir.placement.configuration import Choices, ConfigurationError, Rule, conf
 from weir.placement.database import END_OF_FILE, read
 from weir.placement.emit import lfs_command, yaml_template
 from weir.placement.lookups import ReportError, read_report
-from weir.placement.targets import Target, Targets, targets_of_store
+from weir.placement.targets import TARGET_BYTES_PER_SECOND, Target, Targets, targets_of_store
 from weir.tracing.records import Creation
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -213,18 +213,41 @@ def test_a_targets_health_and_backlog_count() -> None:
     line = {"capacity_bytes": 100, "used_bytes": 40, "speed_ratio": 1.0, "backlog_seconds": 0.0}
     status = {
         "server": 3,
+        "load": {"processors": 0.9, "memory": 0.3, "network": None},
         "targets": [
             {**line, "target": "3.0", "backlog_seconds": 3.0},
             {**line, "target": "3.1", "speed_ratio": 0.017},
             {**line, "target": "3.2", "used_bytes": 0},
         ],
     }
-    busy, slow, usual = targets_of_store([status]).each
-    assert (busy.name, busy.server, busy.free_bytes) == ("3.0", "3", 60)
-    assert busy.load_bytes == pytest.approx((3.0 - 2.0) * busy.speed), "beyond twice the mean of one second"
+    queued, slow, usual = targets_of_store([status]).each
+    assert (queued.name, queued.server, queued.free_bytes) == ("3.0", "3", 60)
+    assert queued.load_bytes == pytest.approx((3.0 - 2.0) * TARGET_BYTES_PER_SECOND), "beyond twice the mean"
     assert (slow.load_bytes, usual.load_bytes) == (0.0, 0.0)
-    assert slow.speed == pytest.approx(0.017 * busy.speed)
-    assert usual.speed >= busy.speed
+    assert slow.speed == pytest.approx(0.017 * queued.speed)
+    assert usual.speed >= queued.speed
+
+
+def test_a_busy_server_gets_less_and_small_differences_change_nothing() -> None:
+    line = {"capacity_bytes": GIB, "used_bytes": 0, "speed_ratio": 1.0, "backlog_seconds": 0.0}
+
+    def placed(*processors: float | None) -> Counter[str]:
+        statuses = [
+            {
+                "server": server,
+                "load": {"processors": used, "memory": 0.2, "network": None},
+                "targets": [{**line, "target": f"{server}.{index}"} for index in range(2)],
+            }
+            for server, used in enumerate(processors)
+        ]
+        known = targets_of_store(statuses)
+        parts = configure([creation(f"/a{n}", MIB) for n in range(84)], Choices(), targets=6)
+        return Counter(target.split(".")[0] for part in allot(parts, known).components for target in part.targets)
+
+    assert set(placed(0.1, 0.1, 0.1).values()) == {28}
+    assert set(placed(0.49, 0.1, 0.3).values()) == {28}
+    assert set(placed(0.8, 0.95, 0.9).values()) == {28}
+    assert placed(0.9, 0.1, None) == {"0": 8, "1": 38, "2": 38}
 
 
 # Commands and templates.

@@ -69,6 +69,19 @@ def test_a_slowed_target_is_shown_as_slow_and_since_when(store: Store, fuse: Non
     assert store.json("targets")["targets"][2]["speed"] is None
 
 
+def test_status_tells_how_busy_each_machine_is(store: Store) -> None:
+    store.up("--servers", "2", "--targets", "1", "--capacity", "16MiB")
+
+    def loads() -> list[dict[str, float | None]]:
+        return [server["load"] for server in store.json("status")["servers"]]
+
+    await_until("ten seconds were watched", lambda: all(load["processors"] is not None for load in loads()))
+    for load in loads():
+        assert set(load) == {"processors", "memory", "network"}
+        assert load["memory"] is not None
+        assert all(part is None or 0.0 <= part <= 1.0 for part in load.values())
+
+
 def test_the_allocator_is_chosen_at_start_changed_and_remembered(store: Store) -> None:
     store.up("--no-mount", "--servers", "2", "--allocator", "random")
     assert store.json("targets")["allocators"] == {"0": "random", "1": "random"}

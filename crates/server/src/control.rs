@@ -12,6 +12,7 @@ use std::sync::mpsc::{sync_channel, SyncSender};
 use std::time::Duration;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, TargetId};
+use weir_wire::MachineLoad;
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -58,6 +59,7 @@ pub(crate) struct Status {
     pub(crate) outstanding: usize,
     pub(crate) inodes: u64,
     pub(crate) durable: bool,
+    pub(crate) load: MachineLoad,
     pub(crate) targets: Vec<TargetStatus>,
     pub(crate) metadata: DeviceStatus,
     pub(crate) placements: Placements,

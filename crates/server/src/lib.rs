@@ -20,6 +20,7 @@ mod jobs;
 pub mod journal;
 mod links;
 pub mod locks;
+mod machine;
 mod metadata;
 mod metrics;
 mod moving;

@@ -10,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt::Error;
+use weir_wire::MachineLoad;
 
 /// Content type of the exposition.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -77,6 +78,7 @@ impl Collector for Exposition {
         self.encode_costs(&mut encoder)?;
         self.encode_health(&mut encoder)?;
         self.encode_placements(&mut encoder)?;
+        self.encode_machine(&mut encoder)?;
         let status = &snapshot.status;
         let gauges: [Gauge; 5] = [
             ("weir_connections", "Connections", status.connections as f64),
@@ -213,6 +215,25 @@ impl Exposition {
                 if let Some(value) = value(&target.placement) {
                     ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_machine(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let MachineLoad { processors, memory, network } = self.0.status.load;
+        for (name, help, value) in [
+            (
+                "weir_machine_processors_ratio",
+                "Part of the machine's processor time in use lately",
+                processors,
+            ),
+            ("weir_machine_memory_ratio", "Part of the machine's memory that programs cannot have", memory),
+            ("weir_machine_network_ratio", "Part of the speed of the machine's busiest link in use", network),
+        ] {
+            if let Some(value) = value {
+                let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+                ConstGauge::new(f64::from(value)).encode(family)?;
             }
         }
         Ok(())

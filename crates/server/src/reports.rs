@@ -73,6 +73,7 @@ impl Reports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_wire::MachineLoad;
 
     const LAMBDA: Nanos = Nanos::from_millis(100);
 
@@ -83,6 +84,7 @@ mod tests {
             boot,
             started,
             sequence,
+            load: MachineLoad::default(),
             jobs: Vec::new(),
             targets: Vec::new(),
             placed: Vec::new(),

@@ -15,6 +15,7 @@ use crate::jobs::{seconds, Accounted, Interval, Jobs};
 use crate::journal::Journal;
 use crate::links::Link;
 use crate::locks::LockTable;
+use crate::machine::Machine;
 use crate::metadata::Continued;
 use crate::metrics::WAIT_BOUNDS;
 use crate::namespace::{Change, Effect, IntentId, Namespace, Settings};
@@ -32,7 +33,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{ClientId, DeviceUse, JobId, Moment, RequestId, ServerAddress, ServerReport, SiteKey};
+use weir_wire::{
+    ClientId, DeviceUse, JobId, MachineLoad, Moment, RequestId, ServerAddress, ServerReport, SiteKey,
+};
 
 /// Inodes of one server: about half a kilobyte each in memory.
 const INODES_MAX: u64 = 32 << 20;
@@ -85,6 +88,7 @@ pub(crate) struct Server {
     /// One for each target, and the metadata device last.
     pub(crate) devices: Vec<Device>,
     pub(crate) loads: Vec<Load>,
+    pub(crate) machine: Machine,
     /// Of each target.
     pub(crate) health: Vec<Health>,
     pub(crate) workers: Workers,
@@ -190,6 +194,7 @@ impl Server {
             namespace,
             journal: None,
             loads: vec![Load::default(); devices.len()],
+            machine: Machine::default(),
             health: vec![Health::default(); targets.len()],
             targets,
             devices,
@@ -203,6 +208,7 @@ impl Server {
                 boot,
                 started: wall.as_millis() as u64,
                 sequence: 0,
+                load: MachineLoad::default(),
                 jobs: Vec::new(),
                 targets: Vec::new(),
                 placed: Vec::new(),
@@ -391,6 +397,8 @@ impl Server {
                 uses.entry(JobId(job.0)).or_default().push(DeviceUse { device: number, wanted });
             }
         }
+        self.machine.look(self.now);
+        self.report.load = self.machine.load();
         self.report_targets();
         self.report.jobs = self.jobs.reports(uses);
         self.report.sequence += 1;
@@ -496,6 +504,7 @@ impl Server {
             outstanding: self.pending.len(),
             inodes: self.namespace.statistics().inodes,
             durable: self.journal.is_some(),
+            load: self.machine.load(),
             targets: targets.collect(),
             metadata: self.device_status(self.devices.len() - 1),
             placements: self.placements(),

@@ -4,9 +4,14 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use support::{await_until, dir, key, put, server_toml, Cluster, File, Line, READ_WRITE};
-use weir_placement::{LayoutSpecification, TargetId};
-use weir_wire::{At, Errno, Ino, OpenFlags, Reply, Request};
+use support::{
+    await_until, claims, dir, get, key, put, server_toml, Cluster, File, Line, Transport, READ_WRITE,
+};
+use weir_placement::{LayoutSpecification, ServerId, TargetId};
+use weir_wire::{
+    decode_body, encode_body, At, Claims, Errno, Ino, MachineLoad, OpenFlags, PeerReply, PeerRequest, Reply,
+    Request, Role, ServerReport, TargetReport,
+};
 
 const ENXIO: Errno = Errno(6);
 const ENOSPC: Errno = Errno(28);
@@ -203,6 +208,92 @@ fn a_dead_server_gets_nothing_until_it_is_back() {
     let found = counts(&files);
     assert_eq!(found.len(), 6, "{found:?}");
     assert!(found.values().all(|count| (5..=15).contains(count)), "no rush to who comes back: {found:?}");
+}
+
+/// A report of a server of two idle targets whose processors are in use to this part.
+fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
+    let target = |index| TargetReport {
+        target: TargetId { server, index },
+        capacity_bytes: 16 << 20,
+        used_bytes: 0,
+        load: 0.0,
+        queued: 0,
+        backlog_seconds: 0.0,
+        rates: Vec::new(),
+        speed: 1.0,
+        slow_since: None,
+    };
+    ServerReport {
+        server,
+        boot: 1,
+        started: u64::MAX,
+        sequence,
+        load: MachineLoad { processors: Some(processors), memory: Some(0.1), network: None },
+        jobs: Vec::new(),
+        targets: (0..2).map(target).collect(),
+        placed: Vec::new(),
+    }
+}
+
+/// Servers 1 and 2 are this test: a machine cannot be made busy at will.
+#[test]
+fn a_server_whose_machine_is_busy_gets_little() {
+    let mut cluster = Cluster::start(&server_toml(2, "backend = \"ram\"\ncapacity = \"16MiB\"").repeat(3));
+    let role = Role::Server;
+    let mut peers: Vec<(ServerId, Line, f32)> = [(1, 0.95), (2, 0.05)]
+        .into_iter()
+        .map(|(server, processors)| {
+            cluster.kill_server(server);
+            let credential = key().mint(Claims { job: format!("server-{server}"), role, ..claims(0) });
+            (ServerId(server as u16), cluster.line(0, Transport::Unix, &credential), processors)
+        })
+        .collect();
+    let mut line = cluster.root(0);
+    let mut sequence = 0;
+    let mut make_one = |name: &str| {
+        sequence += 1;
+        for (server, peer, processors) in &mut peers {
+            let mut payload = Vec::new();
+            encode_body(&report(*server, sequence, *processors), &mut payload);
+            let (reply, payload) = peer.call(&Request::Peer(PeerRequest::Exchange), &payload);
+            assert_eq!(reply, Reply::Peer(PeerReply::Report));
+            let told: ServerReport = decode_body(&payload, "report").expect("a report");
+            assert!(told.load.memory.is_some_and(|part| (0.0..=1.0).contains(&part)), "{:?}", told.load);
+        }
+        make(&mut line, name, "-c 1")
+    };
+    // What was reported counts from the next exchange on.
+    let mut tries = 0;
+    await_until("both servers are known as they are", || {
+        tries += 1;
+        let name = format!("try-{tries}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        make_one(&name).is_ok() && tries > 10
+    });
+    let files: Vec<File> = (0..120).map(|file| make_one(&format!("file-{file}")).expect("made")).collect();
+    let found = counts(&files);
+    let of_server = |server: &str| -> usize {
+        found.iter().filter(|(target, _)| target.starts_with(server)).map(|(_, count)| count).sum()
+    };
+    assert!(of_server("1.") * 5 < of_server("2."), "{found:?}");
+    assert!(of_server("2.") >= 40, "{found:?}");
+}
+
+#[test]
+fn a_server_tells_how_busy_its_machine_is() {
+    let cluster = Cluster::start(&server_toml(1, "backend = \"ram\"\ncapacity = \"16MiB\""));
+    let is_part = |part: &Value| part.as_f64().is_some_and(|part| (0.0..=1.0).contains(&part));
+    await_until("its memory is known", || is_part(&cluster.status(0)["load"]["memory"]));
+    await_until("its processors were watched for ten seconds", || {
+        is_part(&cluster.status(0)["load"]["processors"])
+    });
+    let metrics = get(&cluster.address(0).control, "/metrics").body;
+    let network = cluster.status(0)["load"]["network"].clone();
+    assert!(network.is_null() || is_part(&network), "{network}");
+    for (name, is_known) in [("processors", true), ("memory", true), ("network", !network.is_null())] {
+        let name = format!("\nweir_machine_{name}_ratio ");
+        assert_eq!(metrics.contains(&name), is_known, "{name}: {metrics}");
+    }
 }
 
 #[test]

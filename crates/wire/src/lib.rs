@@ -27,6 +27,7 @@ pub use message::{
 };
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
 pub use peer::{
-    DeviceUse, JobReport, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport, METADATA_DEVICE,
+    DeviceUse, JobReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport,
+    METADATA_DEVICE,
 };
 pub use reply::Reply;

@@ -123,12 +123,25 @@ pub struct ServerReport {
     pub started: u64,
     /// Grows with every report of this start; older reports are ignored.
     pub sequence: u64,
+    /// How busy its machine is.
+    pub load: MachineLoad,
     /// The jobs it knows.
     pub jobs: Vec<JobReport>,
     /// Its targets.
     pub targets: Vec<TargetReport>,
     /// What it placed lately, on targets of all servers; those without a share are left out.
     pub placed: Vec<PlacedReport>,
+}
+
+/// How busy a machine is: parts from 0 to 1 of the last seconds, absent where not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineLoad {
+    /// Time of its processors.
+    pub processors: Option<f32>,
+    /// Memory that programs cannot have.
+    pub memory: Option<f32>,
+    /// Speed of its busiest network link, in the direction in which it moved more.
+    pub network: Option<f32>,
 }
 
 /// One job in a [`ServerReport`].

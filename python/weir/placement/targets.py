@@ -11,8 +11,6 @@ TARGET_BYTES_PER_SECOND = float(1 << 30)
 """Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
 _BACKLOG_SECONDS = 1.0
 """A queue that is gone by then says nothing of the files of the next run."""
-_QUEUE_USUAL = 2.0
-"""Only what a queue has beyond so many times the mean queue counts, as where the store itself places."""
 _HORIZON_SECONDS = 1.0
 """The store's traffic is in its backlog: none is added for the time to come."""
 
@@ -50,7 +48,7 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     Raises:
         KeyError, TypeError: An answer is no status.
     """
-    from statistics import fmean, median
+    from statistics import median
 
     from weir import _core
 
@@ -59,8 +57,9 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
     usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
     total = [int(target["capacity_bytes"]) for _, target in known]
     free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
-    backlogs = [float(target["backlog_seconds"]) for _, target in known]
-    usual_backlog = max(_BACKLOG_SECONDS, _QUEUE_USUAL * fmean(backlogs)) if backlogs else 0.0
+    loads_of = {str(status["server"]): status["load"] for status in statuses}
+    # A server moves what its targets move together, so that they all work at once.
+    busy = {name: (load["processors"], load["memory"], load["network"]) for name, load in loads_of.items()}
     speeds, loads, server_speeds, server_loads = _core.speeds_and_loads(
         [server for server, _ in known],
         expected_bytes_per_second=usual,
@@ -68,18 +67,20 @@ def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
         traffic_bytes_per_second=[0.0] * len(known),
         total_bytes=total,
         free_bytes=free,
-        # A server moves what its targets move together, so that they all work at once.
-        busy={server: (0.0, 0.0, 0.0) for server, _ in known},
+        busy=busy,
         horizon_seconds=_HORIZON_SECONDS,
+        backlog_seconds=[float(target["backlog_seconds"]) for _, target in known],
+        backlog_usual_seconds=_BACKLOG_SECONDS,
     )
-    rows = zip(known, free, total, speeds, loads, backlogs, strict=True)
+    rows = zip(known, free, total, speeds, loads, strict=True)
     return Targets(
         tuple(
-            Target(str(target["target"]), server, room, size, speed, load + max(backlog - usual_backlog, 0.0) * speed)
-            for (server, target), room, size, speed, load, backlog in rows
+            Target(str(target["target"]), server, room, size, speed, load)
+            for (server, target), room, size, speed, load in rows
         ),
         server_speeds,
         server_loads,
+        {name: _busiest(parts) for name, parts in busy.items()},
     )
 
 
@@ -91,7 +92,9 @@ def targets_of_lustre(view: "View") -> Targets:
         Target(str(target.index), target.server, target.available_bytes, target.total_bytes, speed, load)
         for target, speed, load in rows
     )
-    busy = {
-        name: max(server.cpu_fraction or 0.0, server.memory_fraction or 0.0) for name, server in view.servers.items()
-    }
+    busy = {name: _busiest((server.cpu_fraction, server.memory_fraction)) for name, server in view.servers.items()}
     return Targets(each, inputs["server_speeds"], inputs["server_loads_bytes"], busy)
+
+
+def _busiest(parts: Sequence[float | None]) -> float:
+    return max(part or 0.0 for part in parts)

@@ -5,7 +5,7 @@ use super::*;
 use crate::reports::Reports;
 use proptest::prelude::*;
 use weir_fairshare::Nanos;
-use weir_wire::{DeviceUse, JobId};
+use weir_wire::{DeviceUse, JobId, MachineLoad};
 
 const LAMBDA: Nanos = Nanos::from_millis(100);
 /// Exchanges after which a server that is silent is left out.
@@ -56,6 +56,7 @@ fn report(server: u16, boot: u64, sequence: u64, have_come: bool) -> ServerRepor
         boot,
         started: boot,
         sequence,
+        load: MachineLoad::default(),
         jobs: here.map(job).collect(),
         targets: Vec::new(),
         placed: Vec::new(),

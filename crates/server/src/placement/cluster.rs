@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use weir_placement::{ServerId, ServerState, TargetId, TargetState, View};
+use weir_placement::{busy_factors, queue_excess, ServerId, ServerState, TargetId, TargetState, View};
 
 /// What was placed counts by half after this time, in seconds: files that are made within some minutes are used together.
 const HALF_LIFE_SECONDS: f64 = 180.0;
@@ -16,8 +16,6 @@ const ROOM_USUAL: f64 = 0.8;
 const ROOM_PART_MIN: f64 = 0.01;
 /// A target on which first bytes are late counts as one with so many more stripes of the store's default size.
 const LATE_STRIPES: f64 = 64.0;
-/// Only what a queue has beyond so many times the mean queue counts as load: the rest is what was placed, seen twice.
-const QUEUE_USUAL: f64 = 2.0;
 
 /// What was last heard of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +36,8 @@ pub(crate) struct Figures {
     pub(crate) bytes_per_second: f64,
     /// What other servers placed there lately, in bytes.
     pub(crate) placed_bytes: f64,
+    /// How busy the machine of its server is, from 0 to 1; absent where not known.
+    pub(crate) busy: Option<f64>,
 }
 
 impl Figures {
@@ -51,6 +51,7 @@ impl Figures {
         backlog_seconds: 0.0,
         bytes_per_second: 0.0,
         placed_bytes: 0.0,
+        busy: None,
     };
 }
 
@@ -68,6 +69,10 @@ pub(super) struct Cluster {
     pub(super) figures: Vec<Figures>,
     /// What this server placed there lately, in bytes.
     placed: Vec<f64>,
+    /// The part of its speed that its server's machine leaves it.
+    left: Vec<f64>,
+    /// How much of its queue stands out, in seconds.
+    waits_seconds: Vec<f64>,
     /// Files whose first bytes are late, by target.
     late: Vec<u32>,
     /// For the allocator; those that are not to be used have no speed.
@@ -81,7 +86,6 @@ pub(super) struct Cluster {
     pub(super) mean_load_bytes: f64,
     is_open: Vec<bool>,
     is_balanced: bool,
-    mean_backlog_seconds: f64,
     full_bytes: u64,
     seconds: f64,
 }
@@ -107,6 +111,8 @@ impl Cluster {
         let mut cluster = Cluster {
             figures: vec![Figures::UNKNOWN; targets.len()],
             placed: vec![0.0; targets.len()],
+            left: vec![1.0; targets.len()],
+            waits_seconds: vec![0.0; targets.len()],
             late: vec![0; targets.len()],
             open: Vec::new(),
             slow: Vec::new(),
@@ -116,7 +122,6 @@ impl Cluster {
             is_open: vec![true; targets.len()],
             is_balanced: true,
             mean_load_bytes: 0.0,
-            mean_backlog_seconds: 0.0,
             full_bytes: stripe_bytes,
             seconds: 0.0,
             targets,
@@ -159,6 +164,7 @@ impl Cluster {
         let speed = |index: u32| self.figures[index as usize].speed;
         slow.sort_by(|&one, &other| speed(other).total_cmp(&speed(one)));
         (self.slow, self.full, self.dead) = (slow, full, dead);
+        self.settle_busy();
         self.settle_returned(&returned);
         self.fill_view();
     }
@@ -170,6 +176,21 @@ impl Cluster {
         let mean = stayed.iter().sum::<f64>() / stayed.len().max(1) as f64;
         for &index in returned {
             self.placed[index] = self.placed[index].max(mean);
+        }
+    }
+
+    /// Looks how much each machine leaves. What was placed counts by the time that it takes there: so who has more left
+    /// again is owed nothing either, and who has less is not shunned for what it has.
+    fn settle_busy(&mut self) {
+        let view = self.view.get_mut();
+        let mut busy = vec![None; view.servers().len()];
+        for (index, figures) in self.figures.iter().enumerate() {
+            busy[view.server_of(index)] = figures.busy;
+        }
+        let factors = busy_factors(&busy);
+        for (index, left) in self.left.iter_mut().enumerate() {
+            let before = std::mem::replace(left, factors[view.server_of(index)]);
+            self.placed[index] *= *left / before;
         }
     }
 
@@ -186,7 +207,7 @@ impl Cluster {
     pub(super) fn hold(&mut self, index: usize) {
         self.late[index] += 1;
         if self.late[index] == 1 {
-            self.burden(index, LATE_STRIPES * self.full_bytes as f64);
+            add_target_load(self.view.get_mut(), index, LATE_STRIPES * self.full_bytes as f64);
         }
     }
 
@@ -194,17 +215,13 @@ impl Cluster {
     pub(super) fn release(&mut self, index: usize) {
         self.late[index] = self.late[index].saturating_sub(1);
         if self.late[index] == 0 {
-            self.burden(index, -LATE_STRIPES * self.full_bytes as f64);
+            add_target_load(self.view.get_mut(), index, -LATE_STRIPES * self.full_bytes as f64);
         }
     }
 
-    /// Counts `bytes` as work of a target, and not of its server.
-    fn burden(&mut self, index: usize, bytes: f64) {
-        if self.is_balanced {
-            let view = self.view.get_mut();
-            let TargetState { speed, load_bytes, free_bytes, .. } = view.targets()[index];
-            let _ = view.update_target(index, speed, (load_bytes + bytes).max(0.0), free_bytes);
-        }
+    /// No bytes are late any more.
+    pub(super) fn release_all(&mut self) {
+        self.late.fill(0);
     }
 
     /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
@@ -238,33 +255,43 @@ impl Cluster {
 
     /// Whether the queue of the target of this index is far above the others'.
     pub(super) fn is_busy(&self, index: usize) -> bool {
-        self.figures[index].backlog_seconds > QUEUE_USUAL * self.mean_backlog_seconds
+        self.waits_seconds[index] > 0.0
     }
 
-    fn mean(&self, of: impl Fn(usize) -> f64) -> f64 {
-        let sum: f64 = self.open.iter().map(|&index| of(index as usize)).sum();
-        sum / self.open.len().max(1) as f64
+    /// How fast the target of this index is beside the store's usual one, on its machine as it is.
+    pub(super) fn speed(&self, index: usize) -> f64 {
+        self.figures[index].speed * self.left[index]
+    }
+
+    /// The queues of open targets; what waits on the others says nothing of them.
+    fn compare_queues(&mut self) {
+        let backlog = |&index: &u32| self.figures[index as usize].backlog_seconds;
+        let excess = queue_excess(&self.open.iter().map(backlog).collect::<Vec<_>>(), 0.0);
+        self.waits_seconds.fill(0.0);
+        for (&index, excess) in self.open.iter().zip(excess) {
+            self.waits_seconds[index as usize] = excess;
+        }
     }
 
     fn fill_view(&mut self) {
-        let queue = |index: usize| {
-            let Figures { backlog_seconds, bytes_per_second, .. } = self.figures[index];
-            backlog_seconds * bytes_per_second
-        };
+        self.compare_queues();
         let free = |index: usize| {
             let Figures { free_bytes, capacity_bytes, .. } = self.figures[index];
             free_bytes as f64 / capacity_bytes.max(1) as f64
         };
-        let (mean_queue, mean_free) = (self.mean(queue), self.mean(free));
-        let mean_backlog_seconds = self.mean(|index| self.figures[index].backlog_seconds);
+        let mean_free =
+            self.open.iter().map(|&index| free(index as usize)).sum::<f64>() / self.open.len().max(1) as f64;
         let states: Vec<(f64, f64)> = (0..self.targets.len())
             .map(|index| {
                 let figures = &self.figures[index];
-                let excess = (queue(index) - QUEUE_USUAL * mean_queue).max(0.0);
-                let load = self.placed[index] + figures.placed_bytes + excess;
+                let waits = self.waits_seconds[index] * figures.bytes_per_second;
+                let load = self.placed[index] + figures.placed_bytes + waits;
                 let room = (free(index) / (ROOM_USUAL * mean_free)).clamp(ROOM_PART_MIN, 1.0);
                 let room = if room.is_nan() { 1.0 } else { room };
-                (if self.is_open[index] { figures.speed.max(f64::MIN_POSITIVE) * room } else { 0.0 }, load)
+                (
+                    if self.is_open[index] { self.speed(index).max(f64::MIN_POSITIVE) * room } else { 0.0 },
+                    load,
+                )
             })
             .collect();
         let view = self.view.get_mut();
@@ -284,17 +311,20 @@ impl Cluster {
         for (index, (speed, load)) in servers.into_iter().enumerate() {
             let _ = view.update_server(index, speed, load);
         }
-        self.mean_backlog_seconds = mean_backlog_seconds;
         self.mean_load_bytes = sum / self.open.len().max(1) as f64;
     }
 }
 
 /// Adds to what a target and its server have to do; the sum stays at nothing or more.
 pub(super) fn add_load(view: &mut View, index: usize, bytes: f64) {
-    let target = view.targets()[index];
+    add_target_load(view, index, bytes);
     let number = view.server_of(index);
-    let server = view.servers()[number];
-    let load = |before: f64| (before + bytes).max(0.0);
-    let _ = view.update_target(index, target.speed, load(target.load_bytes), target.free_bytes);
-    let _ = view.update_server(number, server.speed, load(server.load_bytes));
+    let ServerState { speed, load_bytes, .. } = view.servers()[number];
+    let _ = view.update_server(number, speed, (load_bytes + bytes).max(0.0));
+}
+
+/// The same, and not of its server.
+fn add_target_load(view: &mut View, index: usize, bytes: f64) {
+    let TargetState { speed, load_bytes, free_bytes, .. } = view.targets()[index];
+    let _ = view.update_target(index, speed, (load_bytes + bytes).max(0.0), free_bytes);
 }

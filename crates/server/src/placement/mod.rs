@@ -18,8 +18,8 @@ use crate::server::Server;
 use health::Usual;
 use std::collections::HashMap;
 use weir_fairshare::DeviceSpeed;
-use weir_placement::TargetId;
-use weir_wire::{PlacedReport, ServerReport, TargetReport};
+use weir_placement::{ServerStatistics, TargetId};
+use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};
 
 /// Placed bytes below this are not worth a report.
 const REPORTED_BYTES_MIN: f64 = 1.0;
@@ -58,8 +58,10 @@ impl Server {
         let mut figures: HashMap<TargetId, Figures> = HashMap::new();
         let reports: Vec<&ServerReport> =
             self.reports.fresh(now).chain(std::iter::once(&self.report)).collect();
-        for target in reports.iter().flat_map(|report| &report.targets) {
-            figures.insert(target.target, figures_of(target));
+        for report in &reports {
+            let busy = busy_of(report);
+            let of_target = |target: &TargetReport| (target.target, Figures { busy, ..figures_of(target) });
+            figures.extend(report.targets.iter().map(of_target));
         }
         let others = reports.iter().filter(|report| report.server != self.id);
         for placed in others.flat_map(|report| &report.placed) {
@@ -163,5 +165,13 @@ fn figures_of(report: &TargetReport) -> Figures {
         backlog_seconds: finite(f64::from(report.backlog_seconds)),
         bytes_per_second: finite(streaming),
         placed_bytes: 0.0,
+        busy: None,
     }
+}
+
+fn busy_of(report: &ServerReport) -> Option<f64> {
+    let MachineLoad { processors, memory, network } = report.load;
+    let [processors, memory, network] = [processors, memory, network]
+        .map(|part| part.filter(|part| part.is_finite()).map(|part| f64::from(part.clamp(0.0, 1.0))));
+    ServerStatistics { server: report.server, bytes_per_second: None, processors, memory, network }.busy()
 }

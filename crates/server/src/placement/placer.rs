@@ -140,6 +140,8 @@ impl Placer {
             self.name = name;
             self.seed = self.seed.wrapping_add(1);
             self.chooser = RefCell::new(Chooser::of(name, self.seed));
+            self.awaited = Awaited::default();
+            self.cluster.release_all();
             self.refresh(self.seconds, |_| None);
         }
     }
@@ -205,6 +207,9 @@ impl Placer {
 
     /// A new file of this layout is likely to be written soon.
     pub(crate) fn awaits(&mut self, ino: Ino, layout: &Layout, at: Moment) {
+        if self.name != AllocatorName::Balanced {
+            return;
+        }
         let first = layout.components().first().map_or(&[][..], |component| &component.targets);
         let indices = first.iter().filter_map(|&target| self.cluster.find(target).map(|index| index as u32));
         self.awaited.made(ino, indices, seconds_of(at));
@@ -346,7 +351,9 @@ impl Placer {
         let allocation = match allocator {
             Chosen::Balanced(balanced) => {
                 let is_placed = balanced.place_one(&view, demand, &[], chosen).is_ok();
-                self.prefer_home(&view, chosen);
+                if let [only] = &mut chosen[..] {
+                    *only = self.or_home(&view, *only, bytes);
+                }
                 return is_placed;
             }
             Chosen::Lustre(lustre) => lustre.allocate(&view, &[demand], &mut random),
@@ -355,25 +362,23 @@ impl Placer {
         allocation.map(|allocation| chosen.extend_from_slice(allocation.targets())).is_ok()
     }
 
-    /// Takes a target of this server among equals, if none was chosen.
-    fn prefer_home(&self, view: &View, chosen: &mut [u32]) {
-        if chosen.iter().any(|index| self.home.contains(index)) {
-            return;
+    /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.
+    fn or_home(&self, view: &View, chosen: u32, bytes: f64) -> u32 {
+        if self.home.contains(&chosen) {
+            return chosen;
         }
-        let Some(last) = chosen.last_mut() else { return };
         let cost = |index: u32| {
             let target = &view.targets()[index as usize];
             let server = &view.servers()[view.server_of(index as usize)];
-            (target.load_bytes / target.speed, server.load_bytes / server.speed)
+            let after = |load: f64, speed: f64| (2.0 * load + bytes) / speed;
+            (after(target.load_bytes, target.speed), after(server.load_bytes, server.speed))
         };
-        let least = cost(*last);
-        let is_equal = |&&index: &&u32| {
+        let least = cost(chosen);
+        let is_as_good = |&index: &u32| {
             let (target, server) = cost(index);
             target <= least.0 && server <= least.1
         };
-        if let Some(&index) = self.home.iter().find(is_equal) {
-            *last = index;
-        }
+        self.home.iter().copied().find(is_as_good).unwrap_or(chosen)
     }
 
     /// The first on this server, so that a small file is written in one round trip; the rest in turn by the number of the
@@ -445,7 +450,7 @@ impl Placer {
             layout.components().iter().flat_map(|component| &component.targets).take(record::STRIPES_MAX)
         {
             if let Some(index) = cluster.find(*target) {
-                record.choose(*target, view.targets()[index].load_bytes, cluster.figures[index].speed);
+                record.choose(*target, view.targets()[index].load_bytes, cluster.speed(index));
             }
         }
         record

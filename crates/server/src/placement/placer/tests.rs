@@ -257,3 +257,92 @@ fn a_target_on_which_first_bytes_are_late_gets_no_more_until_they_come() {
     placer.written(Ino(1), at(602));
     assert_eq!(made(&mut placer, 101, 603), first, "it has least to do by now");
 }
+
+/// How often each server was chosen of `files`, made while the servers' machines are as busy as `busy` says.
+fn by_server(
+    placer: &mut Placer,
+    seconds: f64,
+    busy: &[Option<f64>],
+    text: &str,
+    files: usize,
+) -> Vec<usize> {
+    placer.refresh(seconds, |target| Some(Figures { busy: busy[usize::from(target.server.0)], ..healthy() }));
+    let mut servers = vec![0; busy.len()];
+    for _ in 0..files {
+        let layout = make(placer, text).unwrap().layout;
+        layout.targets().iter().for_each(|target| servers[usize::from(target.server.0)] += 1);
+    }
+    servers
+}
+
+#[test]
+fn small_differences_of_busy_machines_change_nothing() {
+    let seed = 7;
+    let mut random = SplitMix(seed);
+    let mut between =
+        |low: f64, high: f64| low + (high - low) * (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+    for (low, high) in [(0.0, 0.5), (0.4, 0.64), (0.75, 1.0)] {
+        let (mut idle, mut noisy) = (placer(2, 7, 5), placer(2, 7, 5));
+        for second in 0..30 {
+            let busy: Vec<Option<f64>> = (0..7).map(|_| Some(between(low, high))).collect();
+            noisy.refresh(f64::from(second), |target| {
+                Some(Figures { busy: busy[usize::from(target.server.0)], ..healthy() })
+            });
+            idle.refresh(f64::from(second), |_| Some(healthy()));
+            for text in ["-c 1", "-c 8", "-c 4", "-E 1M -c 1 -E -1 -c 3"] {
+                let [quiet, other] = [&mut idle, &mut noisy].map(|placer| make(placer, text).unwrap());
+                assert_eq!(quiet.layout, other.layout, "seed {seed}, second {second}, {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_on_a_busy_machine_gets_little_and_afterwards_its_part() {
+    let mut placer = placer(0, 4, 2);
+    let calm = [Some(0.3), Some(0.2), None, Some(0.2)];
+    let mut busy = calm;
+    busy[1] = Some(0.9);
+    for text in ["-c 1", "-c 2"] {
+        let before = by_server(&mut placer, 0.0, &calm, text, 80);
+        assert!(before.iter().max() == before.iter().min(), "{text}: {before:?}");
+        let during = by_server(&mut placer, 0.0, &busy, text, 160);
+        let expected = during[0] / 5;
+        assert!(during[1].abs_diff(expected) <= 2, "a fifth of the processors is left: {text}: {during:?}");
+        let after = by_server(&mut placer, 0.0, &calm, text, 80);
+        assert!(after.iter().all(|&count| count.abs_diff(after[0]) <= 2), "{text}: {after:?}");
+    }
+}
+
+#[test]
+fn a_file_of_one_stripe_lies_at_home_unless_that_machine_is_busy() {
+    let mut placer = placer(1, 2, 2);
+    assert_eq!(by_server(&mut placer, 0.0, &[None, Some(0.5)], "-c 1", 1), [0, 1]);
+    let mut placer = self::placer(1, 2, 2);
+    assert_eq!(by_server(&mut placer, 0.0, &[Some(0.1), Some(0.9)], "-c 1", 1), [1, 0]);
+}
+
+#[test]
+fn only_balanced_watches_for_first_bytes() {
+    let mut placer = placer(0, 1, 2);
+    let layout = make(&mut placer, "-o 0.1").unwrap().layout;
+    let at = |millis: u32| Moment { nanoseconds: millis * 1_000_000, ..NOW };
+    let late = |placer: &Placer| placer.cluster.view.borrow().targets()[1].load_bytes > 8e6;
+    let write_others = |placer: &mut Placer| {
+        placer.awaits(Ino(1), &layout, at(0));
+        for number in 2..20 {
+            placer.awaits(Ino(number), &layout, at(0));
+            placer.written(Ino(number), at(1));
+        }
+        placer.awaits(Ino(100), &layout, at(100));
+        placer.refresh(1.0, |_| None);
+    };
+    placer.set_allocator(AllocatorName::Random);
+    write_others(&mut placer);
+    assert!(!late(&placer));
+    placer.set_allocator(AllocatorName::Balanced);
+    write_others(&mut placer);
+    assert!(late(&placer));
+    placer.set_allocator(AllocatorName::Random);
+    assert!(!late(&placer), "what was late is forgotten");
+}
