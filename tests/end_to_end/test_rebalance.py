@@ -102,7 +102,7 @@ def test_a_target_is_drained_and_files_are_gathered(full: Store) -> None:
 
 
 def test_what_is_interrupted_is_whole_and_can_be_gone_on_with(full: Store) -> None:
-    command = [*program(), "rebalance", "--rate", "8MB/s", "--output", "json"]
+    command = [*program(), "rebalance", "--rate", "2MB/s", "--output", "json"]
     running = subprocess.Popen(command, env=full.variables(), stdout=subprocess.PIPE, text=True)
     jobs: set[str] = set()
     while not any(job.startswith("rebalance-") for job in jobs):
@@ -117,7 +117,7 @@ def test_what_is_interrupted_is_whole_and_can_be_gone_on_with(full: Store) -> No
 
 
 def test_a_mover_that_is_killed_leaves_everything_whole(full: Store) -> None:
-    command = [*program(), "rebalance", "--rate", "8MB/s"]
+    command = [*program(), "rebalance", "--rate", "2MB/s"]
     running = subprocess.Popen(command, env=full.variables(), start_new_session=True)
     while not any(job["job"].startswith("rebalance-") for job in full.json("jobs")):
         assert running.poll() is None, "it ended before it was seen"

@@ -97,7 +97,12 @@ def test_several_servers_one_killed_one_back(start: Start, tmp_path: Path) -> No
     assert document["own"]["may_allocate"] == (document["own"]["waits_for"] is None)
 
     # What is counted between two readings comes as rates, and the slow target is seen.
-    shutil.copytree(DATA / "2.15/later", roots["oss3"], dirs_exist_ok=True)
+    def replace(source: str, target: str) -> None:
+        """Put one file in another's place: as under /proc, no reader finds half of it."""
+        shutil.copyfile(source, tmp_path / "whole")
+        (tmp_path / "whole").replace(target)
+
+    shutil.copytree(DATA / "2.15/later", roots["oss3"], dirs_exist_ok=True, copy_function=replace)
     document = eventually(path, lambda document: "new-OST0003" in document["speeds"])
     assert document["speeds"]["new-OST0003"] == pytest.approx(0.1, rel=0.2)
     shown = show("--file", str(path), "--file-system", "new", "--output", "json")
