@@ -231,8 +231,8 @@ impl Exposition {
             ("weir_machine_memory_ratio", "Part of the machine's memory that programs cannot have", memory),
             ("weir_machine_network_ratio", "Part of the speed of the machine's busiest link in use", network),
         ] {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             if let Some(value) = value {
-                let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
                 ConstGauge::new(f64::from(value)).encode(family)?;
             }
         }

@@ -504,6 +504,7 @@ fn metrics_are_what_is_declared() {
         ("weir_requests_outstanding", "gauge", &[]),
         ("weir_inodes", "gauge", &[]),
         ("weir_metadata_load_ratio", "gauge", &[]),
+        ("weir_machine_memory_ratio", "gauge", &[]),
         ("weir_uptime_seconds", "gauge", &[]),
         ("weir_credentials_refused", "counter", &[]),
         ("weir_frames_malformed", "counter", &[]),
@@ -519,15 +520,18 @@ fn metrics_are_what_is_declared() {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
         }
     }
-    // These have samples only of jobs that waited, devices where bytes cost something, what was refused, and targets
-    // that served more than one request of a size.
+    // These have samples only of jobs that waited, devices where bytes cost something, what was refused, targets that
+    // served more than one request of a size, and machines that were watched for long enough.
     assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
     assert_eq!(types.get("weir_device_cost_bytes_per_second").map(String::as_str), Some("gauge"));
     assert_eq!(types.get("weir_placement_refused").map(String::as_str), Some("counter"));
     for name in ["weir_target_achieved_bytes_per_second", "weir_target_expected_bytes_per_second"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
-    assert_eq!(types.len(), 31, "every metric is in the list above");
+    for name in ["weir_machine_processors_ratio", "weir_machine_network_ratio"] {
+        assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
+    }
+    assert_eq!(types.len(), 34, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");
