@@ -124,6 +124,7 @@ class Allocator:
         free_bytes: Sequence[int] | None = None,
         server_speeds: dict[str, float] | None = None,
         server_loads_bytes: dict[str, float] | None = None,
+        programs: Sequence[int] | None = None,
     ) -> Allocation: ...
 
 @final

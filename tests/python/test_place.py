@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store import Store
 from weir.placement.allotment import AllotmentError, allot
-from weir.placement.arrangement import written_before
+from weir.placement.arrangement import Beginning, beginnings
 from weir.placement.coming import CreationsError, read_creations
 from weir.placement.configuration import Choices, ConfigurationError, Rule, configure, rule
 from weir.placement.database import END_OF_FILE, read
@@ -184,13 +184,13 @@ def test_every_allocator_places_every_stripe(name: str) -> None:
 def test_files_written_side_by_side_meet_late(files: int, stripes: int, before_each: int) -> None:
     """On as many targets as stripes every file uses all; hardly ever are two at one at once."""
     creations = [creation(f"/a{n}", stripes * MIB, rank=n) for n in range(min(files, stripes))]
-    before = written_before([creations])
+    begun = beginnings([creations])
     parts = configure(creations, Choices(stripe_count=stripes), targets=stripes)
-    placed = allot(parts, targets(stripes), before=before).components
+    placed = allot(parts, targets(stripes), begun=begun).components
     meetings = [len(at) - len(set(at)) for at in zip(*(part.targets for part in placed), strict=True)]
     assert sum(meetings) <= len(creations) * stripes // 10
     later = [creation(f"/b{n}", before_each * MIB, rank=n) for n in range(len(creations))]
-    assert written_before([[*later, *creations]])["/a0"] == before_each * MIB
+    assert beginnings([creations, [*later, *creations]])["/a0"] == Beginning(1, before_each * MIB)
 
 
 def test_the_papers_graph_places_too() -> None:

@@ -53,14 +53,17 @@ fn contended(view: &View, busy_stripes: u64) -> View {
 }
 
 fn one_count(requests: usize) -> Vec<Demand> {
-    vec![Demand { stripes: 8, stripe_bytes: STRIPE_BYTES }; requests]
+    vec![Demand { stripes: 8, stripe_bytes: STRIPE_BYTES, program: 0 }; requests]
 }
 
 /// Stripe counts of 1 to 16, 8 on average.
 fn mixed_counts(requests: usize) -> Vec<Demand> {
     let counts = [1, 3, 8, 16, 12, 8, 4, 12];
-    let demand =
-        |request: usize| Demand { stripes: counts[request % counts.len()], stripe_bytes: STRIPE_BYTES };
+    let demand = |request: usize| Demand {
+        stripes: counts[request % counts.len()],
+        stripe_bytes: STRIPE_BYTES,
+        program: 0,
+    };
     (0..requests).map(demand).collect()
 }
 
@@ -100,7 +103,7 @@ fn measure_one(view: &View) -> f64 {
     let mut times = Vec::new();
     for _ in 0..1000 {
         targets.clear();
-        let demand = Demand { stripes: 8, stripe_bytes: STRIPE_BYTES };
+        let demand = Demand { stripes: 8, stripe_bytes: STRIPE_BYTES, program: 0 };
         let start = Instant::now();
         balanced.place_one(view, demand, &[], &mut targets).expect("there is room");
         times.push(start.elapsed().as_secs_f64() * 1e6);

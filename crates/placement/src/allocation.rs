@@ -36,6 +36,9 @@ pub struct Demand {
     pub stripes: u16,
     /// Bytes that each of its targets will hold; 0 counts as 1, so that empty files spread too.
     pub stripe_bytes: u64,
+    /// Number of the program whose file it is: what each has is evened out by itself too, where that costs next to
+    /// nothing.
+    pub program: u32,
 }
 
 impl Demand {

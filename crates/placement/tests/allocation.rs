@@ -44,7 +44,7 @@ impl BruteForce<'_> {
 
     /// Try every set of targets, from `target` on, for what is left of a demand of which `placed` stripes are placed.
     fn place(&mut self, demand: usize, placed: u16, target: usize) {
-        let Some(&Demand { stripes, stripe_bytes }) = self.demands.get(demand) else {
+        let Some(&Demand { stripes, stripe_bytes, .. }) = self.demands.get(demand) else {
             let cost = self.cost();
             self.best = Some(self.best.map_or(cost, |best| best.min(cost)));
             return;
@@ -136,7 +136,7 @@ fn demands(is_one_count: bool, stripe_bytes: BoxedStrategy<u64>) -> impl Strateg
     (counts, prop::collection::vec(stripe_bytes, 5)).prop_map(move |(counts, bytes)| {
         let first = counts[0];
         let stripes = |count| if is_one_count { first } else { count };
-        let demand = |(count, stripe_bytes)| Demand { stripes: stripes(count), stripe_bytes };
+        let demand = |(count, stripe_bytes)| Demand { stripes: stripes(count), stripe_bytes, program: 0 };
         counts.into_iter().zip(bytes).map(demand).collect()
     })
 }
@@ -221,11 +221,11 @@ proptest! {
         view in any::<(bool, bool, bool)>().prop_flat_map(|(a, b, c)| views(a, b, c)), stripes in 1_u16..=5,
         before in 0_u16..9,
     ) {
-        let demand = Demand { stripes, stripe_bytes: 10 };
+        let demand = Demand { stripes, stripe_bytes: 10, program: 0 };
         let least = BruteForce::least_cost(&view, &[demand]);
         let mut balanced = Balanced::default();
         // What was placed earlier only changes whose turn it is among equals.
-        let _ = balanced.place_one(&view, Demand { stripes: before.max(1), stripe_bytes: 1 }, &[], &mut Vec::new());
+        let _ = balanced.place_one(&view, Demand { stripes: before.max(1), stripe_bytes: 1, program: 0 }, &[], &mut Vec::new());
         let mut targets = Vec::new();
         match (balanced.place_one(&view, demand, &[], &mut targets), least) {
             (Ok(()), Some(least)) => {
@@ -254,7 +254,9 @@ fn files_made_one_by_one_take_turns_on_an_idle_store() {
     let mut counts = vec![0; 35];
     for _ in 0..35 {
         let mut targets = Vec::new();
-        balanced.place_one(&view, Demand { stripes: 3, stripe_bytes: 1 << 20 }, &[], &mut targets).unwrap();
+        balanced
+            .place_one(&view, Demand { stripes: 3, stripe_bytes: 1 << 20, program: 0 }, &[], &mut targets)
+            .unwrap();
         let servers: std::collections::BTreeSet<_> =
             targets.iter().map(|&target| view.server_of(target as usize)).collect();
         assert_eq!(servers.len(), 3, "{targets:?}");
@@ -270,7 +272,7 @@ fn preferred_targets_go_first_unless_they_are_busier() {
     let mut balanced = Balanced::default();
     let mut place = |view: &View, stripes| {
         let mut targets = Vec::new();
-        let demand = Demand { stripes, stripe_bytes: 1000 };
+        let demand = Demand { stripes, stripe_bytes: 1000, program: 0 };
         balanced.place_one(view, demand, &preferred, &mut targets).unwrap();
         targets
     };
@@ -292,7 +294,7 @@ fn a_slow_target_gets_its_part_and_a_dead_or_full_one_nothing() {
     view.update_target(3, 0.1, 0.0, AMPLE).unwrap();
     view.update_target(4, 0.0, 0.0, AMPLE).unwrap();
     view.update_target(5, 1.0, 0.0, 9).unwrap();
-    let demands = vec![Demand { stripes: 2, stripe_bytes: 10 }; 211];
+    let demands = vec![Demand { stripes: 2, stripe_bytes: 10, program: 0 }; 211];
     let allocation = balanced(&view, &demands).unwrap();
     let stripes: Vec<f64> = allocation.loads_bytes.iter().map(|load| load / 10.0).collect();
     assert_eq!((stripes[3], stripes[4], stripes[5]), (2.0, 0.0, 0.0));
@@ -312,7 +314,8 @@ fn no_target_of_many_loaded_ones_is_left_far_above_the_rest() {
         target(index / 8, index % 8, 1.0, ((number >> 33) % 11) as f64, AMPLE)
     });
     let view = View::new(targets.collect(), &[]).unwrap();
-    let allocation = balanced(&view, &vec![Demand { stripes: 8, stripe_bytes: 1 }; 1000]).unwrap();
+    let allocation =
+        balanced(&view, &vec![Demand { stripes: 8, stripe_bytes: 1, program: 0 }; 1000]).unwrap();
     assert!(allocation.loads_bytes.iter().all(|&load| load <= 11.0));
     assert_eq!(allocation.ratio(), Some(1.0));
 }
@@ -325,7 +328,8 @@ fn exchanges_even_out_what_heaviest_first_leaves() {
     let servers: Vec<ServerState> =
         (0..7).map(|server| ServerState { server: ServerId(server), speed: 5.0, load_bytes: 0.0 }).collect();
     view = View::new(view.targets().to_vec(), &servers).unwrap();
-    let file = [(1, 8), (3, 8), (8, 12)].map(|(stripes, stripe_bytes)| Demand { stripes, stripe_bytes });
+    let file =
+        [(1, 8), (3, 8), (8, 12)].map(|(stripes, stripe_bytes)| Demand { stripes, stripe_bytes, program: 0 });
     let demands: Vec<Demand> = (0..16).flat_map(|_| file).collect();
     let allocation = balanced(&view, &demands).unwrap();
     check_kept(&view, &demands, &allocation);
@@ -334,10 +338,39 @@ fn exchanges_even_out_what_heaviest_first_leaves() {
 }
 
 #[test]
+fn each_program_is_evened_out_by_itself_too() {
+    // Eight files of 8 units of one program and of 7/4 of the other, in the paper's second progressive layout, in 96ths.
+    let view = store(7, 5);
+    let demand = |program, stripes, stripe_bytes| Demand { stripes, stripe_bytes, program };
+    let files = |program| match program {
+        0 => vec![demand(0, 1, 12), demand(0, 12, 15), demand(0, 32, 18)],
+        _ => vec![demand(1, 1, 12), demand(1, 12, 13)],
+    };
+    let demands: Vec<Demand> = (0..8).flat_map(|_| [files(0), files(1)].concat()).collect();
+    let own_excess = |demands: &[Demand]| {
+        let allocation = balanced(&view, demands).unwrap();
+        check_kept(&view, demands, &allocation);
+        let mut loads = vec![0.0; 35];
+        let first = demands.iter().zip(allocation.iter()).enumerate().filter(|(number, _)| number % 5 < 3);
+        for (_, (demand, targets)) in first {
+            targets.iter().for_each(|&target| loads[target as usize] += demand.stripe_bytes as f64);
+        }
+        let most =
+            |loads: &[f64]| loads.iter().copied().fold(0.0, f64::max) * 35.0 / loads.iter().sum::<f64>();
+        (most(&allocation.loads_bytes), most(&loads))
+    };
+    let (all, own) = own_excess(&demands);
+    let as_one: Vec<Demand> = demands.iter().map(|&demand| Demand { program: 0, ..demand }).collect();
+    let (all_as_one, own_as_one) = own_excess(&as_one);
+    assert!(all < 1.02 && all_as_one < 1.02, "{all} and {all_as_one}");
+    assert!(own < own_as_one, "{own} where {own_as_one} is without");
+}
+
+#[test]
 fn errors_say_what_does_not_fit() {
     let view = View::new(vec![target(0, 0, 1.0, 0.0, 19), target(0, 1, 1.0, 0.0, 50)], &[]).unwrap();
     let ask = |demands: &[(u16, u64)]| {
-        let demand = |&(stripes, stripe_bytes)| Demand { stripes, stripe_bytes };
+        let demand = |&(stripes, stripe_bytes)| Demand { stripes, stripe_bytes, program: 0 };
         balanced(&view, &demands.iter().map(demand).collect::<Vec<_>>()).map(|_| ())
     };
     assert_eq!(ask(&[(2, 10); 3]), Err(AllocationError::DoesNotFit { missing: 2, stripes: 6 }));
@@ -367,8 +400,9 @@ fn many_sizes_are_placed_within_capacities() {
     // More sizes than are placed size by size.
     let view =
         View::new((0..9).map(|index| target(index / 3, index, 1.0, 0.0, 10_000)).collect(), &[]).unwrap();
-    let demands: Vec<Demand> =
-        (0..150).map(|size| Demand { stripes: 1 + size % 9, stripe_bytes: 1 + u64::from(size) }).collect();
+    let demands: Vec<Demand> = (0..150)
+        .map(|size| Demand { stripes: 1 + size % 9, stripe_bytes: 1 + u64::from(size), program: 0 })
+        .collect();
     let allocation = balanced(&view, &demands).unwrap();
     check_kept(&view, &demands, &allocation);
     let fullest = allocation.loads_bytes.iter().copied().fold(0.0, f64::max);

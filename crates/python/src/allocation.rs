@@ -111,11 +111,12 @@ impl Allocator {
     /// `targets` are names (`3.1` or an OST's index); `servers` says on which server each lies, by default what stands
     /// before the dot, else a server of its own. `speeds` (0: not used), `loads_bytes` and `free_bytes` are one for each
     /// target; by default all are equally fast, idle and empty. `server_speeds` and `server_loads_bytes` are by server
-    /// name; a server without a speed is never the narrow place.
+    /// name; a server without a speed is never the narrow place. `programs` says which program's each demand is; by
+    /// default all are of one.
     ///
     /// Raises ValueError saying what is wrong with the arguments, or how much does not fit.
     #[pyo3(signature = (targets, stripes, stripe_bytes, *, servers = None, speeds = None, loads_bytes = None,
-        free_bytes = None, server_speeds = None, server_loads_bytes = None))]
+        free_bytes = None, server_speeds = None, server_loads_bytes = None, programs = None))]
     // One keyword per thing that is known of a target or server: Python names them.
     #[allow(clippy::too_many_arguments)]
     fn allocate(
@@ -130,6 +131,7 @@ impl Allocator {
         free_bytes: Option<Vec<u64>>,
         server_speeds: Option<HashMap<String, f64>>,
         server_loads_bytes: Option<HashMap<String, f64>>,
+        programs: Option<Vec<u32>>,
     ) -> PyResult<Allocation> {
         let count = targets.len();
         let known = Known {
@@ -142,9 +144,12 @@ impl Allocator {
         };
         let view = known.view(&targets)?;
         same_length("stripe_bytes", stripe_bytes.len(), stripes.len())?;
-        let demands = stripes.into_iter().zip(stripe_bytes);
-        let demands: Vec<Demand> =
-            demands.map(|(stripes, stripe_bytes)| Demand { stripes, stripe_bytes }).collect();
+        let programs =
+            of_each("programs", programs, stripes.len())?.unwrap_or_else(|| vec![0; stripes.len()]);
+        let demands = stripes.into_iter().zip(stripe_bytes).zip(programs);
+        let demands: Vec<Demand> = demands
+            .map(|((stripes, stripe_bytes), program)| Demand { stripes, stripe_bytes, program })
+            .collect();
         let Allocator { allocator, state } = self;
         let mut random = || next(state);
         let allocation = py.detach(|| allocator.allocate(&view, &demands, &mut random)).map_err(wrong)?;

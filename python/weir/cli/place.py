@@ -189,7 +189,7 @@ def _lustre_view(file: Path) -> Any:
 
 def _allot(programs: Sequence[Foreseen], targets: "Targets", options: dict[str, Any]) -> "Allotment":
     from weir.placement.allotment import AllotmentError, allocator_names, allot
-    from weir.placement.arrangement import written_before
+    from weir.placement.arrangement import beginnings
     from weir.placement.configuration import ConfigurationError, configure
 
     allocator = options["allocator"]
@@ -198,8 +198,8 @@ def _allot(programs: Sequence[Foreseen], targets: "Targets", options: dict[str, 
     try:
         creations = [creation for program in programs for creation in program.creations]
         components = configure(creations, _choices(options), targets=len(targets.each))
-        before = written_before(program.creations for program in programs)
-        return allot(components, targets, allocator=allocator, seed=options["seed"], before=before)
+        begun = beginnings(program.creations for program in programs)
+        return allot(components, targets, allocator=allocator, seed=options["seed"], begun=begun)
     except (ConfigurationError, AllotmentError) as error:
         raise Failure(str(error), hint=error.hint) from error
 

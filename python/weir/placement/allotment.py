@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weir.placement.arrangement import arranged
+from weir.placement.arrangement import AT_ONCE, Beginning, arranged
 from weir.placement.database import END_OF_FILE, Component
 from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
 from weir.placement.targets import Targets
@@ -48,7 +48,7 @@ def allot(
     *,
     allocator: str = DEFAULT,
     seed: int = 0,
-    before: Mapping[str, int] | None = None,
+    begun: Mapping[str, Beginning] | None = None,
 ) -> Allotment:
     """Give each stripe of all files together its target; components that name theirs keep them.
 
@@ -57,8 +57,8 @@ def allot(
         targets: Those that can take stripes.
         allocator: One of `allocator_names`.
         seed: Begins the random numbers of the allocators that have any.
-        before: What a file's process has written when it begins it, by path: the default allocator keeps those who
-            share targets apart in time.
+        begun: When files are begun, by path: the default allocator evens out each program by itself too, and keeps
+            those who share targets apart in time.
 
     Raises:
         AllotmentError: The stripes do not fit, or a named target is not there.
@@ -68,7 +68,11 @@ def allot(
     _check_named(components, targets)
     open_ = [component for component in components if not component.targets]
     try:
-        chosen = _by_paper(open_, targets) if allocator == MIN_COST_FLOW else _by_core(open_, targets, allocator, seed)
+        chosen = (
+            _by_paper(open_, targets)
+            if allocator == MIN_COST_FLOW
+            else _by_core(open_, targets, allocator, seed, begun or {})
+        )
     except ValueError as error:
         raise AllotmentError(
             f"{len(open_)} components cannot be placed on {len(targets.each)} targets: {error}",
@@ -76,7 +80,7 @@ def allot(
         ) from error
     open_ = [replace(part, targets=tuple(own)) for part, own in zip(open_, chosen, strict=True)]
     if allocator == DEFAULT:
-        open_ = arranged(open_, before or {}, _limits(open_, targets))
+        open_ = arranged(open_, begun or {}, _limits(open_, targets))
     places = iter(open_)
     placed = tuple(part if part.targets else next(places) for part in components)
     return Allotment(placed, _loads(placed, targets))
@@ -89,7 +93,9 @@ def bytes_on_each(component: Component) -> int:
     return max(-(-held // component.stripe_count), 1)
 
 
-def _by_core(components: Sequence[Component], targets: Targets, allocator: str, seed: int) -> list[list[str]]:
+def _by_core(
+    components: Sequence[Component], targets: Targets, allocator: str, seed: int, begun: Mapping[str, Beginning]
+) -> list[list[str]]:
     from weir import _core
 
     each = targets.each
@@ -103,6 +109,7 @@ def _by_core(components: Sequence[Component], targets: Targets, allocator: str, 
         free_bytes=[target.free_bytes for target in each],
         server_speeds=dict(targets.server_speeds),
         server_loads_bytes=dict(targets.server_loads_bytes),
+        programs=[begun.get(component.path, AT_ONCE).program for component in components],
     )
     return found.targets
 

@@ -1,36 +1,51 @@
 """Which stripes of a file come when: files that are written side by side meet on a target late or never."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from weir.placement.database import END_OF_FILE, Component
 from weir.tracing.records import SHARED, Creation
 
 
-def written_before(programs: Iterable[Iterable[Creation]]) -> dict[str, int]:
-    """What has been written, of all its process writes, when each file of programs that run at once is begun: by path.
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """When a file is begun."""
+
+    program: int
+    """Number of the program that makes it."""
+    written_bytes: int
+    """What its process has written by then, of all that it writes."""
+
+
+AT_ONCE = Beginning(0, 0)
+"""Of a file that nothing else is known of."""
+
+
+def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
+    """When each file of programs that run at once is begun, by path.
 
     Processes begin together, and each writes its files in their order.
     """
-    before: dict[str, int] = {}
-    for creations in programs:
+    found: dict[str, Beginning] = {}
+    for program, creations in enumerate(programs):
         written: dict[int, int] = {}
         for creation in creations:
-            before[creation.path] = written.get(creation.rank, 0)
+            before = written.get(creation.rank, 0)
+            found[creation.path] = Beginning(program, before)
             if creation.rank != SHARED:
-                written[creation.rank] = before[creation.path] + creation.size_bytes
-    return before
+                written[creation.rank] = before + creation.size_bytes
+    return found
 
 
 def arranged(
-    components: Sequence[Component], before: Mapping[str, int], limits_bytes: Mapping[str, int]
+    components: Sequence[Component], begun: Mapping[str, Beginning], limits_bytes: Mapping[str, int]
 ) -> list[Component]:
     """Exchange targets of stripes until files that share one are there at different times.
 
     Args:
         components: With their targets, all of each file's one after the other.
-        before: What a file's process has written when it begins it, by path; 0 where it is not there.
+        begun: When files are begun, by path; one that is not there is at once.
         limits_bytes: What each target may come to have of them.
 
     Returns:
@@ -43,7 +58,7 @@ def arranged(
         [component.targets for component in components],
         files=[paths.setdefault(component.path, len(paths)) for component in components],
         components=[component.component - 1 for component in components],
-        stripes=[_stripes(component, before.get(component.path, 0)) for component in components],
+        stripes=[_stripes(component, begun.get(component.path, AT_ONCE).written_bytes) for component in components],
         limits_bytes=dict(limits_bytes),
     )
     return [

@@ -255,7 +255,7 @@ mod tests {
         stripes: u16,
         seed: u64,
     ) -> Vec<Vec<u32>> {
-        let demands = vec![Demand { stripes, stripe_bytes: 1 }; files];
+        let demands = vec![Demand { stripes, stripe_bytes: 1, program: 0 }; files];
         let allocation = lustre.allocate(view, &demands, &mut numbers(seed)).unwrap();
         allocation.iter().map(<[u32]>::to_vec).collect()
     }

@@ -3,13 +3,18 @@
 //! Heaviest-first leaves the last stripes, the small ones, to even out what the large ones left. Where they are few, an
 //! exchange of a large stripe for a small one, or of two for one, still gains (the 2-exchange neighbourhood of
 //! Finn and Horowitz, BIT 19, 1979, with up to two stripes on either side).
+//!
+//! Of placements that even out all programs together nearly equally well, those are better that even out each by itself:
+//! programs do not use all their files at the same moments.
 
 use super::{Demand, View};
 
 /// Targets that are tried on either side of an exchange: those whose last byte costs most, and least.
 const ENDS_MAX: usize = 64;
-/// Sizes up to which two stripes at once are exchanged; the pairs of more would be too many to try.
-const PAIRED_SIZES_MAX: usize = 8;
+/// Kinds up to which two stripes at once are exchanged; the pairs of more would be too many to try.
+const PAIRED_KINDS_MAX: usize = 8;
+/// How much the squared loads of each program by itself weigh beside those of all together.
+const OWN_WEIGHT: f64 = 1.0 / 16.0;
 /// Exchanges that are weighed before the search ends: some milliseconds.
 const WORK_MAX: u64 = 1_000_000;
 /// An exchange must gain this part of what it changes, so that rounding does not look like a gain.
@@ -22,49 +27,68 @@ pub(super) fn improve(view: &View, demands: &[Demand], starts: &[usize], targets
     while search.pass(&bundles) && search.work < WORK_MAX {}
 }
 
-/// Sizes of the stripes that one side gives: none, one or two.
+/// Kinds of the stripes that one side gives: none, one or two.
 type Bundle = [Option<usize>; 2];
+
+/// Stripes that are as good as each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    bytes: u64,
+    program: u32,
+}
 
 struct Search<'a> {
     view: &'a View,
     starts: &'a [usize],
     targets: &'a mut [u32],
     /// By falling size.
-    sizes: Vec<u64>,
+    kinds: Vec<Kind>,
     /// Demand of each stripe.
     demand_of: Vec<u32>,
-    /// Stripes on each target, by size.
+    /// Stripes on each target, by kind.
     held: Vec<Vec<Vec<u32>>>,
     loads: Vec<f64>,
     server_loads: Vec<f64>,
     free_bytes: Vec<f64>,
+    /// Loads of each program by itself, by its place among the programs; none where there is one.
+    own_loads: Vec<Vec<f64>>,
+    programs: Vec<u32>,
     work: u64,
 }
 
 impl<'a> Search<'a> {
     fn new(view: &'a View, demands: &[Demand], starts: &'a [usize], targets: &'a mut [u32]) -> Search<'a> {
-        let mut sizes: Vec<u64> = demands.iter().map(|demand| demand.weight()).collect();
-        sizes.sort_unstable_by(|one, other| other.cmp(one));
-        sizes.dedup();
+        let kind = |demand: &Demand| Kind { bytes: demand.weight(), program: demand.program };
+        let mut kinds: Vec<Kind> = demands.iter().map(kind).collect();
+        kinds.sort_unstable_by(|one, other| other.cmp(one));
+        kinds.dedup();
+        let mut programs: Vec<u32> = kinds.iter().map(|kind| kind.program).collect();
+        programs.sort_unstable();
+        programs.dedup();
+        if programs.len() == 1 {
+            programs.clear();
+        }
         let mut search = Search {
             view,
             starts,
             demand_of: vec![0; targets.len()],
-            held: vec![vec![Vec::new(); sizes.len()]; view.targets().len()],
+            held: vec![vec![Vec::new(); kinds.len()]; view.targets().len()],
+            own_loads: vec![vec![0.0; view.targets().len()]; programs.len()],
+            programs,
             loads: view.targets().iter().map(|state| state.load_bytes).collect(),
             server_loads: view.servers().iter().map(|state| state.load_bytes).collect(),
             free_bytes: view.targets().iter().map(|state| state.free_bytes as f64).collect(),
             targets,
-            sizes,
+            kinds,
             work: 0,
         };
         for (number, demand) in demands.iter().enumerate() {
-            let size = search.sizes.partition_point(|&size| size > demand.weight());
+            let place = search.kinds.partition_point(|&other| other > kind(demand));
             for stripe in starts[number]..starts[number + 1] {
                 let target = search.targets[stripe] as usize;
                 search.demand_of[stripe] = number as u32;
-                search.held[target][size].push(stripe as u32);
-                search.add(target, demand.weight() as f64);
+                search.held[target][place].push(stripe as u32);
+                search.add(target, kind(demand), 1.0);
             }
         }
         search
@@ -72,12 +96,12 @@ impl<'a> Search<'a> {
 
     /// What one side can give.
     fn bundles(&self) -> Vec<Bundle> {
-        let sizes = 0..self.sizes.len();
+        let kinds = 0..self.kinds.len();
         let mut bundles = vec![[None, None]];
-        bundles.extend(sizes.clone().map(|size| [Some(size), None]));
-        if self.sizes.len() <= PAIRED_SIZES_MAX {
+        bundles.extend(kinds.clone().map(|kind| [Some(kind), None]));
+        if self.kinds.len() <= PAIRED_KINDS_MAX {
             bundles.extend(
-                sizes.flat_map(|one| (one..self.sizes.len()).map(move |other| [Some(one), Some(other)])),
+                kinds.flat_map(|one| (one..self.kinds.len()).map(move |other| [Some(one), Some(other)])),
             );
         }
         bundles
@@ -112,10 +136,10 @@ impl<'a> Search<'a> {
             for &taken in bundles {
                 let bytes = self.bytes(given) - self.bytes(taken);
                 self.work += 1;
-                if bytes <= 0.0 || bytes > self.free_bytes[to] {
+                if bytes < 0.0 || bytes > self.free_bytes[to] || given == taken {
                     continue;
                 }
-                let change = self.change(from, to, bytes);
+                let change = self.change(from, to, bytes) + self.own_change(from, to, given, taken);
                 if best.as_ref().is_some_and(|(least, ..)| change >= *least) || !self.gains(from, to, change)
                 {
                     continue;
@@ -132,7 +156,7 @@ impl<'a> Search<'a> {
     }
 
     fn bytes(&self, bundle: Bundle) -> f64 {
-        bundle.iter().flatten().map(|&size| self.sizes[size] as f64).sum()
+        bundle.iter().flatten().map(|&kind| self.kinds[kind].bytes as f64).sum()
     }
 
     /// What the last byte of a target costs.
@@ -144,16 +168,37 @@ impl<'a> Search<'a> {
 
     /// Change of the cost when `bytes` more go from one target to another than come back.
     fn change(&self, from: usize, to: usize, bytes: f64) -> f64 {
-        let of = |load: f64, speed: f64, bytes: f64| bytes * (2.0 * load + bytes) / speed;
-        let speed = |target: usize| self.view.targets()[target].speed;
-        let mut change = of(self.loads[from], speed(from), -bytes) + of(self.loads[to], speed(to), bytes);
+        let mut change = self.shifted(&self.loads, from, to, bytes);
         let (source, sink) = (self.view.server_of(from), self.view.server_of(to));
         if source != sink {
             let speed = |server: usize| self.view.servers()[server].speed;
-            change += of(self.server_loads[source], speed(source), -bytes)
-                + of(self.server_loads[sink], speed(sink), bytes);
+            change += grown(self.server_loads[source], speed(source), -bytes)
+                + grown(self.server_loads[sink], speed(sink), bytes);
         }
         change
+    }
+
+    /// The same of what the programs whose stripes are exchanged have by themselves, as it weighs.
+    fn own_change(&self, from: usize, to: usize, given: Bundle, taken: Bundle) -> f64 {
+        let of = |bundle: Bundle, program: u32| {
+            let kinds = bundle.into_iter().flatten().map(|kind| self.kinds[kind]);
+            kinds.filter(|kind| kind.program == program).map(|kind| kind.bytes as f64).sum::<f64>()
+        };
+        let changes = self.programs.iter().zip(&self.own_loads).map(|(&program, loads)| {
+            let bytes = of(given, program) - of(taken, program);
+            if bytes == 0.0 {
+                0.0
+            } else {
+                self.shifted(loads, from, to, bytes)
+            }
+        });
+        OWN_WEIGHT * changes.sum::<f64>()
+    }
+
+    /// Change of the squares of two targets' loads over their speeds when `bytes` go from one to the other.
+    fn shifted(&self, loads: &[f64], from: usize, to: usize, bytes: f64) -> f64 {
+        let speed = |target: usize| self.view.targets()[target].speed;
+        grown(loads[from], speed(from), -bytes) + grown(loads[to], speed(to), bytes)
     }
 
     fn gains(&self, from: usize, to: usize, change: f64) -> bool {
@@ -161,36 +206,45 @@ impl<'a> Search<'a> {
         change < -GAIN_LEAST * (scale(from) + scale(to))
     }
 
-    /// Stripes of these sizes on `from` whose demands have none on `to`.
+    /// Stripes of these kinds on `from` whose demands have none on `to`.
     fn pick(&self, bundle: Bundle, from: usize, to: usize) -> Option<Vec<u32>> {
         let mut picked: Vec<u32> = Vec::with_capacity(bundle.len());
-        for size in bundle.into_iter().flatten() {
+        for kind in bundle.into_iter().flatten() {
             let is_free = |stripe: &&u32| {
                 let demand = self.demand_of[**stripe as usize] as usize;
                 let own = &self.targets[self.starts[demand]..self.starts[demand + 1]];
                 !picked.contains(stripe) && !own.contains(&(to as u32))
             };
-            picked.push(*self.held[from][size].iter().find(is_free)?);
+            picked.push(*self.held[from][kind].iter().find(is_free)?);
         }
         Some(picked)
     }
 
     fn shift(&mut self, stripe: u32, from: usize, to: usize) {
-        for (size, &bytes) in self.sizes.iter().enumerate() {
-            if let Some(place) = self.held[from][size].iter().position(|&other| other == stripe) {
-                self.held[from][size].swap_remove(place);
-                self.held[to][size].push(stripe);
+        for place in 0..self.kinds.len() {
+            if let Some(found) = self.held[from][place].iter().position(|&other| other == stripe) {
+                self.held[from][place].swap_remove(found);
+                self.held[to][place].push(stripe);
                 self.targets[stripe as usize] = to as u32;
-                self.add(from, -(bytes as f64));
-                self.add(to, bytes as f64);
+                self.add(from, self.kinds[place], -1.0);
+                self.add(to, self.kinds[place], 1.0);
                 return;
             }
         }
     }
 
-    fn add(&mut self, target: usize, bytes: f64) {
+    fn add(&mut self, target: usize, kind: Kind, stripes: f64) {
+        let bytes = stripes * kind.bytes as f64;
         self.loads[target] += bytes;
         self.server_loads[self.view.server_of(target)] += bytes;
         self.free_bytes[target] -= bytes;
+        if let Ok(place) = self.programs.binary_search(&kind.program) {
+            self.own_loads[place][target] += bytes;
+        }
     }
+}
+
+/// Change of a squared load over speed when it grows by `bytes`.
+fn grown(load: f64, speed: f64, bytes: f64) -> f64 {
+    bytes * (2.0 * load + bytes) / speed
 }

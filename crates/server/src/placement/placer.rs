@@ -346,7 +346,7 @@ impl Placer {
     fn allocate(&self, count: usize, bytes: f64, chosen: &mut Vec<u32>) -> bool {
         let (mut chooser, view) = (self.chooser.borrow_mut(), self.cluster.view.borrow());
         let Chooser { allocator, random } = &mut *chooser;
-        let demand = Demand { stripes: count as u16, stripe_bytes: bytes as u64 };
+        let demand = Demand { stripes: count as u16, stripe_bytes: bytes as u64, program: 0 };
         let mut random = || random.next();
         let allocation = match allocator {
             Chosen::Balanced(balanced) => {
