@@ -440,12 +440,14 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
 
 def test_programs_that_run_at_once_are_placed_together(store: Store, tmp_path: Path) -> None:
     store.up("--servers", "2", "--targets", "2", "--no-mount")
-    database, past = tmp_path / "placement.db", []
+    database = tmp_path / "placement.db"
+    past: list[str | Path] = []
     for name in ("one", "other"):
         program = tmp_path / name
         shutil.copy(shutil.which("dd") or "", program)
-        past += ["--from", tmp_path / f"{name}-traces"]
-        run = ("run", "--prefix", "/weir", "--trace", past[-1], "--")
+        traces = tmp_path / f"{name}-traces"
+        past += ["--from", traces]
+        run = ("run", "--prefix", "/weir", "--trace", traces, "--")
         store.weir(*run, program, "if=/dev/zero", f"of=/weir/{name}", "bs=1M", "count=2")
     document = store.json("place", *past, "--stripe-count", "2", "--database", database)
     assert {program["program"] for program in document["programs"]} == {"one", "other"}

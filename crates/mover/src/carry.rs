@@ -74,12 +74,16 @@ pub(crate) fn out(
                 ended = true;
                 break;
             }
-            Err(error) if error.errno() == BUSY && busy_since.is_none_or(is_recent) => {
-                queue.push_back((together, busy_since.or_else(|| Some(Instant::now()))));
-            }
             Err(error) => {
-                left += together.len();
-                tell(&Event::Left { path: file.path.clone(), error: error.to_string() });
+                let busy_since = busy_since.or_else(|| Some(Instant::now()));
+                let wanted = wanted(store, file, &together);
+                let is_over = wanted.len() < together.len();
+                if is_over || error.errno() == BUSY && busy_since.is_some_and(is_recent) {
+                    queue.extend((!wanted.is_empty()).then_some((wanted, busy_since)));
+                } else {
+                    left += together.len();
+                    tell(&Event::Left { path: file.path.clone(), error: error.to_string() });
+                }
             }
         }
     }
@@ -89,6 +93,14 @@ pub(crate) fn out(
         (false, 0) => ExitCode::SUCCESS,
         (false, _) => ExitCode::FAILURE,
     })
+}
+
+/// The moves that another one has not made meanwhile.
+fn wanted(store: &Store, file: &Found, moves: &[PlannedMove]) -> Vec<PlannedMove> {
+    let now = store.layout_of(&Caller::own(), file.ino);
+    let is_wanted =
+        |one: &&PlannedMove| now.as_ref().map_or(true, |(layout, _)| layout.targets().contains(&one.from));
+    moves.iter().filter(is_wanted).copied().collect()
 }
 
 fn is_recent(since: Instant) -> bool {

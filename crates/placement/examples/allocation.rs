@@ -105,7 +105,7 @@ fn measure_one(view: &View) -> f64 {
         targets.clear();
         let demand = Demand { stripes: 8, stripe_bytes: STRIPE_BYTES, program: 0 };
         let start = Instant::now();
-        balanced.place_one(view, demand, &[], &mut targets).expect("there is room");
+        balanced.place_one(view, demand, &mut targets).expect("there is room");
         times.push(start.elapsed().as_secs_f64() * 1e6);
     }
     times.sort_by(f64::total_cmp);

@@ -225,9 +225,9 @@ proptest! {
         let least = BruteForce::least_cost(&view, &[demand]);
         let mut balanced = Balanced::default();
         // What was placed earlier only changes whose turn it is among equals.
-        let _ = balanced.place_one(&view, Demand { stripes: before.max(1), stripe_bytes: 1, program: 0 }, &[], &mut Vec::new());
+        let _ = balanced.place_one(&view, Demand { stripes: before.max(1), stripe_bytes: 1, program: 0 }, &mut Vec::new());
         let mut targets = Vec::new();
-        match (balanced.place_one(&view, demand, &[], &mut targets), least) {
+        match (balanced.place_one(&view, demand, &mut targets), least) {
             (Ok(()), Some(least)) => {
                 let mut after = view.clone();
                 targets.iter().for_each(|&target| after.place(target as usize, 10));
@@ -255,7 +255,7 @@ fn files_made_one_by_one_take_turns_on_an_idle_store() {
     for _ in 0..35 {
         let mut targets = Vec::new();
         balanced
-            .place_one(&view, Demand { stripes: 3, stripe_bytes: 1 << 20, program: 0 }, &[], &mut targets)
+            .place_one(&view, Demand { stripes: 3, stripe_bytes: 1 << 20, program: 0 }, &mut targets)
             .unwrap();
         let servers: std::collections::BTreeSet<_> =
             targets.iter().map(|&target| view.server_of(target as usize)).collect();
@@ -263,29 +263,6 @@ fn files_made_one_by_one_take_turns_on_an_idle_store() {
         targets.iter().for_each(|&target| counts[target as usize] += 1);
     }
     assert_eq!(counts, [3; 35]);
-}
-
-#[test]
-fn preferred_targets_go_first_unless_they_are_busier() {
-    let mut view = store(7, 5);
-    let preferred = [10, 11, 12, 13, 14];
-    let mut balanced = Balanced::default();
-    let mut place = |view: &View, stripes| {
-        let mut targets = Vec::new();
-        let demand = Demand { stripes, stripe_bytes: 1000, program: 0 };
-        balanced.place_one(view, demand, &preferred, &mut targets).unwrap();
-        targets
-    };
-    for _ in 0..3 {
-        assert_eq!(place(&view, 1), [10]);
-        assert_eq!(place(&view, 7)[..5], preferred);
-    }
-    // A little slower or busier is made up for by being near; twice as busy is not.
-    view.update_target(10, 0.95, 0.0, AMPLE).unwrap();
-    view.place(11, 40);
-    preferred[2..].iter().for_each(|&target| view.place(target as usize, 2000));
-    assert_eq!(place(&view, 2), [10, 11]);
-    assert!(!preferred.contains(&place(&view, 3)[2]));
 }
 
 #[test]

@@ -12,9 +12,6 @@ use std::collections::BTreeMap;
 /// With more stripe sizes than this, demands are placed one by one: few are alike then.
 const SIZES_MAX: usize = 64;
 
-/// How much faster a preferred target counts than it is: a little cost is worth a round trip saved.
-const PREFERENCE: f64 = 1.125;
-
 /// Places stripes so that the sum over targets and servers of squared load after placement over speed is least.
 ///
 /// With one stripe size that is the exact optimum. With several, which is NP-hard, the heaviest are placed first,
@@ -79,8 +76,7 @@ impl Allocator for Balanced {
 impl Balanced {
     /// Choose the targets of one demand on a view that is kept up to date, and append them to `targets`.
     ///
-    /// The preferred targets, indices into the view, go first among equals and count as an eighth faster than they are;
-    /// the others take turns. Takes time in proportion to the number of targets, and no memory of its own.
+    /// Equals take turns. Takes time in proportion to the number of targets, and no memory of its own.
     ///
     /// # Errors
     /// As [`Allocator::allocate`]; `targets` are left as they were.
@@ -88,15 +84,11 @@ impl Balanced {
         &mut self,
         view: &View,
         demand: Demand,
-        preferred: &[u32],
         targets: &mut Vec<u32>,
     ) -> Result<(), AllocationError> {
         let (levels, frontier) = (&mut self.levels, &mut self.frontier);
         levels.load_from(view, 1, self.rotation);
         sequence::check_one(levels, demand, view.targets().len())?;
-        if !preferred.is_empty() {
-            levels.prefer(preferred, PREFERENCE);
-        }
         let bytes = demand.weight() as f64;
         frontier.build(levels, bytes, bytes);
         self.held.clear();

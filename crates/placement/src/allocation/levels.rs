@@ -83,18 +83,6 @@ impl Levels {
         }
     }
 
-    /// Let the targets of these indices into the view go first among equals, as if they were `factor` times as fast.
-    pub(super) fn prefer(&mut self, targets: &[u32], factor: f64) {
-        for (position, target) in self.index.iter().enumerate() {
-            if let Some(place) = targets.iter().position(|preferred| preferred == target) {
-                self.rank[position] = place as u32;
-                self.speed[position] *= factor;
-            } else {
-                self.rank[position] += targets.len() as u32;
-            }
-        }
-    }
-
     /// Number of positions.
     pub(super) fn len(&self) -> usize {
         self.index.len()

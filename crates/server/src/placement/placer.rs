@@ -350,7 +350,7 @@ impl Placer {
         let mut random = || random.next();
         let allocation = match allocator {
             Chosen::Balanced(balanced) => {
-                let is_placed = balanced.place_one(&view, demand, &[], chosen).is_ok();
+                let is_placed = balanced.place_one(&view, demand, chosen).is_ok();
                 if let [only] = &mut chosen[..] {
                     *only = self.or_home(&view, *only, bytes);
                 }
