@@ -1,0 +1,1 @@
+//! The progressive codec of one tile: wavelet transform, bit-planes, entropy coder.

@@ -1,0 +1,242 @@
+//! The numbers that arrays are made of.
+
+use std::fmt;
+
+/// What kind of number an array holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum DataType {
+    Float32 = 0,
+    Float64 = 1,
+    Int8 = 2,
+    Int16 = 3,
+    Int32 = 4,
+    Int64 = 5,
+    Uint8 = 6,
+    Uint16 = 7,
+    Uint32 = 8,
+    Uint64 = 9,
+}
+
+impl DataType {
+    const ALL: [Self; 10] = [
+        Self::Float32,
+        Self::Float64,
+        Self::Int8,
+        Self::Int16,
+        Self::Int32,
+        Self::Int64,
+        Self::Uint8,
+        Self::Uint16,
+        Self::Uint32,
+        Self::Uint64,
+    ];
+
+    /// The kind that a container's header means by `code`.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Bytes of one sample.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Int8 | Self::Uint8 => 1,
+            Self::Int16 | Self::Uint16 => 2,
+            Self::Float32 | Self::Int32 | Self::Uint32 => 4,
+            Self::Float64 | Self::Int64 | Self::Uint64 => 8,
+        }
+    }
+
+    /// The name that numpy gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Uint8 => "uint8",
+            Self::Uint16 => "uint16",
+            Self::Uint32 => "uint32",
+            Self::Uint64 => "uint64",
+        }
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// One number of an array.
+pub trait Sample: Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static {
+    /// Its kind.
+    const KIND: DataType;
+
+    /// How far two samples lie apart. Two that are not numbers, or the same infinity, do not differ.
+    fn distance(self, other: Self) -> f64;
+
+    /// The nearest double.
+    fn to_f64(self) -> f64;
+
+    /// Neither infinite nor not a number.
+    fn is_finite(self) -> bool;
+
+    /// Write it in little-endian order; `bytes` has the sample's size.
+    fn put(self, bytes: &mut [u8]);
+
+    /// Read what [`Sample::put`] wrote.
+    fn take(bytes: &[u8]) -> Self;
+
+    /// The point at `position` of `ratio` on the straight line from `left` to `right`. A neighbour that is no number
+    /// is left out.
+    fn interpolate(left: Self, right: Self, position: usize, ratio: usize) -> Self;
+
+    /// `self - estimate`, such that [`Sample::plus`] gives `self` again up to a rounding (integers: exactly).
+    fn minus(self, estimate: Self) -> Self;
+
+    /// `self + residual`.
+    fn plus(self, residual: Self) -> Self;
+
+    /// Larger for residuals of larger magnitude; largest for those that are no number.
+    fn magnitude(self) -> u64;
+}
+
+macro_rules! float_sample {
+    ($float:ty, $kind:ident, $absolute:expr) => {
+        impl Sample for $float {
+            const KIND: DataType = DataType::$kind;
+
+            #[inline]
+            fn distance(self, other: Self) -> f64 {
+                if self == other || (self.is_nan() && other.is_nan()) {
+                    return 0.0;
+                }
+                let distance = (f64::from(self) - f64::from(other)).abs();
+                if distance.is_nan() {
+                    f64::INFINITY
+                } else {
+                    distance
+                }
+            }
+
+            #[inline]
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+
+            #[inline]
+            fn is_finite(self) -> bool {
+                <$float>::is_finite(self)
+            }
+
+            #[inline]
+            fn put(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+
+            #[inline]
+            fn take(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes.try_into().unwrap_or_default())
+            }
+
+            #[inline]
+            fn interpolate(left: Self, right: Self, position: usize, ratio: usize) -> Self {
+                match (left.is_finite(), right.is_finite()) {
+                    (true, true) => {
+                        let weight = position as $float / ratio as $float;
+                        (1.0 - weight) * left + weight * right
+                    }
+                    (true, false) => left,
+                    (false, true) => right,
+                    (false, false) => 0.0,
+                }
+            }
+
+            #[inline]
+            fn minus(self, estimate: Self) -> Self {
+                self - estimate
+            }
+
+            #[inline]
+            fn plus(self, residual: Self) -> Self {
+                self + residual
+            }
+
+            #[inline]
+            fn magnitude(self) -> u64 {
+                u64::from(self.to_bits() & $absolute)
+            }
+        }
+    };
+}
+
+float_sample!(f32, Float32, 0x7fff_ffff);
+float_sample!(f64, Float64, 0x7fff_ffff_ffff_ffff);
+
+macro_rules! integer_sample {
+    ($integer:ty, $signed:ty, $kind:ident) => {
+        impl Sample for $integer {
+            const KIND: DataType = DataType::$kind;
+
+            #[inline]
+            fn distance(self, other: Self) -> f64 {
+                self.abs_diff(other) as f64
+            }
+
+            #[inline]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+
+            #[inline]
+            fn is_finite(self) -> bool {
+                true
+            }
+
+            #[inline]
+            fn put(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+
+            #[inline]
+            fn take(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes.try_into().unwrap_or_default())
+            }
+
+            #[inline]
+            fn interpolate(left: Self, right: Self, position: usize, ratio: usize) -> Self {
+                let (position, ratio) = (position as i128, ratio as i128);
+                let sum = i128::from(left) * (ratio - position) + i128::from(right) * position;
+                sum.div_euclid(ratio) as $integer
+            }
+
+            #[inline]
+            fn minus(self, estimate: Self) -> Self {
+                self.wrapping_sub(estimate)
+            }
+
+            #[inline]
+            fn plus(self, residual: Self) -> Self {
+                self.wrapping_add(residual)
+            }
+
+            #[inline]
+            fn magnitude(self) -> u64 {
+                u64::from((self as $signed).unsigned_abs())
+            }
+        }
+    };
+}
+
+integer_sample!(i8, i8, Int8);
+integer_sample!(i16, i16, Int16);
+integer_sample!(i32, i32, Int32);
+integer_sample!(i64, i64, Int64);
+integer_sample!(u8, i8, Uint8);
+integer_sample!(u16, i16, Uint16);
+integer_sample!(u32, i32, Uint32);
+integer_sample!(u64, i64, Uint64);
