@@ -53,10 +53,11 @@ class PotentialPlane:
 
 
 def potential_plane(*, seed: int, nodes: int) -> PotentialPlane:
-    """An unstructured annulus of about `nodes` nodes, finer at its edge, in the order of a mesh generator: none."""
+    """An annulus of `nodes` nodes, finer at its edge, numbered flux surface by flux surface as those of XGC."""
     generator = np.random.default_rng([seed, 0])
     radius = 1 - 0.7 * generator.beta(1.2, 2.0, nodes)
     angle = generator.uniform(-np.pi, np.pi, nodes)
+    radius, angle = _in_rings(radius, angle)
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     triangles = Delaunay(points).simplices
     centers = points[triangles].mean(axis=1)
@@ -106,8 +107,8 @@ class Nose:
         pressure: Values = np.where(facing > 0, 1.2 * facing**2, -0.3 * facing**2)
         boundary_layer = 0.02 + 0.06 * np.clip(along, 0, 1)
         pressure += boundary_layer * _waves(self.mesh.nodes, generator, scale_max=0.3, slope=1.0, time=0.3 * step)
-        # A shock stands where the canopy begins.
-        pressure += 0.25 / (1 + np.exp(-(along - 0.55 - 0.05 * np.cos(turn)) / 0.004)) * (up > 0)
+        # A shock stands where the canopy begins, and fades down the sides.
+        pressure += 0.25 / (1 + np.exp(-(along - 0.55 - 0.05 * np.cos(turn)) / 0.004)) * np.clip(5 * up, 0, 1)
         return pressure
 
     @property
@@ -117,15 +118,25 @@ class Nose:
 
 
 def nose(*, seed: int, nodes: int) -> Nose:
-    """A nose of one unit of length with about `nodes` nodes on it."""
+    """A nose of one unit of length with `nodes` nodes on it, numbered ring by ring from its tip."""
     generator = np.random.default_rng([seed, 3])
     along = generator.uniform(0, 1, nodes) ** 1.5
     turn = generator.uniform(-np.pi, np.pi, nodes)
+    along, turn = _in_rings(along, turn)
     # The surface unrolled: its nodes are triangulated there, and stay open along one line below.
     triangles = Delaunay(np.stack([along, 0.2 * turn], axis=1)).simplices
     thickness = _THICKNESS * np.sqrt(along)
     points = np.stack([along, thickness * np.sin(turn), thickness * np.cos(turn)], axis=1)
     return Nose(Mesh(points, triangles.astype(np.int32)), seed)
+
+
+def _in_rings(across: Values, along: Values) -> tuple[Values, Values]:
+    """Points in the order of rings of about equally many: ring by ring, and along each."""
+    count = len(across)
+    ring = np.empty(count, dtype=np.int64)
+    ring[np.argsort(across)] = np.arange(count) * int(count**0.5) // count
+    order = np.lexsort((along, ring))
+    return across[order], along[order]
 
 
 def _waves(points: Values, generator: np.random.Generator, *, scale_max: float, slope: float, time: float) -> Values:

@@ -1,6 +1,7 @@
 """The analyses of examples/adaptive on fields whose answer is known, on real ones, and on generated ones."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,3 +183,9 @@ def test_real_fields_lose_what_decimation_takes(path: Path) -> None:
         assert 0 < pressure.compare(*high).area_error < 0.5
     assert all(better >= worse for better, worse in zip(*scores, strict=True)), scores
     assert scores[0][1] < 1
+
+
+def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs/guides/adaptive-analyses.md").read_text()
+    exec("\n".join(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)), {})
+    assert capsys.readouterr().out.count("Comparison(") == 3
