@@ -1,1 +1,50 @@
 //! The progressive codec of one tile: wavelet transform, bit-planes, entropy coder.
+
+mod bands;
+mod boxes;
+mod decode;
+mod encode;
+mod lattice;
+mod layout;
+mod lifting;
+mod magnitudes;
+mod model;
+mod number;
+mod passes;
+mod rans;
+mod transform;
+mod words;
+
+use crate::codec::{Segment, TileCodec};
+pub use number::Number;
+
+/// What all tiles of an array share. Coefficients have unit gain in the L2 norm, so a plane of exponent `e` means a
+/// quantiser step of `2^e` in units of the samples, in every band of every tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Exponent of the highest plane of any tile.
+    pub top: i32,
+    /// Exponent of the last plane. Integers have no more planes than make them exact.
+    pub finest: i32,
+}
+
+/// Encode a tile of finite samples in C order.
+pub fn encode_tile<T: Number>(samples: &[T], shape: [usize; 4], settings: Settings) -> Vec<Segment> {
+    words::dispatch(encode::Encoding { samples, shape, settings })
+}
+
+/// The best estimate that the segments of layers 0, 1, ... give.
+pub fn decode_tile<T: Number>(shape: [usize; 4], settings: Settings, segments: &[&[u8]]) -> Vec<T> {
+    let tile = decode::Decoding { shape, settings, segments };
+    words::dispatch(decode::DecodingTo { tile, kind: std::marker::PhantomData })
+}
+
+impl<T: Number> TileCodec<T> for Settings {
+    fn encode(&self, samples: &[T], shape: [usize; 4]) -> Vec<Segment> {
+        encode_tile(samples, shape, *self)
+    }
+
+    fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
+        decode_tile(shape, *self, segments)
+    }
+}

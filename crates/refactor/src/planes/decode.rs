@@ -1,0 +1,130 @@
+//! Segments to the best estimate of a tile's samples.
+
+use super::bands::{Extents, Plan};
+use super::boxes::{block_box, copy_rows};
+use super::layout::{compact, is_single, Header, Layout, DESCENT_MAX};
+use super::magnitudes::Magnitudes;
+use super::number::{Coefficient, Number, Uncertainty};
+use super::passes::{Blocks, Models, PASSES};
+use super::rans::Decoder;
+use super::words::{Kernel, Words};
+use super::{transform, Settings};
+
+pub(super) struct Decoding<'a> {
+    pub(super) shape: [usize; 4],
+    pub(super) settings: Settings,
+    pub(super) segments: &'a [&'a [u8]],
+}
+
+/// [`Decoding`] to samples of one kind.
+pub(super) struct DecodingTo<'a, T> {
+    pub(super) tile: Decoding<'a>,
+    pub(super) kind: std::marker::PhantomData<T>,
+}
+
+impl<T: Number> Kernel for DecodingTo<'_, T> {
+    type Output = Vec<T>;
+
+    #[inline(always)]
+    fn run<W: Words>(self, words: W) -> Vec<T> {
+        let tile = self.tile;
+        let samples = tile.shape.iter().product();
+        let Some(header) = tile.segments.first().and_then(|bytes| Header::from_bytes(bytes)) else {
+            return vec![T::default(); samples];
+        };
+        let centre = f64::from_bits(header.centre);
+        let constant =
+            if T::INTEGER { T::uncentred(0, header.centre as i64, true) } else { T::from_f64(centre) };
+        let Some(descent) =
+            header.descent.filter(|&descent| i32::from(descent) <= DESCENT_MAX && samples > 0)
+        else {
+            return vec![constant; samples];
+        };
+        let extents = compact(tile.shape);
+        let plan = Plan::new(extents);
+        let highest = tile.settings.top.saturating_sub(i32::from(descent));
+        if T::INTEGER {
+            let layout = Layout::integers(extents, plan, tile.settings, highest);
+            let offsets: Vec<i64> = tile.coefficients(&layout, words);
+            let sample = |&offset| T::uncentred(offset, header.centre as i64, header.wrapping);
+            return offsets.iter().map(sample).collect();
+        }
+        let layout = Layout::floats(extents, plan, tile.settings, highest);
+        if is_single(highest, tile.settings) {
+            let offsets: Vec<f32> = tile.coefficients(&layout, words);
+            offsets.iter().map(|&offset| T::from_f64(f64::from(offset) + centre)).collect()
+        } else {
+            let offsets: Vec<f64> = tile.coefficients(&layout, words);
+            offsets.iter().map(|&offset| T::from_f64(offset + centre)).collect()
+        }
+    }
+}
+
+impl Decoding<'_> {
+    /// What the segments say of the samples' distances from the centre.
+    #[inline(always)]
+    fn coefficients<C: Coefficient, W: Words>(&self, layout: &Layout, words: W) -> Vec<C> {
+        let bands: Vec<usize> = (0..layout.plan.bands.len()).collect();
+        let mut blocks: Vec<Blocks> =
+            bands.iter().map(|&band| Blocks::new(&layout.plan.bands[band], layout.bits(band))).collect();
+        let last = self.read_planes(layout, &mut blocks, words);
+        let mut samples = vec![C::default(); layout.extents.iter().product()];
+        for (index, blocks) in blocks.iter().enumerate() {
+            if let Some(&Some(last)) = last.get(index) {
+                scatter(blocks, last, layout, index, &mut samples);
+            }
+        }
+        transform::inverse(&mut samples, layout.extents, &layout.plan);
+        samples
+    }
+
+    /// Read passes until the bytes end. The lowest bit that was begun, of each band.
+    #[inline(always)]
+    fn read_planes<W: Words>(&self, layout: &Layout, blocks: &mut [Blocks], words: W) -> Vec<Option<usize>> {
+        let mut last = vec![None; blocks.len()];
+        let mut models = Models::new();
+        for exponent in (layout.lowest..=layout.highest).rev() {
+            for pass in 0..PASSES {
+                let layer = layout.layer(exponent, pass);
+                if layer >= self.segments.len() {
+                    return last;
+                }
+                let mut decoder = Decoder::new(self.segments[layer]);
+                for (index, blocks) in blocks.iter_mut().enumerate() {
+                    if let Some(bit) = layout.bit(index, exponent) {
+                        last[index] = Some(bit);
+                        if !blocks.pass(pass, bit, &mut decoder, &mut models, words) {
+                            return last;
+                        }
+                    }
+                }
+            }
+        }
+        last
+    }
+}
+
+/// Put a band's coefficients into the tile.
+#[inline(always)]
+fn scatter<C: Coefficient>(blocks: &Blocks, last: usize, layout: &Layout, index: usize, samples: &mut [C]) {
+    let band = &layout.plan.bands[index];
+    let step = f64::from(layout.exponents[index]).exp2();
+    for block in blocks.lattice.coordinates() {
+        let place = blocks.lattice.index(block);
+        if blocks.significant[place] == 0 {
+            continue;
+        }
+        let planes = &blocks.planes[place * blocks.bits..][..blocks.bits];
+        let magnitudes = Magnitudes::from_planes(planes);
+        let uncertainty = if usize::from(blocks.refined[place]) == last {
+            Uncertainty { width: 1 << last, halved: 0 }
+        } else {
+            Uncertainty { width: 2 << last, halved: planes[last] }
+        };
+        let values = C::restored(&magnitudes, blocks.negative[place], &uncertainty, step);
+        let part: (Extents, Extents) = block_box(&blocks.lattice, block, band);
+        copy_rows(part, layout.extents, blocks.lattice.block, |start, bit, length| {
+            samples[start..start + length].copy_from_slice(&values[bit..bit + length]);
+        });
+    }
+}

@@ -1,0 +1,210 @@
+//! A band cut into blocks of 64 coefficients, so that one bit of each is one word.
+//!
+//! A block is 4x4x4 in a volume, 8x8 in a plane, 64 in a row. Its coefficients stand in C order in the word. Blocks lie in
+//! an array with a margin of empty ones, so that every block has neighbours. 64 blocks are a block of the lattice above:
+//! there a bit says whether a block has any significant coefficient.
+
+use super::bands::{Extents, AXES};
+
+/// Coefficients of a block.
+pub(super) const BLOCK: usize = 64;
+
+/// How a word's bits neighbour each other along an axis.
+#[derive(Clone, Copy, Debug)]
+struct Neighbourhood {
+    /// Distance of neighbours within the word.
+    shift: u32,
+    /// Distance of the first and the last coefficient within the word.
+    span: u32,
+    /// The first and the last coefficients along the axis.
+    first: u64,
+    last: u64,
+    /// Distance of neighbouring blocks in the array.
+    stride: usize,
+}
+
+/// Blocks of a box of items.
+#[derive(Clone, Debug)]
+pub(super) struct Lattice {
+    /// Items along each axis of a block.
+    pub(super) block: Extents,
+    /// Blocks along each axis.
+    pub(super) blocks: Extents,
+    /// Distance in the array of neighbouring blocks along each axis.
+    pub(super) strides: Extents,
+    /// Length of the array of blocks, margin included.
+    pub(super) length: usize,
+    margin: usize,
+    neighbourhoods: Vec<Neighbourhood>,
+}
+
+/// How many significant neighbours each item of a block has, the bits of the count in a word each; seven is the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) ones: u64,
+    pub(super) twos: u64,
+    pub(super) fours: u64,
+}
+
+impl Counts {
+    #[inline(always)]
+    fn add(&mut self, word: u64) {
+        let carry = self.ones & word;
+        self.ones ^= word;
+        self.fours |= self.twos & carry;
+        self.twos ^= carry;
+    }
+}
+
+/// Block extents that suit a box: as cubic as the box lets them be.
+fn block_of(items: Extents) -> Extents {
+    let mut block = [1; AXES];
+    for _ in 0..BLOCK.ilog2() {
+        let axis = (0..AXES).rev().filter(|&axis| block[axis] < items[axis]).min_by_key(|&axis| block[axis]);
+        block[axis.unwrap_or(AXES - 1)] *= 2;
+    }
+    block
+}
+
+impl Lattice {
+    pub(super) fn new(items: Extents) -> Self {
+        let block = block_of(items);
+        let mut blocks = [0; AXES];
+        let mut strides = [0; AXES];
+        let mut neighbourhoods = Vec::new();
+        let (mut length, mut margin, mut shift) = (1, 0, 1);
+        for axis in (0..AXES).rev() {
+            blocks[axis] = items[axis].div_ceil(block[axis]);
+            strides[axis] = length;
+            if items[axis] > 1 {
+                let span = shift * (block[axis] - 1);
+                let first = (0..BLOCK)
+                    .filter(|bit| bit / shift % block[axis] == 0)
+                    .fold(0, |mask, bit| mask | 1 << bit);
+                let (shift, span) = (shift as u32, span as u32);
+                neighbourhoods.push(Neighbourhood {
+                    shift,
+                    span,
+                    first,
+                    last: first << span,
+                    stride: length,
+                });
+                margin += length;
+                length *= blocks[axis] + 2;
+            } else {
+                length *= blocks[axis];
+            }
+            shift *= block[axis];
+        }
+        Self { block, blocks, strides, length, margin, neighbourhoods }
+    }
+
+    /// Where a block lies in the array.
+    #[inline(always)]
+    pub(super) fn index(&self, block: Extents) -> usize {
+        self.margin + (0..AXES).map(|axis| block[axis] * self.strides[axis]).sum::<usize>()
+    }
+
+    /// The blocks, in C order.
+    pub(super) fn coordinates(&self) -> impl Iterator<Item = Extents> + use<> {
+        let [a, b, c, d] = self.blocks;
+        (0..a).flat_map(move |i| {
+            (0..b).flat_map(move |j| (0..c).flat_map(move |k| (0..d).map(move |l| [i, j, k, l])))
+        })
+    }
+
+    /// The bits of a block that stand for items.
+    pub(super) fn valid(&self, block: Extents, items: Extents) -> u64 {
+        let mut shift = 1;
+        let mut valid = u64::MAX;
+        for axis in (0..AXES).rev() {
+            let count = (items[axis] - block[axis] * self.block[axis]).min(self.block[axis]);
+            if count < self.block[axis] {
+                let extent = self.block[axis];
+                let inside = (0..BLOCK).filter(|bit| bit / shift % extent < count);
+                valid &= inside.fold(0, |mask, bit| mask | 1 << bit);
+            }
+            shift *= self.block[axis];
+        }
+        valid
+    }
+
+    /// Coordinates within the block of the item at `bit`.
+    pub(super) fn item(&self, bit: usize) -> Extents {
+        let mut rest = bit;
+        let mut item = [0; AXES];
+        for axis in (0..AXES).rev() {
+            item[axis] = rest % self.block[axis];
+            rest /= self.block[axis];
+        }
+        item
+    }
+
+    /// How many of its two neighbours along each axis are ones, for every item of the block at `index`.
+    #[inline(always)]
+    pub(super) fn counts(&self, words: &[u64], index: usize) -> Counts {
+        let own = words[index];
+        let mut counts = Counts::default();
+        for near in &self.neighbourhoods {
+            let (before, after) = (words[index - near.stride], words[index + near.stride]);
+            counts.add(own << near.shift & !near.first | before >> near.span & near.first);
+            counts.add(own >> near.shift & !near.last | after << near.span & near.last);
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn blocks_are_as_cubic_as_the_box() {
+        assert_eq!(block_of([1, 50, 50, 50]), [1, 4, 4, 4]);
+        assert_eq!(block_of([1, 1, 50, 50]), [1, 1, 8, 8]);
+        assert_eq!(block_of([1, 1, 1, 50]), [1, 1, 1, 64]);
+        assert_eq!(block_of([1, 2, 50, 50]), [1, 2, 4, 8]);
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_a_plain_walk(items in proptest::array::uniform4(1_usize..7), seed in any::<u64>()) {
+            let lattice = Lattice::new(items);
+            let mut words = vec![0; lattice.length];
+            let mut set = std::collections::HashSet::new();
+            let mut state = seed | 1;
+            for block in lattice.coordinates() {
+                let valid = lattice.valid(block, items);
+                for bit in (0..BLOCK).filter(|bit| valid >> bit & 1 == 1) {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    if state >> 62 == 0 {
+                        words[lattice.index(block)] |= 1 << bit;
+                        let item = lattice.item(bit);
+                        set.insert([0, 1, 2, 3].map(|axis| (block[axis] * lattice.block[axis] + item[axis]) as i64));
+                    }
+                }
+            }
+            for block in lattice.coordinates() {
+                let counts = lattice.counts(&words, lattice.index(block));
+                let valid = lattice.valid(block, items);
+                for bit in (0..BLOCK).filter(|bit| valid >> bit & 1 == 1) {
+                    let item = lattice.item(bit);
+                    let at = [0, 1, 2, 3].map(|axis| (block[axis] * lattice.block[axis] + item[axis]) as i64);
+                    let mut expected = 0;
+                    for axis in 0..AXES {
+                        for step in [-1, 1] {
+                            let mut near = at;
+                            near[axis] += step;
+                            expected += u32::from(set.contains(&near));
+                        }
+                    }
+                    let count = (counts.ones >> bit & 1) + 2 * (counts.twos >> bit & 1) + 4 * (counts.fours >> bit & 1);
+                    if expected < 8 {
+                        prop_assert_eq!(count, u64::from(expected));
+                    }
+                }
+            }
+        }
+    }
+}

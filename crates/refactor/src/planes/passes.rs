@@ -1,0 +1,398 @@
+//! The order of bits: which coefficients become significant, with what context, and which are refined.
+//!
+//! A plane of a band is coded in three passes, by falling gain per bit (Taubman 2000, after Shapiro 1993 and Said and
+//! Pearlman 1996): coefficients that have significant neighbours; next bits of those significant before; all others,
+//! found through blocks that become active (Islam and Pearlman 1999). Coefficients of like context are packed together
+//! and coded four at a time, so a symbol costs four coefficients one step of the coder.
+
+use super::bands::Band;
+use super::lattice::{Counts, Lattice};
+use super::model::Model;
+use super::rans::Channel;
+use super::words::Words;
+
+/// Passes of a plane.
+pub(super) const PASSES: usize = 3;
+
+/// What is known of a band's coefficients, by block.
+pub(super) struct Blocks {
+    pub(super) lattice: Lattice,
+    /// Bits of a magnitude.
+    pub(super) bits: usize,
+    /// Blocks that hold coefficients: coordinates and place in the arrays.
+    pub(super) valid: Vec<u64>,
+    /// Coefficients known not to be zero.
+    pub(super) significant: Vec<u64>,
+    /// Those of them that became so in the current plane.
+    fresh: Vec<u64>,
+    /// Insignificant ones that the current plane has already been asked for.
+    tried: Vec<u64>,
+    pub(super) negative: Vec<u64>,
+    /// Planes of each block, from the least bit.
+    pub(super) planes: Vec<u64>,
+    /// Lowest plane of each block whose refinement is complete.
+    pub(super) refined: Vec<u8>,
+    above: Above,
+}
+
+/// 64 blocks a word.
+struct Above {
+    lattice: Lattice,
+    valid: Vec<u64>,
+    active: Vec<u64>,
+    /// Of each word: its place in `active`, and that of its first block in the arrays of blocks.
+    places: Vec<(usize, usize)>,
+    /// Distance of each bit's block from that of the first.
+    offsets: [usize; 64],
+    /// Blocks that have a one in each plane or above it, from the least bit: what an encoder knows.
+    summits: Vec<u64>,
+}
+
+/// Statistics of a tile, kept from plane to plane: they change slowly.
+pub(super) struct Models {
+    blocks: Vec<Group>,
+    likely: Vec<Group>,
+    late: Vec<Group>,
+    lone: Vec<Sparse>,
+    lone_blocks: Vec<Sparse>,
+}
+
+/// Models of four packed bits, and of three, two and one at a word's end.
+#[derive(Clone)]
+struct Group([Model; 4]);
+
+/// Models of which quarters of a word have a one, which quarters of those, and of their bits.
+#[derive(Clone)]
+struct Sparse {
+    quarters: Group,
+    sixteenths: Group,
+    bits: Group,
+}
+
+impl Group {
+    fn new(ones: u32) -> Self {
+        Self([1, 2, 3, 4].map(|_| Model::new(ones)))
+    }
+}
+
+impl Sparse {
+    fn new() -> Self {
+        Self { quarters: Group::new(100), sixteenths: Group::new(80), bits: Group::new(70) }
+    }
+}
+
+const DENSITIES: usize = 4;
+const LIKELY_COUNTS: usize = 4;
+
+impl Models {
+    pub(super) fn new() -> Self {
+        Self {
+            blocks: vec![Group::new(64); 3],
+            likely: [60, 80, 100, 128].repeat(DENSITIES).into_iter().map(Group::new).collect(),
+            late: vec![Group::new(60); 2 * DENSITIES],
+            lone: vec![Sparse::new(); DENSITIES + 1],
+            lone_blocks: vec![Sparse::new(); 1],
+        }
+    }
+}
+
+/// How crowded a block is.
+#[inline(always)]
+fn density(significant: u64) -> usize {
+    match significant.count_ones() {
+        0..=3 => 0,
+        4..=11 => 1,
+        12..=27 => 2,
+        _ => 3,
+    }
+}
+
+/// Code the bits of `actual` under `mask`.
+#[inline(always)]
+fn packed<C: Channel, W: Words>(channel: &mut C, words: W, group: &mut Group, actual: u64, mask: u64) -> u64 {
+    let count = mask.count_ones();
+    let bits = words.extract(actual, mask);
+    words.deposit(low_bits(channel, group, bits, count), mask)
+}
+
+#[inline(always)]
+fn low_bits<C: Channel>(channel: &mut C, group: &mut Group, bits: u64, count: u32) -> u64 {
+    let mut result = 0;
+    let mut position = 0;
+    while position + 4 <= count {
+        result |= u64::from(channel.symbol(&mut group.0[3], (bits >> position) as u32 & 15)) << position;
+        position += 4;
+    }
+    if position < count {
+        let rest = count - position;
+        let model = &mut group.0[rest as usize - 1 & 3];
+        let value = channel.symbol(model, (bits >> position) as u32 & ((1 << rest) - 1));
+        result |= u64::from(value & ((1 << rest) - 1)) << position;
+    }
+    result
+}
+
+/// Code the bits of `actual` under `mask`, of which few are ones.
+#[inline(always)]
+fn sparse<C: Channel, W: Words>(
+    channel: &mut C,
+    words: W,
+    models: &mut Sparse,
+    actual: u64,
+    mask: u64,
+) -> u64 {
+    let count = mask.count_ones();
+    let bits = words.extract(actual, mask);
+    let quarters = (0..4).fold(0, |set, index| set | u64::from(bits >> (16 * index) & 0xffff != 0) << index);
+    let quarters = low_bits(channel, &mut models.quarters, quarters, count.div_ceil(16));
+    let mut result = 0;
+    for quarter in (0..4).filter(|quarter| quarters >> quarter & 1 == 1) {
+        let bits = bits >> (16 * quarter) & 0xffff;
+        let count = (count - 16 * quarter).min(16);
+        let sixteenths = (0..4).fold(0, |set, index| set | u64::from(bits >> (4 * index) & 15 != 0) << index);
+        let sixteenths = low_bits(channel, &mut models.sixteenths, sixteenths, count.div_ceil(4));
+        for sixteenth in (0..4).filter(|sixteenth| sixteenths >> sixteenth & 1 == 1) {
+            let bits = bits >> (4 * sixteenth) & 15;
+            let found = low_bits(channel, &mut models.bits, bits, (count - 4 * sixteenth).min(4));
+            result |= found << (16 * quarter + 4 * sixteenth);
+        }
+    }
+    words.deposit(result, mask)
+}
+
+impl Blocks {
+    pub(super) fn new(band: &Band, bits: usize) -> Self {
+        let lattice = Lattice::new(band.extents);
+        let mut valid = vec![0; lattice.length];
+        for block in lattice.coordinates() {
+            valid[lattice.index(block)] = lattice.valid(block, band.extents);
+        }
+        let length = lattice.length;
+        let empty = || vec![0; length];
+        let above = Above::new(&lattice, bits);
+        Self {
+            bits,
+            valid,
+            significant: empty(),
+            fresh: empty(),
+            tried: empty(),
+            negative: empty(),
+            planes: vec![0; length * bits],
+            refined: vec![bits as u8; length],
+            above,
+            lattice,
+        }
+    }
+
+    /// Note for the encoder that the block at `index` reaches up to this many bits.
+    pub(super) fn raise(&mut self, block: crate::planes::bands::Extents, bits: usize) {
+        let (word, bit) = self.above.place(block);
+        for plane in 0..bits {
+            self.above.summits[word * self.bits + plane] |= 1 << bit;
+        }
+    }
+
+    /// Code one pass of one plane. False if the bytes have ended.
+    #[inline(always)]
+    pub(super) fn pass<C: Channel, W: Words>(
+        &mut self,
+        pass: usize,
+        plane: usize,
+        channel: &mut C,
+        models: &mut Models,
+        words: W,
+    ) -> bool {
+        for word in 0..self.above.places.len() {
+            let (place, first) = self.above.places[word];
+            let before = self.above.active[place];
+            if pass == 2 && !self.activate(word, plane, channel, models, words) {
+                return false;
+            }
+            let mut active = self.above.active[place];
+            while active != 0 {
+                let bit = active.trailing_zeros() as usize;
+                active &= active - 1;
+                let index = first + self.above.offsets[bit];
+                let going_on = match pass {
+                    0 => self.likely(index, plane, channel, models, words),
+                    1 => self.refine(index, plane, channel, words),
+                    _ => self.unlikely(index, plane, before >> bit & 1 == 0, channel, models, words),
+                };
+                if !going_on {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Find the blocks that become active.
+    #[inline(always)]
+    fn activate<C: Channel, W: Words>(
+        &mut self,
+        word: usize,
+        plane: usize,
+        channel: &mut C,
+        models: &mut Models,
+        words: W,
+    ) -> bool {
+        let place = self.above.places[word].0;
+        let active = self.above.active[place];
+        let open = self.above.valid[place] & !active;
+        if open == 0 {
+            return true;
+        }
+        let actual = self.above.summits[word * self.bits + plane];
+        let Counts { ones, twos, fours } = self.above.lattice.counts(&self.above.active, place);
+        let mut found =
+            packed(channel, words, &mut models.blocks[2], actual, open & (twos | fours) & (ones | fours));
+        found |= packed(channel, words, &mut models.blocks[1], actual, open & twos & !fours & !ones);
+        found |= packed(channel, words, &mut models.blocks[0], actual, open & ones & !twos & !fours);
+        let lone = open & !(ones | twos | fours);
+        if lone != 0 {
+            found |= sparse(channel, words, &mut models.lone_blocks[0], actual, lone);
+        }
+        if channel.exhausted() {
+            return false;
+        }
+        self.above.active[place] |= found;
+        true
+    }
+
+    /// Coefficients next to significant ones.
+    #[inline(always)]
+    fn likely<C: Channel, W: Words>(
+        &mut self,
+        index: usize,
+        plane: usize,
+        channel: &mut C,
+        models: &mut Models,
+        words: W,
+    ) -> bool {
+        self.fresh[index] = 0;
+        self.tried[index] = 0;
+        let significant = self.significant[index];
+        let open = self.valid[index] & !significant;
+        if open == 0 {
+            return true;
+        }
+        let actual = self.planes[index * self.bits + plane];
+        let Counts { ones, twos, fours } = self.lattice.counts(&self.significant, index);
+        let tried = open & (ones | twos | fours);
+        if tried == 0 {
+            return true;
+        }
+        let context = LIKELY_COUNTS * density(significant);
+        let mut found = packed(channel, words, &mut models.likely[context + 3], actual, open & fours);
+        found |= packed(channel, words, &mut models.likely[context + 2], actual, open & twos & ones & !fours);
+        found |=
+            packed(channel, words, &mut models.likely[context + 1], actual, open & twos & !ones & !fours);
+        found |= packed(channel, words, &mut models.likely[context], actual, open & ones & !twos & !fours);
+        self.tried[index] = tried & !found;
+        self.found(index, plane, found, channel, words)
+    }
+
+    /// All other coefficients of the block.
+    #[inline(always)]
+    fn unlikely<C: Channel, W: Words>(
+        &mut self,
+        index: usize,
+        plane: usize,
+        new: bool,
+        channel: &mut C,
+        models: &mut Models,
+        words: W,
+    ) -> bool {
+        let significant = self.significant[index];
+        let open = self.valid[index] & !significant & !self.tried[index];
+        if open == 0 {
+            return true;
+        }
+        let actual = self.planes[index * self.bits + plane];
+        let Counts { ones, twos, fours } = self.lattice.counts(&self.significant, index);
+        let near = open & (ones | twos | fours);
+        let density = density(significant);
+        let mut found = 0;
+        if near != 0 {
+            found = packed(channel, words, &mut models.late[2 * density + usize::from(new)], actual, near);
+        }
+        let lone = open & !near;
+        if lone != 0 {
+            let context = if new { DENSITIES } else { density };
+            found |= sparse(channel, words, &mut models.lone[context], actual, lone);
+        }
+        self.found(index, plane, found, channel, words)
+    }
+
+    /// The signs of what was found; then it counts.
+    #[inline(always)]
+    fn found<C: Channel, W: Words>(
+        &mut self,
+        index: usize,
+        plane: usize,
+        found: u64,
+        channel: &mut C,
+        words: W,
+    ) -> bool {
+        let signs = channel.raw(words.extract(self.negative[index], found), found.count_ones());
+        if channel.exhausted() {
+            return false;
+        }
+        self.significant[index] |= found;
+        self.fresh[index] |= found;
+        self.negative[index] = self.negative[index] & !found | words.deposit(signs, found);
+        self.planes[index * self.bits + plane] |= found;
+        true
+    }
+
+    /// The next bit of what was significant before this plane.
+    #[inline(always)]
+    fn refine<C: Channel, W: Words>(
+        &mut self,
+        index: usize,
+        plane: usize,
+        channel: &mut C,
+        words: W,
+    ) -> bool {
+        let old = self.significant[index] & !self.fresh[index];
+        if old != 0 {
+            let actual = self.planes[index * self.bits + plane];
+            let bits = channel.raw(words.extract(actual, old), old.count_ones());
+            if channel.exhausted() {
+                return false;
+            }
+            self.planes[index * self.bits + plane] = actual & !old | words.deposit(bits, old);
+        }
+        self.refined[index] = plane as u8;
+        true
+    }
+}
+
+impl Above {
+    fn new(below: &Lattice, bits: usize) -> Self {
+        let lattice = Lattice::new(below.blocks);
+        let mut valid = vec![0; lattice.length];
+        let mut places = Vec::new();
+        for word in lattice.coordinates() {
+            let place = lattice.index(word);
+            valid[place] = lattice.valid(word, below.blocks);
+            let first = [0, 1, 2, 3].map(|axis| word[axis] * lattice.block[axis]);
+            places.push((place, below.index(first)));
+        }
+        let offset = |bit| (0..4).map(|axis| lattice.item(bit)[axis] * below.strides[axis]).sum();
+        let offsets = std::array::from_fn(offset);
+        let active = vec![0; lattice.length];
+        let summits = vec![0; places.len() * bits];
+        Self { lattice, valid, active, places, offsets, summits }
+    }
+
+    /// Which word a block's bit is in, and which bit it is.
+    fn place(&self, block: crate::planes::bands::Extents) -> (usize, usize) {
+        let (mut word, mut bit) = (0, 0);
+        for (axis, coordinate) in block.into_iter().enumerate() {
+            word = word * self.lattice.blocks[axis] + coordinate / self.lattice.block[axis];
+            bit = bit * self.lattice.block[axis] + coordinate % self.lattice.block[axis];
+        }
+        (word, bit)
+    }
+}
