@@ -1,9 +1,11 @@
 from collections.abc import Sequence
-from typing import Literal, TypedDict, final, type_check_only
+from typing import Any, Literal, TypedDict, final, type_check_only
 
 __all__ = [
     "Allocation",
     "Allocator",
+    "Refactored",
+    "Restored",
     "allocator_names",
     "arrange",
     "claims_of_credential",
@@ -19,6 +21,8 @@ __all__ = [
     "parse_policy",
     "parse_sharing",
     "policy_names",
+    "refactor",
+    "refactored_header_bytes",
     "scheduler_names",
     "space_factors",
     "speeds_and_loads",
@@ -165,3 +169,66 @@ def speeds_and_loads(
     backlog_seconds: Sequence[float] | None = None,
     backlog_usual_seconds: float = 0.0,
 ) -> tuple[list[float], list[float], dict[str, float], dict[str, float]]: ...
+
+def refactor(
+    array: Any,
+    *,
+    codec: str = "planes",
+    tolerance: float | None = None,
+    exact: bool = False,
+    chunk_bytes: int = 1048576,
+    base_bytes: int | None = None,
+    ratios: Sequence[int] | None = None,
+    threads: int = 1,
+) -> bytes: ...
+def refactored_header_bytes(head: bytes) -> int: ...
+@final
+class Refactored:
+    def __new__(cls, head: bytes) -> Refactored: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def codec(self) -> str: ...
+    @property
+    def header_bytes(self) -> int: ...
+    @property
+    def base_bytes(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def range(self) -> tuple[float, float]: ...
+    @property
+    def chunks(self) -> list[tuple[int, int, float, float]]: ...
+    def restore(
+        self,
+        parts: Sequence[tuple[int, Any]],
+        *,
+        region: Sequence[tuple[int, int]] | None = None,
+        threads: int = 1,
+    ) -> Restored: ...
+    def bytes_for(
+        self,
+        *,
+        rmse: float | None = None,
+        max_error: float | None = None,
+        psnr: float | None = None,
+        relative: float | None = None,
+    ) -> int: ...
+    def ranges(
+        self, region: Sequence[tuple[int, int]] | None = None, *, chunks: int | None = None
+    ) -> list[tuple[int, int]]: ...
+
+@final
+class Restored:
+    @property
+    def data(self) -> bytearray: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def rmse(self) -> float: ...
+    @property
+    def max_error(self) -> float: ...
+    @property
+    def damaged(self) -> list[str]: ...

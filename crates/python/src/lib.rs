@@ -5,6 +5,7 @@
 
 mod allocation;
 mod layout;
+mod refactor;
 mod statistics;
 mod trace;
 
@@ -23,6 +24,8 @@ mod _core {
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,
     };
+    #[pymodule_export]
+    use super::refactor::{refactor, refactored_header_bytes, Refactored, Restored};
     #[pymodule_export]
     use super::statistics::speeds_and_loads;
     #[pymodule_export]

@@ -1,0 +1,299 @@
+//! Refactored arrays: numpy's memory goes in and comes out by the buffer protocol.
+
+use pyo3::buffer::{Element, ElementType, PyBuffer, PyUntypedBuffer};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes};
+use weir_refactor::{Accuracy, DataType, Header, Options, Part, RefactorError, Region, Sample};
+
+/// Refactor an array of 1 to 4 axes into a container: a header, a base, and chunks that each lower the error.
+///
+/// Every sample of the full stream is off by at most `tolerance`; by nothing if `exact`. Raises TypeError for an array
+/// whose samples cannot be coded, and ValueError saying what is wrong with an option.
+#[pyfunction]
+#[pyo3(signature = (array, *, codec="planes", tolerance=None, exact=false, chunk_bytes=1048576, base_bytes=None, ratios=None, threads=1))]
+// One keyword per option: Python names them, so the number of parameters is the number of options.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn refactor<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    codec: &str,
+    tolerance: Option<f64>,
+    exact: bool,
+    chunk_bytes: usize,
+    base_bytes: Option<usize>,
+    ratios: Option<Vec<usize>>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let codec = codec.to_owned();
+    let options = Options { codec, tolerance, exact, chunk_bytes, base_bytes, ratios, threads };
+    let buffer = PyUntypedBuffer::get(array)?;
+    let stream = match kind(&buffer)? {
+        DataType::Float32 => refactor_typed::<f32>(py, buffer, &options),
+        DataType::Float64 => refactor_typed::<f64>(py, buffer, &options),
+        DataType::Int8 => refactor_typed::<i8>(py, buffer, &options),
+        DataType::Int16 => refactor_typed::<i16>(py, buffer, &options),
+        DataType::Int32 => refactor_typed::<i32>(py, buffer, &options),
+        DataType::Int64 => refactor_typed::<i64>(py, buffer, &options),
+        DataType::Uint8 => refactor_typed::<u8>(py, buffer, &options),
+        DataType::Uint16 => refactor_typed::<u16>(py, buffer, &options),
+        DataType::Uint32 => refactor_typed::<u32>(py, buffer, &options),
+        DataType::Uint64 => refactor_typed::<u64>(py, buffer, &options),
+    }?;
+    Ok(PyBytes::new(py, &stream))
+}
+
+fn refactor_typed<T: Sample + Element>(
+    py: Python<'_>,
+    buffer: PyUntypedBuffer,
+    options: &Options,
+) -> PyResult<Vec<u8>> {
+    let shape = buffer.shape().to_vec();
+    let typed: PyBuffer<T> = buffer.into_typed()?;
+    // Other threads may write to Python's memory while this one works without the interpreter's lock, so it is copied.
+    let samples = typed.to_vec(py)?;
+    py.detach(|| weir_refactor::refactor(&samples, &shape, options)).map_err(error)
+}
+
+/// The kind of the samples of a buffer.
+fn kind(buffer: &PyUntypedBuffer) -> PyResult<DataType> {
+    let format = buffer.format();
+    let is_swapped = matches!(format.to_bytes().first(), Some(b'>' | b'!'));
+    let kind = match ElementType::from_format(format) {
+        _ if is_swapped => None,
+        ElementType::Float { bytes: 4 } => Some(DataType::Float32),
+        ElementType::Float { bytes: 8 } => Some(DataType::Float64),
+        ElementType::SignedInteger { bytes: 1 } => Some(DataType::Int8),
+        ElementType::SignedInteger { bytes: 2 } => Some(DataType::Int16),
+        ElementType::SignedInteger { bytes: 4 } => Some(DataType::Int32),
+        ElementType::SignedInteger { bytes: 8 } => Some(DataType::Int64),
+        ElementType::UnsignedInteger { bytes: 1 } => Some(DataType::Uint8),
+        ElementType::UnsignedInteger { bytes: 2 } => Some(DataType::Uint16),
+        ElementType::UnsignedInteger { bytes: 4 } => Some(DataType::Uint32),
+        ElementType::UnsignedInteger { bytes: 8 } => Some(DataType::Uint64),
+        _ => None,
+    };
+    kind.ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "samples of format `{}` cannot be refactored: expected float32, float64 or integers of 8 to 64 bits in \
+             the machine's byte order; convert them with array.astype",
+            format.to_string_lossy()
+        ))
+    })
+}
+
+/// How many bytes the header of a container has, from its first 14 bytes or more.
+///
+/// Raises ValueError if that is no container, or one of a newer version.
+#[pyfunction]
+pub(crate) fn refactored_header_bytes(head: &[u8]) -> PyResult<u64> {
+    weir_refactor::header_bytes(head).map_err(error)
+}
+
+/// What the header of a container says.
+///
+/// Raises ValueError if it is damaged, or not wholly there.
+#[pyclass(frozen, module = "weir._core")]
+pub(crate) struct Refactored {
+    header: Header,
+}
+
+/// An array as far as its bytes were there.
+#[pyclass(frozen, get_all, module = "weir._core")]
+pub(crate) struct Restored {
+    /// The samples in C order.
+    data: Py<PyByteArray>,
+    /// The shape of the array, or of the region.
+    shape: Vec<usize>,
+    /// Upper bound of the root of the mean squared error.
+    rmse: f64,
+    /// Upper bound of the error of a sample.
+    max_error: f64,
+    /// What is damaged, in words.
+    damaged: Vec<String>,
+}
+
+#[pymethods]
+impl Refactored {
+    #[new]
+    fn new(head: &[u8]) -> PyResult<Self> {
+        Ok(Self { header: Header::decode(head).map_err(error)? })
+    }
+
+    /// The array's shape.
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.header.shape.clone()
+    }
+
+    /// The name of the samples' type, as numpy has it.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.header.kind.name()
+    }
+
+    /// The name of the codec.
+    #[getter]
+    fn codec(&self) -> &'static str {
+        self.header.codec.name()
+    }
+
+    /// Bytes of the header.
+    #[getter]
+    fn header_bytes(&self) -> u64 {
+        self.header.header_bytes
+    }
+
+    /// Bytes of the base, which follows the header.
+    #[getter]
+    fn base_bytes(&self) -> u64 {
+        self.header.chunks.first().map_or(0, |chunk| chunk.length)
+    }
+
+    /// Bytes of the whole container.
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.header.total_bytes()
+    }
+
+    /// The smallest and the largest finite sample.
+    #[getter]
+    fn range(&self) -> (f64, f64) {
+        self.header.range
+    }
+
+    /// Offset, length, and the accuracy (RMSE, largest error) measured when everything up to its end is there; the
+    /// base is chunk 0.
+    #[getter]
+    fn chunks(&self) -> Vec<(u64, u64, f64, f64)> {
+        let entry = |chunk: &weir_refactor::Chunk| {
+            (chunk.offset, chunk.length, chunk.accuracy.rmse, chunk.accuracy.max_error)
+        };
+        self.header.chunks.iter().map(entry).collect()
+    }
+
+    /// The array, or a region of it, from parts of the container: where each begins, and its bytes.
+    ///
+    /// Missing and damaged bytes lower the accuracy. Raises ValueError if the region does not lie in the array.
+    #[pyo3(signature = (parts, *, region=None, threads=1))]
+    fn restore(
+        &self,
+        py: Python<'_>,
+        parts: Vec<(u64, Bound<'_, PyAny>)>,
+        region: Option<Region>,
+        threads: usize,
+    ) -> PyResult<Restored> {
+        let held = parts
+            .iter()
+            .map(|(offset, bytes)| Ok((*offset, Bytes::new(py, bytes)?)))
+            .collect::<PyResult<Vec<_>>>()?;
+        let parts: Vec<Part<'_>> = held.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())).collect();
+        let region = region.as_ref();
+        match self.header.kind {
+            DataType::Float32 => self.restore_typed::<f32>(py, &parts, region, threads),
+            DataType::Float64 => self.restore_typed::<f64>(py, &parts, region, threads),
+            DataType::Int8 => self.restore_typed::<i8>(py, &parts, region, threads),
+            DataType::Int16 => self.restore_typed::<i16>(py, &parts, region, threads),
+            DataType::Int32 => self.restore_typed::<i32>(py, &parts, region, threads),
+            DataType::Int64 => self.restore_typed::<i64>(py, &parts, region, threads),
+            DataType::Uint8 => self.restore_typed::<u8>(py, &parts, region, threads),
+            DataType::Uint16 => self.restore_typed::<u16>(py, &parts, region, threads),
+            DataType::Uint32 => self.restore_typed::<u32>(py, &parts, region, threads),
+            DataType::Uint64 => self.restore_typed::<u64>(py, &parts, region, threads),
+        }
+    }
+
+    /// Bytes from the beginning of the container that reach all the accuracies asked for.
+    ///
+    /// `relative` is a largest error and `psnr` a level in dB, both measured by the range of the finite samples. Raises
+    /// ValueError if the whole container does not reach them.
+    #[pyo3(signature = (*, rmse=None, max_error=None, psnr=None, relative=None))]
+    fn bytes_for(
+        &self,
+        rmse: Option<f64>,
+        max_error: Option<f64>,
+        psnr: Option<f64>,
+        relative: Option<f64>,
+    ) -> PyResult<u64> {
+        let range = self.header.range.1 - self.header.range.0;
+        let least =
+            |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).fold(f64::INFINITY, f64::min);
+        let rmse = least(rmse, psnr.map(|psnr| range / 10_f64.powf(psnr / 20.0)));
+        let max_error = least(max_error, relative.map(|relative| relative * range));
+        let is_reached = |accuracy: Accuracy| accuracy.rmse <= rmse && accuracy.max_error <= max_error;
+        let chunks = self.header.chunks.iter().find(|chunk| is_reached(chunk.accuracy));
+        match (chunks, self.header.chunks.last()) {
+            (Some(chunk), _) => Ok(chunk.offset + chunk.length),
+            (None, None) => Ok(self.header.header_bytes),
+            (None, Some(last)) => Err(PyValueError::new_err(format!(
+                "the whole container leaves an RMSE of {} and a largest error of {}, which is more than was asked for; \
+                 refactor the array with a lower tolerance, or exactly",
+                last.accuracy.rmse, last.accuracy.max_error
+            ))),
+        }
+    }
+
+    /// Ranges (offset, length) of the container that hold what a region needs of the first `chunks` chunks: all of
+    /// them unless it says how many.
+    #[pyo3(signature = (region=None, *, chunks=None))]
+    fn ranges(&self, region: Option<Region>, chunks: Option<usize>) -> PyResult<Vec<(u64, u64)>> {
+        let ranges = self.header.ranges(region.as_ref(), chunks.unwrap_or(usize::MAX)).map_err(error)?;
+        Ok(ranges.into_iter().map(|range| (range.start, range.end - range.start)).collect())
+    }
+}
+
+impl Refactored {
+    fn restore_typed<T: Sample>(
+        &self,
+        py: Python<'_>,
+        parts: &[Part<'_>],
+        region: Option<&Region>,
+        threads: usize,
+    ) -> PyResult<Restored> {
+        let restored = py.detach(|| self.header.restore::<T>(parts, region, threads)).map_err(error)?;
+        let width = T::KIND.bytes();
+        let data = PyByteArray::new_with(py, restored.samples.len() * width, |bytes| {
+            for (sample, bytes) in restored.samples.iter().zip(bytes.chunks_exact_mut(width)) {
+                sample.put(bytes);
+            }
+            Ok(())
+        })?;
+        let word = |offset: &u64| format!("the block at byte {offset} of the container is damaged");
+        Ok(Restored {
+            data: data.unbind(),
+            shape: restored.shape,
+            rmse: restored.accuracy.rmse,
+            max_error: restored.accuracy.max_error,
+            damaged: restored.damaged.iter().map(word).collect(),
+        })
+    }
+}
+
+/// Python's bytes as they lie there, or a copy of what can change while the interpreter's lock is not held.
+enum Bytes<'a> {
+    Borrowed(&'a [u8]),
+    Copied(Vec<u8>),
+}
+
+impl<'a> Bytes<'a> {
+    fn new(py: Python<'_>, object: &'a Bound<'_, PyAny>) -> PyResult<Self> {
+        match object.cast::<PyBytes>() {
+            Ok(bytes) => Ok(Self::Borrowed(bytes.as_bytes())),
+            Err(_) => Ok(Self::Copied(PyBuffer::<u8>::get(object)?.to_vec(py)?)),
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+fn error(error: RefactorError) -> PyErr {
+    match error {
+        RefactorError::Memory(_) => PyMemoryError::new_err(error.to_string()),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}

@@ -1,0 +1,34 @@
+//! Blocks: payload bytes with a checksum behind every few of them.
+//!
+//! A chunk's payload is cut every `block_bytes`; behind each block stands its CRC-32C, little-endian.
+
+/// Bytes of one checksum.
+pub(crate) const CHECKSUM_BYTES: u64 = 4;
+/// Blocks are at least this long, so that checksums cost at most 0.4 %.
+const BLOCK_BYTES_MIN: usize = 1024;
+/// Blocks are at most this long, so that a damaged one costs little.
+const BLOCK_BYTES_MAX: usize = 16 * 1024;
+
+/// The block length for an array: a cut of the stream loses half a block on average.
+pub(crate) fn block_bytes(array_bytes: usize) -> usize {
+    (array_bytes / 4096).next_power_of_two().clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)
+}
+
+/// Bytes that a payload takes with its checksums.
+pub(crate) fn stored_bytes(payload_bytes: u64, block_bytes: u64) -> u64 {
+    payload_bytes + payload_bytes.div_ceil(block_bytes) * CHECKSUM_BYTES
+}
+
+/// Append a payload in blocks.
+pub(crate) fn append(payload: &[u8], block_bytes: usize, stream: &mut Vec<u8>) {
+    for block in payload.chunks(block_bytes) {
+        stream.extend_from_slice(block);
+        stream.extend_from_slice(&crc32c::crc32c(block).to_le_bytes());
+    }
+}
+
+/// The payload of one stored block, if its checksum is right.
+pub(crate) fn checked(stored: &[u8]) -> Option<&[u8]> {
+    let (payload, checksum) = stored.split_at_checked(stored.len().checked_sub(CHECKSUM_BYTES as usize)?)?;
+    (crc32c::crc32c(payload).to_le_bytes() == checksum).then_some(payload)
+}

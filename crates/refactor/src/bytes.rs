@@ -1,0 +1,81 @@
+//! Numbers in the header: little-endian, and integers in groups of seven bits (LEB128).
+
+/// Append an integer, seven bits a byte, lowest first.
+pub(crate) fn put_integer(mut value: u64, bytes: &mut Vec<u8>) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Append a double.
+pub(crate) fn put_double(value: f64, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Takes numbers from the front of bytes; `None` where they end too early or mean nothing.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    /// What has not been taken.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    pub(crate) fn double(&mut self) -> Option<f64> {
+        self.take(8)?.try_into().ok().map(f64::from_le_bytes)
+    }
+
+    pub(crate) fn integer(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let group = u64::from(byte & 0x7f);
+            if shift == 63 && group > 1 {
+                return None;
+            }
+            value |= group << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn length(&mut self) -> Option<usize> {
+        self.integer().and_then(|value| usize::try_from(value).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_come_back() {
+        for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            put_integer(value, &mut bytes);
+            assert_eq!(Reader::new(&bytes).integer(), Some(value));
+            assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).integer(), None);
+        }
+        assert_eq!(Reader::new(&[0xff; 12]).integer(), None);
+    }
+}

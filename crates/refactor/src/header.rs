@@ -1,0 +1,241 @@
+//! The header of a container: all that is needed to know what other bytes mean and what they are worth.
+//!
+//! The format is described in docs/reference/refactored.md.
+
+use crate::block::{stored_bytes, CHECKSUM_BYTES};
+use crate::bytes::{put_double, put_integer, Reader};
+use crate::decimate::Decimate;
+use crate::error::RefactorError;
+use crate::grid::Grid;
+use crate::sample::DataType;
+use std::ops::Range;
+
+/// The first bytes of every container. The line ends show a transfer that took it for text.
+pub const MAGIC: [u8; 8] = *b"\x89WRF\r\n\x1a\n";
+/// The version that this program writes.
+pub const VERSION: u16 = 1;
+/// Bytes after which the length of the header is known.
+pub const PREFIX_BYTES: usize = 14;
+/// An array of more bytes is taken for damage.
+const ARRAY_BYTES_MAX: u64 = 1 << 44;
+const BLOCK_BYTES_MAX: u64 = 1 << 16;
+
+/// How far what is restored may lie from the original.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Root of the mean of the squared errors.
+    pub rmse: f64,
+    /// The largest error of a sample.
+    pub max_error: f64,
+}
+
+/// One entry of the chunk table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chunk {
+    /// Where it begins in the container.
+    pub offset: u64,
+    /// How many bytes it has there.
+    pub length: u64,
+    /// Measured when everything up to its end is there.
+    pub accuracy: Accuracy,
+    /// The part of the payload that it holds.
+    pub(crate) payload: Range<u64>,
+}
+
+/// The codec of an array and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodecParameters {
+    /// The paper's.
+    Decimate(Decimate),
+}
+
+impl CodecParameters {
+    /// The name that users give it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Decimate(_) => "decimate",
+        }
+    }
+
+    fn put(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Decimate(codec) => {
+                bytes.push(0);
+                put_integer(codec.ratios.len() as u64, bytes);
+                codec.ratios.iter().for_each(|ratio| put_integer(*ratio as u64, bytes));
+            }
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Option<Self> {
+        match reader.byte()? {
+            0 => {
+                let count = reader.length()?;
+                let ratios = (0..count).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
+                let codec = Decimate { ratios };
+                codec.is_sound().then_some(Self::Decimate(codec))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the header says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// The kind of the samples.
+    pub kind: DataType,
+    /// The array's shape, 1 to 4 axes, slowest first.
+    pub shape: Vec<usize>,
+    /// How the samples are coded.
+    pub codec: CodecParameters,
+    /// The smallest and the largest finite sample, both 0 if there is none.
+    pub range: (f64, f64),
+    /// The error of a restored array for which no byte beyond the header is there.
+    pub blank: Accuracy,
+    /// The base, then the augmentations.
+    pub chunks: Vec<Chunk>,
+    /// Bytes of the header itself.
+    pub header_bytes: u64,
+    pub(crate) grid: Grid,
+    pub(crate) block_bytes: u64,
+    /// Payload bytes of every tile in each layer.
+    pub(crate) layers: Vec<Vec<u64>>,
+}
+
+impl Header {
+    /// Bytes of the whole container.
+    pub fn total_bytes(&self) -> u64 {
+        self.chunks.last().map_or(self.header_bytes, |chunk| chunk.offset + chunk.length)
+    }
+
+    /// Encode it. `header_bytes` and the offsets of the chunks follow from everything else.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = vec![self.kind as u8, self.shape.len() as u8];
+        self.shape.iter().chain(&self.grid.edges).for_each(|length| put_integer(*length as u64, &mut body));
+        self.codec.put(&mut body);
+        put_integer(self.block_bytes, &mut body);
+        for double in [self.range.0, self.range.1, self.blank.rmse, self.blank.max_error] {
+            put_double(double, &mut body);
+        }
+        put_integer(self.layers.len() as u64, &mut body);
+        self.layers.iter().flatten().for_each(|length| put_integer(*length, &mut body));
+        put_integer(self.chunks.len() as u64, &mut body);
+        for chunk in &self.chunks {
+            put_integer(chunk.payload.end - chunk.payload.start, &mut body);
+            put_double(chunk.accuracy.rmse, &mut body);
+            put_double(chunk.accuracy.max_error, &mut body);
+        }
+        let length = PREFIX_BYTES + body.len() + CHECKSUM_BYTES as usize;
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&(length as u32).to_le_bytes());
+        header.extend_from_slice(&body);
+        let checksum = crc32c::crc32c(&header);
+        header.extend_from_slice(&checksum.to_le_bytes());
+        header
+    }
+
+    /// The header that `head` begins with.
+    ///
+    /// # Errors
+    /// [`RefactorError::HeaderShort`] says how many bytes are needed.
+    pub fn decode(head: &[u8]) -> Result<Self, RefactorError> {
+        let length = header_bytes(head)?;
+        let short = RefactorError::HeaderShort { needed: length, given: head.len() as u64 };
+        let header = usize::try_from(length).ok().and_then(|length| head.get(..length)).ok_or(short)?;
+        let (body, checksum) = header.split_at(header.len() - CHECKSUM_BYTES as usize);
+        if crc32c::crc32c(body).to_le_bytes() != checksum {
+            return Err(RefactorError::Header("its checksum is wrong"));
+        }
+        let mut header = Self::take(&mut Reader::new(&body[PREFIX_BYTES..]))
+            .ok_or(RefactorError::Header("a field has no meaning"))?;
+        header.header_bytes = length;
+        header.place_chunks().ok_or(RefactorError::Header("its chunks do not hold what its layers need"))?;
+        Ok(header)
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Option<Self> {
+        let kind = DataType::from_code(reader.byte()?)?;
+        let dimensions = usize::from(reader.byte()?);
+        if !(1..=4).contains(&dimensions) {
+            return None;
+        }
+        let shape = (0..dimensions).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
+        let mut edges = [0; 4];
+        for edge in &mut edges {
+            *edge = reader.length().filter(|edge| *edge > 0)?;
+        }
+        let samples = shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length as u64))?;
+        samples.checked_mul(kind.bytes() as u64).filter(|bytes| *bytes <= ARRAY_BYTES_MAX)?;
+        let grid = Grid { shape: padded(&shape), edges };
+        let codec = CodecParameters::take(reader)?;
+        let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
+        let range = (reader.double()?, reader.double()?);
+        let blank = Accuracy { rmse: reader.double()?, max_error: reader.double()? };
+        let (layer_count, tiles) = (reader.length()?, grid.tiles());
+        // Each length takes at least a byte, so what is allocated is bounded by what is given.
+        layer_count.checked_mul(tiles).filter(|lengths| *lengths <= reader.rest().len())?;
+        let mut layers = Vec::new();
+        for _ in 0..if tiles == 0 { 0 } else { layer_count } {
+            layers.push((0..tiles).map(|_| reader.integer()).collect::<Option<Vec<_>>>()?);
+        }
+        let chunk_count = reader.length()?;
+        let mut chunks = Vec::new();
+        let mut start = 0_u64;
+        for _ in 0..chunk_count {
+            let end = start.checked_add(reader.integer()?)?;
+            let accuracy = Accuracy { rmse: reader.double()?, max_error: reader.double()? };
+            chunks.push(Chunk { offset: 0, length: 0, accuracy, payload: start..end });
+            start = end;
+        }
+        reader.rest().is_empty().then_some(())?;
+        Some(Self { kind, shape, codec, range, blank, chunks, header_bytes: 0, grid, block_bytes, layers })
+    }
+
+    /// Fill in where the chunks lie; `None` if they do not hold just what the layers have.
+    pub(crate) fn place_chunks(&mut self) -> Option<()> {
+        let mut offset = self.header_bytes;
+        for chunk in &mut self.chunks {
+            let payload = chunk.payload.end - chunk.payload.start;
+            if payload > ARRAY_BYTES_MAX {
+                return None;
+            }
+            chunk.offset = offset;
+            chunk.length = stored_bytes(payload, self.block_bytes);
+            offset = offset.checked_add(chunk.length)?;
+        }
+        let needed = self.layers.iter().flatten().try_fold(0_u64, |sum, length| sum.checked_add(*length))?;
+        (self.chunks.last().map_or(0, |chunk| chunk.payload.end) == needed).then_some(())
+    }
+}
+
+/// Bytes of the header that `head` begins with.
+///
+/// # Errors
+/// [`RefactorError::HeaderShort`] if even that takes more bytes than are given.
+pub fn header_bytes(head: &[u8]) -> Result<u64, RefactorError> {
+    let known = head.len().min(MAGIC.len());
+    if head[..known] != MAGIC[..known] {
+        return Err(RefactorError::Magic(head[..known].to_vec()));
+    }
+    let short = || RefactorError::HeaderShort { needed: PREFIX_BYTES as u64, given: head.len() as u64 };
+    let mut reader = Reader::new(head.get(MAGIC.len()..PREFIX_BYTES).ok_or_else(short)?);
+    let version = reader.take(2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
+    if version > VERSION {
+        return Err(RefactorError::Version(version, VERSION));
+    }
+    let length = reader.take(4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
+    if u64::from(length) < PREFIX_BYTES as u64 + CHECKSUM_BYTES {
+        return Err(RefactorError::Header("it says that it is shorter than any header"));
+    }
+    Ok(u64::from(length))
+}
+
+/// A shape of four axes: those that the array lacks come first, with length 1.
+pub(crate) fn padded(shape: &[usize]) -> [usize; 4] {
+    let mut padded = [1; 4];
+    let lacking = padded.len() - shape.len();
+    padded[lacking..].copy_from_slice(shape);
+    padded
+}

@@ -1,0 +1,171 @@
+//! Where the bytes of each tile and layer lie in the payload, and which of them are there.
+//!
+//! The payload is layer 0 of all tiles, then layer 1 of all tiles, and so on; chunks cut it anywhere.
+
+use crate::block::{checked, CHECKSUM_BYTES};
+use crate::header::Header;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Bytes of a container that a reader has: where they begin, and what they are.
+pub type Part<'a> = (u64, &'a [u8]);
+
+/// The parts in order of offset, so that a range is found quickly.
+pub(crate) struct Parts<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(parts: &[Part<'a>]) -> Self {
+        let mut parts: Vec<_> = parts.iter().copied().filter(|(_, bytes)| !bytes.is_empty()).collect();
+        parts.sort_by_key(|(offset, bytes)| (*offset, std::cmp::Reverse(bytes.len())));
+        Self { parts }
+    }
+
+    /// The bytes of a range, if all of them are there: from one part, or pieced together from several.
+    fn range(&self, range: &Range<u64>) -> Option<Cow<'a, [u8]>> {
+        let mut gathered: Vec<u8> = Vec::new();
+        let mut at = range.start;
+        let candidates = self.parts.partition_point(|(offset, _)| *offset <= at);
+        for (offset, bytes) in self.parts[..candidates].iter().rev() {
+            if offset.saturating_add(bytes.len() as u64) >= range.end {
+                let (from, to) = ((at - offset) as usize, (range.end - offset) as usize);
+                return Some(Cow::Borrowed(&bytes[from..to]));
+            }
+        }
+        for (offset, bytes) in &self.parts {
+            let end = offset.saturating_add(bytes.len() as u64);
+            if *offset > at {
+                return None;
+            }
+            if end > at {
+                let to = end.min(range.end);
+                gathered.extend_from_slice(&bytes[(at - offset) as usize..(to - offset) as usize]);
+                at = to;
+            }
+            if at == range.end {
+                return Some(Cow::Owned(gathered));
+            }
+        }
+        None
+    }
+}
+
+/// What is known of a payload byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlockState {
+    Missing,
+    Damaged,
+    Sound,
+}
+
+/// The blocks that are there, checked when they are first asked for.
+pub(crate) struct Stream<'a> {
+    header: &'a Header,
+    parts: Parts<'a>,
+    /// The payload offset at which each tile begins, layer by layer.
+    starts: Vec<Vec<u64>>,
+}
+
+/// The bytes of one tile.
+pub(crate) struct TileBytes {
+    /// One for each layer, as far as they are there.
+    pub(crate) segments: Vec<Vec<u8>>,
+    /// The payload byte at which the first missing byte of the tile would stand.
+    pub(crate) known: u64,
+    /// Container offsets of blocks whose checksum is wrong.
+    pub(crate) damaged: Vec<u64>,
+}
+
+impl<'a> Stream<'a> {
+    pub(crate) fn new(header: &'a Header, parts: Parts<'a>) -> Self {
+        Self { header, parts, starts: starts(&header.layers) }
+    }
+
+    /// All that is there of a tile, up to the first byte that is not.
+    pub(crate) fn tile(&self, tile: usize) -> TileBytes {
+        let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, damaged: Vec::new() };
+        for (starts, lengths) in self.starts.iter().zip(&self.header.layers) {
+            let range = starts[tile]..starts[tile] + lengths[tile];
+            let mut segment = Vec::new();
+            let known = self.gather(&range, &mut segment, &mut answer.damaged);
+            answer.segments.push(segment);
+            if known < range.end {
+                answer.known = known;
+                break;
+            }
+        }
+        answer
+    }
+
+    /// Append the payload bytes of a range, and say where the first one that is not there would stand.
+    fn gather(&self, range: &Range<u64>, into: &mut Vec<u8>, damaged: &mut Vec<u64>) -> u64 {
+        let mut at = range.start;
+        while at < range.end {
+            let block = block_at(self.header, at);
+            let bytes = self.parts.range(&block.stored);
+            let payload = bytes.as_deref().map(checked);
+            let state = match payload {
+                None => BlockState::Missing,
+                Some(None) => BlockState::Damaged,
+                Some(Some(_)) => BlockState::Sound,
+            };
+            if state == BlockState::Damaged {
+                damaged.push(block.stored.start);
+            }
+            let Some(Some(payload)) = payload else { break };
+            let to = block.payload.end.min(range.end);
+            into.extend_from_slice(
+                &payload[(at - block.payload.start) as usize..(to - block.payload.start) as usize],
+            );
+            at = to;
+        }
+        at
+    }
+}
+
+/// One block: the payload bytes it holds, and where it lies in the container with its checksum.
+struct Block {
+    payload: Range<u64>,
+    stored: Range<u64>,
+}
+
+/// The block that holds a byte of the payload.
+fn block_at(header: &Header, payload: u64) -> Block {
+    let number = header.chunks.partition_point(|chunk| chunk.payload.end <= payload);
+    let chunk = &header.chunks[number];
+    let block = (payload - chunk.payload.start) / header.block_bytes;
+    let start = chunk.payload.start + block * header.block_bytes;
+    let end = (start + header.block_bytes).min(chunk.payload.end);
+    let stored = chunk.offset + block * (header.block_bytes + CHECKSUM_BYTES);
+    Block { payload: start..end, stored: stored..stored + (end - start) + CHECKSUM_BYTES }
+}
+
+/// The payload offset of each tile's segment, layer by layer.
+pub(crate) fn starts(layers: &[Vec<u64>]) -> Vec<Vec<u64>> {
+    let mut at = 0;
+    let mut next = |length: &u64| {
+        at += length;
+        at - length
+    };
+    layers.iter().map(|layer| layer.iter().map(&mut next).collect()).collect()
+}
+
+/// Container ranges that hold what tiles have below a payload offset; neighbours are joined.
+pub(crate) fn ranges_of(header: &Header, tiles: &[usize], payload_end: u64) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for (starts, lengths) in starts(&header.layers).iter().zip(&header.layers) {
+        for tile in tiles {
+            let end = (starts[*tile] + lengths[*tile]).min(payload_end);
+            if starts[*tile] >= end {
+                continue;
+            }
+            let (first, last) = (block_at(header, starts[*tile]), block_at(header, end - 1));
+            match ranges.last_mut() {
+                Some(before) if before.end >= first.stored.start => before.end = last.stored.end,
+                _ => ranges.push(first.stored.start..last.stored.end),
+            }
+        }
+    }
+    ranges
+}
