@@ -14,8 +14,10 @@ mod levels;
 mod lustre;
 mod random;
 mod sequence;
+mod standings;
 mod statistics;
 mod swaps;
+mod tree;
 mod view;
 mod wrap;
 

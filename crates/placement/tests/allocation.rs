@@ -238,6 +238,37 @@ proptest! {
             (answer, least) => panic!("brute force: {least:?}, balanced: {answer:?}"),
         }
     }
+
+    #[test]
+    fn what_is_kept_from_file_to_file_changes_no_choice(
+        view in any::<(bool, bool, bool)>().prop_flat_map(|(a, b, c)| views(a, b, c)),
+        files in prop::collection::vec((1_u16..=4, 1_u64..7, 0_usize..5, 0_usize..8, 0.0..40.0), 1..40),
+    ) {
+        let (mut view, mut kept) = (view, Balanced::default());
+        for (stripes, stripe_bytes, number, event, load) in files {
+            let number = number % view.targets().len();
+            let (TargetState { speed, free_bytes, .. }, server) = (view.targets()[number], view.server_of(number));
+            let server_speed = view.servers()[server].speed;
+            match event {
+                0 => view.update_target(number, speed, load, free_bytes).unwrap(),
+                1 => view.update_target(number, speed, load, free_bytes / 2).unwrap(),
+                2 => view.update_target(number, load / 20.0, load, free_bytes).unwrap(),
+                3 => view.update_server(server, server_speed, load).unwrap(),
+                4 => view.update_server(server, load / 20.0, load).unwrap(),
+                _ => view.place(number, load as u64),
+            }
+            // Nothing is known of the clone of a view.
+            let (mut fresh, mut fresh_targets) = (kept.clone(), Vec::new());
+            let expected = fresh.place_one(&view.clone(), Demand { stripes, stripe_bytes, program: 0 }, &mut fresh_targets);
+            let mut targets = Vec::new();
+            let placed = kept.place_one(&view, Demand { stripes, stripe_bytes, program: 0 }, &mut targets);
+            prop_assert_eq!(placed, expected);
+            prop_assert_eq!(&targets, &fresh_targets);
+            if event % 2 == 0 {
+                targets.iter().for_each(|&target| view.place(target as usize, stripe_bytes));
+            }
+        }
+    }
 }
 
 /// A store of equal servers with equal targets.

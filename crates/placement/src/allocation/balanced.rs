@@ -3,6 +3,7 @@
 use super::classes::{share_out, Class, Sizes};
 use super::counts::counts;
 use super::levels::{Frontier, Levels};
+use super::standings::Standings;
 use super::{
     bound, check_demands, exchange, sequence, swaps, wrap, Allocation, AllocationError, Allocator,
     AllocatorName, Demand, View,
@@ -11,6 +12,9 @@ use std::collections::BTreeMap;
 
 /// With more stripe sizes than this, demands are placed one by one: few are alike then.
 const SIZES_MAX: usize = 64;
+
+/// Files of so many stripe sizes can be placed in turn without looking at all targets anew.
+const STANDINGS_MAX: usize = 4;
 
 /// Places stripes so that the sum over targets and servers of squared load after placement over speed is least.
 ///
@@ -25,7 +29,8 @@ pub struct Balanced {
     rotation: u32,
     levels: Levels,
     frontier: Frontier,
-    held: Vec<u32>,
+    /// Of the stripe sizes of single files, the last one first.
+    standings: Vec<Standings>,
 }
 
 impl Allocator for Balanced {
@@ -76,7 +81,8 @@ impl Allocator for Balanced {
 impl Balanced {
     /// Choose the targets of one demand on a view that is kept up to date, and append them to `targets`.
     ///
-    /// Equals take turns. Takes time in proportion to the number of targets, and no memory of its own.
+    /// Equals take turns. Takes time that grows with the logarithm of the number of targets, as long as few of them change
+    /// between two files of a stripe size and none gets another speed.
     ///
     /// # Errors
     /// As [`Allocator::allocate`]; `targets` are left as they were.
@@ -86,26 +92,25 @@ impl Balanced {
         demand: Demand,
         targets: &mut Vec<u32>,
     ) -> Result<(), AllocationError> {
-        let (levels, frontier) = (&mut self.levels, &mut self.frontier);
-        levels.load_from(view, 1, self.rotation);
-        sequence::check_one(levels, demand, view.targets().len())?;
-        let bytes = demand.weight() as f64;
-        frontier.build(levels, bytes, bytes);
-        self.held.clear();
-        let before = targets.len();
-        for _ in 0..demand.stripes {
-            match frontier.hold(levels, bytes, &mut self.held) {
-                Some(position) => targets.push(levels.index[position]),
-                None => {
-                    let placed = targets.len() - before;
-                    targets.truncate(before);
-                    let stripes = u64::from(demand.stripes);
-                    return Err(AllocationError::DoesNotFit { missing: stripes - placed as u64, stripes });
-                }
-            }
-        }
-        self.rotation = self.rotation.wrapping_add(u32::from(demand.stripes));
+        let rotation = self.rotation;
+        let standings = self.standings_of(demand.weight() as f64);
+        standings.follow(view);
+        sequence::check_one(standings.used(), demand, view.targets().len())?;
+        standings.take(demand.stripes, rotation, targets)?;
+        self.rotation = rotation.wrapping_add(u32::from(demand.stripes));
         Ok(())
+    }
+
+    /// The standings for stripes of `step` bytes, in place of those that were not asked for longest where they are new.
+    fn standings_of(&mut self, step: f64) -> &mut Standings {
+        let found = self.standings.iter().position(|standings| standings.step() == step);
+        let number = found.unwrap_or_else(|| {
+            self.standings.truncate(STANDINGS_MAX - 1);
+            self.standings.push(Standings::new(step));
+            self.standings.len() - 1
+        });
+        self.standings[..=number].rotate_right(1);
+        &mut self.standings[0]
     }
 
     /// Place the demands of one stripe size at the least cost; whether it is proven to be that.

@@ -63,9 +63,8 @@ fn least_of_batch(demands: &[Demand], order: &[u32], heaviest: f64) -> f64 {
     weights.take_while(|&weight| weight >= NEARLY_EQUAL * heaviest).last().unwrap_or(heaviest)
 }
 
-/// Refuse a demand that no placement on `levels`, the used ones of `targets`, can meet.
-pub(super) fn check_one(levels: &Levels, demand: Demand, targets: usize) -> Result<(), AllocationError> {
-    let used = levels.len();
+/// Refuse a demand that no placement on the `used` ones of `targets` can meet.
+pub(super) fn check_one(used: usize, demand: Demand, targets: usize) -> Result<(), AllocationError> {
     match demand.stripes {
         0 => Err(AllocationError::NoStripes { demand: 0 }),
         _ if used == 0 => Err(AllocationError::NoTarget { targets }),

@@ -3,6 +3,10 @@
 use super::AllocationError;
 use crate::{ServerId, TargetId};
 use std::collections::HashMap;
+use std::sync::Arc;
+
+/// So many changes are kept at least, and as many as there are targets.
+const CHANGES_MIN: usize = 16;
 
 /// A target, as an allocator sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +40,41 @@ pub struct View {
     server_of: Vec<u32>,
     by_server: Vec<u32>,
     rank: Vec<u32>,
+    changes: Changes,
+}
+
+/// What changed of a view lately, for who keeps what follows from it. A clone of a view begins anew: what becomes of the
+/// two says nothing of the other.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Of which view.
+    of: Arc<()>,
+    /// How many there were before those of `latest`.
+    earlier: u64,
+    latest: Vec<Change>,
+}
+
+/// A load or room that changed, by index into the view.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    /// Of a target.
+    Target(u32),
+    /// Of a server.
+    Server(u32),
+}
+
+/// Up to where the changes of a view were looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// Kept, so that no other view can get the same address.
+    of: Arc<()>,
+    count: u64,
+}
+
+impl Clone for Changes {
+    fn clone(&self) -> Changes {
+        Changes::default()
+    }
 }
 
 impl View {
@@ -68,7 +107,7 @@ impl View {
             return Err(AllocationError::Twice(format!("target {}", targets[pair[0] as usize].target)));
         }
         let rank = alternating(&targets, &by_server);
-        Ok(View { targets, servers, server_of, by_server, rank })
+        Ok(View { targets, servers, server_of, by_server, rank, changes: Changes::default() })
     }
 
     /// The targets, in the order in which they were given.
@@ -109,7 +148,9 @@ impl View {
     ) -> Result<(), AllocationError> {
         let state = &mut self.targets[target];
         check_target(state.target, speed, load_bytes)?;
+        let is_as_fast = state.speed == speed;
         (state.speed, state.load_bytes, state.free_bytes) = (speed, load_bytes, free_bytes);
+        self.note(is_as_fast, Change::Target(target as u32));
         Ok(())
     }
 
@@ -125,7 +166,9 @@ impl View {
     ) -> Result<(), AllocationError> {
         let state = &mut self.servers[server];
         check_server(state.server, speed, load_bytes)?;
+        let is_as_fast = state.speed == speed;
         (state.speed, state.load_bytes) = (speed, load_bytes);
+        self.note(is_as_fast, Change::Server(server as u32));
         Ok(())
     }
 
@@ -136,6 +179,38 @@ impl View {
         state.free_bytes = state.free_bytes.saturating_sub(bytes);
         let server = self.server_of(target);
         self.servers[server].load_bytes += bytes as f64;
+        self.note(true, Change::Target(target as u32));
+    }
+
+    /// What changed since, in order; none where too much did, where a speed did, or where that was another view.
+    pub(super) fn changes_since(&self, seen: &Seen) -> Option<&[Change]> {
+        let Changes { of, earlier, latest } = &self.changes;
+        let is_known = Arc::ptr_eq(of, &seen.of);
+        is_known.then(|| latest.get(usize::try_from(seen.count.checked_sub(*earlier)?).ok()?..)).flatten()
+    }
+
+    /// Everything up to now was looked at.
+    pub(super) fn mark(&self, seen: &mut Option<Seen>) {
+        let count = self.changes.earlier + self.changes.latest.len() as u64;
+        match seen {
+            Some(seen) if Arc::ptr_eq(&seen.of, &self.changes.of) => seen.count = count,
+            _ => *seen = Some(Seen { of: Arc::clone(&self.changes.of), count }),
+        }
+    }
+
+    fn note(&mut self, is_as_fast: bool, change: Change) {
+        let Changes { earlier, latest, .. } = &mut self.changes;
+        if !is_as_fast {
+            *earlier += latest.len() as u64 + 1;
+            return latest.clear();
+        }
+        // Who has not looked at the older half builds anew, which costs little more.
+        let half = self.targets.len().max(CHANGES_MIN);
+        if latest.len() == 2 * half {
+            *earlier += half as u64;
+            latest.drain(..half);
+        }
+        latest.push(change);
     }
 
     /// The targets' indices, those of one server side by side.
