@@ -24,14 +24,14 @@ impl Tree {
     /// Change what a place costs.
     pub(super) fn set(&mut self, place: usize, cost: f64) {
         let mut node = self.least.len() / 2 + place;
-        self.least[node] = cost;
-        while node > 1 {
+        let mut least = cost;
+        while self.least[node] != least {
+            self.least[node] = least;
             node /= 2;
-            let least = self.least_below(node);
-            if self.least[node] == least {
+            if node == 0 {
                 return;
             }
-            self.least[node] = least;
+            least = self.least_below(node);
         }
     }
 
