@@ -1,0 +1,136 @@
+"""Quality at equal bytes and speed of the codecs, beside decimation and the published figures of other programs.
+
+Bytes are all that is read: header, base and augmentation. PSNR has the range of the field as its peak.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import _adapt_baseline
+import numpy as np
+from _adapt_analyses import Field, real_fields
+from adaptive import blobs, generated, rendering
+from adaptive.quality import psnr
+from weir import _core
+
+PARTS = (0.01, 0.05, 0.25)
+"""Of the raw bytes, that are read."""
+ASKED_DB = {0.01: (8.0, 15.0), 0.05: (14.0, 21.0), 0.25: (40.0, 50.0)}
+"""Gain over decimation that was asked for: on every field, and on average."""
+OTHERS: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
+    "wmag_91": {"SPERR": (38.6, 49.9, 88.5), "MGARD-MDR": (32.0, 38.1, 72.7)},
+    "vort_41x128x128": {"SPERR": (42.8, 54.1, 92.4), "MGARD-MDR": (36.2, 41.1, 77.6)},
+    "echam_t_17x96x192": {"SPERR": (49.4, 63.3, 107.1), "MGARD-MDR": (37.0, 46.2, 84.9)},
+    "vort2d_512": {"SPERR": (44.2, 56.9, 95.5)},
+}
+"""PSNR in dB at `PARTS`, measured once with SPERR's embedded stream and MGARD's MDR on these fields."""
+_SPEED_FIELD = "wmag_91"
+_SPEED_TILES = 2
+"""Copies of the field along each of two axes, so that there is work for two cores."""
+_REPEATS = 5
+
+
+def restored(container: bytes, part_bytes: int, *, threads: int = 1) -> Field:
+    """What the first so many bytes of a container give."""
+    what = _core.Refactored(container)
+    found = what.restore([(0, memoryview(container)[:part_bytes])], threads=threads)
+    return np.frombuffer(found.data, what.dtype).reshape(what.shape)
+
+
+def quality() -> dict[str, float]:
+    """PSNR of every field at every budget, the figures of real fields, and what the analyses see."""
+    gains: dict[float, list[float]] = {part: [] for part in PARTS}
+    behind: list[float] = []
+    seen: dict[str, list[float]] = {}
+    print(f"{'field':20} {'bytes':>5} {'planes':>8} {'decimate':>9} {'by axis':>8} {'gain':>6}  {'of others':32} seen")
+    for name, field in (real_fields() | _generated()).items():
+        containers = {codec: _core.refactor(field, codec=codec) for codec in ("planes", "decimate")}
+        for index, part in enumerate(PARTS):
+            size = int(part * field.nbytes)
+            ours = restored(containers["planes"], size)
+            theirs = _adapt_baseline.best(field, size)
+            decibels = {
+                "planes": psnr(field, ours),
+                "decimate": psnr(field, restored(containers["decimate"], size)),
+                "by axis": psnr(field, theirs),
+            }
+            gain = decibels["planes"] - decibels["by axis"]
+            others = {who: figures[index] for who, figures in OTHERS.get(name, {}).items()}
+            if name in OTHERS:
+                gains[part].append(gain)
+                behind.append(others["SPERR"] - decibels["planes"])
+            figures = _seen(field, ours, theirs) if part < max(PARTS) else {}
+            for key, value in figures.items():
+                seen.setdefault(f"{key}_{100 * part:g}", []).append(value)
+            print(
+                f"{name:20} {part:5.0%} "
+                + " ".join(f"{decibels[each]:8.1f}" for each in decibels)
+                + f" {gain:7.1f}  {', '.join(f'{who} {value:.1f}' for who, value in others.items()):32} "
+                + ", ".join(f"{key} {value:.2f}" for key, value in figures.items()),
+                flush=True,
+            )
+    result = {"psnr_behind_sperr_max_db": max(behind)}
+    for part, values in gains.items():
+        result[f"psnr_gain_{100 * part:g}_db"] = min(values)
+        result[f"psnr_gain_{100 * part:g}_mean_db"] = statistics.fmean(values)
+        least, average = ASKED_DB[part]
+        print(
+            f"gain at {part:.0%}: least {min(values):.1f} dB ({least:g} asked), "
+            f"mean {statistics.fmean(values):.1f} ({average:g} asked)"
+        )
+    return result | {key: statistics.fmean(values) for key, values in seen.items()}
+
+
+def _generated() -> dict[str, Field]:
+    """Fields in the manner of the paper's simulations, which have steep fronts."""
+    plane = generated.potential_plane(seed=1, nodes=200_000)
+    return {
+        "generated collapse": generated.collapse_velocity(seed=1, shape=(72, 72, 72)).astype(np.float32),
+        "generated blobs": plane.values(0).astype(np.float32),
+    }
+
+
+def _seen(field: Field, ours: Field, theirs: Field) -> dict[str, float]:
+    """F1 of the blobs and SSIM of the picture, of `planes` and of decimation."""
+    threshold = blobs.usual_threshold(field)
+    truth = blobs.detect(field, threshold=threshold)
+    found = {}
+    for codec, values in (("planes", ours), ("decimation", theirs)):
+        found[f"blob_f1_{codec}"] = blobs.compare(truth, blobs.detect(values, threshold=threshold)).f1
+        if field.ndim > 1:
+            found[f"ssim_{codec}"] = rendering.compare(rendering.plane(field), rendering.plane(values)).ssim
+    return found
+
+
+def speed() -> dict[str, float]:
+    """Megabytes of raw data a second on one core, and how much more on two."""
+    field = np.tile(real_fields()[_SPEED_FIELD], (_SPEED_TILES, _SPEED_TILES, 1))
+    megabytes = field.nbytes / 1e6
+    figures: dict[str, float] = {}
+    for codec, prefix in (("planes", ""), ("decimate", "decimate_")):
+        container = _core.refactor(field, codec=codec)
+        actions: dict[str, Callable[..., object]] = {"encode": partial(_core.refactor, field, codec=codec)}
+        for part in (*PARTS, 1.0):
+            size = min(int(part * field.nbytes), len(container))
+            actions[f"decode_{100 * part:g}"] = partial(restored, container, size)
+        for action, work in actions.items():
+            one, two = (_seconds(partial(work, threads=threads)) for threads in (1, 2))
+            figures[f"{prefix}{action}_mb_per_second"] = megabytes / one
+            figures[f"{prefix}{action}_two_cores"] = one / two
+            print(
+                f"{codec:10} {action:10} {megabytes / one:8.0f} MB/s on one core, {one / two:5.2f}x on two", flush=True
+            )
+    # The slowest of the three budgets stands for all.
+    return figures | {"decode_mb_per_second": min(figures[f"decode_{100 * part:g}_mb_per_second"] for part in PARTS)}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The shortest of several runs: what else the machine does only adds."""
+    times = []
+    for _ in range(_REPEATS):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times)

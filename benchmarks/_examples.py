@@ -1,0 +1,7 @@
+"""Lets benchmarks import what lies in `examples/`."""
+
+import sys
+
+from _running import ROOT
+
+sys.path.insert(0, str(ROOT / "examples"))
