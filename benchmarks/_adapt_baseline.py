@@ -5,6 +5,7 @@ A better use of the paper's idea than its own, which decimates the array as one 
 
 from typing import Any
 
+import _examples  # noqa: F401 - makes the package `adaptive` known
 import numpy as np
 from adaptive.quality import psnr
 from numpy.typing import NDArray
