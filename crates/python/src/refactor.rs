@@ -4,6 +4,7 @@ use pyo3::buffer::{Element, ElementType, PyBuffer, PyUntypedBuffer};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
+use weir_refactor::planes::Number;
 use weir_refactor::{Accuracy, DataType, Header, Options, Part, RefactorError, Region, Sample};
 
 /// Refactor an array of 1 to 4 axes into a container: a header, a base, and chunks that each lower the error.
@@ -43,7 +44,7 @@ pub(crate) fn refactor<'py>(
     Ok(PyBytes::new(py, &stream))
 }
 
-fn refactor_typed<T: Sample + Element>(
+fn refactor_typed<T: Number + Element>(
     py: Python<'_>,
     buffer: PyUntypedBuffer,
     options: &Options,
@@ -243,7 +244,7 @@ impl Refactored {
 }
 
 impl Refactored {
-    fn restore_typed<T: Sample>(
+    fn restore_typed<T: Number>(
         &self,
         py: Python<'_>,
         parts: &[Part<'_>],

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-#[cfg(test)]
 /// The most samples of one tile: those of a cube of 96. Smaller tiles cost quality, larger ones caches and parallelism.
 pub(crate) const TILE_SAMPLES: usize = 96 * 96 * 96;
 
@@ -17,7 +16,6 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    #[cfg(test)]
     /// Tiles of at most `tile_samples`, with edges as equal as the shape lets them be.
     pub(crate) fn new(shape: [usize; 4], tile_samples: usize) -> Self {
         let mut counts = [1_usize; 4];

@@ -7,6 +7,8 @@ use crate::bytes::{put_double, put_integer, Reader};
 use crate::decimate::Decimate;
 use crate::error::RefactorError;
 use crate::grid::Grid;
+use crate::planes::Settings;
+use crate::quantised::Quantised;
 use crate::sample::DataType;
 use std::ops::Range;
 
@@ -19,6 +21,8 @@ pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
+/// Exponents of planes lie within this of 0: those of doubles do, whatever the transform adds.
+const EXPONENT_MAX: i32 = 1200;
 
 /// How far what is restored may lie from the original.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,10 +47,14 @@ pub struct Chunk {
 }
 
 /// The codec of an array and its parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CodecParameters {
     /// The paper's.
     Decimate(Decimate),
+    /// Wavelets and bit-planes.
+    Planes(Settings),
+    /// Planes of the places that samples have in a list of values.
+    Quantised(Settings, Vec<f64>),
 }
 
 impl CodecParameters {
@@ -54,6 +62,7 @@ impl CodecParameters {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Decimate(_) => "decimate",
+            Self::Planes(_) | Self::Quantised(..) => "planes",
         }
     }
 
@@ -64,20 +73,46 @@ impl CodecParameters {
                 put_integer(codec.ratios.len() as u64, bytes);
                 codec.ratios.iter().for_each(|ratio| put_integer(*ratio as u64, bytes));
             }
+            Self::Planes(settings) => {
+                bytes.push(1);
+                put_settings(settings, bytes);
+            }
+            Self::Quantised(settings, values) => {
+                bytes.push(2);
+                put_settings(settings, bytes);
+                Quantised::put_values(values, bytes);
+            }
         }
     }
 
     fn take(reader: &mut Reader<'_>) -> Option<Self> {
         match reader.byte()? {
             0 => {
-                let count = reader.length()?;
+                let count = reader.length().filter(|count| *count <= reader.rest().len())?;
                 let ratios = (0..count).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
                 let codec = Decimate { ratios };
                 codec.is_sound().then_some(Self::Decimate(codec))
             }
+            1 => take_settings(reader).map(Self::Planes),
+            2 => Some(Self::Quantised(take_settings(reader)?, Quantised::<f64>::take_values(reader)?)),
             _ => None,
         }
     }
+}
+
+fn put_settings(settings: &Settings, bytes: &mut Vec<u8>) {
+    for exponent in [settings.top, settings.finest] {
+        put_integer(exponent.abs_diff(-EXPONENT_MAX).into(), bytes);
+    }
+}
+
+fn take_settings(reader: &mut Reader<'_>) -> Option<Settings> {
+    let mut exponent = || {
+        let above = reader.integer().filter(|above| *above <= 2 * EXPONENT_MAX as u64)?;
+        Some(above as i32 - EXPONENT_MAX)
+    };
+    let settings = Settings { top: exponent()?, finest: exponent()? };
+    (settings.finest <= settings.top).then_some(settings)
 }
 
 /// What the header says.
@@ -97,9 +132,11 @@ pub struct Header {
     pub chunks: Vec<Chunk>,
     /// Bytes of the header itself.
     pub header_bytes: u64,
+    /// The last layer makes the samples exact.
+    pub(crate) exact: bool,
     pub(crate) grid: Grid,
     pub(crate) block_bytes: u64,
-    /// Payload bytes of every tile in each layer.
+    /// Payload bytes of every tile in each layer; none are listed of a layer that no tile has bytes of.
     pub(crate) layers: Vec<Vec<u64>>,
 }
 
@@ -114,12 +151,17 @@ impl Header {
         let mut body = vec![self.kind as u8, self.shape.len() as u8];
         self.shape.iter().chain(&self.grid.edges).for_each(|length| put_integer(*length as u64, &mut body));
         self.codec.put(&mut body);
+        body.push(u8::from(self.exact));
         put_integer(self.block_bytes, &mut body);
         for double in [self.range.0, self.range.1, self.blank.rmse, self.blank.max_error] {
             put_double(double, &mut body);
         }
         put_integer(self.layers.len() as u64, &mut body);
-        self.layers.iter().flatten().for_each(|length| put_integer(*length, &mut body));
+        for layer in &self.layers {
+            let is_used = layer.iter().any(|length| *length > 0);
+            body.push(u8::from(is_used));
+            layer.iter().filter(|_| is_used).for_each(|length| put_integer(*length, &mut body));
+        }
         put_integer(self.chunks.len() as u64, &mut body);
         for chunk in &self.chunks {
             put_integer(chunk.payload.end - chunk.payload.start, &mut body);
@@ -170,15 +212,29 @@ impl Header {
         samples.checked_mul(kind.bytes() as u64).filter(|bytes| *bytes <= ARRAY_BYTES_MAX)?;
         let grid = Grid { shape: padded(&shape), edges };
         let codec = CodecParameters::take(reader)?;
+        if matches!(codec, CodecParameters::Quantised(..)) && !kind.is_float() {
+            return None;
+        }
+        let exact = match reader.byte()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
         let range = (reader.double()?, reader.double()?);
         let blank = Accuracy { rmse: reader.double()?, max_error: reader.double()? };
         let (layer_count, tiles) = (reader.length()?, grid.tiles());
-        // Each length takes at least a byte, so what is allocated is bounded by what is given.
-        layer_count.checked_mul(tiles).filter(|lengths| *lengths <= reader.rest().len())?;
         let mut layers = Vec::new();
-        for _ in 0..if tiles == 0 { 0 } else { layer_count } {
-            layers.push((0..tiles).map(|_| reader.integer()).collect::<Option<Vec<_>>>()?);
+        for _ in 0..layer_count {
+            layers.push(match reader.byte()? {
+                // No tile has bytes of this layer.
+                0 => Vec::new(),
+                // Each length takes at least a byte, so what is allocated is bounded by what is given.
+                1 if tiles <= reader.rest().len() => {
+                    (0..tiles).map(|_| reader.integer()).collect::<Option<Vec<_>>>()?
+                }
+                _ => return None,
+            });
         }
         let chunk_count = reader.length()?;
         let mut chunks = Vec::new();
@@ -190,7 +246,19 @@ impl Header {
             start = end;
         }
         reader.rest().is_empty().then_some(())?;
-        Some(Self { kind, shape, codec, range, blank, chunks, header_bytes: 0, grid, block_bytes, layers })
+        Some(Self {
+            kind,
+            shape,
+            codec,
+            range,
+            blank,
+            chunks,
+            header_bytes: 0,
+            exact,
+            grid,
+            block_bytes,
+            layers,
+        })
     }
 
     /// Fill in where the chunks lie; `None` if they do not hold just what the layers have.

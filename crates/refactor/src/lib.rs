@@ -4,20 +4,24 @@
 //! it that begins with the header restores: [`Header::restore`] decodes what is there and says how far it may be off.
 //! [`TileCodec`] is what a codec does with one tile. Everything here is a pure function of its arguments; loops over
 //! tiles run on as many threads as the caller says.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod block;
 mod bytes;
 pub mod codec;
 mod decimate;
 mod error;
+mod escape;
 mod grid;
 mod header;
+mod lossless;
 mod parallel;
 pub mod planes;
+mod quantised;
 mod restore;
 mod sample;
 mod stream;
+mod tile;
 mod write;
 
 pub use codec::{Segment, TileCodec};

@@ -4,7 +4,7 @@ use crate::error::RefactorError;
 use crate::grid::{self, Bounds};
 use crate::header::{padded, Accuracy, Header};
 use crate::parallel;
-use crate::sample::Sample;
+use crate::planes::Number;
 use crate::stream::{ranges_of, Part, Parts, Stream};
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ impl Header {
     /// # Errors
     /// The array is of another type, the region lies outside, or memory does not suffice. Missing and damaged bytes
     /// are no errors: they lower the accuracy.
-    pub fn restore<T: Sample>(
+    pub fn restore<T: Number>(
         &self,
         parts: &[Part<'_>],
         region: Option<&Region>,
@@ -47,7 +47,7 @@ impl Header {
             .map_err(|_| RefactorError::Memory((count * T::KIND.bytes()) as u64))?;
         samples.resize(count, T::default());
         let stream = Stream::new(self, Parts::new(parts));
-        let codec = self.codec.codec::<T>();
+        let coder = self.coder::<T>();
         let tiles = self.grid.touched(&bounds);
         let mut damaged = Vec::new();
         let mut known = u64::MAX;
@@ -56,8 +56,11 @@ impl Header {
             let decoded = parallel::map(some.len(), threads, |number| {
                 let tile = self.grid.bounds(some[number]);
                 let bytes = stream.tile(some[number]);
-                let segments: Vec<&[u8]> = bytes.segments.iter().map(Vec::as_slice).collect();
-                let own = codec.decode(grid::lengths(&tile), &segments);
+                let mut layers: Vec<&[u8]> = bytes.segments.iter().map(Vec::as_slice).collect();
+                let is_whole = bytes.known == u64::MAX && layers.len() == self.layers.len();
+                let residual =
+                    if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
+                let own = coder.decode(grid::lengths(&tile), &layers, residual.filter(|_| is_whole));
                 (tile, own, bytes.known, bytes.damaged)
             });
             for (tile, own, tile_known, tile_damaged) in decoded {

@@ -48,6 +48,11 @@ impl DataType {
         }
     }
 
+    /// Is it a floating-point number?
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::Float32 | Self::Float64)
+    }
+
     /// The name that numpy gives it.
     pub fn name(self) -> &'static str {
         match self {

@@ -86,8 +86,12 @@ impl<'a> Stream<'a> {
     pub(crate) fn tile(&self, tile: usize) -> TileBytes {
         let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, damaged: Vec::new() };
         for (starts, lengths) in self.starts.iter().zip(&self.header.layers) {
-            let range = starts[tile]..starts[tile] + lengths[tile];
             let mut segment = Vec::new();
+            let (Some(start), Some(length)) = (starts.get(tile), lengths.get(tile)) else {
+                answer.segments.push(segment);
+                continue;
+            };
+            let range = *start..start + length;
             let known = self.gather(&range, &mut segment, &mut answer.damaged);
             answer.segments.push(segment);
             if known < range.end {
@@ -155,7 +159,7 @@ pub(crate) fn starts(layers: &[Vec<u64>]) -> Vec<Vec<u64>> {
 pub(crate) fn ranges_of(header: &Header, tiles: &[usize], payload_end: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for (starts, lengths) in starts(&header.layers).iter().zip(&header.layers) {
-        for tile in tiles {
+        for tile in tiles.iter().filter(|_| !lengths.is_empty()) {
             let end = (starts[*tile] + lengths[*tile]).min(payload_end);
             if starts[*tile] >= end {
                 continue;

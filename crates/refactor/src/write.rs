@@ -4,11 +4,14 @@ use crate::block;
 use crate::codec::TileCodec;
 use crate::decimate::Decimate;
 use crate::error::RefactorError;
-use crate::grid::{self, Bounds, Grid};
+use crate::grid::{self, Bounds, Grid, TILE_SAMPLES};
 use crate::header::{padded, Accuracy, Chunk, CodecParameters, Header};
 use crate::parallel;
-use crate::sample::Sample;
+use crate::planes::{Number, Settings};
+use crate::quantised::{values_of, Quantised};
+use crate::sample::{DataType, Sample};
 use crate::stream::starts;
+use crate::tile::{Coder, Encoded};
 
 /// The base has at most this part of the array's bytes unless the caller says otherwise.
 const BASE_PART: usize = 128;
@@ -18,6 +21,10 @@ const CHUNK_PART: usize = 128;
 const CHUNK_BYTES_MIN: usize = 1024;
 /// Each chunk has this part of the bytes before it, so that the table stays short however large the array is.
 const CHUNK_GROWTH: f64 = 0.4;
+/// Below the bits of any double.
+const EXPONENT_MIN: i32 = -1150;
+/// Below any weight of an integer's least bit.
+const INTEGER_FINEST: i32 = -64;
 
 /// How to refactor an array.
 #[derive(Clone, Debug)]
@@ -52,37 +59,22 @@ impl Default for Options {
     }
 }
 
+/// A tolerance is aimed at by the step of the quantiser, and missed where errors happen to add up.
+const ATTEMPTS: i32 = 3;
+
 /// Refactor an array of 1 to 4 axes in C order.
 ///
 /// # Errors
 /// What is wrong with the shape or an option.
-pub fn refactor<T: Sample>(
+pub fn refactor<T: Number>(
     samples: &[T],
     shape: &[usize],
     options: &Options,
 ) -> Result<Vec<u8>, RefactorError> {
     check(samples.len(), shape, options)?;
     let array_bytes = samples.len() * T::KIND.bytes();
-    let codec = parameters(array_bytes, options)?;
-    let grid = match codec {
-        CodecParameters::Decimate(_) => Grid::whole(padded(shape)),
-    };
-    let tile_codec = codec.codec::<T>();
-    let encoded = parallel::map(grid.tiles(), options.threads, |tile| {
-        let bounds = grid.bounds(tile);
-        let own = cut(samples, &grid, &bounds);
-        let mut layers: Vec<Vec<u8>> = Vec::new();
-        for segment in tile_codec.encode(&own, grid::lengths(&bounds)) {
-            layers.resize(layers.len().max(usize::from(segment.layer) + 1), Vec::new());
-            layers[usize::from(segment.layer)] = segment.bytes;
-        }
-        layers
-    });
-    let layer_count = encoded.iter().map(Vec::len).max().unwrap_or(0);
-    let length = |tile: &Vec<Vec<u8>>, layer: usize| tile.get(layer).map_or(0, Vec::len) as u64;
-    let layers: Vec<Vec<u64>> =
-        (0..layer_count).map(|layer| encoded.iter().map(|tile| length(tile, layer)).collect()).collect();
-    let header = Header {
+    let (grid, mut codec) = plan(samples, padded(shape), options)?;
+    let mut header = Header {
         kind: T::KIND,
         shape: shape.to_vec(),
         range: range(samples),
@@ -90,20 +82,61 @@ pub fn refactor<T: Sample>(
         chunks: Vec::new(),
         header_bytes: 0,
         block_bytes: block::block_bytes(array_bytes) as u64,
-        codec,
+        exact: options.exact,
+        codec: codec.clone(),
         grid,
-        layers,
+        layers: Vec::new(),
     };
-    let ends = chunk_ends(&header, array_bytes, options);
-    let accuracies = measure(samples, &header, tile_codec.as_ref(), &encoded, &ends, options.threads);
-    Ok(assemble(header, &encoded, &ends, &accuracies))
+    let tolerance = options.tolerance.unwrap_or(f64::INFINITY);
+    for attempt in 1.. {
+        header.codec = codec.clone();
+        let encoded = encode(samples, &mut header, options.threads);
+        let ends = chunk_ends(&header, array_bytes, options);
+        let accuracies = measure(samples, &header, &encoded, &ends, options.threads);
+        if header.exact || accuracies.last().is_none_or(|last| last.max_error <= tolerance) {
+            return Ok(assemble(header, &encoded, &ends, &accuracies));
+        }
+        // Below the rounding of the samples no step is fine enough.
+        header.exact = attempt == ATTEMPTS || !codec.refine();
+    }
+    unreachable!("the last attempt is exact")
 }
 
-impl CodecParameters {
-    pub(crate) fn codec<T: Sample>(&self) -> Box<dyn TileCodec<T>> {
-        match self {
-            Self::Decimate(codec) => Box::new(codec.clone()),
+/// Encode all tiles and list what they have in each layer.
+fn encode<T: Number>(samples: &[T], header: &mut Header, threads: usize) -> Vec<Vec<Vec<u8>>> {
+    let coder = header.coder::<T>();
+    let tiles = parallel::map(header.grid.tiles(), threads, |tile| {
+        let bounds = header.grid.bounds(tile);
+        coder.encode(&cut(samples, &header.grid, &bounds), grid::lengths(&bounds))
+    });
+    let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);
+    let is_exact = header.exact;
+    let whole = |tile: Encoded| {
+        let mut layers = tile.layers;
+        layers.resize(count, Vec::new());
+        if is_exact {
+            layers.push(tile.residual);
         }
+        layers
+    };
+    let tiles: Vec<Vec<Vec<u8>>> = tiles.into_iter().map(whole).collect();
+    let lengths = |layer: usize| tiles.iter().map(|tile| tile[layer].len() as u64).collect();
+    header.layers = (0..tiles.first().map_or(0, Vec::len)).map(lengths).collect();
+    tiles
+}
+
+impl Header {
+    /// What codes the tiles.
+    pub(crate) fn coder<T: Number>(&self) -> Coder<T> {
+        let codec: Box<dyn TileCodec<T>> = match &self.codec {
+            CodecParameters::Decimate(codec) => Box::new(codec.clone()),
+            CodecParameters::Planes(settings) => Box::new(*settings),
+            CodecParameters::Quantised(settings, values) => Box::new(Quantised {
+                settings: *settings,
+                values: values.iter().map(|value| T::from_f64(*value)).collect(),
+            }),
+        };
+        Coder { codec, exact: self.exact }
     }
 }
 
@@ -131,24 +164,101 @@ fn check(samples: usize, shape: &[usize], options: &Options) -> Result<(), Refac
     }
 }
 
-fn parameters(array_bytes: usize, options: &Options) -> Result<CodecParameters, RefactorError> {
+/// The tiles and the codec.
+fn plan<T: Number>(
+    samples: &[T],
+    shape: [usize; 4],
+    options: &Options,
+) -> Result<(Grid, CodecParameters), RefactorError> {
     match options.codec.as_str() {
-        "decimate" => {
-            let base_bytes = options.base_bytes.unwrap_or(array_bytes / BASE_PART);
-            let codec = match &options.ratios {
-                Some(ratios) => Decimate { ratios: ratios.clone() },
-                None => Decimate::for_base(array_bytes, base_bytes),
+        "decimate" => Ok((Grid::whole(shape), decimate(samples.len() * T::KIND.bytes(), options)?)),
+        "planes" => {
+            let grid = Grid::new(shape, TILE_SAMPLES);
+            let tile_samples = grid.edges.iter().product();
+            let codec = match values_of(samples) {
+                Some(values) => {
+                    let (first, last) = (values[0].to_f64(), values[values.len() - 1].to_f64());
+                    let step = (last - first) / (values.len() - 1) as f64;
+                    let tolerance = options.tolerance.map(|tolerance| tolerance / step);
+                    let settings = integer_settings((values.len() - 1) as f64, tile_samples, tolerance);
+                    CodecParameters::Quantised(settings, values.iter().map(|value| value.to_f64()).collect())
+                }
+                None if T::INTEGER => {
+                    let (low, high) = range(samples);
+                    CodecParameters::Planes(integer_settings(high - low, tile_samples, options.tolerance))
+                }
+                None => CodecParameters::Planes(float_settings::<T>(
+                    range(samples),
+                    tile_samples,
+                    options.tolerance,
+                )),
             };
-            if !codec.is_sound() {
-                return Err(RefactorError::Option {
-                    name: "ratios",
-                    value: format!("{:?}", codec.ratios),
-                    expected: "each is at least 2, larger than the one before and a multiple of it",
-                });
-            }
-            Ok(CodecParameters::Decimate(codec))
+            Ok((grid, codec))
         }
         other => Err(RefactorError::Codec(other.to_owned())),
+    }
+}
+
+fn decimate(array_bytes: usize, options: &Options) -> Result<CodecParameters, RefactorError> {
+    let codec = match &options.ratios {
+        Some(ratios) => Decimate { ratios: ratios.clone() },
+        None => Decimate::for_base(array_bytes, options.base_bytes.unwrap_or(array_bytes / BASE_PART)),
+    };
+    if !codec.is_sound() {
+        return Err(RefactorError::Option {
+            name: "ratios",
+            value: format!("{:?}", codec.ratios),
+            expected: "each is at least 2, larger than the one before and a multiple of it",
+        });
+    }
+    Ok(CodecParameters::Decimate(codec))
+}
+
+/// The exponent of the leading bit; that of the smallest double for 0.
+fn exponent(value: f64) -> i32 {
+    if value > 0.0 {
+        value.log2().floor() as i32
+    } else {
+        -1074
+    }
+}
+
+/// The last plane that keeps errors below a tolerance, as a rule: errors of a quarter of the coefficients' intervals,
+/// three deviations out.
+fn finest_for(tolerance: f64) -> i32 {
+    exponent(tolerance) - 1
+}
+
+/// Planes from above the largest coefficient that is possible down to the tolerance, or to the rounding of a sample of
+/// half the range.
+fn float_settings<T: Number>(range: (f64, f64), tile_samples: usize, tolerance: Option<f64>) -> Settings {
+    let half = exponent(range.1 / 2.0 - range.0 / 2.0);
+    let rounding = if T::KIND == DataType::Float32 { 22 } else { 44 };
+    let finest = tolerance.map_or(half - rounding, finest_for);
+    // The smooth filter's absolute taps sum to less than 1.5, and there are fewer halvings than octaves of samples.
+    let top = half + 2 + (0.585 * (tile_samples as f64).log2()).ceil() as i32;
+    let finest = finest.max(EXPONENT_MIN);
+    Settings { top: top.max(finest), finest }
+}
+
+/// As [`float_settings`], down to the last bit without a tolerance. Details of integers have twice the samples' span,
+/// and norms that grow by a half each level.
+fn integer_settings(span: f64, tile_samples: usize, tolerance: Option<f64>) -> Settings {
+    let finest = tolerance.map_or(INTEGER_FINEST, |tolerance| finest_for(tolerance).max(INTEGER_FINEST));
+    let top = exponent(span).max(0) + 4 + (1.085 * (tile_samples as f64).log2()).ceil() as i32;
+    Settings { top: top.max(finest), finest }
+}
+
+impl CodecParameters {
+    /// Another plane; false if the codec has none.
+    fn refine(&mut self) -> bool {
+        match self {
+            Self::Planes(settings) | Self::Quantised(settings, _) if settings.finest > EXPONENT_MIN => {
+                settings.finest -= 1;
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -173,8 +283,11 @@ fn range<T: Sample>(samples: &[T]) -> (f64, f64) {
 /// Payload offsets at which the base and the augmentations end.
 fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64> {
     let total: u64 = header.layers.iter().flatten().sum();
+    // What is no number, and what each tile begins with or its coarsest level.
+    let least_base: u64 = header.layers.iter().take(2).flatten().sum();
     let base = match (&header.codec, options.base_bytes) {
-        (CodecParameters::Decimate(_), _) => header.layers.first().map_or(0, |layer| layer.iter().sum()),
+        (CodecParameters::Decimate(_), _) => least_base,
+        (_, base) => least_base.max(base.unwrap_or((array_bytes / BASE_PART).max(CHUNK_BYTES_MIN)) as u64),
     };
     let small = (array_bytes / CHUNK_PART).max(CHUNK_BYTES_MIN);
     let least = options.chunk_bytes.min(small) as u64;
@@ -193,15 +306,15 @@ fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64
 }
 
 /// The accuracy of what is restored from nothing, and from the payload up to each of `ends`.
-fn measure<T: Sample>(
+fn measure<T: Number>(
     samples: &[T],
     header: &Header,
-    codec: &dyn TileCodec<T>,
     encoded: &[Vec<Vec<u8>>],
     ends: &[u64],
     threads: usize,
 ) -> Vec<Accuracy> {
     let starts = starts(&header.layers);
+    let coder = header.coder::<T>();
     let tiles = parallel::map(header.grid.tiles(), threads, |tile| {
         let bounds = header.grid.bounds(tile);
         let own = cut(samples, &header.grid, &bounds);
@@ -216,9 +329,14 @@ fn measure<T: Sample>(
             let error = match before {
                 Some((ref same, error)) if *same == lengths => error,
                 _ => {
-                    let segments: Vec<&[u8]> =
+                    let mut layers: Vec<&[u8]> =
                         encoded[tile].iter().zip(&lengths).map(|(bytes, length)| &bytes[..*length]).collect();
-                    error_sums(&own, &codec.decode(grid::lengths(&bounds), &segments))
+                    let is_whole =
+                        encoded[tile].iter().zip(&layers).all(|(all, some)| all.len() == some.len());
+                    let residual = if header.exact { layers.pop() } else { None };
+                    let restored =
+                        coder.decode(grid::lengths(&bounds), &layers, residual.filter(|_| is_whole));
+                    error_sums(&own, &restored)
                 }
             };
             before = Some((lengths, error));

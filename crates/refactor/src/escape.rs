@@ -1,0 +1,126 @@
+//! Samples that no codec takes: infinities, and what is not a number.
+//!
+//! Where they lie is coded as runs, what they are as it is, both by zstd. The codec sees the last finite sample before
+//! them instead, since a jump would cost it bits.
+
+use crate::bytes::{put_integer, Reader};
+use crate::sample::Sample;
+use std::io::Read;
+
+/// Quick enough not to be felt beside the codec.
+const LEVEL: i32 = 3;
+
+/// The segment, empty if all samples are finite, and then no filled samples either.
+pub(crate) fn encode<T: Sample>(samples: &[T]) -> (Vec<u8>, Option<Vec<T>>) {
+    let Some(first) = samples.iter().find(|sample| sample.is_finite()) else {
+        return match samples {
+            [] => (Vec::new(), None),
+            _ => (segment(samples), Some(vec![T::default(); samples.len()])),
+        };
+    };
+    if samples.iter().all(|sample| sample.is_finite()) {
+        return (Vec::new(), None);
+    }
+    let mut last = *first;
+    let fill = |sample: &T| {
+        if sample.is_finite() {
+            last = *sample;
+        }
+        last
+    };
+    (segment(samples), Some(samples.iter().map(fill).collect()))
+}
+
+fn segment<T: Sample>(samples: &[T]) -> Vec<u8> {
+    let (mut runs, mut values) = (Vec::new(), Vec::new());
+    let mut count = 0_u64;
+    let mut at = 0;
+    while let Some(gap) = samples[at..].iter().position(|sample| !sample.is_finite()) {
+        let start = at + gap;
+        let length = samples[start..].iter().take_while(|sample| !sample.is_finite()).count();
+        put_integer(gap as u64, &mut runs);
+        put_integer(length as u64, &mut runs);
+        for sample in &samples[start..start + length] {
+            let end = values.len();
+            values.resize(end + T::KIND.bytes(), 0);
+            sample.put(&mut values[end..]);
+        }
+        count += 1;
+        at = start + length;
+    }
+    let mut plain = Vec::new();
+    put_integer(count, &mut plain);
+    plain.append(&mut runs);
+    plain.append(&mut values);
+    // The only failure is one of memory; then there is no segment, and what was measured says so.
+    zstd::bulk::compress(&plain, LEVEL).unwrap_or_default()
+}
+
+/// Put the escaped samples back, if the segment is whole.
+pub(crate) fn decode<T: Sample>(segment: &[u8], samples: &mut [T]) {
+    if segment.is_empty() {
+        return;
+    }
+    // A run takes at most 20 bytes and holds at least one sample.
+    let limit = (samples.len() + 1) * (20 + T::KIND.bytes());
+    if let Some(plain) = decompressed(segment, limit) {
+        place(&plain, samples);
+    }
+}
+
+fn place<T: Sample>(plain: &[u8], samples: &mut [T]) -> Option<()> {
+    let mut reader = Reader::new(plain);
+    let count = reader.length()?;
+    let mut runs = Vec::new();
+    let mut at = 0_usize;
+    for _ in 0..count {
+        let start = at.checked_add(reader.length()?)?;
+        at = start.checked_add(reader.length()?).filter(|end| *end <= samples.len())?;
+        runs.push(start..at);
+    }
+    for sample in runs.into_iter().flatten() {
+        samples[sample] = T::take(reader.take(T::KIND.bytes())?);
+    }
+    Some(())
+}
+
+/// What zstd made of at most `limit` bytes; nothing if it is cut or makes more.
+pub(crate) fn decompressed(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    let decoder = zstd::stream::read::Decoder::with_buffer(compressed).ok()?;
+    decoder.take(limit as u64 + 1).read_to_end(&mut plain).ok()?;
+    (plain.len() <= limit).then_some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_comes_back_bit_for_bit() {
+        let quiet = f32::from_bits(0x7fc0_1234);
+        let samples = [f32::NAN, 1.0, quiet, f32::INFINITY, 2.0, 3.0, f32::NEG_INFINITY];
+        let (segment, filled) = encode(&samples);
+        let mut filled = filled.expect("some are no numbers");
+        assert_eq!(filled, [1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 3.0]);
+        decode(&segment, &mut filled);
+        assert_eq!(filled.map_bits(), samples.to_vec().map_bits());
+        let (segment, filled) = encode(&[f64::NAN; 5]);
+        let mut filled = filled.expect("all are no numbers");
+        decode(&segment[..segment.len() - 1], &mut filled);
+        assert_eq!(filled, [0.0; 5]);
+        decode(&segment, &mut filled);
+        assert!(filled.iter().all(|sample| sample.is_nan()));
+        assert_eq!(encode(&[1_u8, 2]), (Vec::new(), None));
+    }
+
+    trait MapBits {
+        fn map_bits(&self) -> Vec<u32>;
+    }
+
+    impl MapBits for Vec<f32> {
+        fn map_bits(&self) -> Vec<u32> {
+            self.iter().map(|sample| sample.to_bits()).collect()
+        }
+    }
+}

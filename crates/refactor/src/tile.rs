@@ -1,0 +1,57 @@
+//! One tile: its escapes, its codec's layers, and the residual that makes it exact.
+//!
+//! Layer 0 holds the samples that are no finite number, the next ones are the codec's. Where an array is exact, its last
+//! layer holds what the bits of the samples differ from those that all layers before it restore.
+
+use crate::codec::TileCodec;
+use crate::escape;
+use crate::lossless;
+use crate::sample::Sample;
+
+/// An encoded tile.
+pub(crate) struct Encoded {
+    /// Layer by layer; behind the codec's last one there are none.
+    pub(crate) layers: Vec<Vec<u8>>,
+    /// Empty if the layers restore every bit.
+    pub(crate) residual: Vec<u8>,
+}
+
+/// Codes the tiles of an array.
+pub(crate) struct Coder<T: Sample> {
+    pub(crate) codec: Box<dyn TileCodec<T>>,
+    pub(crate) exact: bool,
+}
+
+impl<T: Sample> Coder<T> {
+    pub(crate) fn encode(&self, samples: &[T], shape: [usize; 4]) -> Encoded {
+        let (escaped, filled) = escape::encode(samples);
+        let mut layers = vec![escaped];
+        for segment in self.codec.encode(filled.as_deref().unwrap_or(samples), shape) {
+            let layer = usize::from(segment.layer) + 1;
+            layers.resize(layers.len().max(layer + 1), Vec::new());
+            layers[layer] = segment.bytes;
+        }
+        let mut residual = Vec::new();
+        if self.exact {
+            let segments: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
+            residual = lossless::encode(samples, &self.decode_layers(shape, &segments));
+        }
+        Encoded { layers, residual }
+    }
+
+    /// The best estimate from the first layers, of which the last may be cut. `residual` is the last layer if that and
+    /// all before it are wholly there.
+    pub(crate) fn decode(&self, shape: [usize; 4], layers: &[&[u8]], residual: Option<&[u8]>) -> Vec<T> {
+        let mut samples = self.decode_layers(shape, layers);
+        if let Some(residual) = residual {
+            lossless::decode(residual, &mut samples);
+        }
+        samples
+    }
+
+    fn decode_layers(&self, shape: [usize; 4], layers: &[&[u8]]) -> Vec<T> {
+        let mut samples = self.codec.decode(shape, layers.get(1..).unwrap_or_default());
+        escape::decode(layers.first().copied().unwrap_or_default(), &mut samples);
+        samples
+    }
+}
