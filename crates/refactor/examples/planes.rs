@@ -1,7 +1,6 @@
 //! Rate, distortion and speed of the `planes` codec on `.npy` files of float32, each coded as one tile:
 //! `cargo run --release --example planes -- FIELD.npy...`
 
-use std::time::Instant;
 use weir_refactor::planes::{decode_tile, encode_tile, Settings};
 
 /// Shares of the raw bytes that are decoded.
@@ -52,11 +51,18 @@ fn measure(path: &str, samples: &[f32], shape: [usize; 4]) {
 
 fn best<T>(work: impl Fn() -> T) -> (T, f64) {
     let timed = || {
-        let start = Instant::now();
+        let start = processor_seconds();
         let result = work();
-        (result, start.elapsed().as_secs_f64())
+        (result, processor_seconds() - start)
     };
     (1..REPETITIONS).map(|_| timed()).fold(timed(), |a, b| if b.1 < a.1 { b } else { a })
+}
+
+/// Seconds that this thread has run for; others on the machine do not count.
+fn processor_seconds() -> f64 {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = statistics.split(' ').next().and_then(|number| number.parse::<f64>().ok());
+    nanoseconds.unwrap_or(f64::NAN) / 1e9
 }
 
 /// Samples and shape, axes that are missing first with length 1.

@@ -45,3 +45,20 @@ pub(super) fn block_box(lattice: &Lattice, block: Extents, band: &Band) -> (Exte
     }
     (origin, extents)
 }
+
+/// Copy a row that is mostly four or eight numbers long, without a call.
+#[inline(always)]
+pub(super) fn copy_row<T: Copy>(from: &[T], to: &mut [T]) {
+    if let (Some(from), Some(to)) = (exact::<T, 4>(from), to.first_chunk_mut::<4>()) {
+        *to = *from;
+    } else if let (Some(from), Some(to)) = (exact::<T, 8>(from), to.first_chunk_mut::<8>()) {
+        *to = *from;
+    } else {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+}
+
+#[inline(always)]
+fn exact<T, const LENGTH: usize>(row: &[T]) -> Option<&[T; LENGTH]> {
+    row.try_into().ok()
+}

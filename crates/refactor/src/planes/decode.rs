@@ -1,11 +1,11 @@
 //! Segments to the best estimate of a tile's samples.
 
 use super::bands::{Extents, Plan};
-use super::boxes::{block_box, copy_rows};
+use super::boxes::{block_box, copy_row, copy_rows};
 use super::layout::{compact, is_single, Header, Layout, DESCENT_MAX};
 use super::magnitudes::Magnitudes;
 use super::number::{Coefficient, Number, Uncertainty};
-use super::passes::{Blocks, Models, PASSES};
+use super::passes::{has_symbols, Blocks, Models, PASSES};
 use super::rans::Decoder;
 use super::words::{Kernel, Words};
 use super::{transform, Settings};
@@ -89,7 +89,7 @@ impl Decoding<'_> {
                 if layer >= self.segments.len() {
                     return last;
                 }
-                let mut decoder = Decoder::new(self.segments[layer]);
+                let mut decoder = Decoder::new(self.segments[layer], has_symbols(pass));
                 for (index, blocks) in blocks.iter_mut().enumerate() {
                     if let Some(bit) = layout.bit(index, exponent) {
                         last[index] = Some(bit);
@@ -124,7 +124,7 @@ fn scatter<C: Coefficient>(blocks: &Blocks, last: usize, layout: &Layout, index:
         let values = C::restored(&magnitudes, blocks.negative[place], &uncertainty, step);
         let part: (Extents, Extents) = block_box(&blocks.lattice, block, band);
         copy_rows(part, layout.extents, blocks.lattice.block, |start, bit, length| {
-            samples[start..start + length].copy_from_slice(&values[bit..bit + length]);
+            copy_row(&values[bit..bit + length], &mut samples[start..start + length]);
         });
     }
 }

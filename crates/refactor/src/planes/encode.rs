@@ -1,11 +1,11 @@
 //! A tile's samples to segments.
 
 use super::bands::{Band, Extents, Plan};
-use super::boxes::{block_box, copy_rows, for_each_row};
+use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
 use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX};
 use super::number::{Coefficient, Number};
-use super::passes::{Blocks, Models, PASSES};
+use super::passes::{has_symbols, Blocks, Models, PASSES};
 use super::rans::Encoder;
 use super::words::{Kernel, Words};
 use super::{transform, Settings};
@@ -138,7 +138,7 @@ fn code<C: Coefficient, W: Words>(
                     band.pass(pass, bit, &mut encoder, &mut models, words);
                 }
             }
-            let bytes = encoder.finish();
+            let bytes = encoder.finish(has_symbols(pass));
             if !bytes.is_empty() {
                 segments.push(Segment { layer: layout.layer(exponent, pass) as u16, bytes });
             }
@@ -159,7 +159,7 @@ fn gather<C: Coefficient>(coefficients: &[C], layout: &Layout, index: usize) -> 
         let part = block_box(&blocks.lattice, block, band);
         let inside = blocks.lattice.block;
         copy_rows(part, layout.extents, inside, |start, bit, length| {
-            values[bit..bit + length].copy_from_slice(&coefficients[start..start + length]);
+            copy_row(&coefficients[start..start + length], &mut values[bit..bit + length]);
         });
         let (magnitudes, negative) = C::quantised(&values, step_inverse);
         let used = (magnitudes.bits() as usize).min(bits);

@@ -14,6 +14,11 @@ use super::words::Words;
 /// Passes of a plane.
 pub(super) const PASSES: usize = 3;
 
+/// Whether a pass has modelled symbols among its bits.
+pub(super) fn has_symbols(pass: usize) -> bool {
+    pass != 1
+}
+
 /// What is known of a band's coefficients, by block.
 pub(super) struct Blocks {
     pub(super) lattice: Lattice,
@@ -51,7 +56,7 @@ struct Above {
 /// Statistics of a tile, kept from plane to plane: they change slowly.
 pub(super) struct Models {
     blocks: Vec<Group>,
-    likely: Vec<Group>,
+    likely: Vec<Likely>,
     late: Vec<Group>,
     lone: Vec<Sparse>,
     lone_blocks: Vec<Sparse>,
@@ -60,6 +65,40 @@ pub(super) struct Models {
 /// Models of four packed bits, and of three, two and one at a word's end.
 #[derive(Clone)]
 struct Group([Model; 4]);
+
+/// Four classes of neighbours, each coded plainly while its bits are hardly ever worth a model.
+struct Likely {
+    groups: [Group; LIKELY_CLASSES],
+    shares: [Share; LIKELY_CLASSES],
+}
+
+/// How many of the last bits were ones.
+#[derive(Clone, Copy)]
+struct Share {
+    ones: u32,
+    bits: u32,
+}
+
+/// About this many bits are remembered.
+const SHARE_BITS_MAX: u32 = 4096;
+
+impl Share {
+    #[inline(always)]
+    fn add(&mut self, ones: u64, bits: u64) {
+        self.ones += ones.count_ones();
+        self.bits += bits.count_ones();
+        if self.bits > SHARE_BITS_MAX {
+            self.ones /= 2;
+            self.bits /= 2;
+        }
+    }
+
+    /// Less than a fourteenth of a bit's cost could be saved: 0.35 to 0.65 are ones.
+    #[inline(always)]
+    fn is_even(self) -> bool {
+        (7 * self.bits..=13 * self.bits).contains(&(20 * self.ones))
+    }
+}
 
 /// Models of which quarters of a word have a one, which quarters of those, and of their bits.
 #[derive(Clone)]
@@ -75,6 +114,41 @@ impl Group {
     }
 }
 
+impl Likely {
+    fn new() -> Self {
+        Self {
+            groups: [90, 100, 110, 128].map(Group::new),
+            shares: [Share { ones: 0, bits: 0 }; LIKELY_CLASSES],
+        }
+    }
+
+    /// Code the bits of `actual` under the classes' masks.
+    #[inline(always)]
+    fn code<C: Channel, W: Words>(
+        &mut self,
+        channel: &mut C,
+        words: W,
+        actual: u64,
+        classes: [u64; LIKELY_CLASSES],
+    ) -> u64 {
+        let mut even = 0;
+        for (class, share) in classes.iter().zip(&self.shares) {
+            even |= if share.is_even() { *class } else { 0 };
+        }
+        let bits = channel.plain(words.extract(actual, even), even.count_ones());
+        let mut found = words.deposit(bits, even);
+        for (class, group) in classes.into_iter().zip(&mut self.groups) {
+            if class & !even != 0 {
+                found |= packed(channel, words, group, actual, class);
+            }
+        }
+        for (class, share) in classes.into_iter().zip(&mut self.shares) {
+            share.add(found & class, class);
+        }
+        found
+    }
+}
+
 impl Sparse {
     fn new() -> Self {
         Self { quarters: Group::new(100), sixteenths: Group::new(80), bits: Group::new(70) }
@@ -82,13 +156,13 @@ impl Sparse {
 }
 
 const DENSITIES: usize = 4;
-const LIKELY_COUNTS: usize = 4;
+const LIKELY_CLASSES: usize = 4;
 
 impl Models {
     pub(super) fn new() -> Self {
         Self {
             blocks: vec![Group::new(64); 3],
-            likely: [60, 80, 100, 128].repeat(DENSITIES).into_iter().map(Group::new).collect(),
+            likely: (0..DENSITIES).map(|_| Likely::new()).collect(),
             late: vec![Group::new(60); 2 * DENSITIES],
             lone: vec![Sparse::new(); DENSITIES + 1],
             lone_blocks: vec![Sparse::new(); 1],
@@ -282,12 +356,10 @@ impl Blocks {
         if tried == 0 {
             return true;
         }
-        let context = LIKELY_COUNTS * density(significant);
-        let mut found = packed(channel, words, &mut models.likely[context + 3], actual, open & fours);
-        found |= packed(channel, words, &mut models.likely[context + 2], actual, open & twos & ones & !fours);
-        found |=
-            packed(channel, words, &mut models.likely[context + 1], actual, open & twos & !ones & !fours);
-        found |= packed(channel, words, &mut models.likely[context], actual, open & ones & !twos & !fours);
+        let one = open & ones & !twos & !fours;
+        let two = open & twos & !ones & !fours;
+        let classes = [one, two, tried & !one & !two & !fours, tried & fours];
+        let found = models.likely[density(significant)].code(channel, words, actual, classes);
         self.tried[index] = tried & !found;
         self.found(index, plane, found, channel, words)
     }
@@ -334,7 +406,7 @@ impl Blocks {
         channel: &mut C,
         words: W,
     ) -> bool {
-        let signs = channel.raw(words.extract(self.negative[index], found), found.count_ones());
+        let signs = channel.plain(words.extract(self.negative[index], found), found.count_ones());
         if channel.exhausted() {
             return false;
         }
@@ -357,7 +429,7 @@ impl Blocks {
         let old = self.significant[index] & !self.fresh[index];
         if old != 0 {
             let actual = self.planes[index * self.bits + plane];
-            let bits = channel.raw(words.extract(actual, old), old.count_ones());
+            let bits = channel.plain(words.extract(actual, old), old.count_ones());
             if channel.exhausted() {
                 return false;
             }

@@ -1,14 +1,17 @@
 //! Range variant of asymmetric numeral systems (Duda 2013): symbols to bytes and back.
 //!
 //! Two interleaved 32-bit states give the processor two independent chains of work (Giesen 2014). The encoder runs over
-//! the symbols backwards, so the decoder reads its bytes forwards, and any prefix of them gives the first symbols.
+//! the symbols backwards, so the decoder reads its bytes forwards, and any prefix of them gives the first symbols. Bits
+//! that no model would shorten stand as whole words between the states' words, just where the decoder needs them.
 
 use super::model::{Interval, Model, FREQUENCY_BITS};
 
 /// A state never falls below this while symbols remain.
 const STATE_MIN: u32 = 1 << 16;
-/// Bits coded as one symbol of a flat distribution.
-const RAW_BITS_MAX: u32 = FREQUENCY_BITS;
+/// Plain bits come from the stream in words of so many.
+const PLAIN_WORD_BITS: u32 = u32::BITS;
+/// Stands among the symbols where the decoder reads the next word of plain bits.
+const PLAIN_WORD: u32 = 0;
 
 /// Where symbols go to or come from. One traversal of the coefficients serves both directions: it hands over what the
 /// encoder knows and goes on with what the channel returns.
@@ -16,62 +19,77 @@ pub(super) trait Channel {
     /// A symbol of four bits by its model, which learns it.
     fn symbol(&mut self, model: &mut Model, actual: u32) -> u32;
 
-    /// Up to [`RAW_BITS_MAX`] equally likely bits.
-    fn flat(&mut self, actual: u32, bits: u32) -> u32;
+    /// Up to 32 bits as they are.
+    fn plain_word(&mut self, actual: u32, bits: u32) -> u32;
 
     /// The bytes have ended: what was returned last is void.
     fn exhausted(&self) -> bool;
 
-    /// Up to 64 equally likely bits.
+    /// Up to 64 bits as they are.
     #[inline(always)]
-    fn raw(&mut self, actual: u64, bits: u32) -> u64 {
-        let mut result = 0;
-        let mut position = 0;
-        while position < bits {
-            let count = (bits - position).min(RAW_BITS_MAX);
-            let part = (actual >> position) as u32 & ((1 << count) - 1);
-            result |= u64::from(self.flat(part, count)) << position;
-            position += count;
+    fn plain(&mut self, actual: u64, bits: u32) -> u64 {
+        if bits <= PLAIN_WORD_BITS {
+            return u64::from(self.plain_word(actual as u32, bits));
         }
-        result
+        let low = self.plain_word(actual as u32, PLAIN_WORD_BITS);
+        let high = self.plain_word((actual >> PLAIN_WORD_BITS) as u32, bits - PLAIN_WORD_BITS);
+        u64::from(high) << PLAIN_WORD_BITS | u64::from(low)
     }
 }
 
 /// Gathers the symbols of a segment.
 #[derive(Default)]
 pub(super) struct Encoder {
-    /// Start and length of each symbol's interval, in two halves of a word.
+    /// Start and length of each symbol's interval, in two halves of a word; [`PLAIN_WORD`] between them.
     intervals: Vec<u32>,
+    symbols: usize,
+    /// All plain bits, and those that do not fill a word yet.
+    plain: Vec<u32>,
+    pending: u64,
+    pending_bits: u32,
+    /// Plain bits that the decoder has read but not used.
+    ahead_bits: u32,
 }
 
 impl Encoder {
+    /// The bytes of all symbols and bits since the last call. Segments `with_symbols` begin with the coder's states.
     #[inline(always)]
-    fn push(&mut self, interval: Interval) {
-        self.intervals.push(interval.start << 16 | interval.length);
-    }
-
-    /// The bytes of all symbols since the last call; none for no symbols.
-    #[inline(always)]
-    pub(super) fn finish(&mut self) -> Vec<u8> {
+    pub(super) fn finish(&mut self, with_symbols: bool) -> Vec<u8> {
         if self.intervals.is_empty() {
             return Vec::new();
         }
-        let mut words: Vec<u16> = Vec::with_capacity(self.intervals.len() / 2 + 4);
+        if self.pending_bits > 0 {
+            self.plain.push(self.pending as u32);
+        }
+        let mut words: Vec<u16> = Vec::with_capacity(self.intervals.len() / 2 + 2 * self.plain.len() + 4);
         let mut states = [STATE_MIN; 2];
-        for (index, interval) in self.intervals.iter().enumerate().rev() {
+        let mut plain = self.plain.iter().rev();
+        let mut turn = self.symbols;
+        for &interval in self.intervals.iter().rev() {
+            if interval == PLAIN_WORD {
+                let word = plain.next().copied().unwrap_or(0);
+                words.push((word >> 16) as u16);
+                words.push(word as u16);
+                continue;
+            }
+            turn -= 1;
             let (start, length) = (interval >> 16, interval & 0xffff);
-            let mut state = states[index & 1];
-            if u64::from(state) >= u64::from(length) << (32 - FREQUENCY_BITS) {
+            let mut state = states[turn & 1];
+            if state >> (32 - FREQUENCY_BITS) >= length {
                 words.push(state as u16);
                 state >>= 16;
             }
-            states[index & 1] = ((state / length) << FREQUENCY_BITS) + state % length + start;
+            states[turn & 1] = ((state / length) << FREQUENCY_BITS) + state % length + start;
         }
-        for state in states.iter().rev() {
-            words.push(*state as u16);
-            words.push((state >> 16) as u16);
+        if with_symbols {
+            for state in states.iter().rev() {
+                words.push(*state as u16);
+                words.push((state >> 16) as u16);
+            }
         }
         self.intervals.clear();
+        self.plain.clear();
+        (self.symbols, self.pending, self.pending_bits, self.ahead_bits) = (0, 0, 0, 0);
         words.iter().rev().flat_map(|word| word.to_le_bytes()).collect()
     }
 }
@@ -79,15 +97,27 @@ impl Encoder {
 impl Channel for Encoder {
     #[inline(always)]
     fn symbol(&mut self, model: &mut Model, actual: u32) -> u32 {
-        self.push(model.interval(actual));
+        let Interval { start, length } = model.interval(actual);
+        self.intervals.push(start << 16 | length);
+        self.symbols += 1;
         model.update(actual);
         actual
     }
 
     #[inline(always)]
-    fn flat(&mut self, actual: u32, bits: u32) -> u32 {
-        let shift = FREQUENCY_BITS - bits;
-        self.push(Interval { start: actual << shift, length: 1 << shift });
+    fn plain_word(&mut self, actual: u32, bits: u32) -> u32 {
+        if self.ahead_bits < bits {
+            self.intervals.push(PLAIN_WORD);
+            self.ahead_bits += PLAIN_WORD_BITS;
+        }
+        self.ahead_bits -= bits;
+        self.pending |= u64::from(actual) << self.pending_bits;
+        self.pending_bits += bits;
+        if self.pending_bits >= PLAIN_WORD_BITS {
+            self.plain.push(self.pending as u32);
+            self.pending >>= PLAIN_WORD_BITS;
+            self.pending_bits -= PLAIN_WORD_BITS;
+        }
         actual
     }
 
@@ -102,13 +132,17 @@ pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     position: usize,
     states: [u32; 2],
+    ahead: u64,
+    ahead_bits: u32,
 }
 
 impl<'a> Decoder<'a> {
     #[inline(always)]
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        let mut decoder = Self { bytes, position: 0, states: [0; 2] };
-        decoder.states = [0, 1].map(|_| u32::from(decoder.word()) << 16 | u32::from(decoder.word()));
+    pub(super) fn new(bytes: &'a [u8], with_symbols: bool) -> Self {
+        let mut decoder = Self { bytes, position: 0, states: [0; 2], ahead: 0, ahead_bits: 0 };
+        if with_symbols && !bytes.is_empty() {
+            decoder.states = [0, 1].map(|_| u32::from(decoder.word()) << 16 | u32::from(decoder.word()));
+        }
         decoder
     }
 
@@ -118,38 +152,36 @@ impl<'a> Decoder<'a> {
         self.position += 2;
         word.map_or(0, |word| u16::from_le_bytes([word[0], word[1]]))
     }
-
-    /// Take the interval out of the state whose turn it is.
-    #[inline(always)]
-    fn advance(&mut self, interval: Interval) {
-        let state = self.states[0];
-        let slot = state & ((1 << FREQUENCY_BITS) - 1);
-        let mut state = interval
-            .length
-            .wrapping_mul(state >> FREQUENCY_BITS)
-            .wrapping_add(slot.wrapping_sub(interval.start));
-        if state < STATE_MIN {
-            state = state << 16 | u32::from(self.word());
-        }
-        self.states = [self.states[1], state];
-    }
 }
 
 impl Channel for Decoder<'_> {
     #[inline(always)]
     fn symbol(&mut self, model: &mut Model, _actual: u32) -> u32 {
-        let symbol = model.symbol_at(self.states[0] & ((1 << FREQUENCY_BITS) - 1));
-        self.advance(model.interval(symbol));
+        let state = self.states[0];
+        let slot = state & ((1 << FREQUENCY_BITS) - 1);
+        let symbol = model.symbol_at(slot);
+        let Interval { start, length } = model.interval(symbol);
+        let mut state = length * (state >> FREQUENCY_BITS) + (slot - start);
+        if state < STATE_MIN {
+            state = state << 16 | u32::from(self.word());
+        }
+        self.states = [self.states[1], state];
         model.update(symbol);
         symbol
     }
 
     #[inline(always)]
-    fn flat(&mut self, _actual: u32, bits: u32) -> u32 {
-        let shift = FREQUENCY_BITS - bits;
-        let value = (self.states[0] & ((1 << FREQUENCY_BITS) - 1)) >> shift;
-        self.advance(Interval { start: value << shift, length: 1 << shift });
-        value
+    fn plain_word(&mut self, _actual: u32, bits: u32) -> u32 {
+        if self.ahead_bits < bits {
+            let word = self.bytes.get(self.position..).and_then(|rest| rest.first_chunk());
+            self.position += 4;
+            self.ahead |= u64::from(word.map_or(0, |word| u32::from_le_bytes(*word))) << self.ahead_bits;
+            self.ahead_bits += PLAIN_WORD_BITS;
+        }
+        let value = self.ahead & ((1 << bits) - 1);
+        self.ahead >>= bits;
+        self.ahead_bits -= bits;
+        value as u32
     }
 
     #[inline(always)]
@@ -174,18 +206,18 @@ mod tests {
                 match kind {
                     0 => drop(encoder.symbol(&mut models[0], value & value >> 8 & 15)),
                     1 => drop(encoder.symbol(&mut models[1], value & 15)),
-                    _ => drop(encoder.raw(u64::from(value), 32)),
+                    _ => drop(encoder.plain(u64::from(value), 32)),
                 }
             }
-            let bytes = encoder.finish();
+            let bytes = encoder.finish(true);
             for length in [bytes.len(), (bytes.len() as f64 * cut) as usize] {
                 let mut models = [Model::new(20), Model::new(128)];
-                let mut decoder = Decoder::new(&bytes[..length]);
+                let mut decoder = Decoder::new(&bytes[..length], true);
                 for &(kind, value) in &symbols {
                     let (expected, returned) = match kind {
                         0 => (u64::from(value & value >> 8 & 15), u64::from(decoder.symbol(&mut models[0], 0))),
                         1 => (u64::from(value & 15), u64::from(decoder.symbol(&mut models[1], 0))),
-                        _ => (u64::from(value), decoder.raw(0, 32)),
+                        _ => (u64::from(value), decoder.plain(0, 32)),
                     };
                     if decoder.exhausted() {
                         prop_assert!(length < bytes.len());
