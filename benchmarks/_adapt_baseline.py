@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 STEPS = (2, 4, 8, 16)
+LINE_STEPS = (4, 16, 64, 256, 1024)
+"""Of arrays with one axis."""
 _INDEX_BYTES = 4
 
 
@@ -22,13 +24,11 @@ def best(field: Array, budget_bytes: int) -> Array:
     Raises:
         ValueError: No step leaves so few bytes.
     """
-    found = [
-        each
-        for each in (approximation(field, step=step, budget_bytes=budget_bytes) for step in STEPS)
-        if each is not None
-    ]
+    steps = STEPS if field.ndim > 1 else LINE_STEPS
+    tried = [approximation(field, step=step, budget_bytes=budget_bytes) for step in steps]
+    found = [each for each in tried if each is not None]
     if not found:
-        raise ValueError(f"{budget_bytes} bytes do not hold every {STEPS[-1]}th value along each axis of {field.shape}")
+        raise ValueError(f"{budget_bytes} bytes do not hold every {steps[-1]}th value along each axis of {field.shape}")
     return max(found, key=lambda each: psnr(field, each))
 
 
