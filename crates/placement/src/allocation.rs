@@ -152,6 +152,11 @@ impl AllocatorName {
     const ALL: [AllocatorName; 3] =
         [AllocatorName::Balanced, AllocatorName::LustreStandard, AllocatorName::Random];
 
+    /// As it is written.
+    pub fn text(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
     /// A new allocator of this name.
     pub fn build(self) -> Box<dyn Allocator + Send + Sync> {
         match self {
@@ -164,7 +169,7 @@ impl AllocatorName {
 
 impl fmt::Display for AllocatorName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(Self::NAMES[*self as usize])
+        formatter.write_str(self.text())
     }
 }
 

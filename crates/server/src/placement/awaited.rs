@@ -3,7 +3,7 @@
 //! What a target achieves is known after its requests and told once an exchange; a target that suddenly takes fifty times
 //! as long would be given dozens of files before. Its first file that is not written when others are says so at once.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use weir_wire::Ino;
 
 /// Most files that are watched: a burst of more is watched in part.
@@ -19,14 +19,18 @@ const FORGOTTEN_SECONDS: f64 = 1.0;
 /// Part that a new delay has in the usual one.
 const GAIN: f64 = 1.0 / 16.0;
 
-/// The files that are awaited, in the order in which they were made.
+/// The files that are awaited.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Awaited {
-    files: HashMap<Ino, File>,
-    /// Also files that are written by now, until their turn at the front comes.
-    order: VecDeque<Ino>,
-    /// How many at the front of `order` were found late.
+    /// In the order in which they were made, which is that of their numbers; also files that are written by now, until
+    /// their turn at the front comes.
+    files: VecDeque<File>,
+    /// How many at the front of `files` were found late, or written before they were.
     passed: usize,
+    /// Targets, by index, on which first bytes may lie: those of each of `files`, one after the other.
+    targets: VecDeque<u32>,
+    /// How many targets stood before those of `targets`.
+    targets_gone: u64,
     /// Files whose first bytes came.
     written: u64,
     usual_seconds: f64,
@@ -34,12 +38,21 @@ pub(super) struct Awaited {
 
 #[derive(Clone, Debug)]
 struct File {
+    ino: Ino,
     made_seconds: f64,
     /// Files that were written before.
     written_before: u64,
-    is_late: bool,
-    /// Targets, by index, on which its first bytes may lie.
-    targets: Vec<u32>,
+    stage: Stage,
+    /// Number of its first target, from the first of all, and how many it has.
+    first: u64,
+    count: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Awaited,
+    Late,
+    Written,
 }
 
 /// Targets that are late from now on, and those that are no longer.
@@ -52,23 +65,35 @@ pub(super) struct Turn {
 impl Awaited {
     /// A file was made at `seconds` of the clock.
     pub(super) fn made(&mut self, ino: Ino, targets: impl Iterator<Item = u32>, seconds: f64) {
-        if self.order.len() < FILES_MAX {
-            let (made_seconds, written_before) = (seconds, self.written);
-            let file = File { made_seconds, written_before, is_late: false, targets: targets.collect() };
-            if self.files.insert(ino, file).is_none() {
-                self.order.push_back(ino);
-            }
+        let is_next = self.files.back().is_none_or(|last| last.ino < ino);
+        if is_next && self.files.len() < FILES_MAX {
+            let before = self.targets.len();
+            self.targets.extend(targets);
+            self.files.push_back(File {
+                ino,
+                made_seconds: seconds,
+                written_before: self.written,
+                stage: Stage::Awaited,
+                first: self.targets_gone + before as u64,
+                count: self.targets.len() - before,
+            });
         }
     }
 
     /// Bytes of a file came; answers the targets that are not late with it any more.
     pub(super) fn written(&mut self, ino: Ino, seconds: f64) -> Vec<u32> {
-        let Some(file) = self.files.remove(&ino) else { return Vec::new() };
+        let Ok(number) = self.files.binary_search_by_key(&ino, |file| file.ino) else { return Vec::new() };
+        let file = &mut self.files[number];
+        let stage = std::mem::replace(&mut file.stage, Stage::Written);
+        if stage == Stage::Written {
+            return Vec::new();
+        }
         self.written += 1;
         let delay = (seconds - file.made_seconds).clamp(0.0, FORGOTTEN_SECONDS);
         self.usual_seconds += GAIN * (delay - self.usual_seconds);
-        if file.is_late {
-            file.targets
+        let file = &self.files[number];
+        if stage == Stage::Late {
+            self.targets_of(file).collect()
         } else {
             Vec::new()
         }
@@ -77,31 +102,36 @@ impl Awaited {
     /// What is late at `seconds`, and what was for so long that it says nothing any more.
     pub(super) fn turn(&mut self, seconds: f64) -> Turn {
         let mut turn = Turn::default();
-        let late_seconds = (LATE * self.usual_seconds).max(LATE_SECONDS_MIN);
-        while let Some(ino) = self.order.front() {
-            match self.files.get(ino).map(|file| seconds - file.made_seconds) {
-                None => {}
-                Some(age) if age >= FORGOTTEN_SECONDS => {
-                    let forgotten = self.files.remove(ino).filter(|file| file.is_late);
-                    turn.forgiven.extend(forgotten.into_iter().flat_map(|file| file.targets));
-                }
-                Some(_) => break,
+        while let Some(file) = self.files.front() {
+            match file.stage {
+                Stage::Written => {}
+                _ if seconds - file.made_seconds < FORGOTTEN_SECONDS => break,
+                Stage::Late => turn.forgiven.extend(self.targets_of(file)),
+                Stage::Awaited => {}
             }
-            self.order.pop_front();
+            self.targets_gone += file.count as u64;
+            self.targets.drain(..file.count);
+            self.files.pop_front();
             self.passed = self.passed.saturating_sub(1);
         }
-        while let Some(ino) = self.order.get(self.passed) {
-            if let Some(file) = self.files.get_mut(ino) {
+        let late_seconds = (LATE * self.usual_seconds).max(LATE_SECONDS_MIN);
+        while let Some(file) = self.files.get(self.passed) {
+            if file.stage == Stage::Awaited {
                 let meanwhile = self.written - file.written_before;
                 if seconds - file.made_seconds < late_seconds || meanwhile < WRITTEN_MEANWHILE {
                     break;
                 }
-                file.is_late = true;
-                turn.late.extend_from_slice(&file.targets);
+                turn.late.extend(self.targets_of(file));
+                self.files[self.passed].stage = Stage::Late;
             }
             self.passed += 1;
         }
         turn
+    }
+
+    fn targets_of(&self, file: &File) -> impl Iterator<Item = u32> + '_ {
+        let first = (file.first - self.targets_gone) as usize;
+        self.targets.range(first..first + file.count).copied()
     }
 }
 
@@ -151,7 +181,7 @@ mod tests {
         assert_eq!(awaited.turn(0.5).late, [3]);
         assert_eq!(awaited.turn(1.0).forgiven, [3]);
         assert!(awaited.written(Ino(1), 2.0).is_empty());
-        assert!(awaited.files.is_empty() && awaited.order.is_empty());
+        assert!(awaited.files.is_empty() && awaited.targets.is_empty());
     }
 
     #[test]
@@ -160,8 +190,8 @@ mod tests {
         for number in 0..2 * FILES_MAX as u64 {
             made(&mut awaited, number, 0, 0.0);
         }
-        assert_eq!((awaited.files.len(), awaited.order.len()), (FILES_MAX, FILES_MAX));
+        assert_eq!((awaited.files.len(), awaited.targets.len()), (FILES_MAX, FILES_MAX));
         assert_eq!(awaited.turn(5.0), Turn::default());
-        assert!(awaited.files.is_empty() && awaited.order.is_empty());
+        assert!(awaited.files.is_empty() && awaited.targets.is_empty());
     }
 }

@@ -66,6 +66,8 @@ pub(super) enum Unfit {
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) targets: Vec<TargetId>,
+    /// Index of the first target of each server, by its number.
+    first: Vec<u32>,
     pub(super) figures: Vec<Figures>,
     /// What this server placed there lately, in bytes.
     placed: Vec<f64>,
@@ -108,7 +110,10 @@ impl Cluster {
             |&target: &TargetId| TargetState { target, speed: 1.0, load_bytes: 0.0, free_bytes: u64::MAX };
         let view = View::new(targets.iter().map(state).collect(), &servers)
             .unwrap_or_else(|error| unreachable!("each target and server is named once: {error}"));
+        let highest = targets.last().map_or(0, |last| last.server.0);
+        let first = |server| targets.partition_point(|target| target.server.0 < server) as u32;
         let mut cluster = Cluster {
+            first: (0..=highest).map(first).collect(),
             figures: vec![Figures::UNKNOWN; targets.len()],
             placed: vec![0.0; targets.len()],
             left: vec![1.0; targets.len()],
@@ -245,7 +250,10 @@ impl Cluster {
     }
 
     pub(super) fn find(&self, target: TargetId) -> Option<usize> {
-        self.targets.binary_search(&target).ok()
+        // Servers number their targets from 0 on.
+        let index = *self.first.get(usize::from(target.server.0))? as usize + usize::from(target.index);
+        let is_found = self.targets.get(index) == Some(&target);
+        is_found.then_some(index).or_else(|| self.targets.binary_search(&target).ok())
     }
 
     /// What this server placed on each target lately.

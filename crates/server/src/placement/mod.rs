@@ -92,6 +92,7 @@ impl Server {
     pub(crate) fn placements(&self) -> Placements {
         let Tally { stripes, refused, targets } = self.namespace.placer().tally();
         let targets = targets.into_iter().map(|(target, count)| (target.to_string(), count)).collect();
+        let stripes = stripes.into_iter().map(|(name, count)| (name.to_string(), count)).collect();
         Placements { stripes, targets, refused }
     }
 

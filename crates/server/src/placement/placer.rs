@@ -5,6 +5,7 @@ use super::cluster::{add_load, Cluster, Figures, Unfit};
 use super::record::{self, LeftOut, Record};
 use crate::namespace::errno::{EHOSTDOWN, EINVAL, ENOSPC, ENXIO};
 use crate::namespace::{check_layout, LayoutDefaults};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use weir_placement::{
@@ -26,6 +27,8 @@ const PROBE_SECONDS: f64 = 60.0;
 pub(crate) struct Placer {
     server: ServerId,
     defaults: LayoutDefaults,
+    /// What is asked for where nothing is.
+    usual: LayoutSpecification,
     name: AllocatorName,
     cluster: Cluster,
     awaited: Awaited,
@@ -57,7 +60,7 @@ pub(crate) struct Placed {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Stripes by allocator.
-    pub(crate) stripes: BTreeMap<String, u64>,
+    pub(crate) stripes: BTreeMap<Cow<'static, str>, u64>,
     /// Files that were not made, by reason.
     pub(crate) refused: BTreeMap<&'static str, u64>,
     /// Stripes by target.
@@ -69,6 +72,8 @@ pub(crate) struct Tally {
 struct Chooser {
     allocator: Chosen,
     random: SplitMix,
+    /// Targets of the component at hand, by index.
+    chosen: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,7 +104,7 @@ impl Chooser {
             AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
             AllocatorName::Random => Chosen::Random(Random::default()),
         };
-        Chooser { allocator, random: SplitMix(seed) }
+        Chooser { allocator, random: SplitMix(seed), chosen: Vec::new() }
     }
 }
 
@@ -110,6 +115,7 @@ impl Placer {
         let mut placer = Placer {
             server,
             defaults,
+            usual: LayoutSpecification::striped(None, Stripes::Default),
             name: AllocatorName::default(),
             cluster: Cluster::new(targets, defaults.stripe_bytes),
             awaited: Awaited::default(),
@@ -256,15 +262,10 @@ impl Placer {
     }
 
     fn choose_layout(&self, sequence: u64, asked: Option<&LayoutSpecification>) -> Result<Placed, Errno> {
-        let default;
-        let asked = match asked {
-            Some(asked) => asked,
-            None => {
-                default = LayoutSpecification::striped(None, Stripes::Default);
-                &default
-            }
-        };
-        self.check(asked)?;
+        if let Some(asked) = asked {
+            self.check(asked)?;
+        }
+        let asked = asked.unwrap_or(&self.usual);
         let mut components = Vec::with_capacity(asked.components.len());
         let chosen = self.choose_components(sequence, asked, &mut components);
         if asked.components.len() > 1 {
@@ -327,11 +328,12 @@ impl Placer {
             return Err(self.why_none());
         }
         let among_open = count.min(open.len());
-        let mut chosen: Vec<u32> = Vec::with_capacity(count);
+        let Chooser { allocator, random, chosen } = &mut *self.chooser.borrow_mut();
+        chosen.clear();
         let is_forced = among_open == open.len() && self.name == AllocatorName::Balanced;
-        if is_forced || !self.allocate(among_open, bytes, &mut chosen) {
+        if is_forced || !self.allocate(allocator, random, (among_open, bytes), chosen) {
             chosen.clear();
-            self.take_turns(sequence, among_open, &mut chosen);
+            self.take_turns(sequence, among_open, chosen);
         }
         chosen.extend(slow.iter().take(count - chosen.len()));
         if let (Some(&slow), Some(last)) = (self.probes.first(), chosen.last_mut()) {
@@ -339,13 +341,18 @@ impl Placer {
                 *last = slow;
             }
         }
-        Ok(chosen.into_iter().map(|index| targets[index as usize]).collect())
+        Ok(chosen.iter().map(|&index| targets[index as usize]).collect())
     }
 
-    /// Asks the allocator for `count` open targets; false where it has no answer.
-    fn allocate(&self, count: usize, bytes: f64, chosen: &mut Vec<u32>) -> bool {
-        let (mut chooser, view) = (self.chooser.borrow_mut(), self.cluster.view.borrow());
-        let Chooser { allocator, random } = &mut *chooser;
+    /// Asks the allocator for so many open targets for stripes of so many bytes; false where it has no answer.
+    fn allocate(
+        &self,
+        allocator: &mut Chosen,
+        random: &mut SplitMix,
+        (count, bytes): (usize, f64),
+        chosen: &mut Vec<u32>,
+    ) -> bool {
+        let view = self.cluster.view.borrow();
         let demand = Demand { stripes: count as u16, stripe_bytes: bytes as u64, program: 0 };
         let mut random = || random.next();
         let allocation = match allocator {
@@ -432,7 +439,7 @@ impl Placer {
 
     fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
         let cluster = &self.cluster;
-        let by = if is_explicit { EXPLICIT.into() } else { self.name.to_string() };
+        let by = Cow::Borrowed(if is_explicit { EXPLICIT } else { self.name.text() });
         let left_out = |indices: &[u32]| {
             LeftOut::of(indices.iter().map(|&index| cluster.targets[index as usize]), indices.len())
         };
@@ -443,7 +450,7 @@ impl Placer {
             dead: left_out(&cluster.dead),
             slow: left_out(&cluster.slow),
             mean_load_bytes: cluster.mean_load_bytes as f32,
-            chosen: Vec::new(),
+            chosen: Vec::with_capacity(layout.stripes().min(record::STRIPES_MAX)),
         };
         let view = cluster.view.borrow();
         for target in

@@ -2,18 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
+use std::borrow::Cow;
 use weir_placement::TargetId;
 
 /// Targets named of each kind that was left out: a usual record stays under a hundred bytes, the largest under 210.
 const NAMED_MAX: usize = 4;
 /// Stripes whose figures are kept.
 pub(super) const STRIPES_MAX: usize = 8;
+/// No record takes more.
+const BYTES_MAX: usize = 256;
 
 /// What decided over the targets of a file, in figures of the moment at which it was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The allocator, or `explicit`: the client named the targets.
-    pub(crate) by: String,
+    pub(crate) by: Cow<'static, str>,
     /// Targets that could take stripes.
     pub(crate) considered: u16,
     /// Those that had no room.
@@ -60,7 +63,8 @@ impl Record {
 
     /// As it is kept.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
+        let mut bytes = [0; BYTES_MAX];
+        postcard::to_slice(self, &mut bytes).map(|bytes| bytes.to_vec()).unwrap_or_default()
     }
 
     /// Reads what is kept; none where that is no record.

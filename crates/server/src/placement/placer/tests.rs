@@ -109,7 +109,7 @@ fn full_and_dead_targets_get_nothing_and_are_refused_by_name() {
     assert_eq!(refused(&mut placer, "-c 1"), ENOSPC);
     let tally = placer.tally();
     assert_eq!(tally.refused, BTreeMap::from([("dead", 3), ("full", 2), ("unknown", 1)]));
-    assert_eq!(tally.stripes, BTreeMap::from([("balanced".to_string(), 3)]));
+    assert_eq!(tally.stripes, BTreeMap::from([("balanced".into(), 3)]));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn what_was_placed_fades_and_goes_with_its_file() {
     assert_eq!(placed(&placer), [0.0, 32.0 * 1048576.0]);
     placer.removed(&layout, Moment { seconds: NOW.seconds - 180, ..NOW });
     assert_eq!(placed(&placer), [0.0, 0.0]);
-    assert_eq!(placer.tally().stripes, BTreeMap::from([("explicit".to_string(), 1)]));
+    assert_eq!(placer.tally().stripes, BTreeMap::from([("explicit".into(), 1)]));
 }
 
 #[test]
