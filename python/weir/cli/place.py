@@ -286,7 +286,8 @@ def _show_summary(allotment: "Allotment", programs: Sequence[Foreseen], output: 
         return
     print_table(("TARGET", "BYTES"), [(name, size(count)) for name, count in allotment.loads_bytes.items()])
     for one in predictions:
-        say(f"files of {one.program}: predicted by {one.model} from {one.runs} past {'run' if one.runs == 1 else 'runs'}")
+        runs = "run" if one.runs == 1 else "runs"
+        say(f"files of {one.program}: predicted by {one.model} from {one.runs} past {runs}")
     if allotment.imbalance is not None:
         say(f"the fullest target gets {allotment.imbalance:.2f} times the mean")
 
