@@ -1,7 +1,7 @@
 """Blob detection, as on the electric potential at the edge of a tokamak (XGC).
 
-A blob is a connected region above a threshold, which the physics gives: the same one for every accuracy. Arrays may
-have any number of dimensions; `Raster` brings a mesh to one.
+A blob is a connected region above a threshold, which the physics gives: the same one for every accuracy. Arrays have
+two or three dimensions; `Raster` brings a mesh to two.
 """
 
 from dataclasses import dataclass
