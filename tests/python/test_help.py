@@ -33,6 +33,7 @@ def test_every_command_is_listed_with_a_line() -> None:
         "layout",
         "targets",
         "rebalance",
+        "adapt",
         "config",
     ):
         assert f"\n  {name} " in text

@@ -39,6 +39,7 @@ _COMMANDS = {
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",
     "rebalance": "weir.cli.rebalance:rebalance",
+    "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
 }

@@ -1,0 +1,32 @@
+"""Adaptive reading: as accurate as storage that is shared allows in the time there is.
+
+Steps of arrays are refactored into a base on a fast tier and augmentations on slower, shared ones (`write`); a reader
+forecasts each tier's bandwidth from its own past and reads as much as fits (`open`). After Qiao et al., Taming I/O
+Variation on QoS-Less HPC Storage.
+"""
+
+from weir.adaptive.budget import Budget
+from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, StepError
+from weir.adaptive.plot import Plot
+from weir.adaptive.policy import Accuracy
+from weir.adaptive.reader import Reader, Step
+from weir.adaptive.reader import open_stream as open  # noqa: A004 - as `gzip.open` and others are called
+from weir.adaptive.tiers import Tier, Zone
+from weir.adaptive.writer import Writer, write
+
+__all__ = [
+    "Accuracy",
+    "AdaptiveError",
+    "AdaptiveWarning",
+    "Budget",
+    "DeadlineError",
+    "Plot",
+    "Reader",
+    "Step",
+    "StepError",
+    "Tier",
+    "Writer",
+    "Zone",
+    "open",
+    "write",
+]

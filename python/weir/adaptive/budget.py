@@ -1,0 +1,137 @@
+"""How much to read where nobody tunes a plot: solved from a time budget, or from the variance that is accepted."""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir.adaptive.errors import AdaptiveError
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth import Forecast
+
+PROBE_BYTES = 1 << 20
+"""The least that tells a bandwidth from a latency: what is read before anything is known."""
+SILENT_STEPS_MAX = 4
+"""After so many steps without a read, the next reads `PROBE_BYTES`: else a tier once found slow stays so for ever."""
+_WINDOW_STEPS = 192
+"""Steps by which a variance is judged: of fewer, what is solved for wavers so much that it adds to the variance."""
+_STEPS_MIN = 4
+"""Fewer steps tell less of the variance than the forecast's own interval does."""
+_INTERVAL_DEVIATIONS = 2 * 1.2816
+"""Standard deviations between the ends of an interval that holds four of five values."""
+_SPREAD_MIN = 0.02
+"""No forecast is trusted to be closer than this."""
+_HALVINGS = 30
+"""To a billionth: far closer than a variance is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a step's augmentation may cost: give one of the two.
+
+    Attributes:
+        seconds: Time to read it.
+        variance: Variance of that time over the steps, in seconds squared.
+        caution: 0 plans with the bandwidth that is forecast, 1 with the lower end of its interval.
+    """
+
+    seconds: float | None = None
+    variance: float | None = None
+    caution: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse budgets that say nothing or two things."""
+        if (self.seconds is None) == (self.variance is None):
+            raise AdaptiveError("a budget is either seconds or a variance", hint="as in Budget(seconds=2.0)")
+        amount = self.seconds if self.seconds is not None else self.variance
+        if amount is None or not 0.0 < amount < math.inf:
+            raise AdaptiveError(f"a budget of {amount} cannot be kept", hint="it is a positive number")
+        if not 0.0 <= self.caution <= 1.0:
+            raise AdaptiveError(f"a caution of {self.caution:g} is not between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    bandwidth: float
+    """That was planned with, in bytes per second."""
+    ratio: float
+    """Seconds that a read took to seconds that were planned."""
+
+
+class Solver:
+    """The amounts of one tier, by its own past."""
+
+    def __init__(self, budget: Budget) -> None:
+        """Begin with no past."""
+        self.budget = budget
+        self._past: deque[_Past] = deque(maxlen=_WINDOW_STEPS)
+        self._silent_steps = 0
+
+    def amount(self, forecast: "Forecast | None", available_bytes: int) -> int:
+        """Bytes to read of `available_bytes`; `PROBE_BYTES` where nothing is known of the bandwidth."""
+        wanted = 0.0
+        if forecast is not None:
+            bandwidth = self._planned(forecast)
+            wanted = self.seconds(forecast, available_bytes) * bandwidth
+        if wanted < PROBE_BYTES and (forecast is None or self._silent_steps >= SILENT_STEPS_MAX):
+            wanted = PROBE_BYTES
+        return int(min(max(wanted, 0.0), available_bytes))
+
+    def seconds(self, forecast: "Forecast", available_bytes: int) -> float:
+        """The time budget of the next step: the one that was given, or the longest whose variance is accepted."""
+        if self.budget.seconds is not None:
+            return self.budget.seconds
+        assert self.budget.variance is not None
+        if len(self._past) < _STEPS_MIN:
+            return math.sqrt(self.budget.variance) / _relative_spread(forecast)
+        past = list(self._past)
+
+        def times(seconds: float) -> list[float]:
+            return [min(seconds, available_bytes / step.bandwidth) * step.ratio for step in past]
+
+        longest = max(available_bytes / step.bandwidth for step in past)
+        return _largest(longest, lambda seconds: _variance(times(seconds)), self.budget.variance)
+
+    def record(self, forecast: "Forecast | None", read_bytes: int, seconds: float) -> None:
+        """Learn from a step: `read_bytes` took `seconds`. No bytes: the tier was left alone."""
+        self._silent_steps = 0 if read_bytes else self._silent_steps + 1
+        if forecast is None or not read_bytes or seconds <= 0.0:
+            return
+        bandwidth = self._planned(forecast)
+        if bandwidth > 0.0:
+            self._past.append(_Past(bandwidth, seconds * bandwidth / read_bytes))
+
+    def _planned(self, forecast: "Forecast") -> float:
+        low = min(max(forecast.low, 0.0), forecast.value) if math.isfinite(forecast.low) else forecast.value
+        return max(forecast.value - self.budget.caution * (forecast.value - low), 0.0)
+
+
+def _variance(values: list[float]) -> float:
+    # `statistics.pvariance` is exact, and a thousand times slower.
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+def _relative_spread(forecast: "Forecast") -> float:
+    """Standard deviation of 1 / bandwidth, relative to its mean, of a log-normal bandwidth with this interval."""
+    low, high = max(forecast.low, forecast.value * 1e-3), max(forecast.high, forecast.value)
+    if not (math.isfinite(low) and math.isfinite(high) and 0.0 < low < high):
+        return _SPREAD_MIN
+    deviation = math.log(high / low) / _INTERVAL_DEVIATIONS
+    return max(math.sqrt(math.expm1(deviation * deviation)), _SPREAD_MIN)
+
+
+def _largest(limit: float, cost: Callable[[float], float], accepted: float) -> float:
+    """The largest argument up to `limit` whose cost is accepted; cost grows with its argument from 0 at 0."""
+    if cost(limit) <= accepted:
+        return limit
+    below, above = 0.0, limit
+    for _ in range(_HALVINGS):
+        middle = (below + above) / 2
+        if cost(middle) <= accepted:
+            below = middle
+        else:
+            above = middle
+    return below

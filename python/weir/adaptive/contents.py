@@ -1,0 +1,45 @@
+"""What lies in a stream, without restoring any array."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from weir.adaptive.errors import StepError
+from weir.adaptive.manifest import Manifest, ManifestError, manifest_name
+from weir.adaptive.tiers import Place
+
+
+def manifest_of(place: Place, number: int) -> Manifest:
+    """The manifest of a step, from the first tier.
+
+    Raises:
+        StepError: It is gone or damaged.
+    """
+    name = manifest_name(number)
+    try:
+        return Manifest.decode(place.read(name))
+    except FileNotFoundError as error:
+        raise StepError(number, place.name(name), "it is gone", hint="see which steps there are") from error
+    except (OSError, ManifestError) as error:
+        raise StepError(number, place.name(name), f"cannot be used: {error}") from error
+
+
+def accuracies(places: Sequence[Place], number: int) -> list[dict[str, Any]]:
+    """How accurate a step is once so many of its bytes are read: bytes, tier they end on, rmse and max_error.
+
+    Raises:
+        StepError: The step cannot be read.
+    """
+    from weir import _core
+
+    manifest = manifest_of(places[0], number)
+    name = manifest.parts[0].name
+    try:
+        refactored = _core.Refactored(places[0].read(name, 0, manifest.base_end))
+    except (OSError, ValueError) as error:
+        raise StepError(number, places[0].name(name), f"cannot be used: {error}") from error
+    lines = []
+    for offset, length, rmse, max_error in refactored.chunks:
+        end = offset + length
+        tier = next((index for index, part in enumerate(manifest.parts) if end <= part.end), len(manifest.parts) - 1)
+        lines.append({"bytes": end, "tier": places[tier].tier.url, "rmse": rmse, "max_error": max_error})
+    return lines

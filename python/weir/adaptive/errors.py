@@ -1,0 +1,37 @@
+"""What goes wrong with refactored data, in words that name the file and the step."""
+
+
+class AdaptiveError(Exception):
+    """Tiers, a stream or a step that cannot be used.
+
+    Attributes:
+        hint: What to do about it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        """Say `message`, and `hint` what to do."""
+        super().__init__(message)
+        self.hint = hint
+
+
+class StepError(AdaptiveError):
+    """One step that cannot be written or read; others still can.
+
+    Attributes:
+        number: The step.
+        place: The file.
+    """
+
+    def __init__(self, number: int, place: str, message: str, *, hint: str = "") -> None:
+        """Say what happened to `place` of step `number`."""
+        super().__init__(f"step {number}: {place}: {message}", hint=hint)
+        self.number = number
+        self.place = place
+
+
+class DeadlineError(StepError, TimeoutError):
+    """Not even the base of a step had arrived when its time was over."""
+
+
+class AdaptiveWarning(UserWarning):
+    """A step that is less accurate than it was to be."""

@@ -1,0 +1,319 @@
+"""The reads of one step: manifest, base and augmentation, from all tiers at once."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from weir.adaptive.errors import StepError
+from weir.adaptive.lanes import Lane, Read
+from weir.adaptive.manifest import Manifest, ManifestError, manifest_name
+from weir.adaptive.policy import Accuracy, Plan, Planner, plan_step
+from weir.adaptive.tiers import Place
+
+if TYPE_CHECKING:
+    from weir import _core
+
+PIECE_BYTES_MIN = 1 << 20
+"""Below that, the way to a disk or an object store and back costs more than the bytes do."""
+PIECE_BYTES_MAX = 64 << 20
+"""What is not whole when time is over is lost: pieces stay small beside a step."""
+_PIECES_OF_A_CONNECTION = 8
+"""So many pieces let a step that is over its time keep most of what came."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A tier as a reader uses it."""
+
+    place: Place
+    lane: Lane
+    planner: Planner
+
+
+@dataclass
+class _Progress:
+    """What one tier has delivered, header and base included."""
+
+    plan: Plan | None = None
+    asked_bytes: int = 0
+    arrived_bytes: int = 0
+    largest_piece: int = 0
+    failed: bool = False
+    begun: float | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TierRead:
+    """What one step read from one tier.
+
+    Attributes:
+        url: Of the tier.
+        forecast: Of its bandwidth in bytes per second, or None where nothing was known.
+        wanted_bytes: Of the augmentation.
+        read_bytes: That arrived, with header and base.
+        seconds: From the first read to the last one that arrived, or to the deadline.
+        bandwidth: In bytes per second; None where nothing was read.
+        warning: What stands against trusting the forecast.
+    """
+
+    url: str
+    forecast: float | None
+    wanted_bytes: int
+    read_bytes: int
+    seconds: float
+    bandwidth: float | None
+    warning: str | None = None
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """All that a step has got.
+
+    Attributes:
+        manifest: None where not even that has arrived.
+        parts: Offset in the container and bytes, in order, neighbours joined.
+        tiers: What each tier did.
+        seconds: From the first read to the end.
+        late: Whether something that was wanted had not arrived.
+        failures: What could not be read at all.
+    """
+
+    manifest: Manifest | None
+    parts: list[tuple[int, bytes]]
+    tiers: list[TierRead]
+    seconds: float
+    late: bool
+    failures: list[StepError] = field(default_factory=list)
+
+
+class Fetch:
+    """One step on its way. Reads run on the lanes' threads; whoever waits, waits no longer than it says."""
+
+    def __init__(self, number: int, channels: Sequence[Channel], accuracy: Accuracy | None) -> None:
+        """Prepare to read step `number`, as accurate as `accuracy` at most."""
+        self.number = number
+        self._channels = channels
+        self._accuracy = accuracy
+        self._changed = threading.Condition()
+        self._reads: list[tuple[Lane, Read]] = []
+        self._pending = 0
+        self._closed = False
+        self._manifest: Manifest | None = None
+        self._pieces: list[tuple[int, bytes]] = []
+        self._progress = [_Progress() for _ in channels]
+        self._failures: list[StepError] = []
+        self._started = 0.0
+        self._ended = 0.0
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._started = time.monotonic()
+        self._submit(0, self._read_manifest)
+
+    def wait(self, until: float) -> bool:
+        """Wait until all has arrived or failed, or the moment `until` of the monotonic clock; whether all did."""
+        with self._changed:
+            while self._pending:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+            return True
+
+    def close(self) -> Arrived:
+        """Give up what has not arrived, tell the planners how it went, and return what there is."""
+        with self._changed:
+            late = self._pending > 0
+            self._closed = True
+            ended = time.monotonic() if late else self._ended
+            reads = list(self._reads)
+        for lane, read in reads:
+            lane.give_up(read)
+        tiers = [
+            self._account(channel, progress, ended)
+            for channel, progress in zip(self._channels, self._progress, strict=True)
+        ]
+        parts = _joined(self._pieces)
+        return Arrived(self._manifest, parts, tiers, ended - self._started, late, self._failures)
+
+    def _submit(self, tier: int, action: Callable[[], None]) -> None:
+        lane = self._channels[tier].lane
+        with self._changed:
+            if self._closed:
+                return
+            read = Read(lambda: self._do(tier, action))
+            self._pending += 1
+            self._reads.append((lane, read))
+        lane.submit(read)
+
+    def _do(self, tier: int, action: Callable[[], None]) -> None:
+        try:
+            if not self._closed:
+                action()
+        except Exception as error:
+            # Nothing may end a lane's thread: whoever waits for the step is told.
+            url = self._channels[tier].place.tier.url
+            told = error if isinstance(error, StepError) else StepError(self.number, url, f"cannot be read: {error!r}")
+            with self._changed:
+                self._failures.append(told)
+                self._progress[tier].failed = True
+        finally:
+            with self._changed:
+                self._pending -= 1
+                if self._pending == 0:
+                    self._ended = time.monotonic()
+                    self._changed.notify_all()
+
+    def _read_manifest(self) -> None:
+        name = manifest_name(self.number)
+        place = self._channels[0].place
+        data = self._bytes(place, name, 0, None)
+        try:
+            manifest = Manifest.decode(data)
+        except ManifestError as error:
+            raise StepError(self.number, place.name(name), f"the manifest is damaged: {error}") from error
+        if manifest.number != self.number:
+            raise StepError(self.number, place.name(name), f"it is the manifest of step {manifest.number}")
+        with self._changed:
+            self._manifest = manifest
+        if len(manifest.parts) > len(self._channels):
+            missing = manifest.parts[len(self._channels)]
+            raise StepError(
+                self.number,
+                missing.name,
+                f"it lies on tier {len(self._channels) + 1}, which is not named",
+                hint="name all tiers of the stream, in order",
+            )
+        self._ask(0, 0, manifest.base_end)
+        if self._accuracy is None:
+            self._augment(manifest, manifest.total_bytes)
+        elif self._accuracy.bytes_max is not None:
+            self._augment(manifest, self._accuracy.bytes_max)
+
+    def _augment(self, manifest: Manifest, end: int) -> None:
+        """Ask for the augmentation as planned, of the bytes up to `end`."""
+        begins = [max(part.offset, manifest.base_end) for part in manifest.parts]
+        available = [max(min(part.end, end) - begin, 0) for part, begin in zip(manifest.parts, begins, strict=True)]
+        channels = self._channels[: len(available)]
+        asked = self._accuracy is not None
+        plans = plan_step([each.planner for each in channels], available, time.monotonic(), accuracy_asked=asked)
+        for tier, (begin, plan) in enumerate(zip(begins, plans, strict=True)):
+            with self._changed:
+                self._progress[tier].plan = plan
+            self._ask(tier, begin, begin + plan.wanted_bytes)
+
+    def _ask(self, tier: int, begin: int, end: int) -> None:
+        """Read bytes `begin` to `end` of the container from a tier, in pieces."""
+        connections = self._channels[tier].planner.tier.connections
+        share = math.ceil((end - begin) / (connections * _PIECES_OF_A_CONNECTION))
+        piece = min(max(share, PIECE_BYTES_MIN), PIECE_BYTES_MAX)
+        with self._changed:
+            self._progress[tier].asked_bytes += end - begin
+        for start in range(begin, end, piece):
+            stop = min(start + piece, end)
+            self._submit(tier, lambda start=start, stop=stop: self._read_piece(tier, start, stop))  # type: ignore[misc]
+
+    def _read_piece(self, tier: int, start: int, stop: int) -> None:
+        assert self._manifest is not None
+        part = self._manifest.parts[tier]
+        place = self._channels[tier].place
+        progress = self._progress[tier]
+        with self._changed:
+            progress.begun = progress.begun if progress.begun is not None else time.monotonic()
+            progress.largest_piece = max(progress.largest_piece, stop - start)
+        data = self._bytes(place, part.name, start - part.offset, stop - part.offset)
+        with self._changed:
+            if self._closed:
+                return
+            progress.arrived_bytes += len(data)
+            progress.ended = time.monotonic()
+            if data:
+                self._pieces.append((start, data))
+            base_end = self._manifest.base_end
+            whole = sum(len(piece) for begin, piece in self._pieces if begin < base_end) == base_end
+            is_base = start < base_end
+        if len(data) < stop - start:
+            raise StepError(
+                self.number,
+                place.name(part.name),
+                f"it is truncated: bytes {start - part.offset} to {stop - part.offset} give {len(data)}",
+                hint="write the step again; what lies before is still read",
+            )
+        if is_base and whole and self._accuracy is not None and self._accuracy.bytes_max is None:
+            self._augment(self._manifest, self._end_of(self._accuracy))
+
+    def _end_of(self, accuracy: Accuracy) -> int:
+        refactored = self.head([piece for piece in self._pieces if piece[0] < self._base_end()])
+        return refactored.bytes_for(
+            rmse=accuracy.rmse, max_error=accuracy.max_error, psnr=accuracy.psnr, relative=accuracy.relative
+        )
+
+    def head(self, parts: Sequence[tuple[int, bytes]]) -> "_core.Refactored":
+        """The container's header, from parts that hold it.
+
+        Raises:
+            StepError: It is damaged.
+        """
+        from weir import _core
+
+        assert self._manifest is not None
+        name = self._channels[0].place.name(self._manifest.parts[0].name)
+        try:
+            return _core.Refactored(_joined(list(parts))[0][1])
+        except (ValueError, IndexError) as error:
+            raise StepError(self.number, name, f"the header is damaged: {error}") from error
+
+    def _base_end(self) -> int:
+        assert self._manifest is not None
+        return self._manifest.base_end
+
+    def _bytes(self, place: Place, name: str, start: int, end: int | None) -> bytes:
+        # Each file system has errors of its own; what they have in common is that the bytes are not to be had.
+        try:
+            return place.read(name, start, end)
+        except FileNotFoundError as error:
+            raise StepError(
+                self.number,
+                place.name(name),
+                "it is gone",
+                hint="the base alone still reads, with the policy `isolation`" if end is not None else "",
+            ) from error
+        except Exception as error:
+            raise StepError(
+                self.number, place.name(name), f"cannot be read: {error or type(error).__name__}"
+            ) from error
+
+    def _account(self, channel: Channel, progress: _Progress, ended: float) -> TierRead:
+        seconds, bandwidth = 0.0, None
+        if progress.begun is not None:
+            cut = progress.arrived_bytes < progress.asked_bytes
+            last = ended if cut or progress.ended is None else progress.ended
+            seconds = max(last - progress.begun, 1e-9)
+            if not progress.failed:
+                # Of a read that did not end, the bandwidth is known to be below its piece.
+                bandwidth = (progress.arrived_bytes or progress.largest_piece) / seconds
+        plan = progress.plan or Plan(0, 0, None)
+        moment = progress.begun if progress.begun is not None else self._started
+        if progress.plan is not None:
+            channel.planner.record(plan, moment, progress.arrived_bytes, seconds, bandwidth)
+        forecast = None if plan.forecast is None else plan.forecast.value
+        warning = None if plan.forecast is None else plan.forecast.warning
+        url = channel.place.tier.url
+        return TierRead(url, forecast, plan.wanted_bytes, progress.arrived_bytes, seconds, bandwidth, warning)
+
+
+def _joined(pieces: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Pieces in order, with neighbours made one."""
+    runs: list[tuple[int, list[bytes]]] = []
+    end = -1
+    for offset, data in sorted(pieces, key=lambda piece: piece[0]):
+        if offset == end:
+            runs[-1][1].append(data)
+        else:
+            runs.append((offset, [data]))
+        end = offset + len(data)
+    return [(offset, data[0] if len(data) == 1 else b"".join(data)) for offset, data in runs]

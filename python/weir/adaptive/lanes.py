@@ -1,0 +1,91 @@
+"""Threads that read from one tier, of which nobody waits for one that hangs.
+
+A read of a file system cannot be called back. What is given up keeps its thread until the file system answers; others
+take its place up to a limit, behind which reads wait, until they are given up in turn.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+HANGING_READS_MAX = 8
+"""Threads of one tier that may hang in reads that were given up."""
+_IDLE_SECONDS = 5.0
+"""How long a thread without work stays."""
+
+
+class Read:
+    """Some work of a lane."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        """Do `action`, which raises nothing."""
+        self.action = action
+        self.given_up = False
+
+
+class Lane:
+    """The reads of one tier, so many at once, in order."""
+
+    def __init__(self, name: str, connections: int) -> None:
+        """Have up to `connections` reads under way."""
+        self._name = name
+        self._connections = connections
+        self._changed = threading.Condition()
+        self._waiting: deque[Read] = deque()
+        self._active = 0
+        self._idle = 0
+        self._threads = 0
+
+    def submit(self, read: Read) -> None:
+        """Do `read` as soon as a connection is free."""
+        with self._changed:
+            self._waiting.append(read)
+            self._changed.notify()
+            self._staff()
+
+    def give_up(self, read: Read) -> None:
+        """No longer wait for `read`: it is not begun, or no longer counts as a connection."""
+        with self._changed:
+            if read.given_up:
+                return
+            read.given_up = True
+            if read in self._waiting:
+                self._waiting.remove(read)
+                return
+            self._active -= 1
+            self._changed.notify()
+            self._staff()
+
+    def _staff(self) -> None:
+        wanted = min(len(self._waiting), self._connections - self._active) - self._idle
+        room = self._connections + HANGING_READS_MAX - self._threads
+        for _ in range(min(wanted, room)):
+            self._threads += 1
+            self._idle += 1
+            # Daemons, since a program must end although a file system hangs.
+            threading.Thread(target=self._work, name=f"weir-adaptive-{self._name}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            read = self._next()
+            if read is None:
+                return
+            read.action()
+            with self._changed:
+                self._idle += 1
+                if not read.given_up:
+                    # So that to give it up later changes nothing.
+                    read.given_up = True
+                    self._active -= 1
+                    self._changed.notify()
+
+    def _next(self) -> Read | None:
+        with self._changed:
+            while not self._waiting or self._active >= self._connections:
+                if not self._changed.wait(_IDLE_SECONDS) and not self._waiting:
+                    self._threads -= 1
+                    self._idle -= 1
+                    return None
+            self._idle -= 1
+            self._active += 1
+            return self._waiting.popleft()

@@ -1,0 +1,204 @@
+"""The small JSON objects that say what a stream is and where the bytes of each step lie.
+
+A step's manifest is written last, so a step that can be seen is whole. All of them lie on the first tier.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 1
+STREAM = "stream.json"
+END = "end.json"
+"""There once no more steps will come."""
+_MANIFEST = re.compile(r"(\d{8,19})\.json")
+_DIMENSIONS_MAX = 4
+_TIERS_MAX = 64
+"""More tiers than any machine has: what a damaged object may make a reader believe."""
+_BYTES_MAX = (1 << 63) - 1
+
+
+class ManifestError(ValueError):
+    """An object that is no manifest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The bytes of one step that lie on one tier.
+
+    Attributes:
+        name: The object, below the tier's folder.
+        offset: Of its first byte in the step's container.
+        length: In bytes.
+    """
+
+    name: str
+    offset: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        """One past its last byte in the container."""
+        return self.offset + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One step.
+
+    Attributes:
+        number: Of the step.
+        dtype: As numpy spells it, `float32`.
+        shape: Of the array.
+        codec: That refactored it.
+        base_end: Bytes of header and base together.
+        parts: One for each tier, in order, without a gap; empty ones have length 0.
+    """
+
+    number: int
+    dtype: str
+    shape: tuple[int, ...]
+    codec: str
+    base_end: int
+    parts: tuple[Part, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the whole container."""
+        return self.parts[-1].end
+
+    def encode(self) -> bytes:
+        """As an object."""
+        document = {
+            "weir_adaptive_step": VERSION,
+            "step": self.number,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "codec": self.codec,
+            "base_end": self.base_end,
+            "parts": [{"name": part.name, "offset": part.offset, "length": part.length} for part in self.parts],
+        }
+        return json.dumps(document, indent=1).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> "Manifest":
+        """From an object.
+
+        Raises:
+            ManifestError: It is damaged, or of a later version.
+        """
+        document = _document(data, "weir_adaptive_step")
+        entries = _list(document, "parts")
+        if not 0 < len(entries) <= _TIERS_MAX or not all(isinstance(entry, dict) for entry in entries):
+            raise ManifestError("its parts are damaged")
+        parts = tuple(Part(_text(entry, "name"), _count(entry, "offset"), _count(entry, "length")) for entry in entries)
+        manifest = Manifest(
+            _count(document, "step"),
+            _text(document, "dtype"),
+            _shape(document),
+            _text(document, "codec"),
+            _count(document, "base_end"),
+            parts,
+        )
+        ends = [0, *(part.end for part in parts)]
+        gapless = all(part.offset == end for part, end in zip(parts, ends, strict=False))
+        if not gapless or not 0 < manifest.base_end <= parts[0].end or any("/" in part.name for part in parts):
+            raise ManifestError("its parts do not fit together")
+        return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What all steps of a stream have in common.
+
+    Attributes:
+        dtype: As numpy spells it.
+        shape: Of each array.
+        tiers: URL and zone of each tier, as the writer knew it.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    tiers: tuple[tuple[str, str], ...]
+
+    def encode(self) -> bytes:
+        """As an object."""
+        document = {
+            "weir_adaptive_stream": VERSION,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "tiers": [{"url": url, "zone": zone} for url, zone in self.tiers],
+        }
+        return json.dumps(document, indent=1).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> "Stream":
+        """From an object.
+
+        Raises:
+            ManifestError: It is damaged, or of a later version.
+        """
+        document = _document(data, "weir_adaptive_stream")
+        tiers = _list(document, "tiers")
+        if not 0 < len(tiers) <= _TIERS_MAX or not all(isinstance(tier, dict) for tier in tiers):
+            raise ManifestError("its tiers are damaged")
+        pairs = tuple((_text(tier, "url"), _text(tier, "zone")) for tier in tiers)
+        return Stream(_text(document, "dtype"), _shape(document), pairs)
+
+
+def manifest_name(number: int) -> str:
+    """The object of a step's manifest."""
+    return f"{number:08d}.json"
+
+
+def part_name(number: int, tier: int) -> str:
+    """The object of a step's bytes on a tier; tiers may share a folder's parent, never a name."""
+    return f"{number:08d}.{tier}.weir"
+
+
+def number_of(name: str) -> int | None:
+    """The step whose manifest is called `name`, or None where it is something else."""
+    found = _MANIFEST.fullmatch(name)
+    return int(found[1]) if found and manifest_name(int(found[1])) == name else None
+
+
+def _document(data: bytes, kind: str) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"it is no JSON: {error}") from error
+    if not isinstance(document, dict) or kind not in document:
+        raise ManifestError(f"it has no `{kind}`")
+    if document[kind] != VERSION:
+        raise ManifestError(f"it is of version {document[kind]!r}; this program reads version {VERSION}")
+    return document
+
+
+def _list(document: Mapping[str, Any], name: str) -> list[Any]:
+    value = document.get(name)
+    if not isinstance(value, list):
+        raise ManifestError(f"`{name}` is no list")
+    return value
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise ManifestError(f"`{name}` is no text")
+    return value
+
+
+def _count(document: Mapping[str, Any], name: str) -> int:
+    value = document.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _BYTES_MAX:
+        raise ManifestError(f"`{name}` is no count")
+    return value
+
+
+def _shape(document: Mapping[str, Any]) -> tuple[int, ...]:
+    values = _list(document, "shape")
+    if len(values) > _DIMENSIONS_MAX:
+        raise ManifestError(f"`shape` has {len(values)} dimensions")
+    return tuple(_count({"shape": value}, "shape") for value in values)

@@ -1,0 +1,175 @@
+"""What a reader aims at, and what that means for each tier at each step."""
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from weir.adaptive.budget import Budget, Solver
+from weir.adaptive.errors import AdaptiveError
+from weir.adaptive.plot import Plot
+from weir.adaptive.tiers import Tier, Zone
+
+if TYPE_CHECKING:
+    from weir.adaptive.store import Figures
+    from weir.prediction.bandwidth import Forecast
+
+_TICK_SECONDS = 1e-6
+"""Forecasters want times that grow; two steps of several threads may end at once."""
+
+
+class Fixed(StrEnum):
+    """Policies that look at no forecast."""
+
+    BEST_EFFORT = "best-effort"
+    """Everything from every tier, as long as it takes."""
+    ISOLATION = "isolation"
+    """The tiers of the isolation zone alone, and the base."""
+
+
+Policy = Plot | Budget | Fixed
+
+
+def policy_of(given: Policy | str) -> Policy:
+    """The policy that `given` names.
+
+    Raises:
+        AdaptiveError: It names none.
+    """
+    if isinstance(given, Plot | Budget):
+        return given
+    try:
+        return Fixed(given)
+    except ValueError:
+        raise AdaptiveError(
+            f"no policy is called `{given}`",
+            hint="there are best-effort, isolation, a Plot(low, high) and a Budget(seconds=...)",
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """How good is good enough: give one.
+
+    Attributes:
+        rmse: Root mean square error, in units of the data.
+        max_error: Largest error of any value, in units of the data.
+        psnr: Peak signal-to-noise ratio, in dB of the range of values.
+        relative: Largest error, as part of the range of values.
+        bytes_max: So many bytes of a step, base included, whatever they give.
+    """
+
+    rmse: float | None = None
+    max_error: float | None = None
+    psnr: float | None = None
+    relative: float | None = None
+    bytes_max: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an accuracy that says nothing or several things."""
+        amounts = (self.rmse, self.max_error, self.psnr, self.relative, self.bytes_max)
+        given = [amount for amount in amounts if amount is not None]
+        if len(given) != 1 or not math.isfinite(given[0]):
+            raise AdaptiveError(
+                "an accuracy is one of rmse, max_error, psnr, relative and bytes_max", hint="as in Accuracy(psnr=60.0)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one step reads from one tier.
+
+    Attributes:
+        available_bytes: Of the augmentation, that lie there and are of use.
+        wanted_bytes: Of these, that are read.
+        forecast: Of the tier's bandwidth, in bytes per second; None where nothing is known of it yet.
+    """
+
+    available_bytes: int
+    wanted_bytes: int
+    forecast: "Forecast | None"
+
+
+class Planner:
+    """One tier's forecast and amounts. Threads may share it."""
+
+    def __init__(self, tier: Tier, policy: Policy, *, warm_up_steps: int, figures: "Figures | None" = None) -> None:
+        """Plan for `tier`; its own plot beats a policy that is a plot or a budget."""
+        from weir.prediction.bandwidth import make
+
+        self.tier = tier
+        self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
+        self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
+        self._history = make(tier.forecaster)
+        self._figures = figures
+        self._warm_up_steps = warm_up_steps
+        self._latest = -math.inf
+        self._known = False
+        self._lock = threading.Lock()
+
+    def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
+        """What to read of `available_bytes` at `time`, in seconds of the reader's clock."""
+        with self._lock:
+            forecast = self._forecast(time)
+            wanted = self._amount(forecast, available_bytes, accuracy_asked)
+            return Plan(available_bytes, min(max(wanted, 0), available_bytes), forecast)
+
+    def record(self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None) -> None:
+        """Learn from a step that began to read at `time`.
+
+        Args:
+            plan: What was planned.
+            time: In seconds of the reader's clock.
+            read_bytes: Bytes of the augmentation that arrived.
+            seconds: That they took.
+            bandwidth: In bytes per second, or None where nothing was read.
+        """
+        with self._lock:
+            self._latest = max(time, self._latest + _TICK_SECONDS)
+            self._history.observe(self._latest, bandwidth)
+            if self._figures is not None and bandwidth is not None:
+                self._figures.observe(bandwidth, None if plan.forecast is None else plan.forecast.value)
+            self._known = self._known or bandwidth is not None
+            self._warm_up_steps = max(self._warm_up_steps - 1, 0)
+            if self._solver is not None:
+                self._solver.record(plan.forecast, read_bytes, seconds)
+
+    def _forecast(self, time: float) -> "Forecast | None":
+        if not self._known:
+            return None
+        forecast = self._history.forecast(max(time, self._latest + _TICK_SECONDS))
+        if not math.isfinite(forecast.value):
+            return None
+        return forecast if self._figures is None else self._figures.refine(forecast)
+
+    def _amount(self, forecast: "Forecast | None", available_bytes: int, accuracy_asked: bool) -> int:
+        if self.tier.zone == Zone.ISOLATION or self._policy == Fixed.BEST_EFFORT:
+            return available_bytes
+        if self._policy == Fixed.ISOLATION:
+            return 0
+        if self.tier.zone == Zone.BEST_EFFORT:
+            return available_bytes if accuracy_asked else 0
+        if self._warm_up_steps > 0:
+            return available_bytes
+        if self._solver is not None:
+            return self._solver.amount(forecast, available_bytes)
+        assert isinstance(self._policy, Plot)
+        # Without any past the paper reads everything, which is how it comes to its first measurements.
+        return available_bytes if forecast is None else int(self._policy.degree(forecast.value) * available_bytes)
+
+
+def plan_step(
+    planners: Sequence[Planner], available_bytes: Sequence[int], time: float, *, accuracy_asked: bool
+) -> list[Plan]:
+    """What one step reads from each tier: bytes behind a gap are worth little, so no tier goes before the one above."""
+    plans: list[Plan] = []
+    whole = True
+    for planner, available in zip(planners, available_bytes, strict=True):
+        plan = planner.plan(time, available, accuracy_asked=accuracy_asked)
+        if not whole:
+            plan = Plan(plan.available_bytes, 0, plan.forecast)
+        whole = whole and plan.wanted_bytes >= available
+        plans.append(plan)
+    return plans

@@ -1,0 +1,328 @@
+"""Reads the steps of a stream, each as accurate as its time allows."""
+
+import asyncio
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from weir.adaptive.catalogue import complete
+from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, StepError
+from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
+from weir.adaptive.lanes import Lane
+from weir.adaptive.manifest import Manifest
+from weir.adaptive.policy import Accuracy, Fixed, Planner, Policy, policy_of
+from weir.adaptive.tiers import TierLike
+from weir.adaptive.writer import spelled
+
+if TYPE_CHECKING:
+    import numpy
+
+WAIT_SECONDS_MAX = 600.0
+"""A step without a deadline waits so long for tiers that hang."""
+_POLL_SECONDS = 0.2
+"""How often a reader looks for a step that is not there yet."""
+
+Region = Sequence[slice]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step, as accurate as could be had.
+
+    Attributes:
+        number: Of the step.
+        data: The array.
+        rmse: Root mean square error that its bytes give, as measured when they were written.
+        max_error: No value is further off than this.
+        bytes_read: From all tiers.
+        seconds: The reads took, whether or not anybody waited.
+        augmentation: Part of the bytes behind the base that was read, 0 to 1.
+        waited_seconds: The caller waited for the reads.
+        late: Whether the deadline came before all that was wanted.
+        tiers: What each tier did.
+        problems: What was damaged or missing, where that was tolerated.
+    """
+
+    number: int
+    data: "numpy.ndarray[Any, Any]"
+    rmse: float
+    max_error: float
+    bytes_read: int
+    seconds: float
+    augmentation: float
+    waited_seconds: float
+    late: bool
+    tiers: tuple[TierRead, ...]
+    problems: tuple[str, ...]
+
+
+class Reader:
+    """The steps of a stream: iterate over it, also with `async for`. Threads may share it, each gets other steps."""
+
+    def __init__(
+        self,
+        tiers: Sequence[TierLike] | TierLike,
+        *,
+        policy: Policy | str = Fixed.BEST_EFFORT,
+        accuracy: Accuracy | None = None,
+        deadline_seconds: float | None = None,
+        prefetch: bool = False,
+        region: Region | None = None,
+        tolerant: bool = False,
+        follow_seconds: float = 0.0,
+        warm_up_steps: int = 0,
+        threads: int = 1,
+    ) -> None:
+        """Open the stream on `tiers`; those that are not named are taken from the stream.
+
+        Args:
+            tiers: As they were written, the fastest first.
+            policy: `best-effort`, `isolation`, a Plot or a Budget.
+            accuracy: Read no more than this needs.
+            deadline_seconds: A step is handed out so long after it was asked for, with what has arrived.
+            prefetch: Whether the next step is read while the caller works on one.
+            region: A slice for each axis; the rest of the array is not restored.
+            tolerant: Whether a step with parts that are gone or damaged is handed out with a warning, instead of an
+                error.
+            follow_seconds: How long to wait for a next step of a stream that is still being written.
+            warm_up_steps: So many steps read everything, from which the forecasts learn.
+            threads: That restore.
+
+        Raises:
+            AdaptiveError: There is no such stream, policy or region.
+        """
+        if deadline_seconds is not None and not deadline_seconds > 0.0:
+            raise AdaptiveError(f"a deadline of {deadline_seconds:g} s is over before it begins")
+        chosen = policy_of(policy)
+        self._tiers, places, self._catalogue = complete(tiers)
+        if region is not None:
+            _bounds(region, self._catalogue.stream.shape)
+        self._channels = [_channel(place, chosen, warm_up_steps) for place in places]
+        self._accuracy = accuracy
+        self._wait_seconds = deadline_seconds if deadline_seconds is not None else WAIT_SECONDS_MAX
+        self._prefetch = prefetch
+        self._region = region
+        self._tolerant = tolerant
+        self._follow_seconds = follow_seconds
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._numbers = deque(self._catalogue.numbers())
+        self._latest = -1
+        self._ahead: Fetch | None = None
+        self._doubted: set[str] = set()
+
+    def __iter__(self) -> Iterator[Step]:
+        """The steps that nobody has been given yet."""
+        return self
+
+    def __next__(self) -> Step:
+        """The next step.
+
+        Raises:
+            StopIteration: There is none.
+            StepError: It cannot be read; the one behind it is next.
+        """
+        step = self._step()
+        if step is None:
+            raise StopIteration
+        return step
+
+    def __aiter__(self) -> AsyncIterator[Step]:
+        """The steps that nobody has been given yet."""
+        return self
+
+    async def __anext__(self) -> Step:
+        """The next step, while other tasks go on."""
+        step = await asyncio.to_thread(self._step)
+        if step is None:
+            raise StopAsyncIteration
+        return step
+
+    def __enter__(self) -> Self:
+        """Read steps."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give up what was read ahead."""
+        self.close()
+
+    def step(self, number: int) -> Step:
+        """One step, whichever is next.
+
+        Raises:
+            StepError: It is not there, or cannot be read.
+        """
+        asked = time.monotonic()
+        fetch = Fetch(number, self._channels, self._accuracy)
+        fetch.start()
+        return self._received(fetch, asked)
+
+    def close(self) -> None:
+        """Give up what was read ahead; there are no more steps."""
+        with self._lock:
+            ahead, self._ahead = self._ahead, None
+            self._numbers.clear()
+            self._follow_seconds = 0.0
+        if ahead is not None:
+            ahead.close()
+
+    def _step(self) -> Step | None:
+        asked = time.monotonic()
+        fetch = self._take()
+        if fetch is None:
+            return None
+        # A step that had to be written first is timed from when it was there.
+        begun = time.monotonic() if self._follow_seconds else asked
+        return self._received(fetch, begun)
+
+    def _received(self, fetch: Fetch, begun: float) -> Step:
+        """What arrives until the deadline of a step that was asked for at `begun`."""
+        fetch.wait(begun + self._wait_seconds)
+        arrived = fetch.close()
+        waited = time.monotonic() - begun
+        if self._prefetch:
+            self._read_ahead()
+        return self._restored(fetch, arrived, waited)
+
+    def _take(self) -> Fetch | None:
+        """The fetch of the next step, begun; waits for a step that is still to be written."""
+        until = time.monotonic() + self._follow_seconds
+        while True:
+            with self._lock:
+                if self._ahead is not None:
+                    fetch, self._ahead = self._ahead, None
+                    return fetch
+                if not self._numbers and self._follow_seconds:
+                    ended = self._catalogue.ended()
+                    self._numbers.extend(self._catalogue.numbers(after=self._latest))
+                    if ended and not self._numbers:
+                        return None
+                if self._numbers:
+                    return self._begin()
+            if time.monotonic() >= until:
+                return None
+            time.sleep(_POLL_SECONDS)
+
+    def _begin(self) -> Fetch:
+        self._latest = self._numbers.popleft()
+        fetch = Fetch(self._latest, self._channels, self._accuracy)
+        fetch.start()
+        return fetch
+
+    def _read_ahead(self) -> None:
+        with self._lock:
+            if self._ahead is None and self._numbers:
+                self._ahead = self._begin()
+
+    def _restored(self, fetch: Fetch, arrived: Arrived, waited: float) -> Step:
+        import numpy
+
+        manifest = arrived.manifest
+        if arrived.failures and (manifest is None or not self._tolerant):
+            raise arrived.failures[0]
+        if manifest is None or not _holds(arrived.parts, manifest.base_end):
+            raise self._baseless(fetch.number, arrived)
+        self._check(manifest)
+        head = fetch.head(arrived.parts)
+        place = self._channels[0].place.name(manifest.parts[0].name)
+        region = None if self._region is None else _bounds(self._region, manifest.shape)
+        try:
+            restored = head.restore(arrived.parts, region=region, threads=self._threads)
+        except ValueError as error:
+            raise StepError(fetch.number, place, f"cannot be restored: {error}") from error
+        problems = (
+            *map(str, arrived.failures),
+            *(f"step {fetch.number}: {place}: {text}" for text in restored.damaged),
+        )
+        for problem in (*problems, *self._doubts(arrived)):
+            warnings.warn(problem, AdaptiveWarning, stacklevel=5)
+        read = sum(len(data) for _, data in arrived.parts)
+        behind = manifest.total_bytes - manifest.base_end
+        return Step(
+            fetch.number,
+            numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape),
+            restored.rmse,
+            restored.max_error,
+            read,
+            arrived.seconds,
+            (read - manifest.base_end) / behind if behind else 1.0,
+            waited,
+            arrived.late,
+            tuple(arrived.tiers),
+            problems,
+        )
+
+    def _doubts(self, arrived: Arrived) -> list[str]:
+        """What stands against the forecasts, once each."""
+        told = [f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None]
+        with self._lock:
+            new = [text for text in told if text not in self._doubted]
+            self._doubted.update(new)
+        return new
+
+    def _baseless(self, number: int, arrived: Arrived) -> StepError:
+        if arrived.failures:
+            return arrived.failures[0]
+        url = self._tiers[0].url
+        return DeadlineError(
+            number,
+            url,
+            f"not even the base had arrived after {arrived.seconds:.3g} s",
+            hint="the first tier is to be fast and nobody else's; or allow more time",
+        )
+
+    def _check(self, manifest: Manifest) -> None:
+        stream = self._catalogue.stream
+        if (manifest.dtype, manifest.shape) != (stream.dtype, stream.shape):
+            raise StepError(
+                manifest.number,
+                self._channels[0].place.name(manifest.parts[0].name),
+                f"it holds {spelled(manifest.dtype, manifest.shape)}, and the stream "
+                f"{spelled(stream.dtype, stream.shape)}",
+            )
+
+
+def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
+    """The steps of the stream on `tiers`; `options` are those of `Reader`.
+
+    Raises:
+        AdaptiveError: There is no such stream or policy.
+    """
+    return Reader(tiers, **options)
+
+
+def _channel(place: Any, policy: Policy, warm_up_steps: int) -> Channel:
+    from weir.adaptive.store import figures_of
+
+    tier = place.tier
+    planner = Planner(tier, policy, warm_up_steps=warm_up_steps, figures=figures_of(place.local_root))
+    return Channel(place, Lane(tier.url, tier.connections), planner)
+
+
+def _holds(parts: Sequence[tuple[int, bytes]], end: int) -> bool:
+    """Whether the first part reaches from the beginning to `end`."""
+    return bool(parts) and parts[0][0] == 0 and len(parts[0][1]) >= end
+
+
+def _bounds(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
+    """Begin and end of a region along each axis.
+
+    Raises:
+        AdaptiveError: It is no part of the array.
+    """
+    if len(region) != len(shape) or any(part.step not in (None, 1) for part in region):
+        raise AdaptiveError(
+            f"a region of {len(region)} slices does not fit an array of {len(shape)} axes",
+            hint="give one slice without a step for each axis",
+        )
+    bounds = [part.indices(length)[:2] for part, length in zip(region, shape, strict=True)]
+    if any(begin >= end for begin, end in bounds):
+        raise AdaptiveError(f"the region {bounds} of an array of {shape} is empty")
+    return bounds

@@ -1,0 +1,192 @@
+"""On a Weir store, what its servers say of their load and of the reader's share, as one more way to forecast.
+
+The figures are asked for beside the reads, never in their way. How much bandwidth they stand for is learned from what
+reads achieve, and they are used only while they were closer than the forecast from the past alone.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth import Forecast
+
+_POLL_SECONDS = 0.5
+_TIMEOUT_SECONDS = 2.0
+_FRESH_SECONDS = 3.0
+"""Older figures say nothing of now."""
+_IDLE_SECONDS = 120.0
+"""After so long without a step, nobody needs to know."""
+_STEPS = 16
+_STEPS_MIN = 4
+"""Fewer reads do not tell what bandwidth a figure stands for."""
+_DISCOUNT = 0.8
+"""What an error counts for a step later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Score:
+    """A discounted mean of relative errors."""
+
+    total: float = 0.0
+    weight: float = 0.0
+
+    def after(self, error: float) -> "_Score":
+        return _Score(self.total * _DISCOUNT + error, self.weight * _DISCOUNT + 1.0)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.weight if self.weight else float("inf")
+
+
+class Figures:
+    """What a store's servers say, brought into bytes per second for one tier."""
+
+    def __init__(self, poll: "Poll") -> None:
+        """Use the answers of `poll`."""
+        self._poll = poll
+        self._ratios: deque[float] = deque(maxlen=_STEPS)
+        self._planned: tuple[float, float | None] | None = None
+        self._own = _Score()
+        self._others = _Score()
+
+    def refine(self, forecast: "Forecast") -> "Forecast":
+        """`forecast`, or one from the servers' figures where those were closer of late."""
+        from weir.prediction.bandwidth import Forecast
+
+        available = self._poll.available()
+        if available is None or available <= 0.0:
+            self._planned = None
+            return forecast
+        value = median(self._ratios) * available if len(self._ratios) >= _STEPS_MIN else None
+        self._planned = (available, value)
+        if value is None or self._own.mean >= self._others.mean:
+            return forecast
+        spread = min(self._own.mean, 1.0)
+        return Forecast(value, value * (1.0 - spread), value * (1.0 + spread), "store")
+
+    def observe(self, bandwidth: float, forecast: float | None) -> None:
+        """A read achieved `bandwidth` bytes per second, where `forecast` was used."""
+        if self._planned is None or bandwidth <= 0.0:
+            return
+        available, value = self._planned
+        if value is not None and forecast is not None:
+            self._own = self._own.after(abs(value - bandwidth) / bandwidth)
+            self._others = self._others.after(abs(forecast - bandwidth) / bandwidth)
+        self._ratios.append(bandwidth / available)
+
+
+class Poll:
+    """Asks the servers of a store again and again, on a thread of its own, for as long as anybody looks."""
+
+    def __init__(self, controls: Sequence[str], job: str | None) -> None:
+        """Ask the servers whose control APIs listen on `controls`, as `job`."""
+        self._controls = controls
+        self._job = job
+        self._lock = threading.Lock()
+        self._answer: tuple[float, float] | None = None
+        self._looked = time.monotonic()
+        self._runs = False
+
+    def available(self) -> float | None:
+        """Bytes per second that are free or owed to the job, or None where the servers said nothing lately."""
+        with self._lock:
+            self._looked = time.monotonic()
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, name="weir-adaptive-store", daemon=True).start()
+            fresh = self._answer is not None and self._looked - self._answer[0] <= _FRESH_SECONDS
+            return self._answer[1] if fresh and self._answer is not None else None
+
+    def _run(self) -> None:
+        while True:
+            answer: float | None = None
+            # A store that is down, or that may not be asked, leaves the forecast from the past.
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+                answer = sum(
+                    available_of(_ask(control, "/v1/status"), _ask(control, "/v1/jobs"), self._job)
+                    for control in self._controls
+                )
+            with self._lock:
+                now = time.monotonic()
+                if answer is not None:
+                    self._answer = (now, answer)
+                if now - self._looked > _IDLE_SECONDS:
+                    self._runs = False
+                    return
+            time.sleep(_POLL_SECONDS)
+
+
+def available_of(status: Mapping[str, Any], jobs: Mapping[str, Any], job: str | None) -> float:
+    """Bytes per second that one server's targets have free, or owe to `job` if that is more.
+
+    Raises:
+        KeyError, TypeError: They are no answers of `/v1/status` and `/v1/jobs`.
+    """
+    owed = _share_owed(jobs["jobs"], job)
+    return sum(_speed(target) * max(1.0 - float(target["load"]), owed) for target in status["targets"])
+
+
+def figures_of(folder: str | None) -> Figures | None:
+    """Figures for a tier at `folder`, where that lies on the store that this process was given."""
+    chosen = os.environ.get("WEIR_CLUSTER")
+    roots = [os.environ.get("WEIR_MOUNT"), os.environ.get("WEIR_PREFIX")]
+    if folder is None or not chosen or not any(root and Path(folder).is_relative_to(root) for root in roots):
+        return None
+    try:
+        document = json.loads(Path(chosen).read_text())
+        controls = [str(server["control"]) for server in document["servers"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Figures(Poll(controls, _own_job()))
+
+
+def _share_owed(jobs: Sequence[Mapping[str, Any]], job: str | None) -> float:
+    active = [entry for entry in jobs if entry["active"] and entry["job"] != job]
+    own = next((entry for entry in jobs if entry["job"] == job), None)
+    share = None if own is None else own.get("share_owed")
+    return float(share) if share is not None else 1.0 / (1 + len(active))
+
+
+def _speed(target: Mapping[str, Any]) -> float:
+    emulated = target.get("speed") or {}
+    known = (
+        emulated.get("read_bytes_per_second"),
+        target["cost"]["read"].get("bytes_per_second"),
+        target.get("expected_bytes_per_second"),
+    )
+    # Where bytes cost nothing, only how the targets compare with themselves over time counts.
+    return next((float(speed) for speed in known if speed), 1.0)
+
+
+def _own_job() -> str | None:
+    from weir import _core
+
+    chosen = os.environ.get("WEIR_CREDENTIAL")
+    if not chosen:
+        return None
+    try:
+        return _core.claims_of_credential(Path(chosen).read_text())["job"]
+    except (OSError, ValueError):
+        return None
+
+
+def _ask(control: str, path: str) -> Any:
+    host, _, port = control.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        document = json.loads(answer.read())
+    if answer.status != http.client.OK:
+        raise ValueError(f"{path} gives {answer.status}")
+    return document

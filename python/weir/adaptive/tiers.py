@@ -1,0 +1,226 @@
+"""Storage tiers, the fastest first, and what lies on each: any place that fsspec opens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.adaptive.errors import AdaptiveError
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+    from weir.adaptive.plot import Plot
+
+CONNECTIONS = 2
+"""Range reads that are under way at once: one moves data while the other waits for its first byte."""
+_GROWTH = 4.0
+"""By how much a tier holds more than the one before it, where nobody says it."""
+_MOVED = frozenset({"file", "local", "sftp", "ssh", "hdfs", "webhdfs", "smb", "ftp"})
+"""Where a file that is being written can be seen; object stores show an object once it is whole."""
+
+
+class Zone(StrEnum):
+    """What may be expected of a tier (section III-A of the paper)."""
+
+    ISOLATION = "isolation"
+    """Nobody else uses it: read at every step."""
+    AUGMENTATION = "augmentation"
+    """Shared: as much is read as the forecast of its bandwidth allows."""
+    BEST_EFFORT = "best-effort"
+    """Read where an accuracy is asked for that the tiers above do not hold."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A place for one part of every step.
+
+    Attributes:
+        url: A folder: a local path, a path on a Weir mount, or any URL of fsspec (`memory://run`, `s3://bucket/run`).
+        zone: By default the first of several tiers is isolation, and all others are augmentation.
+        share: Part of the bytes behind the base that lies here; by default each tier holds four times what the tier
+            before it holds, and the first the base alone.
+        plot: How much to read at which bandwidth, where it differs from the policy's.
+        forecaster: A name of `weir.prediction.bandwidth`.
+        connections: Range reads that are under way at once.
+        storage_options: What fsspec is given to open it.
+    """
+
+    url: str
+    zone: Zone | None = None
+    share: float | None = None
+    plot: "Plot | None" = None
+    forecaster: str = "online"
+    connections: int = CONNECTIONS
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no tier can be."""
+        if not self.url:
+            raise AdaptiveError("a tier has no URL", hint="name a folder, as in `/fast/run` or `s3://bucket/run`")
+        if self.share is not None and not 0.0 <= self.share <= 1.0:
+            raise AdaptiveError(f"tier {self.url}: a share of {self.share} is not between 0 and 1")
+        if self.connections < 1:
+            raise AdaptiveError(f"tier {self.url}: {self.connections} connections cannot read anything")
+
+    @staticmethod
+    def parse(text: str) -> "Tier":
+        """The tier that `[ZONE=]URL` means."""
+        zone, equals, url = text.partition("=")
+        if equals and zone in {known.value for known in Zone}:
+            return Tier(url, zone=Zone(zone))
+        return Tier(text)
+
+
+TierLike = Tier | str
+
+
+def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
+    """Tiers in order, each with its zone.
+
+    Raises:
+        AdaptiveError: There is none, or one is named twice.
+    """
+    listed = [given] if isinstance(given, Tier | str) else list(given)
+    tiers = [Tier.parse(tier) if isinstance(tier, str) else tier for tier in listed]
+    if not tiers:
+        raise AdaptiveError("there is no tier", hint="name at least one folder")
+    if len({tier.url for tier in tiers}) != len(tiers):
+        raise AdaptiveError(f"a tier is named twice: {', '.join(tier.url for tier in tiers)}")
+    first = Zone.ISOLATION if len(tiers) > 1 else Zone.AUGMENTATION
+    usual = [first, *[Zone.AUGMENTATION] * (len(tiers) - 1)]
+    return tuple(replace(tier, zone=tier.zone or zone) for tier, zone in zip(tiers, usual, strict=True))
+
+
+def divide(tiers: Sequence[Tier], *, base_end: int, chunk_ends: Sequence[int]) -> list[tuple[int, int]]:
+    """Which bytes of a step lie on which tier: (offset, length) of each, in order and without a gap.
+
+    Args:
+        tiers: All tiers, in order.
+        base_end: Bytes of header and base, which lie on the first tier.
+        chunk_ends: Ends of the chunks behind the base; tiers are divided there.
+
+    Raises:
+        AdaptiveError: The shares come to more than the whole.
+    """
+    total = chunk_ends[-1] if chunk_ends else base_end
+    rest = total - base_end
+    begin, sums = 0, 0.0
+    parts = []
+    for index, share in enumerate(_shares(tiers)):
+        sums += share
+        wanted = base_end + sums * rest
+        last = index == len(tiers) - 1
+        end = total if last else max((end for end in chunk_ends if end <= wanted + 0.5), default=base_end)
+        parts.append((begin, max(end, begin) - begin))
+        begin = max(end, begin)
+    return parts
+
+
+def _shares(tiers: Sequence[Tier]) -> list[float]:
+    if len(tiers) == 1:
+        return [1.0]
+    given = [tier.share if index else tier.share or 0.0 for index, tier in enumerate(tiers)]
+    left = 1.0 - sum(share for share in given if share is not None)
+    if left < -1e-9:
+        raise AdaptiveError(
+            f"the shares of the tiers come to {1.0 - left:g}", hint="they are parts of one whole: at most 1 together"
+        )
+    weights = [0.0 if share is not None else _GROWTH**index for index, share in enumerate(given)]
+    total = sum(weights)
+    return [
+        share if share is not None else max(left, 0.0) * weight / total
+        for share, weight in zip(given, weights, strict=True)
+    ]
+
+
+class Place:
+    """A tier that is open: byte ranges and whole objects below its folder."""
+
+    def __init__(self, tier: Tier) -> None:
+        """Open `tier`.
+
+        Raises:
+            AdaptiveError: fsspec knows no such place, or a package for it is missing.
+        """
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise AdaptiveError("fsspec is not installed", hint="pip install 'weir[adaptive]'") from error
+        self.tier = tier
+        try:
+            self._files, root = url_to_fs(tier.url, **tier.storage_options)
+        except (ImportError, ValueError, OSError) as error:
+            raise AdaptiveError(f"tier {tier.url} cannot be opened: {error}", hint="is its URL right?") from error
+        self._root = str(root).rstrip("/")
+        protocol = self._files.protocol
+        self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+
+    @property
+    def local_root(self) -> str | None:
+        """The folder, where it is one of this machine's."""
+        return self._root if self._protocols & {"file", "local"} else None
+
+    @property
+    def url(self) -> str:
+        """What another process opens it by: relative local paths made absolute."""
+        return self._root if self.local_root is not None else self.tier.url
+
+    def name(self, name: str) -> str:
+        """`name` as a user knows it."""
+        return f"{self.tier.url.rstrip('/')}/{name}"
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """Bytes `start` to `end` of an object, or fewer where it is shorter.
+
+        Raises:
+            OSError: It is not there, or cannot be read.
+        """
+        path = f"{self._root}/{name}"
+        if self.local_root is None:
+            return bytes(self._files.cat_file(path, start=start, end=end))
+        # A buffered reader reads whole blocks of the file system, which are 1 MiB on a Weir mount: more than was asked
+        # for is read, and the bandwidth that is measured is not that of the range.
+        with Path(path).open("rb", buffering=0) as file:
+            file.seek(start)
+            return _read_fully(file, None if end is None else end - start)
+
+    def write(self, name: str, data: bytes | bytearray | memoryview) -> None:
+        """Write an object, which is never seen half written.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        path = f"{self._root}/{name}"
+        self._files.makedirs(self._root, exist_ok=True)
+        if not self._protocols & _MOVED:
+            self._files.pipe_file(path, bytes(data))
+            return
+        with self._files.open(f"{path}.part", "wb") as file:
+            file.write(data)
+        self._files.mv(f"{path}.part", path)
+
+    def names(self) -> list[str]:
+        """Names of the objects in the folder, none where it does not exist.
+
+        Raises:
+            OSError: The folder cannot be listed.
+        """
+        self._files.invalidate_cache(self._root)
+        try:
+            entries = self._files.ls(self._root, detail=False)
+        except FileNotFoundError:
+            return []
+        return [str(entry).rstrip("/").rpartition("/")[2] for entry in entries]
+
+
+def _read_fully(file: "FileIO", count: int | None) -> bytes:
+    """The next `count` bytes, or fewer at the end of the file."""
+    if count is None:
+        return file.readall()
+    data = bytearray(count)
+    view, done = memoryview(data), 0
+    while done < count and (read := file.readinto(view[done:])):
+        done += read
+    return bytes(view[:done])

@@ -1,0 +1,222 @@
+"""`weir adapt`: arrays refactored onto tiers, and read as accurately as storage that is shared allows."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.amounts import parse_amount
+from weir.cli.arrays import parse_region, parse_shape
+from weir.cli.errors import Failure, say, warn
+from weir.cli.output import output_option
+from weir.cli.replay import replay
+
+if TYPE_CHECKING:
+    from weir.adaptive.manifest import Manifest
+    from weir.adaptive.policy import Accuracy
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def adapt() -> None:
+    """Refactor arrays onto storage tiers, and read them as accurately as there is time for.
+
+    A tier is a folder: a local path, a path on a mount, or any URL that fsspec opens, the fastest first. Before it may
+    stand its zone, as in isolation=/fast/run, augmentation=/scratch/run or best-effort=s3://archive/run.
+    """
+
+
+adapt.add_command(replay)
+
+
+@adapt.command(name="refactor")
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_FILE)
+@click.option(
+    "--tier", "tiers", metavar="[ZONE=]URL", multiple=True, required=True, help="One each, the fastest first."
+)
+@click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes", show_default=True)
+@click.option("--tolerance", type=click.FloatRange(0, min_open=True), help="Largest error when all is read.")
+@click.option("--exact", is_flag=True, help="All together restores every bit.")
+@click.option(
+    "--chunk", metavar="SIZE", callback=parse_amount, default="1M", show_default=True, help="One read of augmentation."
+)
+@click.option(
+    "--base", metavar="SIZE", callback=parse_amount, help="Size of the base.  [default: what the codec finds fit]"
+)
+@click.option("--stacked", is_flag=True, help="Steps lie along the first axis of each input.")
+@click.option("--dataset", help="Of HDF5 inputs.")
+@click.option("--dtype", help="Of inputs that are bytes alone, as numpy spells it.")
+@click.option("--shape", callback=parse_shape, help="Of inputs that are bytes alone, as in 91x91x91.")
+@click.option("--append", is_flag=True, help="Go on with the stream that is there.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@output_option
+def refactor_arrays(inputs: tuple[Path, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
+    """Write arrays as the steps of a stream: .npy, HDF5, or bytes alone."""
+    from weir.adaptive.writer import Writer
+    from weir.cli.arrays import arrays_of
+    from weir.cli.output import show
+
+    with _failures():
+        writer = Writer(
+            tiers,
+            codec=options["codec"],
+            tolerance=options["tolerance"],
+            exact=options["exact"],
+            chunk_bytes=options["chunk"],
+            base_bytes=options["base"],
+            threads=options["threads"],
+            append=options["append"],
+        )
+        arrays = arrays_of(
+            inputs,
+            dataset=options["dataset"],
+            dtype=options["dtype"],
+            shape=options["shape"],
+            stacked=options["stacked"],
+        )
+        with writer:
+            manifests = [writer.write(array) for array in arrays]
+    show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
+
+
+@adapt.command(name="info")
+@click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
+@click.option("--step", "number", type=click.IntRange(0), help="The accuracy of this step by bytes read.")
+@output_option
+def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None:
+    """Show the steps of a stream, or how accurate one step is after so many bytes.
+
+    The first tier is enough: it says where the others are.
+    """
+    from weir.adaptive.catalogue import complete
+    from weir.adaptive.contents import accuracies, manifest_of
+    from weir.cli.output import show, size
+
+    with _failures():
+        _, places, catalogue = complete(tiers)
+        if number is None:
+            manifests = [manifest_of(catalogue.place, each) for each in catalogue.numbers()]
+            show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
+            return
+        lines = accuracies(places, number)
+    header = ("BYTES", "TIER", "RMSE", "MAX ERROR")
+    rows = [(size(line["bytes"]), line["tier"], f"{line['rmse']:.6g}", f"{line['max_error']:.6g}") for line in lines]
+    show(output, lines, header, rows)
+
+
+@adapt.command(name="reconstruct")
+@click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
+@click.option("--step", "number", type=click.IntRange(0), required=True)
+@click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy file.")
+@click.option("--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this.")
+@click.option("--rmse", type=float, help="Accurate enough: root mean square error.")
+@click.option("--max-error", type=float, help="Accurate enough: largest error of any value.")
+@click.option("--relative", type=float, help="Accurate enough: largest error as part of the range of values.")
+@click.option("--psnr", type=float, help="Accurate enough: peak signal-to-noise ratio in dB.")
+@click.option("--base-only", is_flag=True, help="Touch no shared tier.")
+@click.option("--region", callback=parse_region, help="A slice for each axis, as in 0:64,:,10:20.")
+@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Seconds after which what arrived is used.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@output_option
+def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, **options: Any) -> None:
+    """Write one step as a .npy file, as accurate as asked for; by default as accurate as it is stored."""
+    import numpy
+
+    from weir.adaptive.reader import Reader
+    from weir.cli.output import show, size
+
+    with _failures(), _warnings():
+        reader = Reader(
+            tiers,
+            policy="isolation" if options["base_only"] else "best-effort",
+            accuracy=_accuracy(options),
+            deadline_seconds=options["deadline"],
+            region=options["region"],
+            threads=options["threads"],
+            tolerant=True,
+        )
+        with reader:
+            step = reader.step(number)
+    with target.open("wb") as file:
+        numpy.save(file, step.data, allow_pickle=False)
+    document = {
+        "step": step.number,
+        "file": str(target),
+        "bytes_read": step.bytes_read,
+        "seconds": step.seconds,
+        "augmentation": step.augmentation,
+        "rmse": step.rmse,
+        "max_error": step.max_error,
+        "late": step.late,
+        "problems": list(step.problems),
+    }
+    row = (step.number, size(step.bytes_read), f"{step.rmse:.6g}", f"{step.max_error:.6g}", str(target))
+    show(output, document, ("STEP", "READ", "RMSE", "MAX ERROR", "FILE"), [row])
+    if step.late:
+        say("the deadline came before all that was asked for")
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    from weir.adaptive.errors import AdaptiveError
+
+    try:
+        yield
+    except AdaptiveError as error:
+        raise Failure(str(error), hint=error.hint) from error
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[None]:
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        warn(str(warning.message))
+
+
+def _accuracy(options: dict[str, Any]) -> "Accuracy | None":
+    from weir.adaptive.policy import Accuracy
+
+    given = {name: options[name] for name in ("bytes_max", "rmse", "max_error", "psnr", "relative")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if len(given) > 1:
+        raise click.UsageError("give one of --bytes, --rmse, --max-error, --psnr and --relative")
+    return Accuracy(**given) if given else None
+
+
+def _document(manifest: "Manifest") -> dict[str, Any]:
+    return {
+        "step": manifest.number,
+        "dtype": manifest.dtype,
+        "shape": list(manifest.shape),
+        "codec": manifest.codec,
+        "base_bytes": manifest.base_end,
+        "total_bytes": manifest.total_bytes,
+        "tier_bytes": [part.length for part in manifest.parts],
+    }
+
+
+def _steps_table(manifests: "list[Manifest]") -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    from weir.adaptive.writer import spelled
+    from weir.cli.output import size
+
+    tiers = max((len(manifest.parts) for manifest in manifests), default=0)
+    header = ("STEP", "ARRAY", "CODEC", "BASE", "TOTAL", *(f"TIER {tier}" for tier in range(tiers)))
+    rows: list[tuple[object, ...]] = [
+        (
+            manifest.number,
+            spelled(manifest.dtype, manifest.shape),
+            manifest.codec,
+            size(manifest.base_end),
+            size(manifest.total_bytes),
+            *(size(part.length) for part in manifest.parts),
+        )
+        for manifest in manifests
+    ]
+    return header, rows

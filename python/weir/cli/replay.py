@@ -1,0 +1,167 @@
+"""`weir adapt replay`: read a stream as an analysis would, and show what each step cost and how accurate it was."""
+
+import time
+from statistics import fmean, pvariance
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.amounts import parse_amount
+from weir.cli.errors import Failure, say, warn
+from weir.cli.output import output_option
+
+if TYPE_CHECKING:
+    from weir.adaptive.policy import Policy
+    from weir.adaptive.reader import Reader, Step
+
+_HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "RMSE", "MAX ERROR", "LATE")
+
+
+@click.command()
+@click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
+@click.option(
+    "--policy",
+    type=click.Choice(["best-effort", "isolation", "plot", "budget"]),
+    default="best-effort",
+    show_default=True,
+    help="Everything, the base alone, by --low and --high, or by --seconds or --variance.",
+)
+@click.option(
+    "--low", metavar="SIZE", callback=parse_amount, help="Of a plot: up to this bandwidth nothing is augmented."
+)
+@click.option("--high", metavar="SIZE", callback=parse_amount, help="Of a plot: from this bandwidth on everything is.")
+@click.option("--k", "slope", type=float, help="Of a plot: degree for each byte per second between them.")
+@click.option("--b", "intercept", type=float, help="Of a plot: degree at no bandwidth.")
+@click.option("--seconds", type=float, help="Of a budget: time of a step's augmentation.")
+@click.option("--variance", type=float, help="Of a budget: variance of that time, in seconds squared.")
+@click.option("--forecaster", default="online", show_default=True, help="That foresees the bandwidth of each tier.")
+@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Seconds that a step may take at most.")
+@click.option("--period", type=click.FloatRange(0), default=0.0, help="Seconds from one step to the next.")
+@click.option("--steps", "count", type=click.IntRange(1), help="End after so many.")
+@click.option("--warm-up", type=click.IntRange(0), default=0, help="So many first steps read everything.")
+@click.option("--prefetch", is_flag=True, help="Read the next step while waiting for its time.")
+@click.option("--follow", type=click.FloatRange(0), default=0.0, help="Seconds to wait for steps still to be written.")
+@output_option
+def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
+    """Read the steps of a stream as an analysis would, and show their times and accuracies.
+
+    The last line has mean and variance of the time.
+    """
+    from weir.adaptive.errors import AdaptiveError
+    from weir.cli.output import show
+
+    try:
+        with _reader(tiers, options) as reader:
+            steps = _steps(reader, options["period"], options["count"])
+    except AdaptiveError as error:
+        raise Failure(str(error), hint=error.hint) from error
+    if not steps:
+        raise Failure(f"the stream on {tiers[0]} has no steps", hint="is it still to be written? see --follow")
+    times = [step.seconds for step in steps]
+    summary = {
+        "steps": len(steps),
+        "seconds_mean": fmean(times),
+        "seconds_variance": pvariance(times),
+        "augmentation_mean": fmean(step.augmentation for step in steps),
+        "rmse_mean": fmean(step.rmse for step in steps),
+        "late": sum(step.late for step in steps),
+    }
+    show(output, {"steps": [_document(step) for step in steps], "summary": summary}, _HEADER, [_row(s) for s in steps])
+    if output == "table":
+        print(
+            f"\n{summary['steps']} steps, {summary['seconds_mean']:.6f} s on average, variance "
+            f"{summary['seconds_variance']:.3g} s2, augmentation {summary['augmentation_mean']:.3f}"
+        )
+
+
+def _reader(tiers: tuple[str, ...], options: dict[str, Any]) -> "Reader":
+    from dataclasses import replace
+
+    from weir.adaptive.reader import Reader
+    from weir.adaptive.tiers import Tier
+
+    named = [replace(Tier.parse(tier), forecaster=options["forecaster"]) for tier in tiers]
+    return Reader(
+        named,
+        policy=_policy(options),
+        deadline_seconds=options["deadline"],
+        prefetch=options["prefetch"],
+        follow_seconds=options["follow"],
+        warm_up_steps=options["warm_up"],
+        tolerant=True,
+    )
+
+
+def _policy(options: dict[str, Any]) -> "Policy | str":
+    from weir.adaptive.budget import Budget
+    from weir.adaptive.plot import Plot
+
+    name = options["policy"]
+    if name == "plot":
+        if options["low"] is None or options["high"] is None:
+            raise click.UsageError("--policy plot needs --low and --high")
+        return Plot(options["low"], options["high"], k=options["slope"], b=options["intercept"])
+    if name == "budget":
+        if (options["seconds"] is None) == (options["variance"] is None):
+            raise click.UsageError("--policy budget needs either --seconds or --variance")
+        return Budget(seconds=options["seconds"], variance=options["variance"])
+    return str(name)
+
+
+def _steps(reader: "Reader", period: float, count: int | None) -> "list[Step]":
+    import warnings
+    from dataclasses import replace
+
+    import numpy
+
+    steps: list[Step] = []
+    begun = time.monotonic()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in reader:
+            # What it cost is kept, not the array: a long stream is larger than memory.
+            steps.append(replace(step, data=numpy.empty(0)))
+            if len(steps) == count:
+                break
+            late = begun + len(steps) * period - time.monotonic()
+            if late > 0:
+                time.sleep(late)
+            elif period and len(steps) == 1:
+                say(f"a step takes longer than its period of {period:g} s")
+    for warning in caught:
+        warn(str(warning.message))
+    return steps
+
+
+def _document(step: "Step") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "step": step.number,
+        "seconds": step.seconds,
+        "waited_seconds": step.waited_seconds,
+        "bytes_read": step.bytes_read,
+        "augmentation": step.augmentation,
+        "rmse": step.rmse,
+        "max_error": step.max_error,
+        "late": step.late,
+        "tiers": [asdict(tier) for tier in step.tiers],
+        "problems": list(step.problems),
+    }
+
+
+def _row(step: "Step") -> tuple[object, ...]:
+    from weir.cli.output import seconds, share, size
+
+    last = step.tiers[-1]
+    return (
+        step.number,
+        seconds(step.seconds),
+        size(step.bytes_read),
+        share(step.augmentation),
+        "-" if last.forecast is None else size(last.forecast),
+        "-" if last.bandwidth is None else size(last.bandwidth),
+        f"{step.rmse:.6g}",
+        f"{step.max_error:.6g}",
+        "yes" if step.late else "no",
+    )

@@ -1,0 +1,440 @@
+"""Steps written onto real tiers and read again: whole, in part, late, damaged, by threads and by tasks."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import numpy
+import numpy.typing as npt
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from weir import adaptive
+from weir.adaptive import lanes
+from weir.adaptive.manifest import manifest_name, part_name
+
+Array = npt.NDArray[Any]
+FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
+LIMIT_SECONDS = 60.0
+"""No step of a test takes so long, however busy the machine is: what takes longer hangs."""
+
+
+class Gated(LocalFileSystem):  # type: ignore[misc]
+    """Local files, of which those that `gates` name cannot be read before their event is set."""
+
+    protocol = "gated"
+    gates: ClassVar[dict[str, threading.Event]] = {}
+    asked: ClassVar[list[str]] = []
+    came: ClassVar[threading.Condition] = threading.Condition()
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(LocalFileSystem._strip_protocol(path.removeprefix("gated://")))
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        with self.came:
+            self.asked.append(Path(path).name)
+            self.came.notify_all()
+        for name, gate in self.gates.items():
+            if name in path:
+                gate.wait()
+        return bytes(super().cat_file(path, start=start, end=end, **options))
+
+
+@pytest.fixture
+def gates() -> Iterator[dict[str, threading.Event]]:
+    fsspec.register_implementation("gated", Gated, clobber=True)
+    Gated.gates.clear()
+    Gated.asked.clear()
+    yield Gated.gates
+    for gate in Gated.gates.values():
+        gate.set()
+
+
+@pytest.fixture(scope="module")
+def field() -> Array:
+    array: Array = numpy.load(FIELD)
+    return array
+
+
+@pytest.fixture
+def tiers(tmp_path: Path) -> list[str]:
+    return [str(tmp_path / "fast"), str(tmp_path / "shared")]
+
+
+def written(tiers: Any, field: Array, *, steps: int = 3, **options: Any) -> list[Array]:
+    arrays = [field + numpy.float32(step) for step in range(steps)]
+    options.setdefault("chunk_bytes", 1 << 16)
+    assert adaptive.write(tiers, arrays, **options) == steps
+    return arrays
+
+
+def error_of(step: adaptive.Step, array: Array) -> float:
+    return float(numpy.abs(step.data.astype(float) - array).max())
+
+
+@pytest.mark.parametrize("codec", ["planes", "decimate"])
+def test_what_is_written_comes_back(tiers: list[str], field: Array, codec: str) -> None:
+    arrays = written(tiers, field, codec=codec, exact=True)
+    steps = list(adaptive.open(tiers))
+    assert [step.number for step in steps] == [0, 1, 2]
+    for step, array in zip(steps, arrays, strict=True):
+        assert numpy.array_equal(step.data, array)
+        assert step.augmentation == 1.0
+        assert step.max_error == 0.0
+        assert not step.late
+
+
+def test_the_base_alone_touches_no_other_tier(tiers: list[str], field: Array) -> None:
+    arrays = written(tiers, field)
+    for path in Path(tiers[1]).iterdir():
+        path.unlink()
+    Path(tiers[1]).rmdir()
+    for step, array in zip(adaptive.open(tiers, policy="isolation"), arrays, strict=True):
+        assert step.augmentation == 0.0
+        assert 0.0 < error_of(step, array) <= step.max_error
+        assert step.tiers[1].read_bytes == 0
+
+
+def test_three_tiers_hold_each_their_share_and_the_first_tells_of_the_others(tmp_path: Path, field: Array) -> None:
+    memory = f"memory://{tmp_path.name}"
+    tiers = [str(tmp_path / "node"), adaptive.Tier(memory, share=0.5), f"best-effort={tmp_path / 'archive'}"]
+    arrays = written(tiers, field, steps=1)
+    manifest = json.loads((tmp_path / "node" / manifest_name(0)).read_text())
+    lengths = [part["length"] for part in manifest["parts"]]
+    assert lengths[0] == manifest["base_end"]
+    assert lengths[1] == pytest.approx(lengths[2], rel=0.5)
+
+    opened = list(adaptive.open(tmp_path.joinpath("node").as_posix()))
+    assert [tier.read_bytes for tier in opened[0].tiers] == lengths
+    # What is best effort is read where the accuracy that is asked for lies there.
+    dynamic = adaptive.Plot(1.0, 2.0)
+    some = next(adaptive.open(tiers, policy=dynamic))
+    assert [tier.read_bytes for tier in some.tiers] == [*lengths[:2], 0]
+    asked = adaptive.Accuracy(max_error=opened[0].max_error)
+    whole = next(adaptive.open(tiers, policy=dynamic, accuracy=asked))
+    assert whole.tiers[2].read_bytes > 0
+    assert error_of(whole, arrays[0]) <= whole.max_error <= opened[0].max_error
+    MemoryFileSystem.store.clear()
+
+
+@pytest.mark.parametrize("relative", [0.05, 0.01, 0.001])
+def test_an_accuracy_is_reached_with_no_more_bytes_than_it_needs(
+    tiers: list[str], field: Array, relative: float
+) -> None:
+    (array,) = written(tiers, field, steps=1)
+    step = next(adaptive.open(tiers, accuracy=adaptive.Accuracy(relative=relative)))
+    assert error_of(step, array) <= step.max_error
+    assert step.max_error <= relative * float(numpy.ptp(array))
+    assert step.augmentation < 1.0
+
+
+def test_so_many_bytes_are_read_and_no_more(tiers: list[str], field: Array) -> None:
+    (array,) = written(tiers, field, steps=1)
+    errors = []
+    for count in (100_000, 200_000, 300_000):
+        step = next(adaptive.open(tiers, accuracy=adaptive.Accuracy(bytes_max=count)))
+        assert step.bytes_read == count
+        assert error_of(step, array) <= step.max_error
+        errors.append(step.rmse)
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_a_region_is_the_same_part_of_the_array(tiers: list[str], field: Array) -> None:
+    (array,) = written(tiers, field, steps=1, exact=True)
+    region = (slice(2, 5), slice(None), slice(-10, None))
+    step = next(adaptive.open(tiers, region=region))
+    assert numpy.array_equal(step.data, array[region])
+    for wrong in ((slice(0, 1),), (slice(0, 1), slice(5, 5), slice(None)), (slice(0, 4, 2), slice(None), slice(None))):
+        with pytest.raises(adaptive.AdaptiveError, match="region"):
+            adaptive.open(tiers, region=wrong)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int16", "uint8"])
+@pytest.mark.parametrize("shape", [(5000,), (60, 70), (3, 4, 5, 6)])
+def test_other_types_and_shapes(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    array = (numpy.arange(numpy.prod(shape)) % 101).astype(dtype).reshape(shape)
+    adaptive.write(str(tmp_path), [array], exact=True)
+    step = next(adaptive.open(str(tmp_path)))
+    assert step.data.dtype == array.dtype
+    assert numpy.array_equal(step.data, array)
+
+
+def test_a_budget_learns_to_read_more(tiers: list[str], field: Array) -> None:
+    written(tiers, numpy.tile(field, (2, 2, 1)), steps=4, exact=True)
+    # A quarter of an hour for some megabytes: only the first step, before anything is known, is a probe.
+    steps = list(adaptive.open(tiers, policy=adaptive.Budget(seconds=900.0)))
+    assert steps[0].augmentation < 1.0
+    assert steps[-1].augmentation == 1.0
+    assert steps[0].tiers[1].forecast is None
+    assert steps[-1].tiers[1].forecast is not None
+
+
+def test_no_bandwidth_forecast_no_augmentation(tiers: list[str], field: Array) -> None:
+    written(tiers, field, steps=5)
+    plot = adaptive.Plot(1e17, 1e18)
+    steps = list(adaptive.open(tiers, policy=plot, warm_up_steps=2))
+    assert [step.augmentation for step in steps] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_step_past_its_deadline_is_what_has_arrived(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event]
+) -> None:
+    tiers = [str(tmp_path / "fast"), f"gated://{tmp_path}/shared"]
+    arrays = written(tiers, field)
+    # The gate is never opened: a reader that waits for the shared tier never returns.
+    gates["shared"] = threading.Event()
+    steps = list(adaptive.open(tiers, deadline_seconds=0.5))
+    assert [step.number for step in steps] == [0, 1, 2]
+    for step, array in zip(steps, arrays, strict=True):
+        assert step.late
+        assert step.augmentation == 0.0
+        assert error_of(step, array) <= step.max_error
+        assert step.tiers[1].read_bytes == 0
+
+
+def test_threads_that_hang_are_few_and_serve_again(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event]
+) -> None:
+    tiers = [str(tmp_path / "fast"), f"gated://{tmp_path}/shared"]
+    written(tiers, field[:4], steps=30)
+    gates["shared"] = threading.Event()
+    reader = adaptive.open(tiers, deadline_seconds=0.05)
+    for _ in range(25):
+        # Ever so short deadlines may be over before the base is there.
+        try:
+            next(reader)
+        except adaptive.DeadlineError:
+            continue
+    hanging = [thread for thread in threading.enumerate() if "shared" in thread.name]
+    assert len(hanging) <= lanes.HANGING_READS_MAX + adaptive.Tier("x").connections
+    gates["shared"].set()
+    for thread in hanging:
+        thread.join(LIMIT_SECONDS)
+        assert not thread.is_alive()
+    whole = adaptive.open(tiers).step(29)
+    assert whole.augmentation == 1.0
+
+
+def test_not_even_a_base_is_an_error_and_the_next_step_is_read(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event]
+) -> None:
+    tiers = [f"gated://{tmp_path}/fast", str(tmp_path / "shared")]
+    written(tiers, field)
+    gates[part_name(1, 0)] = threading.Event()
+    reader = adaptive.open(tiers, deadline_seconds=2.0)
+    assert next(reader).number == 0
+    with pytest.raises(adaptive.DeadlineError, match="step 1"):
+        next(reader)
+    assert next(reader).number == 2
+
+
+def test_the_next_step_is_read_ahead(tmp_path: Path, field: Array, gates: dict[str, threading.Event]) -> None:
+    tiers = [str(tmp_path / "fast"), f"gated://{tmp_path}/shared"]
+    written(tiers, field)
+    reader = adaptive.open(tiers, prefetch=True)
+    next(reader)
+    # Nobody has asked for step 1 yet.
+    with Gated.came:
+        assert Gated.came.wait_for(lambda: part_name(1, 1) in Gated.asked, LIMIT_SECONDS)
+        assert part_name(2, 1) not in Gated.asked
+    assert [step.number for step in reader] == [1, 2]
+    assert len([name for name in Gated.asked if name == part_name(1, 1)]) == 1
+
+
+def test_threads_share_a_reader(tiers: list[str], field: Array) -> None:
+    arrays = written(tiers, field, steps=12)
+    reader = adaptive.open(tiers, prefetch=True)
+    seen: list[adaptive.Step] = []
+    threads = [threading.Thread(target=lambda: seen.extend(reader)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_SECONDS)
+        assert not thread.is_alive()
+    assert sorted(step.number for step in seen) == list(range(12))
+    for step in seen:
+        assert error_of(step, arrays[step.number]) <= step.max_error
+
+
+def test_tasks_go_on_while_a_step_is_read(tmp_path: Path, field: Array, gates: dict[str, threading.Event]) -> None:
+    tiers = [str(tmp_path / "fast"), f"gated://{tmp_path}/shared"]
+    written(tiers, field)
+    gate = gates["shared"] = threading.Event()
+
+    async def opens_the_gate() -> None:
+        # While the step is waited for, only another task can let it arrive.
+        while part_name(0, 1) not in Gated.asked:
+            await asyncio.sleep(0)
+        gate.set()
+
+    async def reads() -> list[int]:
+        task = asyncio.create_task(opens_the_gate())
+        numbers = [step.number async for step in adaptive.open(tiers)]
+        await task
+        return numbers
+
+    assert asyncio.run(asyncio.wait_for(reads(), LIMIT_SECONDS)) == [0, 1, 2]
+
+
+def test_a_stream_is_read_while_it_is_written(tiers: list[str], field: Array) -> None:
+    writer = adaptive.Writer(tiers, chunk_bytes=1 << 16)
+    writer.write(field)
+    read: list[int] = []
+    reader = adaptive.open(tiers, follow_seconds=LIMIT_SECONDS)
+    first = threading.Event()
+
+    def follow() -> None:
+        for step in reader:
+            read.append(step.number)
+            first.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    assert first.wait(LIMIT_SECONDS)
+    writer.write(field)
+    writer.write(field)
+    writer.end()
+    thread.join(LIMIT_SECONDS)
+    assert not thread.is_alive(), "the end of the stream ends the reading at once"
+    assert read == [0, 1, 2]
+
+
+def test_a_step_that_is_not_whole_is_not_seen(tmp_path: Path, field: Array) -> None:
+    shared = tmp_path / "shared"
+    tiers = [str(tmp_path / "fast"), str(shared)]
+    writer = adaptive.Writer(tiers, chunk_bytes=1 << 16)
+    writer.write(field)
+    for path in shared.iterdir():
+        path.unlink()
+    shared.rmdir()
+    shared.write_text("a file where the tier's folder was")
+    with pytest.raises(adaptive.StepError, match=r"step 1: .*shared/00000001\.1\.weir: cannot be written"):
+        writer.write(field)
+    assert [step.number for step in adaptive.open(tiers, policy="isolation")] == [0]
+    assert not [path for path in Path(tiers[0]).iterdir() if path.suffix == ".part"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (numpy.zeros((3, 4), "f4"), r"step 1: .*the array is float32 of 3 x 4.* holds float32 of 17 x 96 x 192"),
+        (numpy.zeros((17, 96, 192), "f8"), r"step 1: .*the array is float64 of 17 x 96 x 192"),
+    ],
+)
+def test_steps_that_differ_are_refused(tiers: list[str], field: Array, wrong: Array, words: str) -> None:
+    with pytest.raises(adaptive.StepError, match=words) as caught:
+        adaptive.write(tiers, [field, wrong])
+    assert caught.value.number == 1
+    assert [step.number for step in adaptive.open(tiers)] == [0], "what came before is read"
+
+
+def test_a_stream_is_not_overwritten_but_goes_on(tiers: list[str], field: Array) -> None:
+    written(tiers, field, steps=2)
+    with pytest.raises(adaptive.AdaptiveError, match="holds a stream already"):
+        adaptive.write(tiers, [field])
+    with pytest.raises(adaptive.StepError, match="step 2"):
+        adaptive.write(tiers, [field[0]], append=True)
+    assert adaptive.write(tiers, [field], append=True) == 1
+    assert [step.number for step in adaptive.open(tiers)] == [0, 1, 2]
+
+
+def damage(tiers: list[str], how: str) -> str:
+    """Damage step 1, and what an error has to name."""
+    base, shared = (Path(tier) / part_name(1, index) for index, tier in enumerate(tiers))
+    manifest = Path(tiers[0]) / manifest_name(1)
+    if how == "gone":
+        shared.unlink()
+        return str(shared)
+    if how == "truncated":
+        shared.write_bytes(shared.read_bytes()[:-1000])
+        return str(shared)
+    if how == "no tier":
+        for path in shared.parent.iterdir():
+            path.unlink()
+        shared.parent.rmdir()
+        return tiers[1]
+    if how == "base gone":
+        base.unlink()
+        return str(base)
+    if how == "base truncated":
+        base.write_bytes(base.read_bytes()[:100])
+        return str(base)
+    if how == "header":
+        base.write_bytes(b"\0" * 64 + base.read_bytes()[64:])
+        return str(base)
+    if how == "manifest":
+        manifest.write_text("{")
+        return str(manifest)
+    document = json.loads(manifest.read_text())
+    document["dtype"] = "float64"
+    manifest.write_text(json.dumps(document))
+    return str(base)
+
+
+@pytest.mark.parametrize("how", ["gone", "truncated", "no tier"])
+def test_augmentation_that_is_lost_is_one_clear_error_and_the_base_still_reads(
+    tiers: list[str], field: Array, how: str
+) -> None:
+    arrays = written(tiers, field)
+    named = damage(tiers, how)
+    if how == "no tier":
+        with pytest.raises(adaptive.StepError, match="step 0"):
+            next(adaptive.open(tiers))
+    reader = adaptive.open(tiers)
+    if how != "no tier":
+        assert next(reader).number == 0
+    else:
+        with pytest.raises(adaptive.StepError):
+            next(reader)
+    with pytest.raises(adaptive.StepError) as caught:
+        next(reader)
+    assert caught.value.number == 1
+    assert "step 1" in str(caught.value)
+    assert named in str(caught.value)
+    assert [step.number for step in adaptive.open(tiers, policy="isolation")] == [0, 1, 2]
+    with pytest.warns(adaptive.AdaptiveWarning, match="step 1"):
+        step = adaptive.open(tiers, tolerant=True).step(1)
+    assert step.problems
+    assert error_of(step, arrays[1]) <= step.max_error
+
+
+@pytest.mark.parametrize("how", ["base gone", "base truncated", "header", "manifest", "other type"])
+def test_a_step_without_its_base_is_one_clear_error_and_the_others_are_read(
+    tiers: list[str], field: Array, how: str
+) -> None:
+    written(tiers, field)
+    named = damage(tiers, how)
+    for tolerant in (False, True):
+        reader = adaptive.open(tiers, tolerant=tolerant)
+        assert next(reader).number == 0
+        with pytest.raises(adaptive.StepError) as caught:
+            next(reader)
+        assert "step 1" in str(caught.value)
+        assert named in str(caught.value)
+        assert next(reader).number == 2
+
+
+def test_a_damaged_block_lowers_the_accuracy_with_a_warning(tiers: list[str], field: Array) -> None:
+    arrays = written(tiers, field)
+    shared = Path(tiers[1]) / part_name(1, 1)
+    data = bytearray(shared.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    shared.write_bytes(data)
+    whole = adaptive.open(tiers).step(0)
+    with pytest.warns(adaptive.AdaptiveWarning, match="step 1"):
+        step = adaptive.open(tiers).step(1)
+    assert step.max_error > whole.max_error
+    assert error_of(step, arrays[1]) <= step.max_error
+
+
+def test_a_place_without_a_stream_says_so(tmp_path: Path) -> None:
+    for wrong in (str(tmp_path), str(tmp_path / "nothing"), "memory://nothing"):
+        with pytest.raises(adaptive.AdaptiveError, match="no stream"):
+            adaptive.open(wrong)
+    with pytest.raises(adaptive.AdaptiveError, match="nonsense"):
+        adaptive.open("nonsense://x")

@@ -1,0 +1,119 @@
+"""`weir adapt`: from arrays in files to a stream, and back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy
+import pytest
+
+FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
+COMMAND_SECONDS = 60.0
+
+
+def adapt(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "weir.cli", "adapt", *map(str, arguments)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    return answer
+
+
+def document(*arguments: object) -> Any:
+    return json.loads(adapt(*arguments, "--output", "json").stdout)
+
+
+def refactored(tmp_path: Path, *inputs: object) -> list[Path]:
+    tiers = [tmp_path / "fast", tmp_path / "shared"]
+    adapt("refactor", *inputs, "--tier", tiers[0], "--tier", f"augmentation={tiers[1]}", "--chunk", "64k")
+    return tiers
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    field = numpy.load(FIELD)
+    tiers = refactored(tmp_path, FIELD, FIELD)
+    steps = document("info", tiers[0])
+    assert [step["step"] for step in steps] == [0, 1]
+    assert steps[0]["shape"] == [17, 96, 192]
+    assert sum(steps[0]["tier_bytes"]) == steps[0]["total_bytes"]
+
+    table = document("info", tiers[0], "--step", 1)
+    assert table[0]["bytes"] == steps[1]["base_bytes"]
+    assert table[-1]["bytes"] == steps[1]["total_bytes"]
+    assert [line["rmse"] for line in table] == sorted((line["rmse"] for line in table), reverse=True)
+
+    target = tmp_path / "back.npy"
+    answer = document("reconstruct", *tiers, "--step", 1, "--to", target, "--max-error", 0.1)
+    assert answer["max_error"] <= 0.1
+    assert numpy.abs(numpy.load(target).astype(float) - field).max() <= answer["max_error"]
+    answer = document("reconstruct", *tiers, "--step", 0, "--to", target, "--base-only", "--region", "0:2,:,-5:")
+    assert answer["augmentation"] == 0.0
+    assert numpy.load(target).shape == (2, 96, 5)
+
+
+def test_what_a_replay_costs(tmp_path: Path) -> None:
+    tiers = refactored(tmp_path, FIELD, FIELD, FIELD)
+    answer = document("replay", *tiers)
+    assert [step["augmentation"] for step in answer["steps"]] == [1.0, 1.0, 1.0]
+    assert answer["summary"]["steps"] == 3
+    assert answer["summary"]["seconds_variance"] >= 0.0
+    assert document("replay", *tiers, "--policy", "isolation")["summary"]["augmentation_mean"] == 0.0
+    plot = ("--policy", "plot", "--low", "1000TB/s", "--high", "2000TB/s", "--warm-up", 1)
+    answer = document("replay", *tiers, *plot, "--forecaster", "paper-dft", "--steps", 2)
+    assert [step["augmentation"] for step in answer["steps"]] == [1.0, 0.0]
+    answer = document("replay", *tiers, "--policy", "budget", "--seconds", 60, "--prefetch")
+    assert answer["summary"]["late"] == 0
+    assert "variance" in adapt("replay", *tiers).stdout
+
+
+def test_other_files(tmp_path: Path) -> None:
+    field = numpy.load(FIELD)
+    raw, deep, stacked = tmp_path / "a.bin", tmp_path / "a.h5", tmp_path / "a.npy"
+    field.tofile(raw)
+    with h5py.File(deep, "w") as file:
+        file["run/temperature"] = field
+    numpy.save(stacked, numpy.stack([field, field]))
+    fast = tmp_path / "fast"
+    adapt("refactor", raw, "--dtype", "float32", "--shape", "17x96x192", "--tier", fast)
+    adapt("refactor", deep, "--dataset", "run/temperature", "--tier", fast, "--append")
+    adapt("refactor", stacked, "--stacked", "--tier", fast, "--append", "--threads", 2)
+    steps = document("info", fast)
+    assert len(steps) == 4
+    assert len({json.dumps({**step, "step": 0}) for step in steps}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["info", "{}/nothing"], 1, "there is no stream"),
+        (["refactor", "{}/text.npy", "--tier", "{}/fast"], 1, "holds no array"),
+        (["refactor", "{}/text", "--tier", "{}/fast"], 1, "--dtype and --shape"),
+        (["refactor", "{}/text.npy"], 2, "--tier"),
+        (["refactor", "{}/text.npy", "--tier", "x", "--chunk", "many"], 2, "no amount of bytes"),
+        (["replay", "{}", "--policy", "plot"], 2, "--low and --high"),
+        (["replay", "{}", "--policy", "budget", "--seconds", "1", "--variance", "1"], 2, "either --seconds"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--rmse", "1", "--psnr", "1"], 2, "give one of"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--region", "3"], 2, "is no region"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_a_hint(tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
+    (tmp_path / "text.npy").write_text("no array")
+    (tmp_path / "text").write_text("no array")
+    answer = adapt(*(argument.replace("{}", str(tmp_path)) for argument in arguments), code=code)
+    assert answer.stdout == ""
+    first, second = answer.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert words in first + second
+    assert second.startswith("hint: ")
+
+
+def test_a_step_that_is_gone_is_named(tmp_path: Path) -> None:
+    tiers = refactored(tmp_path, FIELD)
+    answer = adapt("reconstruct", *tiers, "--step", 7, "--to", tmp_path / "x.npy", code=1)
+    assert "step 7" in answer.stderr
+    (tiers[1] / "00000000.1.weir").unlink()
+    answer = adapt("reconstruct", *tiers, "--step", 0, "--to", tmp_path / "x.npy")
+    assert "warning: step 0" in answer.stderr
+    assert "00000000.1.weir" in answer.stderr
