@@ -59,6 +59,10 @@ class Figures:
         self._own = _Score()
         self._others = _Score()
 
+    def available(self) -> float | None:
+        """Bytes per second that the servers have free or owe, or None where they said nothing lately."""
+        return self._poll.available()
+
     def refine(self, forecast: "Forecast") -> "Forecast":
         """`forecast`, or one from the servers' figures where those were closer of late."""
         from weir.prediction.bandwidth import Forecast

@@ -1,0 +1,86 @@
+"""Adaptive reading from a Weir store: on its mount, and by what its servers say."""
+
+import time
+from pathlib import Path
+
+import numpy
+import pytest
+from store import Store
+from weir import adaptive
+from weir.adaptive.store import Figures, Poll, available_of, figures_of
+from weir.prediction.bandwidth import Forecast
+
+LIMIT_SECONDS = 60.0
+
+
+class Scripted(Poll):
+    """A store that says what a test wants."""
+
+    said: float | None = None
+
+    def available(self) -> float | None:
+        return self.said
+
+
+def test_a_stream_on_a_mount_is_read_with_the_servers_figures(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.up("--read-speed", "100MB/s", "--targets", "2")
+    monkeypatch.setenv("WEIR_CLUSTER", str(store.home / "cluster.json"))
+    monkeypatch.setenv("WEIR_MOUNT", str(store.mount))
+    tiers = [str(tmp_path / "fast"), str(store.mount / "run")]
+    field = numpy.random.default_rng(5).normal(size=(40, 50, 60)).astype("f4")
+    adaptive.write(tiers, [field, field + 1], exact=True)
+    steps = list(adaptive.open(tiers, policy=adaptive.Budget(seconds=60.0), warm_up_steps=1))
+    assert numpy.array_equal(steps[0].data, field)
+    assert numpy.array_equal(steps[1].data, field + 1)
+
+    assert figures_of(tiers[0]) is None, "a tier elsewhere has no servers"
+    figures = figures_of(tiers[1])
+    assert figures is not None
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while (available := figures.available()) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    # Two targets of 100 MB/s, of which the only job may use all.
+    assert available == pytest.approx(2e8, rel=0.01)
+
+
+def test_without_a_store_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR_MOUNT", str(tmp_path))
+    monkeypatch.delenv("WEIR_CLUSTER", raising=False)
+    assert figures_of(str(tmp_path / "run")) is None
+    monkeypatch.setenv("WEIR_CLUSTER", str(tmp_path / "cluster.json"))
+    assert figures_of(str(tmp_path / "run")) is None
+
+
+def test_what_is_free_or_owed_is_available() -> None:
+    target = {"load": 0.75, "cost": {"read": {"bytes_per_second": 100}}, "speed": None}
+    status = {"targets": [target, {**target, "speed": {"read_bytes_per_second": 40}, "load": 0.0}]}
+    mine = {"job": "a", "active": True, "share_owed": 0.4}
+    other = {"job": "b", "active": True, "share_owed": 0.6}
+    assert available_of(status, {"jobs": [mine, other]}, "a") == pytest.approx(100 * 0.4 + 40)
+    assert available_of(status, {"jobs": [other]}, "a") == pytest.approx(100 * 0.5 + 40)
+    assert available_of(status, {"jobs": []}, None) == pytest.approx(140)
+    assert available_of({"targets": [target]}, {"jobs": [other] * 9}, "a") == pytest.approx(25)
+
+
+def test_figures_are_used_while_they_are_closer_than_the_past() -> None:
+    poll = Scripted([], None)
+    figures = Figures(poll)
+    past = Forecast(100.0, 90.0, 110.0, "last-value")
+    # The servers see each change as it comes; the past sees it a step later.
+    for step in range(12):
+        poll.said = 1000.0 if step % 2 else 400.0
+        used = figures.refine(past)
+        figures.observe(poll.said / 4, past.value)
+    assert used.method == "store"
+    assert used.value == pytest.approx(250.0)
+    assert used.low <= used.value <= used.high
+    # A store that is wrong from now on loses.
+    poll.said = 400.0
+    for step in range(20):
+        used = figures.refine(past)
+        figures.observe(100.0 + 300.0 * (step % 2), 100.0 + 300.0 * (step % 2))
+    assert used is past
+    poll.said = None
+    assert figures.refine(past) is past
