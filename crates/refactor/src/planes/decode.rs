@@ -1,6 +1,6 @@
 //! Segments to the best estimate of a tile's samples.
 
-use super::bands::{Extents, Plan};
+use super::bands::Plan;
 use super::boxes::{block_box, copy_row, copy_rows};
 use super::layout::{compact, is_single, Header, Layout, DESCENT_MAX};
 use super::magnitudes::Magnitudes;
@@ -93,6 +93,7 @@ impl Decoding<'_> {
                 for (index, blocks) in blocks.iter_mut().enumerate() {
                     if let Some(bit) = layout.bit(index, exponent) {
                         last[index] = Some(bit);
+                        blocks.open(bit);
                         if !blocks.pass(pass, bit, &mut decoder, &mut models, words) {
                             return last;
                         }
@@ -109,22 +110,27 @@ impl Decoding<'_> {
 fn scatter<C: Coefficient>(blocks: &Blocks, last: usize, layout: &Layout, index: usize, samples: &mut [C]) {
     let band = &layout.plan.bands[index];
     let step = f64::from(layout.exponents[index]).exp2();
-    for block in blocks.lattice.coordinates() {
-        let place = blocks.lattice.index(block);
+    blocks.lattice.for_each_block(|block, place| {
         if blocks.significant[place] == 0 {
-            continue;
+            return;
         }
-        let planes = &blocks.planes[place * blocks.bits..][..blocks.bits];
-        let magnitudes = Magnitudes::from_planes(planes);
+        let mut magnitudes = Magnitudes::ZERO;
+        let plane_word = |plane: usize| blocks.planes[plane][place];
+        for plane in last..blocks.bits {
+            match plane_word(plane) {
+                0 => {}
+                word => magnitudes.add_plane(plane, word),
+            }
+        }
         let uncertainty = if usize::from(blocks.refined[place]) == last {
             Uncertainty { width: 1 << last, halved: 0 }
         } else {
-            Uncertainty { width: 2 << last, halved: planes[last] }
+            Uncertainty { width: 2 << last, halved: plane_word(last) }
         };
         let values = C::restored(&magnitudes, blocks.negative[place], &uncertainty, step);
-        let part: (Extents, Extents) = block_box(&blocks.lattice, block, band);
+        let part = block_box(&blocks.lattice, block, band);
         copy_rows(part, layout.extents, blocks.lattice.block, |start, bit, length| {
             copy_row(&values[bit..bit + length], &mut samples[start..start + length]);
         });
-    }
+    });
 }

@@ -154,21 +154,21 @@ fn gather<C: Coefficient>(coefficients: &[C], layout: &Layout, index: usize) -> 
     let bits = layout.bits(index);
     let mut blocks = Blocks::new(band, bits);
     let step_inverse = (-f64::from(layout.exponents[index])).exp2();
-    for block in blocks.lattice.coordinates() {
+    (0..bits).for_each(|plane| blocks.open(plane));
+    let lattice = blocks.lattice.clone();
+    lattice.for_each_block(|block, place| {
         let mut values = [C::default(); BLOCK];
-        let part = block_box(&blocks.lattice, block, band);
-        let inside = blocks.lattice.block;
-        copy_rows(part, layout.extents, inside, |start, bit, length| {
+        let part = block_box(&lattice, block, band);
+        copy_rows(part, layout.extents, lattice.block, |start, bit, length| {
             copy_row(&coefficients[start..start + length], &mut values[bit..bit + length]);
         });
         let (magnitudes, negative) = C::quantised(&values, step_inverse);
         let used = (magnitudes.bits() as usize).min(bits);
         if used > 0 {
-            let place = blocks.lattice.index(block);
-            magnitudes.write_planes(&mut blocks.planes[place * bits..][..used]);
+            magnitudes.for_each_plane(used, |plane, word| blocks.planes[plane][place] = word);
             blocks.negative[place] = negative;
             blocks.raise(block, used);
         }
-    }
+    });
     blocks
 }

@@ -35,6 +35,8 @@ pub(super) struct Lattice {
     /// Length of the array of blocks, margin included.
     pub(super) length: usize,
     margin: usize,
+    /// The bits of the last block along each axis that stand for items.
+    tails: [u64; AXES],
     neighbourhoods: Vec<Neighbourhood>,
 }
 
@@ -66,21 +68,26 @@ fn block_of(items: Extents) -> Extents {
     block
 }
 
+fn bits_where(chosen: impl Fn(usize) -> bool) -> u64 {
+    (0..BLOCK).fold(0, |mask, bit| mask | u64::from(chosen(bit)) << bit)
+}
+
 impl Lattice {
     pub(super) fn new(items: Extents) -> Self {
         let block = block_of(items);
         let mut blocks = [0; AXES];
         let mut strides = [0; AXES];
+        let mut tails = [0; AXES];
         let mut neighbourhoods = Vec::new();
         let (mut length, mut margin, mut shift) = (1, 0, 1);
         for axis in (0..AXES).rev() {
             blocks[axis] = items[axis].div_ceil(block[axis]);
             strides[axis] = length;
+            let mask = |count| bits_where(|bit| bit / shift % block[axis] < count);
+            tails[axis] = mask(items[axis] - (blocks[axis] - 1) * block[axis]);
             if items[axis] > 1 {
                 let span = shift * (block[axis] - 1);
-                let first = (0..BLOCK)
-                    .filter(|bit| bit / shift % block[axis] == 0)
-                    .fold(0, |mask, bit| mask | 1 << bit);
+                let first = mask(1);
                 let (shift, span) = (shift as u32, span as u32);
                 neighbourhoods.push(Neighbourhood {
                     shift,
@@ -96,7 +103,7 @@ impl Lattice {
             }
             shift *= block[axis];
         }
-        Self { block, blocks, strides, length, margin, neighbourhoods }
+        Self { block, blocks, strides, length, margin, tails, neighbourhoods }
     }
 
     /// Where a block lies in the array.
@@ -105,26 +112,28 @@ impl Lattice {
         self.margin + (0..AXES).map(|axis| block[axis] * self.strides[axis]).sum::<usize>()
     }
 
-    /// The blocks, in C order.
-    pub(super) fn coordinates(&self) -> impl Iterator<Item = Extents> + use<> {
+    /// Call `work` with the coordinates of each block and its place in the array, in C order.
+    #[inline(always)]
+    pub(super) fn for_each_block(&self, mut work: impl FnMut(Extents, usize)) {
         let [a, b, c, d] = self.blocks;
-        (0..a).flat_map(move |i| {
-            (0..b).flat_map(move |j| (0..c).flat_map(move |k| (0..d).map(move |l| [i, j, k, l])))
-        })
+        for i in 0..a {
+            for j in 0..b {
+                for k in 0..c {
+                    let row = self.index([i, j, k, 0]);
+                    for l in 0..d {
+                        work([i, j, k, l], row + l);
+                    }
+                }
+            }
+        }
     }
 
     /// The bits of a block that stand for items.
-    pub(super) fn valid(&self, block: Extents, items: Extents) -> u64 {
-        let mut shift = 1;
+    #[inline(always)]
+    pub(super) fn valid(&self, block: Extents) -> u64 {
         let mut valid = u64::MAX;
-        for axis in (0..AXES).rev() {
-            let count = (items[axis] - block[axis] * self.block[axis]).min(self.block[axis]);
-            if count < self.block[axis] {
-                let extent = self.block[axis];
-                let inside = (0..BLOCK).filter(|bit| bit / shift % extent < count);
-                valid &= inside.fold(0, |mask, bit| mask | 1 << bit);
-            }
-            shift *= self.block[axis];
+        for axis in 0..AXES {
+            valid &= if block[axis] + 1 == self.blocks[axis] { self.tails[axis] } else { u64::MAX };
         }
         valid
     }
@@ -172,10 +181,15 @@ mod tests {
         fn counts_are_those_of_a_plain_walk(items in proptest::array::uniform4(1_usize..7), seed in any::<u64>()) {
             let lattice = Lattice::new(items);
             let mut words = vec![0; lattice.length];
+            let mut blocks = Vec::new();
+            lattice.for_each_block(|block, index| {
+                assert_eq!(index, lattice.index(block));
+                blocks.push(block);
+            });
             let mut set = std::collections::HashSet::new();
             let mut state = seed | 1;
-            for block in lattice.coordinates() {
-                let valid = lattice.valid(block, items);
+            for &block in &blocks {
+                let valid = lattice.valid(block);
                 for bit in (0..BLOCK).filter(|bit| valid >> bit & 1 == 1) {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     if state >> 62 == 0 {
@@ -185,9 +199,9 @@ mod tests {
                     }
                 }
             }
-            for block in lattice.coordinates() {
+            for &block in &blocks {
                 let counts = lattice.counts(&words, lattice.index(block));
-                let valid = lattice.valid(block, items);
+                let valid = lattice.valid(block);
                 for bit in (0..BLOCK).filter(|bit| valid >> bit & 1 == 1) {
                     let item = lattice.item(bit);
                     let at = [0, 1, 2, 3].map(|axis| (block[axis] * lattice.block[axis] + item[axis]) as i64);

@@ -22,28 +22,23 @@ impl Magnitudes {
         u64::BITS - (u64::from(high) << HALF | u64::from(low)).leading_zeros()
     }
 
-    /// One word for each plane, from the least bit; as many as `planes` is long.
+    /// Call `work` with each of the lowest `count` planes: its bit, and a word with a bit of each magnitude.
     #[inline(always)]
-    pub(super) fn write_planes(&self, planes: &mut [u64]) {
-        for (half, planes) in [&self.low, &self.high].into_iter().zip(planes.chunks_mut(HALF)) {
-            let words = transposed(half);
-            planes.copy_from_slice(&words[..planes.len()]);
-        }
-    }
-
-    /// The magnitudes that these planes hold, from the least bit.
-    #[inline(always)]
-    pub(super) fn from_planes(planes: &[u64]) -> Self {
-        let mut magnitudes = Self::ZERO;
-        let mut halves = planes.chunks(HALF);
-        for half in [&mut magnitudes.low, &mut magnitudes.high] {
-            for (plane, &word) in halves.next().unwrap_or(&[]).iter().enumerate() {
-                if word != 0 {
-                    add_plane(half, word, 1 << plane);
+    pub(super) fn for_each_plane(&self, count: usize, mut work: impl FnMut(usize, u64)) {
+        for (half, first) in [(&self.low, 0), (&self.high, HALF)] {
+            if count > first {
+                for (plane, word) in transposed(half).into_iter().enumerate().take(count - first) {
+                    work(first + plane, word);
                 }
             }
         }
-        magnitudes
+    }
+
+    /// Add `1 << plane` where `word` has a one.
+    #[inline(always)]
+    pub(super) fn add_plane(&mut self, plane: usize, word: u64) {
+        let half = if plane < HALF { &mut self.low } else { &mut self.high };
+        add_plane(half, word, 1 << (plane % HALF));
     }
 }
 
@@ -103,15 +98,17 @@ mod tests {
             magnitudes.low[..32].copy_from_slice(&low);
             magnitudes.low[32..].copy_from_slice(&high);
             magnitudes.high[7..39].copy_from_slice(&high);
-            let mut planes = [0; 64];
-            magnitudes.write_planes(&mut planes);
-            for (plane, word) in planes.iter().enumerate() {
+            let mut returned = Magnitudes::ZERO;
+            magnitudes.for_each_plane(64, |plane, word| returned.add_plane(plane, word));
+            prop_assert_eq!(&returned, &magnitudes);
+            let mut planes = Vec::new();
+            magnitudes.for_each_plane(64, |plane, word| planes.push((plane, word)));
+            for (plane, word) in planes {
                 for bit in 0..BLOCK {
                     let half = if plane < HALF { magnitudes.low[bit] } else { magnitudes.high[bit] };
                     prop_assert_eq!(word >> bit & 1, u64::from(half >> (plane % HALF) & 1));
                 }
             }
-            prop_assert_eq!(Magnitudes::from_planes(&planes), magnitudes);
         }
     }
 }

@@ -12,6 +12,8 @@ mod model;
 mod number;
 mod passes;
 mod rans;
+#[cfg(test)]
+mod tests;
 mod transform;
 mod words;
 

@@ -73,6 +73,9 @@ float_number!(f32);
 float_number!(f64);
 integer_number!(i8 i16 i32 i64 u8 u16 u32 u64);
 
+/// Coefficients whose bits a 32-bit word holds.
+const HALF: usize = BLOCK / 2;
+
 /// A number that the transform yields.
 pub(super) trait Coefficient: Lift {
     /// Magnitudes in whole steps, rounded towards zero, and a word of signs (one is negative).
@@ -129,18 +132,23 @@ macro_rules! float_coefficient {
                 step: f64,
             ) -> [Self; BLOCK] {
                 let mut block = [0.0; BLOCK];
-                let widths = [uncertainty.width as $word, (uncertainty.width / 2) as $word];
+                let width = uncertainty.width as $word;
                 let step = step as $float;
-                for (bit, value) in block.iter_mut().enumerate() {
-                    let mut magnitude = magnitudes.low[bit] as $word;
-                    if <$word>::BITS > 32 {
-                        magnitude |= (u64::from(magnitudes.high[bit]) << 32) as $word;
+                for (half, values) in block.chunks_exact_mut(HALF).enumerate() {
+                    let first = half * HALF;
+                    let halved = (uncertainty.halved >> first) as u32;
+                    let negative = (negative >> first) as u32;
+                    for (bit, value) in values.iter_mut().enumerate() {
+                        let mut magnitude = magnitudes.low[first + bit] as $word;
+                        if <$word>::BITS > 32 {
+                            magnitude |= (u64::from(magnitudes.high[first + bit]) << 32) as $word;
+                        }
+                        let width = if halved & 1 << bit != 0 { width / 2 } else { width };
+                        let centre = if magnitude == width { CENTRE_LEADING } else { CENTRE } as $float;
+                        let steps = (magnitude as $float + centre * width as $float) * step;
+                        let steps = if magnitude == 0 { 0.0 } else { steps };
+                        *value = if negative & 1 << bit != 0 { -steps } else { steps };
                     }
-                    let width = if uncertainty.halved >> bit & 1 == 1 { widths[1] } else { widths[0] };
-                    let centre = if magnitude == width { CENTRE_LEADING } else { CENTRE } as $float;
-                    let steps = magnitude as $float + centre * width as $float;
-                    let steps = if magnitude == 0 { 0.0 } else { steps * step };
-                    *value = if negative >> bit & 1 == 1 { -steps } else { steps };
                 }
                 block
             }

@@ -33,8 +33,8 @@ pub(super) struct Blocks {
     /// Insignificant ones that the current plane has already been asked for.
     tried: Vec<u64>,
     pub(super) negative: Vec<u64>,
-    /// Planes of each block, from the least bit.
-    pub(super) planes: Vec<u64>,
+    /// Words of all blocks for each plane, from the least bit: a pass goes through contiguous memory.
+    pub(super) planes: Vec<Vec<u64>>,
     /// Lowest plane of each block whose refinement is complete.
     pub(super) refined: Vec<u8>,
     above: Above,
@@ -238,9 +238,7 @@ impl Blocks {
     pub(super) fn new(band: &Band, bits: usize) -> Self {
         let lattice = Lattice::new(band.extents);
         let mut valid = vec![0; lattice.length];
-        for block in lattice.coordinates() {
-            valid[lattice.index(block)] = lattice.valid(block, band.extents);
-        }
+        lattice.for_each_block(|block, index| valid[index] = lattice.valid(block));
         let length = lattice.length;
         let empty = || vec![0; length];
         let above = Above::new(&lattice, bits);
@@ -251,11 +249,16 @@ impl Blocks {
             fresh: empty(),
             tried: empty(),
             negative: empty(),
-            planes: vec![0; length * bits],
+            planes: vec![Vec::new(); bits],
             refined: vec![bits as u8; length],
             above,
             lattice,
         }
+    }
+
+    /// Make room for a plane.
+    pub(super) fn open(&mut self, plane: usize) {
+        self.planes[plane].resize(self.lattice.length, 0);
     }
 
     /// Note for the encoder that the block at `index` reaches up to this many bits.
@@ -350,7 +353,7 @@ impl Blocks {
         if open == 0 {
             return true;
         }
-        let actual = self.planes[index * self.bits + plane];
+        let actual = self.planes[plane][index];
         let Counts { ones, twos, fours } = self.lattice.counts(&self.significant, index);
         let tried = open & (ones | twos | fours);
         if tried == 0 {
@@ -380,7 +383,7 @@ impl Blocks {
         if open == 0 {
             return true;
         }
-        let actual = self.planes[index * self.bits + plane];
+        let actual = self.planes[plane][index];
         let Counts { ones, twos, fours } = self.lattice.counts(&self.significant, index);
         let near = open & (ones | twos | fours);
         let density = density(significant);
@@ -413,7 +416,7 @@ impl Blocks {
         self.significant[index] |= found;
         self.fresh[index] |= found;
         self.negative[index] = self.negative[index] & !found | words.deposit(signs, found);
-        self.planes[index * self.bits + plane] |= found;
+        self.planes[plane][index] |= found;
         true
     }
 
@@ -428,12 +431,12 @@ impl Blocks {
     ) -> bool {
         let old = self.significant[index] & !self.fresh[index];
         if old != 0 {
-            let actual = self.planes[index * self.bits + plane];
+            let actual = self.planes[plane][index];
             let bits = channel.plain(words.extract(actual, old), old.count_ones());
             if channel.exhausted() {
                 return false;
             }
-            self.planes[index * self.bits + plane] = actual & !old | words.deposit(bits, old);
+            self.planes[plane][index] = actual & !old | words.deposit(bits, old);
         }
         self.refined[index] = plane as u8;
         true
@@ -445,12 +448,10 @@ impl Above {
         let lattice = Lattice::new(below.blocks);
         let mut valid = vec![0; lattice.length];
         let mut places = Vec::new();
-        for word in lattice.coordinates() {
-            let place = lattice.index(word);
-            valid[place] = lattice.valid(word, below.blocks);
-            let first = [0, 1, 2, 3].map(|axis| word[axis] * lattice.block[axis]);
-            places.push((place, below.index(first)));
-        }
+        lattice.for_each_block(|word, place| {
+            valid[place] = lattice.valid(word);
+            places.push((place, below.index([0, 1, 2, 3].map(|axis| word[axis] * lattice.block[axis]))));
+        });
         let offset = |bit| (0..4).map(|axis| lattice.item(bit)[axis] * below.strides[axis]).sum();
         let offsets = std::array::from_fn(offset);
         let active = vec![0; lattice.length];

