@@ -102,7 +102,11 @@ def test_the_base_alone_touches_no_other_tier(tiers: list[str], field: Array) ->
 
 def test_three_tiers_hold_each_their_share_and_the_first_tells_of_the_others(tmp_path: Path, field: Array) -> None:
     memory = f"memory://{tmp_path.name}"
-    tiers = [str(tmp_path / "node"), adaptive.Tier(memory, share=0.5), f"best-effort={tmp_path / 'archive'}"]
+    tiers: list[adaptive.Tier | str] = [
+        str(tmp_path / "node"),
+        adaptive.Tier(memory, share=0.5),
+        f"best-effort={tmp_path / 'archive'}",
+    ]
     arrays = written(tiers, field, steps=1)
     manifest = json.loads((tmp_path / "node" / manifest_name(0)).read_text())
     lengths = [part["length"] for part in manifest["parts"]]
@@ -133,6 +137,27 @@ def test_an_accuracy_is_reached_with_no_more_bytes_than_it_needs(
     assert step.augmentation < 1.0
 
 
+def test_more_accuracy_than_was_stored_is_all_there_is_with_a_warning(tiers: list[str], field: Array) -> None:
+    written(tiers, field, steps=2, tolerance=0.5)
+    reader = adaptive.open(tiers, accuracy=adaptive.Accuracy(max_error=1e-9))
+    with pytest.warns(adaptive.AdaptiveWarning, match="not as accurate"):
+        step = next(reader)
+    assert step.augmentation == 1.0
+    assert 1e-9 < step.max_error <= 0.5
+    assert next(reader).augmentation == 1.0, "it is said once"
+
+
+def test_a_region_of_a_large_array_needs_a_part_of_its_bytes(tiers: list[str], field: Array) -> None:
+    array = numpy.tile(field, (1, 3, 3))
+    written(tiers, array, steps=1, tolerance=1e-3)
+    whole = next(adaptive.open(tiers))
+    corner = next(adaptive.open(tiers, region=(slice(0, 17), slice(0, 20), slice(0, 20))))
+    assert corner.bytes_read < whole.bytes_read / 2
+    assert numpy.array_equal(corner.data, whole.data[:, :20, :20])
+    assert corner.max_error <= 1e-3
+    assert corner.augmentation == 1.0
+
+
 def test_so_many_bytes_are_read_and_no_more(tiers: list[str], field: Array) -> None:
     (array,) = written(tiers, field, steps=1)
     errors = []
@@ -149,6 +174,7 @@ def test_a_region_is_the_same_part_of_the_array(tiers: list[str], field: Array) 
     region = (slice(2, 5), slice(None), slice(-10, None))
     step = next(adaptive.open(tiers, region=region))
     assert numpy.array_equal(step.data, array[region])
+    assert step.augmentation == 1.0
     for wrong in ((slice(0, 1),), (slice(0, 1), slice(5, 5), slice(None)), (slice(0, 4, 2), slice(None), slice(None))):
         with pytest.raises(adaptive.AdaptiveError, match="region"):
             adaptive.open(tiers, region=wrong)
@@ -210,7 +236,7 @@ def test_threads_that_hang_are_few_and_serve_again(
             next(reader)
         except adaptive.DeadlineError:
             continue
-    hanging = [thread for thread in threading.enumerate() if "shared" in thread.name]
+    hanging = [thread for thread in threading.enumerate() if f"{tmp_path}/shared" in thread.name]
     assert len(hanging) <= lanes.HANGING_READS_MAX + adaptive.Tier("x").connections
     gates["shared"].set()
     for thread in hanging:

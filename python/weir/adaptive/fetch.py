@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weir.adaptive.errors import StepError
@@ -22,6 +23,9 @@ PIECE_BYTES_MAX = 64 << 20
 """What is not whole when time is over is lost: pieces stay small beside a step."""
 _PIECES_OF_A_CONNECTION = 8
 """So many pieces let a step that is over its time keep most of what came."""
+
+Span = tuple[int, int]
+"""Begin and end in a container."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,9 @@ class Arrived:
         tiers: What each tier did.
         seconds: From the first read to the end.
         late: Whether something that was wanted had not arrived.
+        behind_bytes: Behind the base, that are of use for what was asked.
         failures: What could not be read at all.
+        notes: What else the caller should know.
     """
 
     manifest: Manifest | None
@@ -87,15 +93,26 @@ class Arrived:
     tiers: list[TierRead]
     seconds: float
     late: bool
+    behind_bytes: int = 0
     failures: list[StepError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 class Fetch:
     """One step on its way. Reads run on the lanes' threads; whoever waits, waits no longer than it says."""
 
-    def __init__(self, number: int, channels: Sequence[Channel], accuracy: Accuracy | None) -> None:
-        """Prepare to read step `number`, as accurate as `accuracy` at most."""
+    def __init__(
+        self,
+        number: int,
+        channels: Sequence[Channel],
+        accuracy: Accuracy | None,
+        region: Sequence[tuple[int, int]] | None,
+    ) -> None:
+        """Prepare to read step `number`, as accurate as `accuracy` at most, and no more than `region` needs."""
         self.number = number
+        self._region = region
+        self._behind_bytes = 0
+        self._notes: list[str] = []
         self._channels = channels
         self._accuracy = accuracy
         self._changed = threading.Condition()
@@ -138,14 +155,15 @@ class Fetch:
             for channel, progress in zip(self._channels, self._progress, strict=True)
         ]
         parts = _joined(self._pieces)
-        return Arrived(self._manifest, parts, tiers, ended - self._started, late, self._failures)
+        seconds = ended - self._started
+        return Arrived(self._manifest, parts, tiers, seconds, late, self._behind_bytes, self._failures, self._notes)
 
     def _submit(self, tier: int, action: Callable[[], None]) -> None:
         lane = self._channels[tier].lane
         with self._changed:
             if self._closed:
                 return
-            read = Read(lambda: self._do(tier, action))
+            read = Read(partial(self._do, tier, action))
             self._pending += 1
             self._reads.append((lane, read))
         lane.submit(read)
@@ -188,34 +206,54 @@ class Fetch:
                 f"it lies on tier {len(self._channels) + 1}, which is not named",
                 hint="name all tiers of the stream, in order",
             )
-        self._ask(0, 0, manifest.base_end)
-        if self._accuracy is None:
-            self._augment(manifest, manifest.total_bytes)
-        elif self._accuracy.bytes_max is not None:
-            self._augment(manifest, self._accuracy.bytes_max)
+        self._ask(0, [(0, manifest.base_end)])
+        if not self._needs_head():
+            limit = manifest.total_bytes
+            if self._accuracy is not None and self._accuracy.bytes_max is not None:
+                limit = self._accuracy.bytes_max
+            self._augment(manifest, [(manifest.base_end, manifest.total_bytes)], limit)
 
-    def _augment(self, manifest: Manifest, end: int) -> None:
-        """Ask for the augmentation as planned, of the bytes up to `end`."""
+    def _needs_head(self) -> bool:
+        """Whether only the container's header says what to read."""
+        return self._region is not None or (self._accuracy is not None and self._accuracy.bytes_max is None)
+
+    def _augment_by_head(self, manifest: Manifest) -> None:
+        """Ask for the augmentation, once header and base are there."""
+        with self._changed:
+            base = [piece for piece in self._pieces if piece[0] < manifest.base_end]
+        head = self.head(base)
+        spans = [(manifest.base_end, manifest.total_bytes)]
+        if self._region is not None:
+            spans = [(begin, begin + length) for begin, length in head.ranges(self._region)]
+        self._augment(manifest, spans, manifest.total_bytes if self._accuracy is None else self._limit(head))
+
+    def _augment(self, manifest: Manifest, spans: Sequence[Span], limit: int) -> None:
+        """Ask for the augmentation as planned, of the bytes of `spans` before `limit`."""
+        channels = self._channels[: len(manifest.parts)]
         begins = [max(part.offset, manifest.base_end) for part in manifest.parts]
-        available = [max(min(part.end, end) - begin, 0) for part, begin in zip(manifest.parts, begins, strict=True)]
-        channels = self._channels[: len(available)]
+        ends = [part.end for part in manifest.parts]
+        useful = [_within(spans, begin, end) for begin, end in zip(begins, ends, strict=True)]
+        wanted = [_within(each, 0, limit) for each in useful]
+        with self._changed:
+            self._behind_bytes = sum(map(_length, useful))
         asked = self._accuracy is not None
+        available = [_length(each) for each in wanted]
         plans = plan_step([each.planner for each in channels], available, time.monotonic(), accuracy_asked=asked)
-        for tier, (begin, plan) in enumerate(zip(begins, plans, strict=True)):
+        for tier, (each, plan) in enumerate(zip(wanted, plans, strict=True)):
             with self._changed:
                 self._progress[tier].plan = plan
-            self._ask(tier, begin, begin + plan.wanted_bytes)
+            self._ask(tier, _first(each, plan.wanted_bytes))
 
-    def _ask(self, tier: int, begin: int, end: int) -> None:
-        """Read bytes `begin` to `end` of the container from a tier, in pieces."""
+    def _ask(self, tier: int, spans: Sequence[Span]) -> None:
+        """Read spans of the container from a tier, in pieces."""
         connections = self._channels[tier].planner.tier.connections
-        share = math.ceil((end - begin) / (connections * _PIECES_OF_A_CONNECTION))
+        share = math.ceil(_length(spans) / (connections * _PIECES_OF_A_CONNECTION))
         piece = min(max(share, PIECE_BYTES_MIN), PIECE_BYTES_MAX)
         with self._changed:
-            self._progress[tier].asked_bytes += end - begin
-        for start in range(begin, end, piece):
-            stop = min(start + piece, end)
-            self._submit(tier, lambda start=start, stop=stop: self._read_piece(tier, start, stop))  # type: ignore[misc]
+            self._progress[tier].asked_bytes += _length(spans)
+        for begin, end in spans:
+            for start in range(begin, end, piece):
+                self._submit(tier, partial(self._read_piece, tier, start, min(start + piece, end)))
 
     def _read_piece(self, tier: int, start: int, stop: int) -> None:
         assert self._manifest is not None
@@ -243,14 +281,21 @@ class Fetch:
                 f"it is truncated: bytes {start - part.offset} to {stop - part.offset} give {len(data)}",
                 hint="write the step again; what lies before is still read",
             )
-        if is_base and whole and self._accuracy is not None and self._accuracy.bytes_max is None:
-            self._augment(self._manifest, self._end_of(self._accuracy))
+        if is_base and whole and self._needs_head():
+            self._augment_by_head(self._manifest)
 
-    def _end_of(self, accuracy: Accuracy) -> int:
-        refactored = self.head([piece for piece in self._pieces if piece[0] < self._base_end()])
-        return refactored.bytes_for(
-            rmse=accuracy.rmse, max_error=accuracy.max_error, psnr=accuracy.psnr, relative=accuracy.relative
-        )
+    def _limit(self, head: "_core.Refactored") -> int:
+        """Where the container is accurate enough."""
+        assert self._accuracy is not None
+        asked = self._accuracy
+        if asked.bytes_max is not None:
+            return asked.bytes_max
+        try:
+            return head.bytes_for(rmse=asked.rmse, max_error=asked.max_error, psnr=asked.psnr, relative=asked.relative)
+        except ValueError:
+            # More than was stored cannot be had; what can be is better than nothing.
+            self._notes.append("steps are not as accurate as is asked for even when all is read; see their max_error")
+            return head.total_bytes
 
     def head(self, parts: Sequence[tuple[int, bytes]]) -> "_core.Refactored":
         """The container's header, from parts that hold it.
@@ -266,10 +311,6 @@ class Fetch:
             return _core.Refactored(_joined(list(parts))[0][1])
         except (ValueError, IndexError) as error:
             raise StepError(self.number, name, f"the header is damaged: {error}") from error
-
-    def _base_end(self) -> int:
-        assert self._manifest is not None
-        return self._manifest.base_end
 
     def _bytes(self, place: Place, name: str, start: int, end: int | None) -> bytes:
         # Each file system has errors of its own; what they have in common is that the bytes are not to be had.
@@ -304,6 +345,27 @@ class Fetch:
         warning = None if plan.forecast is None else plan.forecast.warning
         url = channel.place.tier.url
         return TierRead(url, forecast, plan.wanted_bytes, progress.arrived_bytes, seconds, bandwidth, warning)
+
+
+def _length(spans: Sequence[Span]) -> int:
+    return sum(end - begin for begin, end in spans)
+
+
+def _within(spans: Sequence[Span], begin: int, end: int) -> list[Span]:
+    """The parts of `spans` that lie between `begin` and `end`."""
+    cut = [(max(first, begin), min(last, end)) for first, last in spans]
+    return [(first, last) for first, last in cut if first < last]
+
+
+def _first(spans: Sequence[Span], count: int) -> list[Span]:
+    """The first `count` bytes of `spans`."""
+    found: list[Span] = []
+    for begin, end in spans:
+        taken = min(end - begin, count)
+        if taken > 0:
+            found.append((begin, begin + taken))
+        count -= taken
+    return found
 
 
 def _joined(pieces: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

@@ -100,13 +100,11 @@ class Reader:
             raise AdaptiveError(f"a deadline of {deadline_seconds:g} s is over before it begins")
         chosen = policy_of(policy)
         self._tiers, places, self._catalogue = complete(tiers)
-        if region is not None:
-            _bounds(region, self._catalogue.stream.shape)
         self._channels = [_channel(place, chosen, warm_up_steps) for place in places]
         self._accuracy = accuracy
         self._wait_seconds = deadline_seconds if deadline_seconds is not None else WAIT_SECONDS_MAX
         self._prefetch = prefetch
-        self._region = region
+        self._bounds = None if region is None else _bounds(region, self._catalogue.stream.shape)
         self._tolerant = tolerant
         self._follow_seconds = follow_seconds
         self._threads = threads
@@ -160,7 +158,7 @@ class Reader:
             StepError: It is not there, or cannot be read.
         """
         asked = time.monotonic()
-        fetch = Fetch(number, self._channels, self._accuracy)
+        fetch = Fetch(number, self._channels, self._accuracy, self._bounds)
         fetch.start()
         return self._received(fetch, asked)
 
@@ -212,7 +210,7 @@ class Reader:
 
     def _begin(self) -> Fetch:
         self._latest = self._numbers.popleft()
-        fetch = Fetch(self._latest, self._channels, self._accuracy)
+        fetch = Fetch(self._latest, self._channels, self._accuracy, self._bounds)
         fetch.start()
         return fetch
 
@@ -232,9 +230,8 @@ class Reader:
         self._check(manifest)
         head = fetch.head(arrived.parts)
         place = self._channels[0].place.name(manifest.parts[0].name)
-        region = None if self._region is None else _bounds(self._region, manifest.shape)
         try:
-            restored = head.restore(arrived.parts, region=region, threads=self._threads)
+            restored = head.restore(arrived.parts, region=self._bounds, threads=self._threads)
         except ValueError as error:
             raise StepError(fetch.number, place, f"cannot be restored: {error}") from error
         problems = (
@@ -244,7 +241,7 @@ class Reader:
         for problem in (*problems, *self._doubts(arrived)):
             warnings.warn(problem, AdaptiveWarning, stacklevel=5)
         read = sum(len(data) for _, data in arrived.parts)
-        behind = manifest.total_bytes - manifest.base_end
+        behind = arrived.behind_bytes
         return Step(
             fetch.number,
             numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape),
@@ -260,8 +257,9 @@ class Reader:
         )
 
     def _doubts(self, arrived: Arrived) -> list[str]:
-        """What stands against the forecasts, once each."""
+        """What stands against the forecasts and the accuracy that is asked for, once each."""
         told = [f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None]
+        told += arrived.notes
         with self._lock:
             new = [text for text in told if text not in self._doubted]
             self._doubted.update(new)

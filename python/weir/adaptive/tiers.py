@@ -48,7 +48,7 @@ class Tier:
     """
 
     url: str
-    zone: Zone | None = None
+    zone: Zone | str | None = None
     share: float | None = None
     plot: "Plot | None" = None
     forecaster: str = "online"
@@ -59,6 +59,8 @@ class Tier:
         """Refuse what no tier can be."""
         if not self.url:
             raise AdaptiveError("a tier has no URL", hint="name a folder, as in `/fast/run` or `s3://bucket/run`")
+        if self.zone is not None and self.zone not in {known.value for known in Zone}:
+            raise AdaptiveError(f"tier {self.url}: there is no zone `{self.zone}`", hint=f"there are {', '.join(Zone)}")
         if self.share is not None and not 0.0 <= self.share <= 1.0:
             raise AdaptiveError(f"tier {self.url}: a share of {self.share} is not between 0 and 1")
         if self.connections < 1:
