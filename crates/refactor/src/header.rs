@@ -4,11 +4,9 @@
 
 use crate::block::{stored_bytes, CHECKSUM_BYTES};
 use crate::bytes::{put_double, put_integer, Reader};
-use crate::decimate::Decimate;
 use crate::error::RefactorError;
 use crate::grid::Grid;
-use crate::planes::Settings;
-use crate::quantised::Quantised;
+use crate::parameters::CodecParameters;
 use crate::sample::DataType;
 use std::ops::Range;
 
@@ -21,8 +19,6 @@ pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
-/// Exponents of planes lie within this of 0: those of doubles do, whatever the transform adds.
-const EXPONENT_MAX: i32 = 1200;
 
 /// How far what is restored may lie from the original.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,75 +40,6 @@ pub struct Chunk {
     pub accuracy: Accuracy,
     /// The part of the payload that it holds.
     pub(crate) payload: Range<u64>,
-}
-
-/// The codec of an array and its parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CodecParameters {
-    /// The paper's.
-    Decimate(Decimate),
-    /// Wavelets and bit-planes.
-    Planes(Settings),
-    /// Planes of the places that samples have in a list of values.
-    Quantised(Settings, Vec<f64>),
-}
-
-impl CodecParameters {
-    /// The name that users give it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Decimate(_) => "decimate",
-            Self::Planes(_) | Self::Quantised(..) => "planes",
-        }
-    }
-
-    fn put(&self, bytes: &mut Vec<u8>) {
-        match self {
-            Self::Decimate(codec) => {
-                bytes.push(0);
-                put_integer(codec.ratios.len() as u64, bytes);
-                codec.ratios.iter().for_each(|ratio| put_integer(*ratio as u64, bytes));
-            }
-            Self::Planes(settings) => {
-                bytes.push(1);
-                put_settings(settings, bytes);
-            }
-            Self::Quantised(settings, values) => {
-                bytes.push(2);
-                put_settings(settings, bytes);
-                Quantised::put_values(values, bytes);
-            }
-        }
-    }
-
-    fn take(reader: &mut Reader<'_>) -> Option<Self> {
-        match reader.byte()? {
-            0 => {
-                let count = reader.length().filter(|count| *count <= reader.rest().len())?;
-                let ratios = (0..count).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
-                let codec = Decimate { ratios };
-                codec.is_sound().then_some(Self::Decimate(codec))
-            }
-            1 => take_settings(reader).map(Self::Planes),
-            2 => Some(Self::Quantised(take_settings(reader)?, Quantised::<f64>::take_values(reader)?)),
-            _ => None,
-        }
-    }
-}
-
-fn put_settings(settings: &Settings, bytes: &mut Vec<u8>) {
-    for exponent in [settings.top, settings.finest] {
-        put_integer(exponent.abs_diff(-EXPONENT_MAX).into(), bytes);
-    }
-}
-
-fn take_settings(reader: &mut Reader<'_>) -> Option<Settings> {
-    let mut exponent = || {
-        let above = reader.integer().filter(|above| *above <= 2 * EXPONENT_MAX as u64)?;
-        Some(above as i32 - EXPONENT_MAX)
-    };
-    let settings = Settings { top: exponent()?, finest: exponent()? };
-    (settings.finest <= settings.top).then_some(settings)
 }
 
 /// What the header says.
@@ -212,7 +139,7 @@ impl Header {
         samples.checked_mul(kind.bytes() as u64).filter(|bytes| *bytes <= ARRAY_BYTES_MAX)?;
         let grid = Grid { shape: padded(&shape), edges };
         let codec = CodecParameters::take(reader)?;
-        if matches!(codec, CodecParameters::Quantised(..)) && !kind.is_float() {
+        if matches!(codec, CodecParameters::Quantised(..) | CodecParameters::Scaled(..)) && !kind.is_float() {
             return None;
         }
         let exact = match reader.byte()? {

@@ -73,6 +73,8 @@ pub(crate) struct TileBytes {
     pub(crate) segments: Vec<Vec<u8>>,
     /// The payload byte at which the first missing byte of the tile would stand.
     pub(crate) known: u64,
+    /// The payload byte behind the last one that is used.
+    pub(crate) used: u64,
     /// Container offsets of blocks whose checksum is wrong.
     pub(crate) damaged: Vec<u64>,
 }
@@ -84,7 +86,7 @@ impl<'a> Stream<'a> {
 
     /// All that is there of a tile, up to the first byte that is not.
     pub(crate) fn tile(&self, tile: usize) -> TileBytes {
-        let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, damaged: Vec::new() };
+        let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, used: 0, damaged: Vec::new() };
         for (starts, lengths) in self.starts.iter().zip(&self.header.layers) {
             let mut segment = Vec::new();
             let (Some(start), Some(length)) = (starts.get(tile), lengths.get(tile)) else {
@@ -94,6 +96,9 @@ impl<'a> Stream<'a> {
             let range = *start..start + length;
             let known = self.gather(&range, &mut segment, &mut answer.damaged);
             answer.segments.push(segment);
+            if known > range.start {
+                answer.used = known;
+            }
             if known < range.end {
                 answer.known = known;
                 break;

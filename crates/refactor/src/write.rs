@@ -1,30 +1,24 @@
 //! From an array to a container.
 
 use crate::block;
-use crate::codec::TileCodec;
-use crate::decimate::Decimate;
 use crate::error::RefactorError;
-use crate::grid::{self, Bounds, Grid, TILE_SAMPLES};
-use crate::header::{padded, Accuracy, Chunk, CodecParameters, Header};
+use crate::grid::{self, Bounds, Grid};
+use crate::header::{padded, Accuracy, Chunk, Header};
 use crate::parallel;
-use crate::planes::{Number, Settings};
-use crate::quantised::{values_of, Quantised};
-use crate::sample::{DataType, Sample};
+use crate::parameters::{plan, range, CodecParameters, BASE_PART};
+use crate::planes::Number;
+use crate::sample::Sample;
 use crate::stream::starts;
-use crate::tile::{Coder, Encoded};
+use crate::tile::Encoded;
 
-/// The base has at most this part of the array's bytes unless the caller says otherwise.
-const BASE_PART: usize = 128;
 /// Chunks of a small array have this part of its bytes.
 const CHUNK_PART: usize = 128;
 /// A chunk is at least this long.
 const CHUNK_BYTES_MIN: usize = 1024;
-/// Each chunk has this part of the bytes before it, so that the table stays short however large the array is.
-const CHUNK_GROWTH: f64 = 0.4;
-/// Below the bits of any double.
-const EXPONENT_MIN: i32 = -1150;
-/// Below any weight of an integer's least bit.
-const INTEGER_FINEST: i32 = -64;
+/// Each chunk has so many times the bytes before it: every entry of the table costs a decoding when it is measured.
+const CHUNK_GROWTH: f64 = 1.2;
+/// Sums in another order may differ by this part.
+const SUM_ROUNDING: f64 = 1e-9;
 
 /// How to refactor an array.
 #[derive(Clone, Debug)]
@@ -125,21 +119,6 @@ fn encode<T: Number>(samples: &[T], header: &mut Header, threads: usize) -> Vec<
     tiles
 }
 
-impl Header {
-    /// What codes the tiles.
-    pub(crate) fn coder<T: Number>(&self) -> Coder<T> {
-        let codec: Box<dyn TileCodec<T>> = match &self.codec {
-            CodecParameters::Decimate(codec) => Box::new(codec.clone()),
-            CodecParameters::Planes(settings) => Box::new(*settings),
-            CodecParameters::Quantised(settings, values) => Box::new(Quantised {
-                settings: *settings,
-                values: values.iter().map(|value| T::from_f64(*value)).collect(),
-            }),
-        };
-        Coder { codec, exact: self.exact }
-    }
-}
-
 fn check(samples: usize, shape: &[usize], options: &Options) -> Result<(), RefactorError> {
     if !(1..=4).contains(&shape.len()) {
         return Err(RefactorError::Dimensions(shape.len()));
@@ -164,120 +143,11 @@ fn check(samples: usize, shape: &[usize], options: &Options) -> Result<(), Refac
     }
 }
 
-/// The tiles and the codec.
-fn plan<T: Number>(
-    samples: &[T],
-    shape: [usize; 4],
-    options: &Options,
-) -> Result<(Grid, CodecParameters), RefactorError> {
-    match options.codec.as_str() {
-        "decimate" => Ok((Grid::whole(shape), decimate(samples.len() * T::KIND.bytes(), options)?)),
-        "planes" => {
-            let grid = Grid::new(shape, TILE_SAMPLES);
-            let tile_samples = grid.edges.iter().product();
-            let codec = match values_of(samples) {
-                Some(values) => {
-                    let (first, last) = (values[0].to_f64(), values[values.len() - 1].to_f64());
-                    let step = (last - first) / (values.len() - 1) as f64;
-                    let tolerance = options.tolerance.map(|tolerance| tolerance / step);
-                    let settings = integer_settings((values.len() - 1) as f64, tile_samples, tolerance);
-                    CodecParameters::Quantised(settings, values.iter().map(|value| value.to_f64()).collect())
-                }
-                None if T::INTEGER => {
-                    let (low, high) = range(samples);
-                    CodecParameters::Planes(integer_settings(high - low, tile_samples, options.tolerance))
-                }
-                None => CodecParameters::Planes(float_settings::<T>(
-                    range(samples),
-                    tile_samples,
-                    options.tolerance,
-                )),
-            };
-            Ok((grid, codec))
-        }
-        other => Err(RefactorError::Codec(other.to_owned())),
-    }
-}
-
-fn decimate(array_bytes: usize, options: &Options) -> Result<CodecParameters, RefactorError> {
-    let codec = match &options.ratios {
-        Some(ratios) => Decimate { ratios: ratios.clone() },
-        None => Decimate::for_base(array_bytes, options.base_bytes.unwrap_or(array_bytes / BASE_PART)),
-    };
-    if !codec.is_sound() {
-        return Err(RefactorError::Option {
-            name: "ratios",
-            value: format!("{:?}", codec.ratios),
-            expected: "each is at least 2, larger than the one before and a multiple of it",
-        });
-    }
-    Ok(CodecParameters::Decimate(codec))
-}
-
-/// The exponent of the leading bit; that of the smallest double for 0.
-fn exponent(value: f64) -> i32 {
-    if value > 0.0 {
-        value.log2().floor() as i32
-    } else {
-        -1074
-    }
-}
-
-/// The last plane that keeps errors below a tolerance, as a rule: errors of a quarter of the coefficients' intervals,
-/// three deviations out.
-fn finest_for(tolerance: f64) -> i32 {
-    exponent(tolerance) - 1
-}
-
-/// Planes from above the largest coefficient that is possible down to the tolerance, or to the rounding of a sample of
-/// half the range.
-fn float_settings<T: Number>(range: (f64, f64), tile_samples: usize, tolerance: Option<f64>) -> Settings {
-    let half = exponent(range.1 / 2.0 - range.0 / 2.0);
-    let rounding = if T::KIND == DataType::Float32 { 22 } else { 44 };
-    let finest = tolerance.map_or(half - rounding, finest_for);
-    // The smooth filter's absolute taps sum to less than 1.5, and there are fewer halvings than octaves of samples.
-    let top = half + 2 + (0.585 * (tile_samples as f64).log2()).ceil() as i32;
-    let finest = finest.max(EXPONENT_MIN);
-    Settings { top: top.max(finest), finest }
-}
-
-/// As [`float_settings`], down to the last bit without a tolerance. Details of integers have twice the samples' span,
-/// and norms that grow by a half each level.
-fn integer_settings(span: f64, tile_samples: usize, tolerance: Option<f64>) -> Settings {
-    let finest = tolerance.map_or(INTEGER_FINEST, |tolerance| finest_for(tolerance).max(INTEGER_FINEST));
-    let top = exponent(span).max(0) + 4 + (1.085 * (tile_samples as f64).log2()).ceil() as i32;
-    Settings { top: top.max(finest), finest }
-}
-
-impl CodecParameters {
-    /// Another plane; false if the codec has none.
-    fn refine(&mut self) -> bool {
-        match self {
-            Self::Planes(settings) | Self::Quantised(settings, _) if settings.finest > EXPONENT_MIN => {
-                settings.finest -= 1;
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
 /// The samples of one tile.
 fn cut<T: Sample>(samples: &[T], grid: &Grid, bounds: &Bounds) -> Vec<T> {
     let mut own = vec![T::default(); grid::lengths(bounds).iter().product()];
     grid::copy(samples, &grid.shape.map(|length| 0..length), &mut own, bounds, bounds);
     own
-}
-
-/// The smallest and the largest finite sample.
-fn range<T: Sample>(samples: &[T]) -> (f64, f64) {
-    let finite = samples.iter().filter(|sample| sample.is_finite()).map(|sample| sample.to_f64());
-    finite
-        .fold(None, |range: Option<(f64, f64)>, sample| {
-            let (low, high) = range.unwrap_or((sample, sample));
-            Some((low.min(sample), high.max(sample)))
-        })
-        .unwrap_or((0.0, 0.0))
 }
 
 /// Payload offsets at which the base and the augmentations end.
@@ -349,7 +219,7 @@ fn measure<T: Number>(
         .map(|point| {
             let squares: f64 = tiles.iter().map(|errors| errors[point].0).sum();
             let max_error = tiles.iter().map(|errors| errors[point].1).fold(0.0, f64::max);
-            Accuracy { rmse: (squares / count).sqrt(), max_error }
+            Accuracy { rmse: (squares / count).sqrt() * (1.0 + SUM_ROUNDING), max_error }
         })
         .collect()
 }

@@ -1,0 +1,244 @@
+//! Which codec an array gets, with what parameters, and how the header spells them.
+
+use crate::bytes::{put_integer, Reader};
+use crate::codec::TileCodec;
+use crate::decimate::Decimate;
+use crate::error::RefactorError;
+use crate::grid::{Grid, TILE_SAMPLES};
+use crate::header::Header;
+use crate::planes::{Number, Settings};
+use crate::quantised::{values_of, Quantised};
+use crate::sample::{DataType, Sample};
+use crate::scaled::{scaled, Scaled, EXPONENT_MAX};
+use crate::tile::Coder;
+use crate::write::Options;
+
+/// The base has at most this part of the array's bytes unless the caller says otherwise.
+pub(crate) const BASE_PART: usize = 128;
+/// Exponents of planes lie within this of 0: those of doubles do, whatever the transform adds.
+const HEADER_EXPONENT_MAX: i32 = 1200;
+/// Below the bits of any double.
+const EXPONENT_MIN: i32 = -1150;
+/// Below any weight of an integer's least bit.
+const INTEGER_FINEST: i32 = -64;
+
+/// The codec of an array and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CodecParameters {
+    /// The paper's.
+    Decimate(Decimate),
+    /// Wavelets and bit-planes.
+    Planes(Settings),
+    /// Planes of the places that samples have in a list of values.
+    Quantised(Settings, Vec<f64>),
+    /// Planes of samples divided by a power of two.
+    Scaled(Settings, i32),
+}
+
+impl CodecParameters {
+    /// The name that users give it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Decimate(_) => "decimate",
+            Self::Planes(_) | Self::Quantised(..) | Self::Scaled(..) => "planes",
+        }
+    }
+
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Decimate(codec) => {
+                bytes.push(0);
+                put_integer(codec.ratios.len() as u64, bytes);
+                codec.ratios.iter().for_each(|ratio| put_integer(*ratio as u64, bytes));
+            }
+            Self::Planes(settings) => {
+                bytes.push(1);
+                put_settings(settings, bytes);
+            }
+            Self::Quantised(settings, values) => {
+                bytes.push(2);
+                put_settings(settings, bytes);
+                Quantised::put_values(values, bytes);
+            }
+            Self::Scaled(settings, exponent) => {
+                bytes.push(3);
+                put_settings(settings, bytes);
+                put_exponent(*exponent, bytes);
+            }
+        }
+    }
+
+    pub(crate) fn take(reader: &mut Reader<'_>) -> Option<Self> {
+        match reader.byte()? {
+            0 => {
+                let count = reader.length().filter(|count| *count <= reader.rest().len())?;
+                let ratios = (0..count).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
+                let codec = Decimate { ratios };
+                codec.is_sound().then_some(Self::Decimate(codec))
+            }
+            1 => take_settings(reader).map(Self::Planes),
+            2 => Some(Self::Quantised(take_settings(reader)?, Quantised::<f64>::take_values(reader)?)),
+            3 => Some(Self::Scaled(take_settings(reader)?, take_exponent(reader)?)),
+            _ => None,
+        }
+    }
+}
+
+fn put_exponent(exponent: i32, bytes: &mut Vec<u8>) {
+    put_integer(exponent.abs_diff(-HEADER_EXPONENT_MAX).into(), bytes);
+}
+
+fn take_exponent(reader: &mut Reader<'_>) -> Option<i32> {
+    let above = reader.integer().filter(|above| *above <= 2 * HEADER_EXPONENT_MAX as u64)?;
+    Some(above as i32 - HEADER_EXPONENT_MAX)
+}
+
+fn put_settings(settings: &Settings, bytes: &mut Vec<u8>) {
+    put_exponent(settings.top, bytes);
+    put_exponent(settings.finest, bytes);
+}
+
+fn take_settings(reader: &mut Reader<'_>) -> Option<Settings> {
+    let settings = Settings { top: take_exponent(reader)?, finest: take_exponent(reader)? };
+    (settings.finest <= settings.top).then_some(settings)
+}
+
+impl Header {
+    /// What codes the tiles.
+    pub(crate) fn coder<T: Number>(&self) -> Coder<T> {
+        let codec: Box<dyn TileCodec<T>> = match &self.codec {
+            CodecParameters::Decimate(codec) => Box::new(codec.clone()),
+            CodecParameters::Planes(settings) => Box::new(*settings),
+            CodecParameters::Scaled(settings, exponent) => {
+                Box::new(Scaled { settings: *settings, exponent: *exponent })
+            }
+            CodecParameters::Quantised(settings, values) => Box::new(Quantised {
+                settings: *settings,
+                values: values.iter().map(|value| T::from_f64(*value)).collect(),
+            }),
+        };
+        Coder { codec, exact: self.exact }
+    }
+}
+
+/// The tiles and the codec.
+pub(crate) fn plan<T: Number>(
+    samples: &[T],
+    shape: [usize; 4],
+    options: &Options,
+) -> Result<(Grid, CodecParameters), RefactorError> {
+    match options.codec.as_str() {
+        "decimate" => Ok((Grid::whole(shape), decimate(samples.len() * T::KIND.bytes(), options)?)),
+        "planes" => {
+            let grid = Grid::new(shape, TILE_SAMPLES);
+            let tile_samples = grid.edges.iter().product();
+            let codec = match values_of(samples) {
+                Some(values) => {
+                    let (first, last) = (values[0].to_f64(), values[values.len() - 1].to_f64());
+                    let step = (last - first) / (values.len() - 1) as f64;
+                    let tolerance = options.tolerance.map(|tolerance| tolerance / step);
+                    let settings = integer_settings((values.len() - 1) as f64, tile_samples, tolerance);
+                    CodecParameters::Quantised(settings, values.iter().map(|value| value.to_f64()).collect())
+                }
+                None if T::INTEGER => {
+                    let (low, high) = range(samples);
+                    CodecParameters::Planes(integer_settings(high - low, tile_samples, options.tolerance))
+                }
+                None => float_planes::<T>(range(samples), tile_samples, options.tolerance),
+            };
+            Ok((grid, codec))
+        }
+        other => Err(RefactorError::Codec(other.to_owned())),
+    }
+}
+
+fn decimate(array_bytes: usize, options: &Options) -> Result<CodecParameters, RefactorError> {
+    let codec = match &options.ratios {
+        Some(ratios) => Decimate { ratios: ratios.clone() },
+        None => Decimate::for_base(array_bytes, options.base_bytes.unwrap_or(array_bytes / BASE_PART)),
+    };
+    if !codec.is_sound() {
+        return Err(RefactorError::Option {
+            name: "ratios",
+            value: format!("{:?}", codec.ratios),
+            expected: "each is at least 2, larger than the one before and a multiple of it",
+        });
+    }
+    Ok(CodecParameters::Decimate(codec))
+}
+
+/// The exponent of the leading bit; that of the smallest double for 0.
+fn exponent(value: f64) -> i32 {
+    if value > 0.0 {
+        value.log2().floor() as i32
+    } else {
+        -1074
+    }
+}
+
+/// The last plane that keeps errors below a tolerance, as a rule: errors of a quarter of the coefficients' intervals,
+/// three deviations out.
+fn finest_for(tolerance: f64) -> i32 {
+    exponent(tolerance) - 1
+}
+
+/// Planes of samples, divided by a power of two where their range is extreme.
+fn float_planes<T: Number>(
+    range: (f64, f64),
+    tile_samples: usize,
+    tolerance: Option<f64>,
+) -> CodecParameters {
+    let largest = exponent(range.0.abs().max(range.1.abs()));
+    if largest.abs() <= EXPONENT_MAX {
+        return CodecParameters::Planes(float_settings::<T>(range, tile_samples, tolerance));
+    }
+    let range = (scaled(range.0, -largest), scaled(range.1, -largest));
+    let tolerance = tolerance.map(|tolerance| scaled(tolerance, -largest));
+    CodecParameters::Scaled(float_settings::<T>(range, tile_samples, tolerance), largest)
+}
+
+/// Planes from above the largest coefficient that is possible down to the tolerance, or to the rounding of a sample of
+/// half the range.
+fn float_settings<T: Number>(range: (f64, f64), tile_samples: usize, tolerance: Option<f64>) -> Settings {
+    let half = exponent(range.1 / 2.0 - range.0 / 2.0);
+    let rounding = if T::KIND == DataType::Float32 { 22 } else { 44 };
+    let finest = tolerance.map_or(half - rounding, finest_for);
+    // The smooth filter's absolute taps sum to less than 1.5, and there are fewer halvings than octaves of samples.
+    let top = half + 2 + (0.585 * (tile_samples as f64).log2()).ceil() as i32;
+    let finest = finest.max(EXPONENT_MIN);
+    Settings { top: top.max(finest), finest }
+}
+
+/// As [`float_settings`], down to the last bit without a tolerance. Details of integers have twice the samples' span,
+/// and norms that grow by a half each level.
+fn integer_settings(span: f64, tile_samples: usize, tolerance: Option<f64>) -> Settings {
+    let finest = tolerance.map_or(INTEGER_FINEST, |tolerance| finest_for(tolerance).max(INTEGER_FINEST));
+    let top = exponent(span).max(0) + 4 + (1.085 * (tile_samples as f64).log2()).ceil() as i32;
+    Settings { top: top.max(finest), finest }
+}
+
+impl CodecParameters {
+    /// Another plane; false if the codec has none.
+    pub(crate) fn refine(&mut self) -> bool {
+        match self {
+            Self::Planes(settings) | Self::Quantised(settings, _) | Self::Scaled(settings, _)
+                if settings.finest > EXPONENT_MIN =>
+            {
+                settings.finest -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The smallest and the largest finite sample.
+pub(crate) fn range<T: Sample>(samples: &[T]) -> (f64, f64) {
+    let finite = samples.iter().filter(|sample| sample.is_finite()).map(|sample| sample.to_f64());
+    finite
+        .fold(None, |range: Option<(f64, f64)>, sample| {
+            let (low, high) = range.unwrap_or((sample, sample));
+            Some((low.min(sample), high.max(sample)))
+        })
+        .unwrap_or((0.0, 0.0))
+}
