@@ -3,7 +3,7 @@
 use super::bands::{Band, Extents, Plan};
 use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
-use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX};
+use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX, FLOAT_EXPONENT_MIN};
 use super::number::{Coefficient, Number};
 use super::passes::{has_symbols, Blocks, Models, PASSES};
 use super::rans::Encoder;
@@ -87,7 +87,7 @@ fn range<T: Number>(samples: &[T]) -> (T, T) {
 
 /// The plane that the leading bit of `largest` is in.
 fn highest_plane(largest: f64, settings: Settings) -> i32 {
-    let exponent = largest.log2().floor().max(f64::from(i32::MIN / 2)) as i32;
+    let exponent = largest.log2().floor().max(f64::from(FLOAT_EXPONENT_MIN)) as i32;
     exponent.max(settings.top.saturating_sub(DESCENT_MAX)).min(settings.top)
 }
 

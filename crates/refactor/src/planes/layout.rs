@@ -6,8 +6,12 @@ use super::Settings;
 
 /// Finest planes below the tile's top: doubles hold no more.
 const FLOAT_PLANES_MAX: i32 = 50;
+/// Steps below this have no inverse among doubles.
+pub(super) const FLOAT_EXPONENT_MIN: i32 = -1000;
 /// Planes that single precision restores without loss worth naming: its rounding lies two bits below the last.
 const SINGLE_PLANES_MAX: i32 = 20;
+/// Largest exponent, of either sign, that single precision takes, with room for the transform.
+const SINGLE_EXPONENT_MAX: i32 = 100;
 /// Bits of an integer coefficient.
 pub(super) const INTEGER_PLANES_MAX: usize = 64;
 
@@ -75,7 +79,11 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn floats(extents: Extents, plan: Plan, settings: Settings, highest: i32) -> Self {
-        let lowest = settings.finest.max(highest.saturating_sub(FLOAT_PLANES_MAX - 1)).min(highest);
+        let lowest = settings
+            .finest
+            .max(highest.saturating_sub(FLOAT_PLANES_MAX - 1))
+            .max(FLOAT_EXPONENT_MIN)
+            .min(highest);
         let exponents = vec![lowest; plan.bands.len()];
         Self { extents, plan, highest, lowest, exponents, top: settings.top }
     }
@@ -106,7 +114,8 @@ impl Layout {
 
 /// Whether single precision will do for planes from `highest` down.
 pub(super) fn is_single(highest: i32, settings: Settings) -> bool {
-    highest.saturating_sub(settings.finest) < SINGLE_PLANES_MAX
+    let is_near_one = -SINGLE_EXPONENT_MAX < settings.finest && highest < SINGLE_EXPONENT_MAX;
+    is_near_one && highest.saturating_sub(settings.finest) < SINGLE_PLANES_MAX
 }
 
 /// Weight of a band's least bit: the norm of its wavelets, as a power of two.
