@@ -60,6 +60,14 @@ def traffic() -> Traffic:
     )
 
 
+def total_bytes_per_second() -> Array:
+    """What Edison's scratch file system moved, in bytes per second, each `PERIOD_SECONDS`; artefacts are clipped."""
+    with h5py.File(DATA / "edison-ost-traffic.hdf5") as file:
+        moved = file["datatargets/readbytes"][:] + file["datatargets/writebytes"][:]
+    most = BYTES_PER_SECOND_MAX * PERIOD_SECONDS
+    return np.asarray(np.minimum(moved, most).sum(axis=1) / PERIOD_SECONDS, dtype=np.float64)
+
+
 def fullness() -> list[list[Fullness]]:
     """The four file systems at each moment."""
     path = DATA / "ost-fullness.txt.gz"

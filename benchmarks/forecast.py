@@ -1,0 +1,207 @@
+"""Forecasts of the bandwidth that an analysis perceives, one step ahead: every method, simulated and measured.
+
+make bench-forecast     every case, and figure 15 of the paper; the last line is one JSON object
+
+Simulated: a device that is shared fairly by an analysis every 25 s and periodic checkpoints (see _noise.py), at 120 and
+60 MB/s; two hours each, of which the first window (48 steps) only teaches. Measured: what was left of the bandwidth of
+Edison's scratch file system on a day of 2018, by 25 s. Errors are |forecast - value| / value on average over the steps.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from _noise import CADENCE_SECONDS, IRREGULAR, PAPER, REGIME, REGIME_SECONDS, Array, Noise, Series, simulate
+from _replay_data import PERIOD_SECONDS, total_bytes_per_second
+from _running import OUT, announce, finish
+from weir.cli.output import table_lines
+from weir.prediction.bandwidth import NAMES, WINDOW, make
+
+SEEDS = range(6)
+STEPS = 288
+CAPACITIES = (120.0, 60.0)
+REGIME_STEP = round(REGIME_SECONDS / CADENCE_SECONDS)
+EDISON_BYTES_PER_SECOND = 48e9
+"""Of the whole file system, by its operators."""
+EDISON_LEFT_MIN = 0.05
+"""What is left to others at the least, as a part of that."""
+ONLINE, PAPER_DFT = "online", "paper-dft"
+FIGURE_WINDOW = 24
+"""Of the paper's figure 15: 600 s."""
+SMOOTH_STEPS = 6
+RECOVERED = 0.1
+"""Mean error over `SMOOTH_STEPS` steps below which a method has learnt the new regime."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One column."""
+
+    name: str
+    key: str
+    noises: Sequence[Noise]
+    jitter: float = 0.0
+    first: int = WINDOW
+    """The first step whose error counts."""
+    end: int = STEPS
+    """The first that no longer does."""
+
+
+# The new regime counts for one window: the time that the paper's way takes to forget the old one.
+CASES = (
+    Case("the paper's three", "paper", PAPER),
+    Case("83.7, 57.3, 101.9 s", "irregular", IRREGULAR),
+    Case("2 % jitter", "jitter", PAPER, jitter=0.02),
+    Case("another one starts", "regime", REGIME, first=REGIME_STEP, end=REGIME_STEP + WINDOW),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one method did on one series."""
+
+    errors: Array
+    """Of each step; the first has none and counts 0."""
+    covered: float
+    """Part of the steps, from the second window on, that lay in the interval of 80 %."""
+
+
+def outcome(series: Series, method: str, window: int = WINDOW) -> Outcome:
+    """A method on a series, step after step."""
+    forecaster = make(method, window=window)
+    errors, covered = np.zeros(len(series.seconds)), []
+    for step, (time, value) in enumerate(zip(series.seconds.tolist(), series.bandwidth.tolist(), strict=True)):
+        if step:
+            said = forecaster.forecast(time)
+            errors[step] = abs(said.value - value) / value
+            if step >= WINDOW:
+                covered.append(said.low <= value <= said.high)
+        forecaster.observe(time, value)
+    return Outcome(errors, float(np.mean(covered)))
+
+
+def edison() -> Series:
+    """What Edison's scratch file system had left, in GB/s."""
+    samples = round(CADENCE_SECONDS / PERIOD_SECONDS)
+    moved = total_bytes_per_second().reshape(-1, samples).mean(axis=1)
+    left = np.maximum(EDISON_BYTES_PER_SECOND - moved, EDISON_LEFT_MIN * EDISON_BYTES_PER_SECOND) / 1e9
+    return Series(CADENCE_SECONDS * np.arange(len(left)), left)
+
+
+Job = tuple[str, float, int, str, int]
+"""Key of a case, capacity, seed, method, window."""
+
+
+def run(job: Job) -> Outcome:
+    """One cell; in a process of its own."""
+    key, capacity, seed, method, window = job
+    if key == "real":
+        return outcome(edison(), method, window)
+    case = next(case for case in CASES if case.key == key)
+    random = np.random.default_rng([seed, round(capacity)])
+    series = simulate(case.noises, capacity=capacity, steps=STEPS, random=random, jitter=case.jitter)
+    return outcome(series, method, window)
+
+
+def every_outcome() -> dict[Job, Outcome]:
+    """All cells, on all processors."""
+    jobs: list[Job] = [("real", 0.0, 0, method, WINDOW) for method in reversed(NAMES)]
+    for case in CASES:
+        jobs += [(case.key, rate, seed, name, WINDOW) for rate in CAPACITIES for seed in SEEDS for name in NAMES]
+    jobs += [("regime", rate, seed, PAPER_DFT, FIGURE_WINDOW) for rate in CAPACITIES for seed in SEEDS]
+    with ProcessPoolExecutor() as pool:
+        return dict(zip(jobs, pool.map(run, jobs, chunksize=2), strict=True))
+
+
+def tell(outcomes: dict[Job, Outcome]) -> dict[str, float]:
+    """The table, and the figures of the online choice."""
+    figures: dict[str, float] = {}
+    rows = []
+    for method in NAMES:
+        row = [method]
+        for case in CASES:
+            for rate in CAPACITIES:
+                errors = [
+                    float(outcomes[case.key, rate, seed, method, WINDOW].errors[case.first : case.end].mean())
+                    for seed in SEEDS
+                ]
+                row.append(f"{np.median(errors):.3f} {max(errors):.3f}")
+                if method == ONLINE:
+                    for key, value in ((case.key, np.median(errors)), (f"{case.key}_worst", max(errors))):
+                        name = f"forecast_error_{key}"
+                        figures[name] = max(figures.get(name, 0.0), float(value))
+        real = float(outcomes["real", 0.0, 0, method, WINDOW].errors[WINDOW:].mean())
+        covered = [each.covered for job, each in outcomes.items() if job[3:] == (method, WINDOW)]
+        rows.append((*row, f"{real:.4f}", f"{np.mean(covered):.2f} {min(covered):.2f}"))
+        if method == ONLINE:
+            figures |= {"forecast_error_real": real, "interval_coverage": float(np.mean(covered))}
+        figures[f"forecast_error_real_{method.replace('-', '_')}"] = real
+    header = ("median and worst of seeds", *(f"{case.name}, {rate:g}" for case in CASES for rate in CAPACITIES))
+    print(*table_lines((*header, "Edison", "in 80 % interval"), rows), sep="\n", flush=True)
+    return figures
+
+
+def figure_15(outcomes: dict[Job, Outcome]) -> dict[str, float]:
+    """How soon each method learns that another program has started; drawn beside the paper's way.
+
+    Errors are averaged over seeds and capacities, and then over the steps of the last `SMOOTH_STEPS`.
+    """
+    lines = {
+        f"{PAPER_DFT}, window 600 s": (PAPER_DFT, FIGURE_WINDOW),
+        f"{PAPER_DFT}, window 1200 s": (PAPER_DFT, WINDOW),
+        ONLINE: (ONLINE, WINDOW),
+    }
+    begin = REGIME_STEP
+    curves, figures = {}, {}
+    for label, which in lines.items():
+        errors = np.mean(
+            [each.errors for job, each in outcomes.items() if job[0] == "regime" and job[3:] == which], axis=0
+        )
+        curves[label] = np.convolve(errors, np.ones(SMOOTH_STEPS) / SMOOTH_STEPS)[: len(errors)]
+        learnt = np.flatnonzero(curves[label][begin + SMOOTH_STEPS :] <= RECOVERED)
+        seconds = (int(learnt[0]) + SMOOTH_STEPS) * CADENCE_SECONDS if len(learnt) else float("inf")
+        key = label.replace("-", "_").replace(", window ", "_").replace(" ", "_")
+        if np.isfinite(seconds):
+            figures[f"regime_recovery_seconds_{key}"] = seconds
+        figures[f"regime_error_first_600_s_{key}"] = float(errors[begin : begin + FIGURE_WINDOW].mean())
+    announce(
+        "first 600 s after",
+        f"{figures['regime_error_first_600_s_online']:.3f}",
+        f"{figures['regime_error_first_600_s_paper_dft_600_s']:.3f} of the paper's window",
+        figures["regime_error_first_600_s_online"] / figures["regime_error_first_600_s_paper_dft_600_s"],
+    )
+    draw(curves)
+    return figures
+
+
+def draw(curves: dict[str, Array]) -> None:
+    """The curves, into `benchmarks/out/forecast-figure-15.png`."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    canvas = Figure(figsize=(7.5, 4), layout="constrained")
+    FigureCanvasAgg(canvas)
+    place = canvas.subplots()
+    for label, errors in curves.items():
+        first = FIGURE_WINDOW + SMOOTH_STEPS
+        place.plot(CADENCE_SECONDS * np.arange(first, len(errors)), errors[first:], label=label)
+    for seconds, label in ((0, "another 512 MB every 75 s"), (600, "one window later")):
+        place.axvline(REGIME_SECONDS + seconds, color="black", linestyle=":" if seconds else "--", label=label)
+    place.set_xlabel("time (s)")
+    place.set_ylabel(f"relative error, over {SMOOTH_STEPS} steps")
+    place.set_ylim(bottom=0)
+    place.grid(alpha=0.3)
+    place.legend(fontsize=8)
+    OUT.mkdir(exist_ok=True)
+    canvas.savefig(OUT / "forecast-figure-15.png", dpi=110)
+
+
+def forecasts() -> dict[str, float]:
+    """Every figure."""
+    outcomes = every_outcome()
+    return tell(outcomes) | figure_15(outcomes)
+
+
+if __name__ == "__main__":
+    finish("forecast", forecasts())

@@ -1,0 +1,87 @@
+"""The bandwidth that an analysis will perceive at its next step, from what it perceived before.
+
+Interface, for `weir.adaptive` and anybody else who reads step after step from storage that others use too::
+
+    forecaster = make()                        # the online choice among all methods
+    forecaster.observe(time, bandwidth)        # after each step; None where it did no I/O
+    expected = forecaster.forecast(time)       # before the next; Forecast(value, low, high, method, warning)
+
+Times are seconds from any origin and grow; steps may be uneven. Bandwidths are in any unit, and forecasts in the same.
+Before the first bandwidth there is nothing to forecast from: `forecast` raises `NothingObservedError` (a ValueError).
+`value` has the least expected relative error; what comes lies between `low` and `high` with probability `coverage`.
+A forecast takes about 5 ms by `online`, next to nothing by any other method but `comb`.
+"""
+
+from collections.abc import Callable
+
+from weir.prediction.bandwidth.autoregression import Autoregression
+from weir.prediction.bandwidth.comb import Comb
+from weir.prediction.bandwidth.forecast import Forecast, Forecaster, NothingObservedError
+from weir.prediction.bandwidth.harmonics import Harmonics
+from weir.prediction.bandwidth.history import History
+from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.nyquist import Sampling
+from weir.prediction.bandwidth.online import Online
+from weir.prediction.bandwidth.paper_dft import PaperDft
+from weir.prediction.bandwidth.seasonal import Seasonal
+from weir.prediction.bandwidth.simple import LastValue, Mean, Median
+from weir.prediction.bandwidth.single import Single
+
+__all__ = ["NAMES", "WINDOW", "Forecast", "Forecaster", "NothingObservedError", "make"]
+
+WINDOW = 48
+"""The paper's N: 20 minutes of steps 25 s apart."""
+_WINDOWS_KEPT = 4
+"""Windows of steps that are remembered: a comb of any period needs many pulses, a season two seasons."""
+
+_METHODS: dict[str, Callable[[int, float], Method]] = {
+    LastValue.name: lambda window, threshold: LastValue(),
+    Mean.name: lambda window, threshold: Mean(window),
+    Median.name: lambda window, threshold: Median(window),
+    PaperDft.name: PaperDft,
+    Seasonal.name: lambda window, threshold: Seasonal(),
+    Comb.name: lambda window, threshold: Comb(_WINDOWS_KEPT * window),
+    Autoregression.name: lambda window, threshold: Autoregression(),
+    Harmonics.name: lambda window, threshold: Harmonics(),
+}
+_ONLINE = "online"
+NAMES = (*_METHODS, _ONLINE)
+"""What `make` takes."""
+
+
+def make(
+    name: str = _ONLINE,
+    *,
+    period_seconds: float | None = None,
+    window: int = WINDOW,
+    threshold: float = 0.25,
+    coverage: float = 0.8,
+) -> Forecaster:
+    """A forecaster that has seen nothing yet.
+
+    Args:
+        name: One of `NAMES`.
+        period_seconds: The shortest period of what disturbs the analysis, where it is known: forecasts then warn
+            where steps are too far apart to see it.
+        window: Steps that the mean, the median and the paper's transform look at; others remember four times as many.
+        threshold: Part of the largest amplitude below which the paper's transform leaves a frequency out.
+        coverage: Probability that what comes lies between `low` and `high` of a forecast.
+
+    Raises:
+        ValueError: There is no such name, or a number is out of its range.
+    """
+    if window < 4:
+        raise ValueError(f"a window of {window} steps is too short to forecast from; give 4 or more")
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"the threshold {threshold} is not a part of the largest amplitude; give 0 to 1")
+    if not 0 < coverage < 1:
+        raise ValueError(f"the coverage {coverage} is not a probability; give a number between 0 and 1")
+    if period_seconds is not None and not period_seconds > 0:
+        raise ValueError(f"a period of {period_seconds} s is not one; give more than 0, or nothing")
+    history, sampling = History(_WINDOWS_KEPT * window), Sampling(period_seconds)
+    if name == _ONLINE:
+        methods = [method(window, threshold) for method in _METHODS.values()]
+        return Online(methods, history=history, sampling=sampling, coverage=coverage)
+    if name not in _METHODS:
+        raise ValueError(f"there is no forecaster {name!r}; there are {', '.join(NAMES)}")
+    return Single(_METHODS[name](window, threshold), history=history, sampling=sampling, coverage=coverage)

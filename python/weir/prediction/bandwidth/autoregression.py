@@ -1,0 +1,58 @@
+"""A step as a linear function of those before it."""
+
+from typing import TYPE_CHECKING
+
+from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.method import Method
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth.history import Array
+
+_STEPS_MIN = 8
+_ORDERS = (1, 2, 4, 8, 16)
+_RIDGE = 0.02
+"""Of the variance: keeps the coefficients of steps that hardly vary small."""
+
+
+class Autoregression(Method):
+    """Least squares on the logarithms; the order is the one of the smallest corrected Akaike criterion."""
+
+    name = "autoregression"
+
+    def predict(self, steps: Steps, time: float) -> float | None:
+        """See `Method`."""
+        import numpy
+
+        logarithms = numpy.log(steps.even_values)
+        if len(logarithms) < _STEPS_MIN:
+            return None
+        mean = float(logarithms.mean())
+        centred = logarithms - mean
+        coefficients = _fitted(centred)
+        past = list(centred[-len(coefficients) :])
+        # A stationary model has long forgotten its beginning by then.
+        for _ in range(min(steps.steps_until(time), 4 * len(centred))):
+            past.append(float(numpy.dot(coefficients, past[: -len(coefficients) - 1 : -1])))
+        return float(numpy.exp(mean + numpy.clip(past[-1], centred.min(), centred.max())))
+
+
+def _fitted(values: "Array") -> "Array":
+    """Coefficients of the step before, of that before it, and so on."""
+    import numpy
+
+    best = numpy.inf
+    chosen: Array = numpy.zeros(1)
+    first = max(order for order in _ORDERS if 3 * order < len(values) or order == 1)
+    goal = values[first:]
+    for order in _ORDERS:
+        if order > first:
+            break
+        rows = numpy.stack([values[first - lag : len(values) - lag] for lag in range(1, order + 1)], axis=1)
+        penalty = (_RIDGE * len(goal) * float(values.var()) + 1e-18) * numpy.eye(order)
+        coefficients = numpy.linalg.solve(rows.T @ rows + penalty, rows.T @ goal)
+        spread = float(((goal - rows @ coefficients) ** 2).mean()) + 1e-18
+        free = order + 1
+        criterion = len(goal) * numpy.log(spread) + 2 * free + 2 * free * (free + 1) / max(len(goal) - free - 1, 0.5)
+        if criterion < best:
+            best, chosen = criterion, numpy.asarray(coefficients, dtype=float)
+    return chosen

@@ -1,0 +1,142 @@
+"""Several periodic disturbances at once, each of any shape and any period.
+
+A device that is shared fairly gives 1/(1 + n) of itself where n others are busy, so disturbances add up in the inverse
+of the bandwidth, and each is a comb there: pulses, one a period. A sum of combs is a Gaussian process whose covariance
+is a sum of periodic kernels. The periods are found one by one, each by folding what the others leave, and kept where
+it lowers the error on steps that are left out of the fit.
+"""
+
+from typing import TYPE_CHECKING
+
+from weir.prediction.bandwidth.folding import explained, peaks, trial_periods
+from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.inverse import inverse_of
+from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.refit import Refit
+from weir.prediction.bandwidth.relative import least_relative_error
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth.history import Array
+
+_STEPS_MIN = 12
+_COMBS_MAX = 5
+_CANDIDATES = 4
+_NUDGES = (-0.08, -0.04, 0.04, 0.08)
+"""Shifts of the best candidate, as parts of what moves the last pulse by the whole period."""
+_GAIN_MIN = 0.06
+"""A further comb lowers the mean square error by this part at least."""
+_SEARCH = (0.12, 0.15)
+"""Shape of the combs while periods are looked for; see `_SHAPES`."""
+_SHAPES = tuple((pulse, noise) for pulse in (0.05, 0.12, 0.25) for noise in (0.05, 0.15, 0.5))
+"""Distance of phase over which a pulse is alike, as a part of the period, and variance that a comb leaves beside its
+own. The pair is taken that is best on steps left out of the fit."""
+_LONGEST_STEPS = 16.0
+"""Longest period, in steps; longer ones are seasons (see seasonal.py)."""
+_QUANTILE_IDLE = 0.95
+"""The bandwidth that so many of the steps stay below is that of an idle device."""
+_UNEVEN = 0.05
+"""Spacings that vary by more than this part tell periods apart that even ones confuse."""
+
+
+class Comb(Method):
+    """See above."""
+
+    name = "comb"
+
+    def __init__(self, memory_steps: int) -> None:
+        """Looks at `memory_steps` steps that did I/O."""
+        self._memory = memory_steps
+        self._periods: list[float] = []
+        self._shape = _SEARCH
+        self._refit = Refit()
+
+    @property
+    def periods_seconds(self) -> list[float]:
+        """Found in the last forecast, the most telling first."""
+        return list(self._periods)
+
+    def predict(self, steps: Steps, time: float) -> float | None:
+        """See `Method`."""
+        import numpy
+
+        # Times count from the newest step: the rounding of a large origin would move pulses.
+        times, values = steps.times[-self._memory :] - steps.times[-1], steps.values[-self._memory :]
+        if len(values) < _STEPS_MIN:
+            return None
+        idle = float(numpy.quantile(values, _QUANTILE_IDLE))
+        load = idle / values - 1
+        centred = load - load.mean()
+        if float(centred @ centred) < 1e-12 * len(values):
+            return float(values[-1])
+        self._find(times, centred, steps)
+        left, ahead = _fit(times, centred, self._periods, self._shape, time - float(steps.times[-1]))
+        coming = numpy.maximum(load.mean() + ahead + left, float(load.min()))
+        return least_relative_error(idle / (1 + coming))
+
+    def _find(self, times: "Array", load: "Array", steps: Steps) -> None:
+        import numpy
+
+        if not self._refit.is_due(steps):
+            return
+        spacings = numpy.diff(steps.all_times)
+        # A missing step is two even ones.
+        is_even = float(numpy.abs(spacings / steps.spacing_seconds - 1).mean()) < _UNEVEN
+        trial = trial_periods(times, steps.spacing_seconds, longest_steps=_LONGEST_STEPS, is_even=is_even)
+        self._periods = _chosen(times, load, trial) if len(trial) else []
+        self._shape = min(_SHAPES, key=lambda shape: _square(_fit(times, load, self._periods, shape)[0]))
+
+
+def _chosen(times: "Array", load: "Array", trial: "Array") -> list[float]:
+    """Periods found one by one."""
+    span = float(times[-1] - times[0])
+    chosen: list[float] = []
+    left = load
+    error = _square(load)
+    for _ in range(_COMBS_MAX):
+        candidates = peaks(explained(times, left, trial), trial, _CANDIDATES)
+        found = min(_with(times, load, chosen, candidate) for candidate in candidates)
+        nudged = [found[1] * (1 + nudge * found[1] / span) for nudge in _NUDGES]
+        found = min(found, *(_with(times, load, chosen, period) for period in nudged))
+        if found[0] > (1 - _GAIN_MIN) * error:
+            break
+        error = found[0]
+        chosen.append(found[1])
+        left, _ = _fit(times, load, chosen, _SEARCH)
+        left = left - left.mean()
+    return chosen
+
+
+def _with(times: "Array", load: "Array", chosen: list[float], period: float) -> tuple[float, float]:
+    """The mean square error where `period` joins those chosen, and the period."""
+    return _square(_fit(times, load, [*chosen, period], _SEARCH)[0]), period
+
+
+def _square(values: "Array") -> float:
+    return float((values**2).mean())
+
+
+def _fit(
+    times: "Array", load: "Array", periods: list[float], shape: tuple[float, float], ahead: float = 0.0
+) -> tuple["Array", float]:
+    """What each step's load is above a fit to all others, and the fit to all at the time `ahead`."""
+    import numpy
+
+    if not periods:
+        return load, 0.0
+    pulse, noise = shape
+    covariance = _covariance(numpy.abs(times[:, None] - times[None, :]), periods, pulse)
+    covariance[numpy.diag_indices(len(times))] += noise * len(periods)
+    inverse = inverse_of(covariance)
+    weights = inverse @ load
+    return weights / inverse.diagonal(), float(_covariance(ahead - times, periods, pulse) @ weights)
+
+
+def _covariance(distances: "Array", periods: list[float], pulse: float) -> "Array":
+    import numpy
+
+    total = numpy.zeros_like(distances)
+    for period in periods:
+        phases = distances / period
+        phases -= numpy.rint(phases)
+        total += numpy.exp(numpy.abs(phases) / -pulse)
+    return total

@@ -1,0 +1,54 @@
+"""What a forecast is, and what gives one."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The bandwidth expected at one step, in the unit of what was observed."""
+
+    value: float
+    low: float
+    """What comes lies below with half of the probability that the interval leaves out."""
+    high: float
+    method: str
+    """Which method it is from."""
+    warning: str | None = None
+    """What stands against trusting it: the analysis is too slow to see the period of what disturbs it."""
+
+
+class Forecaster(Protocol):
+    """Learns from one step of an analysis after another; cheap enough to be asked at every step.
+
+    Not for several threads at once.
+    """
+
+    def observe(self, time: float, value: float | None) -> None:
+        """Tell of a step.
+
+        Args:
+            time: When it began, in seconds from any origin; later than the one before.
+            value: The bandwidth that it perceived; None where it did no I/O.
+
+        Raises:
+            ValueError: The time is not later, or the value is not a finite number of at least 0.
+        """
+
+    def forecast(self, time: float) -> Forecast:
+        """What a step at `time` will perceive.
+
+        Args:
+            time: In seconds; after the last step that was observed.
+
+        Raises:
+            ValueError: Nothing was observed yet, or the time is not after it.
+        """
+
+
+class NothingObservedError(ValueError):
+    """A forecast was asked for before any step had a bandwidth."""
+
+    def __init__(self) -> None:
+        """The message is always the same."""
+        super().__init__("no bandwidth was observed yet; read the first step without a forecast, and observe it")

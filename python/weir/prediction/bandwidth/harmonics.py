@@ -1,0 +1,91 @@
+"""Sines of any frequency, fitted by least squares to steps at any times."""
+
+from typing import TYPE_CHECKING
+
+from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.refit import Refit
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth.history import Array
+
+_STEPS_MIN = 12
+_SINES_MAX = 8
+_STEPS_MAX = 96
+_OVERSAMPLING = 4
+"""Frequencies tried for each that the time span tells apart."""
+_FREQUENCIES_MAX = 1000
+"""Tried at most: a pause of weeks between steps must not cost time or memory."""
+_RIDGE = 0.5
+"""Steps that speak for an amplitude of 0."""
+
+
+class Harmonics(Method):
+    """Sines added one by one, each with the frequency that explains most of what is left (Lomb and Scargle's way).
+
+    After each all amplitudes are fitted again; how many there are is decided by the Bayesian criterion. Frequencies end
+    at half of the usual sampling rate.
+    """
+
+    name = "harmonics"
+
+    def __init__(self) -> None:
+        """Knows no frequency yet."""
+        self._refit = Refit()
+        self._frequencies: list[float] = []
+
+    def predict(self, steps: Steps, time: float) -> float | None:
+        """See `Method`."""
+        import numpy
+
+        times, values = steps.times[-_STEPS_MAX:], steps.values[-_STEPS_MAX:]
+        if len(values) < _STEPS_MIN:
+            return None
+        mean = float(values.mean())
+        since = times - times[-1]
+        if self._refit.is_due(steps):
+            self._frequencies = _chosen(since, values - mean, steps.spacing_seconds)
+        if not self._frequencies:
+            return mean
+        amplitudes = _amplitudes(since, values - mean, self._frequencies)
+        there = float((_columns(numpy.array([time - times[-1]]), self._frequencies) @ amplitudes)[0])
+        return float(numpy.clip(mean + there, values.min(), values.max()))
+
+
+def _chosen(times: "Array", values: "Array", spacing_seconds: float) -> list[float]:
+    """Frequencies in hertz, found one by one."""
+    import numpy
+
+    count = len(values)
+    span = float(times[-1] - times[0])
+    largest = max(0.5 / spacing_seconds, 2 / span)
+    trial = numpy.arange(1 / span, largest, max(1 / (_OVERSAMPLING * span), largest / _FREQUENCIES_MAX))
+    angles = 2 * numpy.pi * numpy.outer(trial, times)
+    cosines, sines = numpy.cos(angles), numpy.sin(angles)
+    chosen: list[float] = []
+    kept: list[float] = []
+    left = values
+    best = count * numpy.log(float((values**2).mean()) + 1e-18)
+    for _ in range(min(_SINES_MAX, count // 6)):
+        chosen.append(float(trial[int(((cosines @ left) ** 2 + (sines @ left) ** 2).argmax())]))
+        left = values - _columns(times, chosen) @ _amplitudes(times, values, chosen)
+        criterion = count * numpy.log(float((left**2).mean()) + 1e-18) + 3 * len(chosen) * numpy.log(count)
+        if criterion < best:
+            best, kept = criterion, list(chosen)
+    return kept
+
+
+def _columns(times: "Array", frequencies: list[float]) -> "Array":
+    import numpy
+
+    angles = 2 * numpy.pi * numpy.outer(times, frequencies)
+    return numpy.concatenate([numpy.cos(angles), numpy.sin(angles)], axis=1)
+
+
+def _amplitudes(times: "Array", values: "Array", frequencies: list[float]) -> "Array":
+    import numpy
+
+    columns = _columns(times, frequencies)
+    return numpy.asarray(
+        numpy.linalg.solve(columns.T @ columns + _RIDGE * numpy.eye(columns.shape[1]), columns.T @ values)
+    )

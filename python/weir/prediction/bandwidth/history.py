@@ -1,0 +1,119 @@
+"""The steps of an analysis so far."""
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Array = NDArray[numpy.float64]
+
+_FLOOR = 1e-3
+"""Part of the largest bandwidth below which a bandwidth is taken for this much: its inverse stays finite."""
+_STANDSTILL = 1e-9
+"""Stands for 0 where nothing ever arrived."""
+
+
+class Steps:
+    """An unchangeable sight of the last steps, oldest first."""
+
+    def __init__(self, times: list[float], values: list[float]) -> None:
+        """Bandwidths that are not numbers are those of steps without I/O; one is a number."""
+        self._times = times
+        self._values = values
+
+    @cached_property
+    def all_times(self) -> "Array":
+        """In seconds, of steps without I/O too."""
+        import numpy
+
+        return numpy.array(self._times)
+
+    @cached_property
+    def all_values(self) -> "Array":
+        """Bandwidths; not a number where a step did no I/O."""
+        import numpy
+
+        return numpy.array(self._values)
+
+    @cached_property
+    def times(self) -> "Array":
+        """Of the steps that did I/O."""
+        import numpy
+
+        return self.all_times[~numpy.isnan(self.all_values)]
+
+    @cached_property
+    def values(self) -> "Array":
+        """Bandwidths of those, and none of them 0."""
+        import numpy
+
+        values = self.all_values[~numpy.isnan(self.all_values)]
+        return numpy.maximum(values, _FLOOR * values.max() or _STANDSTILL)
+
+    @cached_property
+    def spacing_seconds(self) -> float:
+        """Usual time between two steps; 0 where there was only one."""
+        import numpy
+
+        return float(numpy.median(numpy.diff(self.all_times))) if len(self._times) > 1 else 0.0
+
+    def steps_until(self, time: float) -> int:
+        """How many usual steps after the last one `time` is, 1 at least."""
+        return max(round((time - self._times[-1]) / self.spacing_seconds), 1) if self.spacing_seconds else 1
+
+    @cached_property
+    def even_values(self) -> "Array":
+        """Bandwidths at even times that end with the last step, interpolated where a step is missing or beside them."""
+        import numpy
+
+        if not self.spacing_seconds:
+            return self.values
+        last = self.all_times[-1]
+        count = round((last - self.times[0]) / self.spacing_seconds) + 1
+        # A pause of weeks must not become millions of steps.
+        count = min(count, 2 * len(self._times))
+        grid = last - self.spacing_seconds * numpy.arange(count - 1, -1, -1)
+        return numpy.asarray(numpy.interp(grid, self.times, self.values))
+
+
+class History:
+    """Collects steps, and forgets the oldest."""
+
+    def __init__(self, steps_max: int) -> None:
+        """Of `steps_max` steps at most."""
+        self._steps_max = steps_max
+        self._times: list[float] = []
+        self._values: list[float] = []
+        self._steps: Steps | None = None
+
+    def append(self, time: float, value: float | None) -> None:
+        """Add a step; see `Forecaster.observe`."""
+        self.refuse(time)
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise ValueError(
+                f"the bandwidth of the step at {time} s is {value}; "
+                "give a finite number of at least 0, or None where the step did no I/O"
+            )
+        self._times.append(float(time))
+        self._values.append(math.nan if value is None else float(value))
+        del self._times[: -self._steps_max], self._values[: -self._steps_max]
+        self._steps = None
+
+    def refuse(self, time: float) -> None:
+        """Raise ValueError unless `time` is later than the last step."""
+        if not math.isfinite(time):
+            raise ValueError(f"a step at {time} s: a time must be a finite number of seconds")
+        if self._times and time <= self._times[-1]:
+            raise ValueError(
+                f"a step at {time} s is not after the last one, at {self._times[-1]} s; tell of steps in their order"
+            )
+
+    @property
+    def steps(self) -> Steps | None:
+        """What was seen; None as long as no step had a bandwidth."""
+        if self._steps is None and any(not math.isnan(value) for value in self._values):
+            self._steps = Steps(list(self._times), list(self._values))
+        return self._steps

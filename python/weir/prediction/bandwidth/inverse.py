@@ -1,0 +1,38 @@
+"""The inverse of a covariance matrix, by halves."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth.history import Array
+
+_ROWS_MAX = 50
+"""OpenBLAS starts threads for more than about 100 rows, which on busy cores wait for each other: 200 ms, not 0.5."""
+_PRODUCT_ROWS = 24
+"""Products begin threads earlier than inverses."""
+
+
+def inverse_of(matrix: "Array") -> "Array":
+    """The inverse of a symmetric positive definite matrix, from its halves and their Schur complement."""
+    import numpy
+
+    rows = len(matrix)
+    if rows <= _ROWS_MAX:
+        return numpy.asarray(numpy.linalg.inv(matrix))
+    half = rows // 2
+    first = inverse_of(matrix[:half, :half])
+    across = _product(first, matrix[:half, half:])
+    second = inverse_of(matrix[half:, half:] - _product(matrix[half:, :half], across))
+    crossed = _product(across, second)
+    answer = numpy.empty_like(matrix)
+    answer[:half, :half] = first + _product(crossed, across.T)
+    answer[:half, half:] = -crossed
+    answer[half:, :half] = -crossed.T
+    answer[half:, half:] = second
+    return answer
+
+
+def _product(left: "Array", right: "Array") -> "Array":
+    import numpy
+
+    rows = range(0, len(left), _PRODUCT_ROWS)
+    return numpy.concatenate([left[row : row + _PRODUCT_ROWS] @ right for row in rows])

@@ -1,0 +1,51 @@
+"""Whether an analysis is too slow to see what disturbs it (the paper's section IV-D2).
+
+Steps see a period only where they are at most half of it apart. Evenly spaced ones show a shorter period as a longer
+one, its alias: of a steady disturbance that can be forecast all the same, but a small change of it moves the alias far.
+"""
+
+from weir.prediction.bandwidth.history import Steps
+
+_STEPS_MIN = 24
+_VARIES = 0.1
+_FORESEEN = 0.85
+"""A method whose error is below this part of a constant's has seen something."""
+
+
+class Sampling:
+    """Says so where steps are too far apart for a period that is known."""
+
+    def __init__(self, period_seconds: float | None) -> None:
+        """See `weir.prediction.bandwidth.make`."""
+        self._period_seconds = period_seconds
+
+    def warning(self, steps: Steps | None) -> str | None:
+        """For the period that the user knows."""
+        if self._period_seconds is None:
+            return None
+        return self.warning_of(steps, self._period_seconds)
+
+    def warning_of(self, steps: Steps | None, period_seconds: float) -> str | None:
+        """For any period."""
+        if steps is None or steps.spacing_seconds * 2 <= period_seconds:
+            return None
+        return (
+            f"steps {steps.spacing_seconds:.3g} s apart cannot follow a disturbance every {period_seconds:.3g} s; "
+            f"read at least every {period_seconds / 2:.3g} s"
+        )
+
+
+def unexplained(steps: Steps, best_error: float, constant_error: float) -> str | None:
+    """For a bandwidth that varies and that nothing foresees.
+
+    Args:
+        steps: What was seen.
+        best_error: Mean relative error of the best method.
+        constant_error: That of the best constant.
+    """
+    if len(steps.values) < _STEPS_MIN or constant_error < _VARIES or best_error < _FORESEEN * constant_error:
+        return None
+    return (
+        f"the bandwidth varies by {constant_error:.0%} from step to step and no period is seen in it; "
+        f"if what disturbs it has one, it is shorter than {2 * steps.spacing_seconds:.3g} s: read more often to see it"
+    )

@@ -1,0 +1,35 @@
+"""The error that forecasts are judged by, |forecast - value| / value (the paper's figure 15), and its best forecast."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth.history import Array
+
+_FLOOR = 1e-3
+"""A value counts as this part of the forecast at least: a step that got nothing is not an infinite error."""
+
+
+def relative_error(forecast: float, value: float) -> float:
+    """See above; finite for every value."""
+    return abs(forecast - value) / max(value, _FLOOR * abs(forecast), 1e-300)
+
+
+def quantile(values: "Array", weights: "Array", part: float) -> float:
+    """The smallest of `values` that at least `part` of the weight is not above."""
+    import numpy
+
+    order = numpy.argsort(values)
+    sums = numpy.cumsum(weights[order])
+    place = int(numpy.searchsorted(sums, part * sums[-1] * (1 - 1e-12)))
+    return float(values[order][min(place, len(values) - 1)])
+
+
+def least_relative_error(values: "Array", weights: "Array | None" = None) -> float:
+    """The forecast of the least expected relative error, where one of `values` will come.
+
+    It is their median, each weighed by its inverse: to expect much where little comes costs more than the reverse.
+    """
+    import numpy
+
+    inverse = 1 / numpy.maximum(values, _FLOOR * values.max())
+    return quantile(values, inverse if weights is None else weights * inverse, 0.5)

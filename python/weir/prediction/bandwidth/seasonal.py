@@ -1,0 +1,55 @@
+"""The steps one season ago, two ago and so on; the season is where the series is most like itself."""
+
+from typing import TYPE_CHECKING
+
+from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.method import Method
+
+if TYPE_CHECKING:
+    from weir.prediction.bandwidth.history import Array
+
+_PAIRS_DOUBT = 2.0
+"""A likeness of this many pairs of steps counts half."""
+_PAIRS_MIN = 3
+_LIKENESS_MIN = 0.15
+_SEASON_DISCOUNT = 0.8
+
+
+class Seasonal(Method):
+    """Seasonal naive: the mean of the same step in past seasons, recent ones counting more.
+
+    The season is the lag of the largest autocorrelation, in the form 1 - E(x(t) - x(t-lag))^2 / 2 E(x - mean)^2 and
+    weighed by how many pairs of steps it rests on.
+    """
+
+    name = "seasonal"
+
+    def predict(self, steps: Steps, time: float) -> float | None:
+        """See `Method`."""
+        import numpy
+
+        slowness = 1 / steps.even_values
+        lag = _season(slowness)
+        if lag is None:
+            return None
+        ahead = (steps.steps_until(time) - 1) % lag
+        alike = slowness[::-1][lag - 1 - ahead :: lag]
+        return float(1 / numpy.average(alike, weights=_SEASON_DISCOUNT ** numpy.arange(len(alike))))
+
+
+def _season(values: "Array") -> int | None:
+    import numpy
+
+    count = len(values)
+    if count < _PAIRS_MIN + 2:
+        return None
+    centred = values - values.mean()
+    variance = float(centred @ centred) / count
+    if variance <= (1e-9 * values.mean()) ** 2:
+        return 1
+    lags = numpy.arange(1, count - _PAIRS_MIN + 1)
+    difference = numpy.array([float(((centred[lag:] - centred[:-lag]) ** 2).mean()) for lag in lags])
+    pairs = count - lags
+    likeness = (1 - difference / (2 * variance)) * pairs / (pairs + _PAIRS_DOUBT)
+    best = int(likeness.argmax())
+    return int(lags[best]) if likeness[best] >= _LIKENESS_MIN else None
