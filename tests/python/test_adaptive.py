@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -205,6 +206,16 @@ def test_no_bandwidth_forecast_no_augmentation(tiers: list[str], field: Array) -
     plot = adaptive.Plot(1e17, 1e18)
     steps = list(adaptive.open(tiers, policy=plot, warm_up_steps=2))
     assert [step.augmentation for step in steps] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_an_analysis_too_slow_to_see_what_disturbs_it_is_told_once(tiers: list[str], field: Array) -> None:
+    written(tiers, field, steps=8)
+    shared = adaptive.Tier(tiers[1], period_seconds=1e-6)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        steps = list(adaptive.open([tiers[0], shared]))
+    assert len(steps) == 8
+    assert [str(warning.message).startswith(f"tier {tiers[1]}: ") for warning in caught] == [True]
 
 
 def test_a_step_past_its_deadline_is_what_has_arrived(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from weir.adaptive import Accuracy, AdaptiveError, Budget, Plot, Tier, Zone
-from weir.adaptive.budget import PROBE_BYTES, SILENT_STEPS_MAX, Solver
+from weir.adaptive.budget import PROBE_BYTES, Solver
 from weir.adaptive.manifest import Manifest, ManifestError, Part, Stream, manifest_name, number_of
-from weir.adaptive.policy import Fixed, Planner, Policy, plan_step, policy_of
+from weir.adaptive.policy import SILENT_STEPS_MAX, Fixed, Planner, Policy, plan_step, policy_of
 from weir.adaptive.tiers import divide, tiers_of
 from weir.prediction.bandwidth import Forecast
 
@@ -86,15 +86,17 @@ def test_before_anything_is_known_a_probe_is_read() -> None:
     assert solver.amount(None, 1000) == 1000
 
 
-def test_a_tier_once_found_slow_is_looked_at_again() -> None:
-    solver = Solver(Budget(seconds=1.0))
-    slow = known(10.0)
-    for _ in range(SILENT_STEPS_MAX):
-        assert solver.amount(slow, 1 << 30) == 10
-        solver.record(slow, 0, 0.0)
-    assert solver.amount(slow, 1 << 30) == PROBE_BYTES
-    solver.record(slow, PROBE_BYTES, 1.0)
-    assert solver.amount(slow, 1 << 30) == 10
+@pytest.mark.parametrize("policy", [Budget(seconds=1e-3), Plot(1e11, 1e12)])
+def test_a_tier_once_found_slow_is_looked_at_again(policy: Policy) -> None:
+    slow = planner(policy, bandwidth=1000.0)
+    for step in range(SILENT_STEPS_MAX):
+        plan = slow.plan(step + 1.0, 1 << 30, accuracy_asked=False)
+        assert plan.wanted_bytes <= 1
+        slow.record(plan, step + 1.0, 0, 0.0, None)
+    plan = slow.plan(10.0, 1 << 30, accuracy_asked=False)
+    assert plan.wanted_bytes == PROBE_BYTES
+    slow.record(plan, 10.0, PROBE_BYTES, 1.0, 1000.0)
+    assert slow.plan(11.0, 1 << 30, accuracy_asked=False).wanted_bytes <= 1
 
 
 @pytest.mark.parametrize("accepted", [0.01, 0.1, 1.0])
@@ -190,6 +192,12 @@ def test_a_policy_has_a_name_that_is_known() -> None:
     assert policy_of("best-effort") is Fixed.BEST_EFFORT
     with pytest.raises(AdaptiveError, match="greedy"):
         policy_of("greedy")
+
+
+def test_a_forecaster_has_a_name_that_is_known() -> None:
+    for wrong in (Tier("memory://x", forecaster="oracle"), Tier("memory://x", period_seconds=-1.0)):
+        with pytest.raises(AdaptiveError, match="memory://x"):
+            Planner(wrong, Fixed.BEST_EFFORT, warm_up_steps=0)
 
 
 def test_tiers_are_spelled_with_their_zone() -> None:

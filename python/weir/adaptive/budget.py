@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 PROBE_BYTES = 1 << 20
 """The least that tells a bandwidth from a latency: what is read before anything is known."""
-SILENT_STEPS_MAX = 4
-"""After so many steps without a read, the next reads `PROBE_BYTES`: else a tier once found slow stays so for ever."""
 _WINDOW_STEPS = 192
 """Steps by which a variance is judged: of fewer, what is solved for wavers so much that it adds to the variance."""
 _STEPS_MIN = 4
@@ -67,16 +65,12 @@ class Solver:
         """Begin with no past."""
         self.budget = budget
         self._past: deque[_Past] = deque(maxlen=_WINDOW_STEPS)
-        self._silent_steps = 0
 
     def amount(self, forecast: "Forecast | None", available_bytes: int) -> int:
         """Bytes to read of `available_bytes`; `PROBE_BYTES` where nothing is known of the bandwidth."""
-        wanted = 0.0
-        if forecast is not None:
-            bandwidth = self._planned(forecast)
-            wanted = self.seconds(forecast, available_bytes) * bandwidth
-        if wanted < PROBE_BYTES and (forecast is None or self._silent_steps >= SILENT_STEPS_MAX):
-            wanted = PROBE_BYTES
+        if forecast is None:
+            return min(PROBE_BYTES, available_bytes)
+        wanted = self.seconds(forecast, available_bytes) * self._planned(forecast)
         return int(min(max(wanted, 0.0), available_bytes))
 
     def seconds(self, forecast: "Forecast", available_bytes: int) -> float:
@@ -96,7 +90,6 @@ class Solver:
 
     def record(self, forecast: "Forecast | None", read_bytes: int, seconds: float) -> None:
         """Learn from a step: `read_bytes` took `seconds`. No bytes: the tier was left alone."""
-        self._silent_steps = 0 if read_bytes else self._silent_steps + 1
         if forecast is None or not read_bytes or seconds <= 0.0:
             return
         bandwidth = self._planned(forecast)

@@ -83,7 +83,7 @@ class Arrived:
         tiers: What each tier did.
         seconds: From the first read to the end.
         late: Whether something that was wanted had not arrived.
-        behind_bytes: Behind the base, that are of use for what was asked.
+        behind_bytes: Behind the base, that are of use for what was asked; None where that was not known in time.
         failures: What could not be read at all.
         notes: What else the caller should know.
     """
@@ -93,7 +93,7 @@ class Arrived:
     tiers: list[TierRead]
     seconds: float
     late: bool
-    behind_bytes: int = 0
+    behind_bytes: int | None = None
     failures: list[StepError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -111,7 +111,7 @@ class Fetch:
         """Prepare to read step `number`, as accurate as `accuracy` at most, and no more than `region` needs."""
         self.number = number
         self._region = region
-        self._behind_bytes = 0
+        self._behind_bytes: int | None = None
         self._notes: list[str] = []
         self._channels = channels
         self._accuracy = accuracy

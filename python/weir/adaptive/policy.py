@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from weir.adaptive import budget
 from weir.adaptive.budget import Budget, Solver
 from weir.adaptive.errors import AdaptiveError
 from weir.adaptive.plot import Plot
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from weir.adaptive.store import Figures
     from weir.prediction.bandwidth import Forecast
 
+SILENT_STEPS_MAX = 4
+"""After so many steps without a read, the next reads a probe: else a tier once found slow stays so for ever."""
 _TICK_SECONDS = 1e-6
 """Forecasters want times that grow; two steps of several threads may end at once."""
 
@@ -96,17 +99,30 @@ class Planner:
     """One tier's forecast and amounts. Threads may share it."""
 
     def __init__(self, tier: Tier, policy: Policy, *, warm_up_steps: int, figures: "Figures | None" = None) -> None:
-        """Plan for `tier`; its own plot beats a policy that is a plot or a budget."""
-        from weir.prediction.bandwidth import make
+        """Plan for `tier`; its own plot beats a policy that is a plot or a budget.
 
+        Raises:
+            AdaptiveError: There is no such forecaster.
+        """
+        from weir.prediction.bandwidth import NAMES, make
+
+        if tier.forecaster not in NAMES:
+            hint = f"there are {', '.join(NAMES)}"
+            raise AdaptiveError(f"tier {tier.url}: no forecaster is called `{tier.forecaster}`", hint=hint)
         self.tier = tier
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
         self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
-        self._history = make(tier.forecaster)
+        try:
+            self._history = make(tier.forecaster, period_seconds=tier.period_seconds)
+        except ValueError as error:
+            raise AdaptiveError(f"tier {tier.url}: {error}") from error
+        # A forecast takes milliseconds, and here nothing follows from it.
+        self._is_foreseen = tier.zone == Zone.AUGMENTATION and policy != Fixed.ISOLATION
         self._figures = figures
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
         self._known = False
+        self._silent_steps = 0
         self._lock = threading.Lock()
 
     def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
@@ -114,6 +130,8 @@ class Planner:
         with self._lock:
             forecast = self._forecast(time)
             wanted = self._amount(forecast, available_bytes, accuracy_asked)
+            if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
+                wanted = max(wanted, budget.PROBE_BYTES)
             return Plan(available_bytes, min(max(wanted, 0), available_bytes), forecast)
 
     def record(self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None) -> None:
@@ -127,6 +145,9 @@ class Planner:
             bandwidth: In bytes per second, or None where nothing was read.
         """
         with self._lock:
+            if not self._is_foreseen:
+                return
+            self._silent_steps = self._silent_steps + 1 if bandwidth is None else 0
             self._latest = max(time, self._latest + _TICK_SECONDS)
             self._history.observe(self._latest, bandwidth)
             if self._figures is not None and bandwidth is not None:

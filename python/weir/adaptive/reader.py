@@ -241,7 +241,8 @@ class Reader:
         for problem in (*problems, *self._doubts(arrived)):
             warnings.warn(problem, AdaptiveWarning, stacklevel=5)
         read = sum(len(data) for _, data in arrived.parts)
-        behind = arrived.behind_bytes
+        whole = manifest.total_bytes - manifest.base_end
+        behind = whole if arrived.behind_bytes is None else arrived.behind_bytes
         return Step(
             fetch.number,
             numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape),
@@ -258,12 +259,12 @@ class Reader:
 
     def _doubts(self, arrived: Arrived) -> list[str]:
         """What stands against the forecasts and the accuracy that is asked for, once each."""
-        told = [f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None]
-        told += arrived.notes
+        told = {tier.url: f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None}
+        told |= {note: note for note in arrived.notes}
         with self._lock:
-            new = [text for text in told if text not in self._doubted]
-            self._doubted.update(new)
-        return new
+            new = told.keys() - self._doubted
+            self._doubted |= new
+        return [told[key] for key in new]
 
     def _baseless(self, number: int, arrived: Arrived) -> StepError:
         if arrived.failures:

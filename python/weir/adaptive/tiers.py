@@ -43,6 +43,8 @@ class Tier:
             before it holds, and the first the base alone.
         plot: How much to read at which bandwidth, where it differs from the policy's.
         forecaster: A name of `weir.prediction.bandwidth`.
+        period_seconds: The shortest period of what disturbs the reads, where it is known: a warning then says when
+            steps are too far apart to see it.
         connections: Range reads that are under way at once.
         storage_options: What fsspec is given to open it.
     """
@@ -52,6 +54,7 @@ class Tier:
     share: float | None = None
     plot: "Plot | None" = None
     forecaster: str = "online"
+    period_seconds: float | None = None
     connections: int = CONNECTIONS
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
