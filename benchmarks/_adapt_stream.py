@@ -1,0 +1,117 @@
+"""An analysis' own I/O: writes a stream of steps onto two tiers, or reads it back at a fixed pace.
+
+python _adapt_stream.py SPECIFICATION, which `weir run` starts, with the fields of `Writing` or `Reading` as JSON. The
+steps that were read go to a file; their times are printed, as JSON.
+"""
+
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from weir import adaptive
+from weir.adaptive import budget, fetch, writer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writing:
+    """A stream to write."""
+
+    fast: str
+    shared: str
+    codec: str
+    arrays: str
+    """A .npy file: steps along its first axis, which are repeated."""
+    steps: int
+    scale: float
+    """By which sizes are scaled down, those that writer and reader choose included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A stream to read."""
+
+    fast: str
+    shared: str
+    policy: str
+    """`best-effort`, `isolation`, `plot` or `budget`."""
+    arguments: dict[str, float]
+    """Of the plot or the budget."""
+    forecaster: str
+    deadline_seconds: float | None
+    """Of each step."""
+    warm_up_steps: int
+    """That read everything, for the forecast to learn from."""
+    steps: int
+    epoch: float
+    """When the first one begins (CLOCK_MONOTONIC, seconds)."""
+    period_seconds: float
+    scale: float
+    output: str
+    """A .npy file: what was read of the steps behind the warm-up."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """One step."""
+
+    seconds: float
+    """Its reads took."""
+    bytes_read: int
+    augmentation: float
+    bandwidth: float | None
+    """Of the shared tier, in bytes a second."""
+    forecast: float | None
+
+
+def write(what: Writing) -> dict[str, int]:
+    """Write the stream."""
+    arrays = np.load(what.arrays)
+    tiers = (adaptive.Tier(what.fast), adaptive.Tier(what.shared))
+    chunk_bytes = round(writer.CHUNK_BYTES / what.scale)
+    with adaptive.Writer(tiers, codec=what.codec, chunk_bytes=chunk_bytes) as stream:  # type: ignore[arg-type]
+        for step in range(what.steps):
+            stream.write(arrays[step % len(arrays)])
+    return {"steps": what.steps}
+
+
+def read(what: Reading) -> list[dict[str, Any]]:
+    """Read the stream at its pace."""
+    tiers = (adaptive.Tier(what.fast), adaptive.Tier(what.shared, forecaster=what.forecaster))
+    policy: Any = what.policy
+    if what.policy == "plot":
+        policy = adaptive.Plot(**what.arguments)
+    elif what.policy == "budget":
+        policy = adaptive.Budget(**what.arguments)
+    fetch.PIECE_BYTES_MIN = round(fetch.PIECE_BYTES_MIN / what.scale)
+    budget.PROBE_BYTES = round(budget.PROBE_BYTES / what.scale)
+    reads: list[Read] = []
+    kept: list[NDArray[np.float32]] = []
+    with adaptive.open(
+        tiers, policy=policy, warm_up_steps=what.warm_up_steps, deadline_seconds=what.deadline_seconds
+    ) as steps:
+        for number in range(what.steps):
+            time.sleep(max(what.epoch + number * what.period_seconds - time.monotonic(), 0))
+            try:
+                step = next(steps)
+            except adaptive.DeadlineError:
+                if not kept or what.deadline_seconds is None:
+                    raise
+                # The analysis goes on with what it has: the step before.
+                reads.append(Read(what.deadline_seconds, 0, 0.0, None, None))
+                kept.append(kept[-1])
+                continue
+            shared = step.tiers[1]
+            reads.append(Read(step.seconds, step.bytes_read, step.augmentation, shared.bandwidth, shared.forecast))
+            kept = [*kept, step.data] if number >= what.warm_up_steps else [step.data]
+    np.save(what.output, np.stack(kept[-(what.steps - what.warm_up_steps) :]))
+    return [asdict(each) for each in reads]
+
+
+if __name__ == "__main__":
+    specification = json.loads(sys.argv[1])
+    done: Any = read(Reading(**specification)) if "policy" in specification else write(Writing(**specification))
+    print(json.dumps(done))

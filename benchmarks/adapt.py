@@ -1,0 +1,42 @@
+"""Adaptive reading: quality and speed of the codecs, forecasts, and the paper's experiment with real I/O.
+
+make bench-adapt                                  all of it; the last line is one JSON object
+.venv/bin/python benchmarks/adapt.py PART...      `codecs`, `speed`, `forecast`, `experiment`, `figure-15` to `figure-18`
+
+Qiao et al., "Taming I/O variation on QoS-less HPC storage" (IPDPS 2021). Plots go to benchmarks/out/adapt-*.png.
+"""
+
+import argparse
+from collections.abc import Callable
+
+import _adapt_codecs
+import _adapt_figures
+import forecast
+from _running import finish
+
+ALL = ("codecs", "speed", "forecast", "experiment")
+
+
+def main() -> None:
+    """Run the parts that are named, or all that the table has."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts: dict[str, Callable[[], dict[str, float]]] = {
+        "codecs": _adapt_codecs.quality,
+        "speed": _adapt_codecs.speed,
+        "forecast": forecast.forecasts,
+        "experiment": _adapt_figures.figures_11_to_14,
+        "figure-15": forecast.forecasts,
+        "figure-16": _adapt_figures.figure_16,
+        "figure-17": _adapt_figures.figure_17,
+        "figure-18": _adapt_figures.figure_18,
+    }
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], metavar="PART", help=", ".join(parts))
+    chosen = parser.parse_args().parts or ALL
+    figures: dict[str, float] = {}
+    for part in chosen:
+        figures |= parts[part]()
+    finish("adapt" if tuple(chosen) == ALL else f"adapt-{'-'.join(chosen)}", figures)
+
+
+if __name__ == "__main__":
+    main()
