@@ -1,7 +1,7 @@
 """Adaptive reading: quality and speed of the codecs, forecasts, and the paper's experiment with real I/O.
 
 make bench-adapt                                  all of it; the last line is one JSON object
-.venv/bin/python benchmarks/adapt.py PART...      `codecs`, `speed`, `forecast`, `experiment`, `figure-15` to `figure-18`
+.venv/bin/python benchmarks/adapt.py PART...      codecs, speed, forecast, experiment, figure-15, -16, -17 or -18
 
 Qiao et al., "Taming I/O variation on QoS-less HPC storage" (IPDPS 2021). Plots go to benchmarks/out/adapt-*.png.
 """
