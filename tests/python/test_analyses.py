@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-FIELDS = Path(__file__).resolve().parents[1] / "data/fields"
+ROOT = Path(__file__).resolve().parents[2]
+FIELDS = ROOT / "tests/data/fields"
 
 
 def disks(*disks: tuple[float, float, float], size: int = 96) -> NDArray[np.float64]:
@@ -186,6 +189,17 @@ def test_real_fields_lose_what_decimation_takes(path: Path) -> None:
 
 
 def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs/guides/adaptive-analyses.md").read_text()
+    guide = (ROOT / "docs/guides/adaptive-analyses.md").read_text()
     exec("\n".join(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)), {})
     assert capsys.readouterr().out.count("Comparison(") == 3
+
+
+def test_the_example_finds_all_blobs_in_part_of_the_bytes() -> None:
+    command = [sys.executable, str(ROOT / "examples/enough.py")]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    _, *rows, last = answer.stdout.splitlines()
+    asked, _, got, _, part, f1, _ = last.split()
+    assert len(rows) == 4
+    assert float(got) >= float(asked) == 80
+    assert float(part.rstrip("%")) < 60
+    assert float(f1) == 1
