@@ -15,7 +15,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from weir import adaptive
-from weir.adaptive import lanes
+from weir.adaptive import fetch, lanes
 from weir.adaptive.manifest import manifest_name, part_name
 
 Array = npt.NDArray[Any]
@@ -199,6 +199,20 @@ def test_a_budget_learns_to_read_more(tiers: list[str], field: Array) -> None:
     assert steps[-1].augmentation == 1.0
     assert steps[0].tiers[1].forecast is None
     assert steps[-1].tiers[1].forecast is not None
+
+
+def test_no_read_begins_once_the_time_is_over(tiers: list[str], field: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    piece_bytes = 1 << 12
+    monkeypatch.setattr(fetch, "PIECE_BYTES_MIN", piece_bytes)
+    monkeypatch.setattr(fetch, "PIECE_BYTES_MAX", piece_bytes)
+    (array,) = written(tiers, field, steps=1)
+    # The budget is over before the first read ends; before anything is known, all of this small tier is wanted.
+    budget = adaptive.Budget(seconds=1e-9)
+    step = next(adaptive.open([tiers[0], adaptive.Tier(tiers[1], connections=1)], policy=budget))
+    assert step.tiers[1].wanted_bytes > piece_bytes
+    assert step.tiers[1].read_bytes == piece_bytes
+    assert not step.late
+    assert error_of(step, array) <= step.max_error
 
 
 def test_no_bandwidth_forecast_no_augmentation(tiers: list[str], field: Array) -> None:

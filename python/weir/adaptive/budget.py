@@ -30,14 +30,14 @@ class Budget:
     """What a step's augmentation may cost: give one of the two.
 
     Attributes:
-        seconds: Time to read it.
+        seconds: Time to read it. Reads that have not begun by then are left, so a wrong forecast costs little.
         variance: Variance of that time over the steps, in seconds squared.
         caution: 0 plans with the bandwidth that is forecast, 1 with the lower end of its interval.
     """
 
     seconds: float | None = None
     variance: float | None = None
-    caution: float = 0.5
+    caution: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse budgets that say nothing or two things."""

@@ -242,10 +242,10 @@ class Fetch:
         for tier, (each, plan) in enumerate(zip(wanted, plans, strict=True)):
             with self._changed:
                 self._progress[tier].plan = plan
-            self._ask(tier, _first(each, plan.wanted_bytes))
+            self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds)
 
-    def _ask(self, tier: int, spans: Sequence[Span]) -> None:
-        """Read spans of the container from a tier, in pieces."""
+    def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
+        """Read spans of the container from a tier, in pieces, of which none begins after `until`."""
         connections = self._channels[tier].planner.tier.connections
         share = math.ceil(_length(spans) / (connections * _PIECES_OF_A_CONNECTION))
         piece = min(max(share, PIECE_BYTES_MIN), PIECE_BYTES_MAX)
@@ -253,14 +253,17 @@ class Fetch:
             self._progress[tier].asked_bytes += _length(spans)
         for begin, end in spans:
             for start in range(begin, end, piece):
-                self._submit(tier, partial(self._read_piece, tier, start, min(start + piece, end)))
+                self._submit(tier, partial(self._read_piece, tier, start, min(start + piece, end), until))
 
-    def _read_piece(self, tier: int, start: int, stop: int) -> None:
+    def _read_piece(self, tier: int, start: int, stop: int, until: float) -> None:
         assert self._manifest is not None
         part = self._manifest.parts[tier]
         place = self._channels[tier].place
         progress = self._progress[tier]
         with self._changed:
+            if progress.begun is not None and time.monotonic() >= until:
+                progress.asked_bytes -= stop - start
+                return
             progress.begun = progress.begun if progress.begun is not None else time.monotonic()
             progress.largest_piece = max(progress.largest_piece, stop - start)
         data = self._bytes(place, part.name, start - part.offset, stop - part.offset)

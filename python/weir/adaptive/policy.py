@@ -88,11 +88,13 @@ class Plan:
         available_bytes: Of the augmentation, that lie there and are of use.
         wanted_bytes: Of these, that are read.
         forecast: Of the tier's bandwidth, in bytes per second; None where nothing is known of it yet.
+        seconds: After which no more reads begin, where there is a time budget.
     """
 
     available_bytes: int
     wanted_bytes: int
     forecast: "Forecast | None"
+    seconds: float = math.inf
 
 
 class Planner:
@@ -132,7 +134,10 @@ class Planner:
             wanted = self._amount(forecast, available_bytes, accuracy_asked)
             if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
                 wanted = max(wanted, budget.PROBE_BYTES)
-            return Plan(available_bytes, min(max(wanted, 0), available_bytes), forecast)
+            seconds = self._policy.seconds if isinstance(self._policy, Budget) and self._is_foreseen else None
+            wanted = min(max(wanted, 0), available_bytes)
+            is_warm = self._warm_up_steps == 0
+            return Plan(available_bytes, wanted, forecast, seconds if seconds is not None and is_warm else math.inf)
 
     def record(self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None) -> None:
         """Learn from a step that began to read at `time`.
