@@ -15,7 +15,7 @@ _STEPS_MIN = 8
 _STEPS_MAX = 192
 _DISCOUNT = 0.98
 """Of a forecast for each that is newer."""
-_NEAR = 0.15
+_NEAR = 0.05
 """Forecasts this much apart, as a logarithm, are still alike."""
 _TRUST = 2.0
 """So many forecasts that were exactly right are taken to have been, against a correction that rests on few."""

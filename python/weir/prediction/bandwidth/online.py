@@ -65,6 +65,13 @@ class Online:
         best = min(said, key=lambda name: self._scores[name].value)
         return Forecast(value, low, high, f"online ({best})", self._warning(steps))
 
+    def said(self, time: float) -> dict[str, float]:
+        """What each method that knows enough says of a step at `time`; see `forecast`."""
+        self._history.refuse(time)
+        if self._history.steps is None:
+            raise NothingObservedError
+        return dict(self._all(self._history.steps, time))
+
     def scores(self) -> dict[str, float]:
         """Discounted mean relative error of each method; the smallest weighs most."""
         return {name: score.value for name, score in self._scores.items()}
