@@ -5,8 +5,8 @@ use weir_refactor::planes::{decode_tile, encode_tile, Settings};
 
 /// Shares of the raw bytes that are decoded.
 const SHARES: [f64; 4] = [0.01, 0.05, 0.25, 1.0];
-/// Each time is the best of so many.
-const REPETITIONS: usize = 5;
+/// Each work is repeated for so long.
+const SECONDS_MIN: f64 = 0.3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in std::env::args().skip(1) {
@@ -23,7 +23,7 @@ fn measure(path: &str, samples: &[f32], shape: [usize; 4]) {
     let range = f64::from(most) - f64::from(least);
     let settings = Settings { top: range.log2() as i32 + 10, finest: (range * 3e-6).log2().floor() as i32 };
     let raw = size_of_val(samples);
-    let (segments, seconds) = best(|| encode_tile(samples, shape, settings));
+    let (segments, seconds) = timed(|| encode_tile(samples, shape, settings));
     println!("{path} {shape:?}: encode {:.0} MB/s", raw as f64 / seconds / 1e6);
     let layers = segments.last().map_or(0, |segment| usize::from(segment.layer) + 1);
     for share in SHARES {
@@ -35,7 +35,7 @@ fn measure(path: &str, samples: &[f32], shape: [usize; 4]) {
             budget -= taken;
         }
         let used: usize = parts.iter().map(|part| part.len()).sum();
-        let (restored, seconds) = best(|| decode_tile::<f32>(shape, settings, &parts));
+        let (restored, seconds) = timed(|| decode_tile::<f32>(shape, settings, &parts));
         let errors = samples.iter().zip(&restored).map(|(a, b)| f64::from(a - b));
         let (squares, largest) =
             errors.fold((0.0, 0.0_f64), |(sum, most), e| (sum + e * e, most.max(e.abs())));
@@ -49,13 +49,18 @@ fn measure(path: &str, samples: &[f32], shape: [usize; 4]) {
     }
 }
 
-fn best<T>(work: impl Fn() -> T) -> (T, f64) {
-    let timed = || {
-        let start = processor_seconds();
+/// The result of `work`, and its mean time.
+fn timed<T>(work: impl Fn() -> T) -> (T, f64) {
+    let start = processor_seconds();
+    let mut repetitions = 0.0;
+    loop {
         let result = work();
-        (result, processor_seconds() - start)
-    };
-    (1..REPETITIONS).map(|_| timed()).fold(timed(), |a, b| if b.1 < a.1 { b } else { a })
+        repetitions += 1.0;
+        let seconds = processor_seconds() - start;
+        if seconds > SECONDS_MIN {
+            return (result, seconds / repetitions);
+        }
+    }
 }
 
 /// Seconds that this thread has run for; others on the machine do not count.

@@ -5,7 +5,7 @@ use super::boxes::{block_box, copy_row, copy_rows};
 use super::layout::{compact, is_single, Header, Layout, DESCENT_MAX};
 use super::magnitudes::Magnitudes;
 use super::number::{Coefficient, Number, Uncertainty};
-use super::passes::{has_symbols, Blocks, Models, PASSES};
+use super::passes::{Blocks, Models, PASSES};
 use super::rans::Decoder;
 use super::words::{Kernel, Words};
 use super::{transform, Settings};
@@ -89,7 +89,7 @@ impl Decoding<'_> {
                 if layer >= self.segments.len() {
                     return last;
                 }
-                let mut decoder = Decoder::new(self.segments[layer], has_symbols(pass));
+                let mut decoder = Decoder::new(self.segments[layer]);
                 for (index, blocks) in blocks.iter_mut().enumerate() {
                     if let Some(bit) = layout.bit(index, exponent) {
                         last[index] = Some(bit);

@@ -5,7 +5,7 @@ use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
 use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX, FLOAT_EXPONENT_MIN};
 use super::number::{Coefficient, Number};
-use super::passes::{has_symbols, Blocks, Models, PASSES};
+use super::passes::{Blocks, Models, PASSES};
 use super::rans::Encoder;
 use super::words::{Kernel, Words};
 use super::{transform, Settings};
@@ -138,7 +138,7 @@ fn code<C: Coefficient, W: Words>(
                     band.pass(pass, bit, &mut encoder, &mut models, words);
                 }
             }
-            let bytes = encoder.finish(has_symbols(pass));
+            let bytes = encoder.finish();
             if !bytes.is_empty() {
                 segments.push(Segment { layer: layout.layer(exponent, pass) as u16, bytes });
             }

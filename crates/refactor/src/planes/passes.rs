@@ -1,23 +1,19 @@
 //! The order of bits: which coefficients become significant, with what context, and which are refined.
 //!
-//! A plane of a band is coded in three passes, by falling gain per bit (Taubman 2000, after Shapiro 1993 and Said and
-//! Pearlman 1996): coefficients that have significant neighbours; next bits of those significant before; all others,
-//! found through blocks that become active (Islam and Pearlman 1999). Coefficients of like context are packed together
-//! and coded four at a time, so a symbol costs four coefficients one step of the coder.
+//! A plane of a band is coded in two passes, by falling gain per bit (Taubman 2000, after Shapiro 1993 and Said and
+//! Pearlman 1996): coefficients that have significant neighbours; then block by block all others, found through blocks
+//! that become active (Islam and Pearlman 1999), and the next bits of those significant before. Coefficients of like
+//! context are packed together and coded four at a time, so a step of the coder serves four of them; where a context's
+//! bits are nearly even, and for signs and next bits, the coder is left out.
 
-use super::bands::Band;
+use super::bands::{Band, Extents};
 use super::lattice::{Counts, Lattice};
 use super::model::Model;
 use super::rans::Channel;
 use super::words::Words;
 
 /// Passes of a plane.
-pub(super) const PASSES: usize = 3;
-
-/// Whether a pass has modelled symbols among its bits.
-pub(super) fn has_symbols(pass: usize) -> bool {
-    pass != 1
-}
+pub(super) const PASSES: usize = 2;
 
 /// What is known of a band's coefficients, by block.
 pub(super) struct Blocks {
@@ -100,12 +96,15 @@ impl Share {
     }
 }
 
-/// Models of which quarters of a word have a one, which quarters of those, and of their bits.
+/// Models of which quarters of a word have a one, which quarters of those (where it is known that one has a one, and
+/// where it is not), and of their bits.
 #[derive(Clone)]
 struct Sparse {
     quarters: Group,
-    sixteenths: Group,
+    sixteenths: [Group; 2],
     bits: Group,
+    /// Of a word that has only so few bits.
+    few: Group,
 }
 
 impl Group {
@@ -151,7 +150,12 @@ impl Likely {
 
 impl Sparse {
     fn new() -> Self {
-        Self { quarters: Group::new(100), sixteenths: Group::new(80), bits: Group::new(70) }
+        Self {
+            quarters: Group::new(100),
+            sixteenths: [60, 80].map(Group::new),
+            bits: Group::new(70),
+            few: Group::new(40),
+        }
     }
 }
 
@@ -217,21 +221,36 @@ fn sparse<C: Channel, W: Words>(
 ) -> u64 {
     let count = mask.count_ones();
     let bits = words.extract(actual, mask);
+    if count <= 4 {
+        return words.deposit(low_bits(channel, &mut models.few, bits, count), mask);
+    }
+    if count <= 16 {
+        return words.deposit(quarter(channel, models, bits, count, false), mask);
+    }
     let quarters = (0..4).fold(0, |set, index| set | u64::from(bits >> (16 * index) & 0xffff != 0) << index);
-    let quarters = low_bits(channel, &mut models.quarters, quarters, count.div_ceil(16));
+    let mut quarters = low_bits(channel, &mut models.quarters, quarters, count.div_ceil(16));
     let mut result = 0;
-    for quarter in (0..4).filter(|quarter| quarters >> quarter & 1 == 1) {
-        let bits = bits >> (16 * quarter) & 0xffff;
-        let count = (count - 16 * quarter).min(16);
-        let sixteenths = (0..4).fold(0, |set, index| set | u64::from(bits >> (4 * index) & 15 != 0) << index);
-        let sixteenths = low_bits(channel, &mut models.sixteenths, sixteenths, count.div_ceil(4));
-        for sixteenth in (0..4).filter(|sixteenth| sixteenths >> sixteenth & 1 == 1) {
-            let bits = bits >> (4 * sixteenth) & 15;
-            let found = low_bits(channel, &mut models.bits, bits, (count - 4 * sixteenth).min(4));
-            result |= found << (16 * quarter + 4 * sixteenth);
-        }
+    while quarters != 0 {
+        let first = 16 * quarters.trailing_zeros();
+        quarters &= quarters - 1;
+        result |= quarter(channel, models, bits >> first & 0xffff, (count - first).min(16), true) << first;
     }
     words.deposit(result, mask)
+}
+
+/// Code up to 16 bits, of which few are ones; whether any is may be known.
+#[inline(always)]
+fn quarter<C: Channel>(channel: &mut C, models: &mut Sparse, bits: u64, count: u32, any: bool) -> u64 {
+    let sixteenths = (0..4).fold(0, |set, index| set | u64::from(bits >> (4 * index) & 15 != 0) << index);
+    let group = &mut models.sixteenths[usize::from(any)];
+    let mut sixteenths = low_bits(channel, group, sixteenths, count.div_ceil(4));
+    let mut result = 0;
+    while sixteenths != 0 {
+        let first = 4 * sixteenths.trailing_zeros();
+        sixteenths &= sixteenths - 1;
+        result |= low_bits(channel, &mut models.bits, bits >> first & 15, (count - first).min(4)) << first;
+    }
+    result
 }
 
 impl Blocks {
@@ -262,7 +281,7 @@ impl Blocks {
     }
 
     /// Note for the encoder that the block at `index` reaches up to this many bits.
-    pub(super) fn raise(&mut self, block: crate::planes::bands::Extents, bits: usize) {
+    pub(super) fn raise(&mut self, block: Extents, bits: usize) {
         let (word, bit) = self.above.place(block);
         for plane in 0..bits {
             self.above.summits[word * self.bits + plane] |= 1 << bit;
@@ -282,7 +301,7 @@ impl Blocks {
         for word in 0..self.above.places.len() {
             let (place, first) = self.above.places[word];
             let before = self.above.active[place];
-            if pass == 2 && !self.activate(word, plane, channel, models, words) {
+            if pass == 1 && !self.activate(word, plane, channel, models, words) {
                 return false;
             }
             let mut active = self.above.active[place];
@@ -290,10 +309,12 @@ impl Blocks {
                 let bit = active.trailing_zeros() as usize;
                 active &= active - 1;
                 let index = first + self.above.offsets[bit];
-                let going_on = match pass {
-                    0 => self.likely(index, plane, channel, models, words),
-                    1 => self.refine(index, plane, channel, words),
-                    _ => self.unlikely(index, plane, before >> bit & 1 == 0, channel, models, words),
+                let going_on = if pass == 0 {
+                    self.likely(index, plane, channel, models, words)
+                } else {
+                    let is_new = before >> bit & 1 == 0;
+                    self.unlikely(index, plane, is_new, channel, models, words)
+                        && self.refine(index, plane, channel, words)
                 };
                 if !going_on {
                     return false;
@@ -460,7 +481,7 @@ impl Above {
     }
 
     /// Which word a block's bit is in, and which bit it is.
-    fn place(&self, block: crate::planes::bands::Extents) -> (usize, usize) {
+    fn place(&self, block: Extents) -> (usize, usize) {
         let (mut word, mut bit) = (0, 0);
         for (axis, coordinate) in block.into_iter().enumerate() {
             word = word * self.lattice.blocks[axis] + coordinate / self.lattice.block[axis];

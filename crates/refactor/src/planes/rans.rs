@@ -52,9 +52,9 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// The bytes of all symbols and bits since the last call. Segments `with_symbols` begin with the coder's states.
+    /// The bytes of all symbols and bits since the last call.
     #[inline(always)]
-    pub(super) fn finish(&mut self, with_symbols: bool) -> Vec<u8> {
+    pub(super) fn finish(&mut self) -> Vec<u8> {
         if self.intervals.is_empty() {
             return Vec::new();
         }
@@ -81,11 +81,9 @@ impl Encoder {
             }
             states[turn & 1] = ((state / length) << FREQUENCY_BITS) + state % length + start;
         }
-        if with_symbols {
-            for state in states.iter().rev() {
-                words.push(*state as u16);
-                words.push((state >> 16) as u16);
-            }
+        for state in states.iter().rev() {
+            words.push(*state as u16);
+            words.push((state >> 16) as u16);
         }
         self.intervals.clear();
         self.plain.clear();
@@ -138,9 +136,9 @@ pub(super) struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     #[inline(always)]
-    pub(super) fn new(bytes: &'a [u8], with_symbols: bool) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         let mut decoder = Self { bytes, position: 0, states: [0; 2], ahead: 0, ahead_bits: 0 };
-        if with_symbols && !bytes.is_empty() {
+        if !bytes.is_empty() {
             decoder.states = [0, 1].map(|_| u32::from(decoder.word()) << 16 | u32::from(decoder.word()));
         }
         decoder
@@ -209,10 +207,10 @@ mod tests {
                     _ => drop(encoder.plain(u64::from(value), 32)),
                 }
             }
-            let bytes = encoder.finish(true);
+            let bytes = encoder.finish();
             for length in [bytes.len(), (bytes.len() as f64 * cut) as usize] {
                 let mut models = [Model::new(20), Model::new(128)];
-                let mut decoder = Decoder::new(&bytes[..length], true);
+                let mut decoder = Decoder::new(&bytes[..length]);
                 for &(kind, value) in &symbols {
                     let (expected, returned) = match kind {
                         0 => (u64::from(value & value >> 8 & 15), u64::from(decoder.symbol(&mut models[0], 0))),
