@@ -16,6 +16,8 @@ __all__ = [
     "layout_from_ini",
     "layout_to_ini",
     "layout_warning",
+    "mesh_order_by_connectivity",
+    "mesh_order_by_coordinates",
     "mint_credential",
     "parse_layout",
     "parse_policy",
@@ -182,6 +184,8 @@ def refactor(
     threads: int = 1,
 ) -> bytes: ...
 def refactored_header_bytes(head: bytes) -> int: ...
+def mesh_order_by_coordinates(coordinates: Any) -> tuple[bytearray, list[int]]: ...
+def mesh_order_by_connectivity(cells: Any, count: int) -> tuple[bytearray, list[int]]: ...
 @final
 class Refactored:
     def __new__(cls, head: bytes) -> Refactored: ...

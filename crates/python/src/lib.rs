@@ -25,7 +25,10 @@ mod _core {
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,
     };
     #[pymodule_export]
-    use super::refactor::{refactor, refactored_header_bytes, Refactored, Restored};
+    use super::refactor::{
+        mesh_order_by_connectivity, mesh_order_by_coordinates, refactor, refactored_header_bytes, Refactored,
+        Restored,
+    };
     #[pymodule_export]
     use super::statistics::speeds_and_loads;
     #[pymodule_export]

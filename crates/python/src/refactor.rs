@@ -83,6 +83,45 @@ fn kind(buffer: &PyUntypedBuffer) -> PyResult<DataType> {
     })
 }
 
+/// The order in which to code values on the nodes of a mesh, by coordinates (nodes x 1 to 3 axes): the node at each
+/// place (64-bit integers), and the shape of the array that the places fill.
+#[pyfunction]
+pub(crate) fn mesh_order_by_coordinates<'py>(
+    py: Python<'py>,
+    coordinates: PyBuffer<f64>,
+) -> PyResult<(Bound<'py, PyByteArray>, Vec<usize>)> {
+    let [_, axes @ 1..=3] = *coordinates.shape() else {
+        return Err(PyValueError::new_err("coordinates are an array of nodes x axes, with 1 to 3 axes"));
+    };
+    let numbers = coordinates.to_vec(py)?;
+    let order = py.detach(|| weir_refactor::order_by_coordinates(&numbers, axes));
+    Ok((array(py, &order.nodes)?, order.shape))
+}
+
+/// As `mesh_order_by_coordinates`, by the cells (cells x corners) of a mesh of `count` nodes.
+#[pyfunction]
+pub(crate) fn mesh_order_by_connectivity<'py>(
+    py: Python<'py>,
+    cells: PyBuffer<u64>,
+    count: usize,
+) -> PyResult<(Bound<'py, PyByteArray>, Vec<usize>)> {
+    let [_, corners @ 1..] = *cells.shape() else {
+        return Err(PyValueError::new_err("connectivity is an array of cells x corners"));
+    };
+    let numbers = cells.to_vec(py)?;
+    let order = py.detach(|| weir_refactor::order_by_connectivity(&numbers, corners, count));
+    Ok((array(py, &order.nodes)?, order.shape))
+}
+
+/// The bytes of samples.
+fn array<'py, T: Sample>(py: Python<'py>, samples: &[T]) -> PyResult<Bound<'py, PyByteArray>> {
+    let width = T::KIND.bytes();
+    PyByteArray::new_with(py, samples.len() * width, |bytes| {
+        samples.iter().zip(bytes.chunks_exact_mut(width)).for_each(|(sample, bytes)| sample.put(bytes));
+        Ok(())
+    })
+}
+
 /// How many bytes the header of a container has, from its first 14 bytes or more.
 ///
 /// Raises ValueError if that is no container, or one of a newer version.
@@ -252,13 +291,7 @@ impl Refactored {
         threads: usize,
     ) -> PyResult<Restored> {
         let restored = py.detach(|| self.header.restore::<T>(parts, region, threads)).map_err(error)?;
-        let width = T::KIND.bytes();
-        let data = PyByteArray::new_with(py, restored.samples.len() * width, |bytes| {
-            for (sample, bytes) in restored.samples.iter().zip(bytes.chunks_exact_mut(width)) {
-                sample.put(bytes);
-            }
-            Ok(())
-        })?;
+        let data = array(py, &restored.samples)?;
         let word = |offset: &u64| format!("the block at byte {offset} of the container is damaged");
         Ok(Restored {
             data: data.unbind(),

@@ -179,7 +179,7 @@ fn exponent(value: f64) -> i32 {
 /// The last plane that keeps errors below a tolerance, as a rule: errors of a quarter of the coefficients' intervals,
 /// three deviations out.
 fn finest_for(tolerance: f64) -> i32 {
-    exponent(tolerance) - 1
+    (exponent(tolerance) - 1).clamp(EXPONENT_MIN, -EXPONENT_MIN)
 }
 
 /// Planes of samples, divided by a power of two where their range is extreme.
@@ -188,6 +188,10 @@ fn float_planes<T: Number>(
     tile_samples: usize,
     tolerance: Option<f64>,
 ) -> CodecParameters {
+    if range.0 == range.1 {
+        // Nothing but the value itself is coded.
+        return CodecParameters::Planes(Settings { top: 0, finest: 0 });
+    }
     let largest = exponent(range.0.abs().max(range.1.abs()));
     if largest.abs() <= EXPONENT_MAX {
         return CodecParameters::Planes(float_settings::<T>(range, tile_samples, tolerance));
