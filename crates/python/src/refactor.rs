@@ -105,7 +105,7 @@ pub(crate) fn mesh_order_by_connectivity<'py>(
     cells: PyBuffer<u64>,
     count: usize,
 ) -> PyResult<(Bound<'py, PyByteArray>, Vec<usize>)> {
-    let [_, corners @ 1..] = *cells.shape() else {
+    let [_, corners] = *cells.shape() else {
         return Err(PyValueError::new_err("connectivity is an array of cells x corners"));
     };
     let numbers = cells.to_vec(py)?;
