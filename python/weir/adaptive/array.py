@@ -1,0 +1,53 @@
+"""Numpy arrays and containers: the bytes of one array, refactored into a base and augmentations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Restored:
+    """An array as far as its bytes were there.
+
+    Attributes:
+        data: The array, or the region that was asked for.
+        rmse: Upper bound of the root of the mean squared error.
+        max_error: Upper bound of the error of a sample.
+        damaged: What is damaged, in words; it has lowered the accuracy.
+    """
+
+    data: "np.ndarray[Any, np.dtype[Any]]"
+    rmse: float
+    max_error: float
+    damaged: list[str]
+
+
+def restore(
+    parts: "bytes | Sequence[tuple[int, bytes]]",
+    *,
+    region: Sequence[tuple[int, int]] | None = None,
+    threads: int = 1,
+) -> Restored:
+    """Restore an array from a container or from what there is of it.
+
+    Args:
+        parts: A prefix of the container, or (offset, bytes) of several parts; the one at 0 holds the whole header.
+        region: (start, stop) along each axis.
+        threads: How many threads decode tiles.
+
+    Raises:
+        ValueError: The header is missing or damaged, or the region does not lie in the array.
+    """
+    import numpy as np
+
+    from weir import _core
+
+    pieces = [(0, parts)] if isinstance(parts, bytes) else sorted(parts, key=lambda part: part[0])
+    head = pieces[0][1] if pieces and pieces[0][0] == 0 else b""
+    header = _core.Refactored(head)
+    restored = header.restore(pieces, region=region, threads=threads)
+    data = np.frombuffer(restored.data, dtype=header.dtype).reshape(restored.shape)
+    return Restored(data, restored.rmse, restored.max_error, restored.damaged)

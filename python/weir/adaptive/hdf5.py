@@ -1,0 +1,41 @@
+"""Containers in HDF5: a group with the header and each chunk as a dataset of bytes.
+
+Any HDF5 reader finds them by the group's attributes `weir_refactored` (the container's version), `dtype` and `shape`;
+joined in the order of their names the datasets are the container. A reader that needs the first chunks reads no others.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from weir.adaptive.array import Restored, restore
+from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, parts_of
+
+
+def save(parent: Any, name: str, container: bytes) -> None:
+    """Store a container as the group `name` of an h5py file or group.
+
+    Raises:
+        ValueError: The bytes are no container, or the name is taken.
+    """
+    import numpy as np
+
+    datasets, attributes = datasets_of(container)
+    group = parent.create_group(name)
+    for dataset, part in datasets.items():
+        group.create_dataset(dataset, data=np.frombuffer(part, dtype=np.uint8))
+    group.attrs.update({ATTRIBUTE: CONTAINER_VERSION, **attributes})
+
+
+def load(
+    parent: Any, name: str, *, chunks: int | None = None, region: Sequence[tuple[int, int]] | None = None
+) -> Restored:
+    """Restore the array of the group `name` from its first `chunks` chunks, from all of them unless it says how many.
+
+    Raises:
+        KeyError: There is no such group.
+        ValueError: It holds no container.
+    """
+    group = parent[name]
+    if ATTRIBUTE not in group.attrs:
+        raise ValueError(f"{group.name} of {group.file.filename} holds no refactored array: save one there")
+    return restore(parts_of(list(group), lambda dataset: group[dataset][()].tobytes(), chunks), region=region)
