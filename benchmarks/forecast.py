@@ -24,7 +24,8 @@ STEPS = 288
 CAPACITIES = (120.0, 60.0)
 REGIME_STEP = round(REGIME_SECONDS / CADENCE_SECONDS)
 EDISON_BYTES_PER_SECOND = 48e9
-"""Of the whole file system, by its operators."""
+"""Taken for what the whole file system can move: 2 GB/s an OST. The traffic does not say it, and no figure of the
+operators is at hand; with this and the next number the last value's error is the 0.026 that is known of this series."""
 EDISON_LEFT_MIN = 0.05
 """What is left to others at the least, as a part of that."""
 ONLINE, PAPER_DFT = "online", "paper-dft"
