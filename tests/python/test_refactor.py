@@ -1,0 +1,180 @@
+"""Refactored arrays: real fields, what is promised of them, and where they are stored."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from weir import _core
+from weir.adaptive import hdf5, zarr
+from weir.adaptive.array import restore
+from weir.adaptive.mesh import NodeOrder
+
+FIELDS = Path(__file__).parents[1] / "data" / "fields"
+NAMES = ["wmag_91", "vort_41x128x128", "vort2d_512", "echam_t_17x96x192"]
+
+
+def field(name: str) -> Any:
+    return np.load(FIELDS / f"{name}.npy")
+
+
+def psnr(original: Any, restored: Any) -> float:
+    error = np.sqrt(np.mean((restored.astype(np.float64) - original) ** 2))
+    return float(20 * np.log10(np.ptp(original) / error))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_few_bytes_of_a_real_field_are_much(name: str) -> None:
+    original = field(name)
+    container = _core.refactor(original, threads=2)
+    header = _core.Refactored(container)
+    assert header.shape == list(original.shape)
+    assert header.dtype == "float32"
+    # The least of the four fields, a decibel below what was measured.
+    for part, least in [(0.01, 37), (0.05, 49), (0.25, 87)]:
+        restored = restore(container[: int(part * original.nbytes)])
+        assert psnr(original, restored.data) > least
+        error = np.abs(restored.data.astype(np.float64) - original)
+        assert error.max() <= restored.max_error
+        assert np.sqrt(np.mean(error**2)) <= restored.rmse
+    for offset, length, rmse, max_error in header.chunks:
+        restored = restore(container[: offset + length])
+        assert (restored.rmse, restored.max_error) == (rmse, max_error)
+
+
+@pytest.mark.parametrize("codec", ["planes", "decimate"])
+def test_exact_means_every_bit(codec: str) -> None:
+    original = field("echam_t_17x96x192")[:, ::2]
+    original = original.copy()
+    original[3, 4, 5:9] = [np.nan, np.inf, -np.inf, 1e-42]
+    restored = restore(_core.refactor(original, codec=codec, exact=True))
+    assert np.array_equal(restored.data.view(np.uint32), original.view(np.uint32))
+    assert restored.max_error == 0
+
+
+def test_bytes_for_an_accuracy_reach_it() -> None:
+    original = field("vort2d_512")
+    container = _core.refactor(original)
+    header = _core.Refactored(container)
+    span = float(np.ptp(original))
+    for wanted in [{"psnr": 50.0}, {"relative": 1e-3}, {"max_error": span / 300}, {"rmse": span / 3000}]:
+        needed = header.bytes_for(**wanted)
+        assert needed < len(container) / 2
+        restored = restore(container[:needed])
+        assert psnr(original, restored.data) >= wanted.get("psnr", 0)
+        assert restored.max_error <= wanted.get("relative", np.inf) * span
+        assert restored.max_error <= wanted.get("max_error", np.inf)
+        assert restored.rmse <= wanted.get("rmse", np.inf)
+    with pytest.raises(ValueError, match="lower tolerance"):
+        header.bytes_for(max_error=0)
+
+
+def test_damage_lowers_accuracy_and_is_told() -> None:
+    original = field("wmag_91")
+    container = bytearray(_core.refactor(original))
+    header = _core.Refactored(bytes(container))
+    offset, length, _, _ = header.chunks[3]
+    container[offset + length // 2] ^= 4
+    restored = restore(bytes(container))
+    assert len(restored.damaged) == 1
+    error = np.abs(restored.data.astype(np.float64) - original).max()
+    assert header.chunks[-1][3] < error <= restored.max_error < header.chunks[0][3] * 2
+    container[20] ^= 1
+    with pytest.raises(ValueError, match="header is damaged"):
+        _core.Refactored(bytes(container))
+
+
+def test_a_header_says_how_much_of_it_is_missing() -> None:
+    container = _core.refactor(np.arange(1000, dtype=np.int16))
+    needed = _core.refactored_header_bytes(container[:14])
+    with pytest.raises(ValueError, match=f"needs {needed} bytes"):
+        _core.Refactored(container[: needed - 1])
+    assert _core.Refactored(container[:needed]).total_bytes == len(container)
+    with pytest.raises(ValueError, match="not the bytes of a refactored array"):
+        _core.Refactored(b"PK\x03\x04 something else")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
+def test_kinds_and_views(dtype: str) -> None:
+    values = (np.add.outer(np.arange(50) ** 2 % 37, np.arange(40)) % 100).astype(dtype)
+    view = values[::2, ::-1]
+    assert np.array_equal(restore(_core.refactor(view, exact=True)).data, view)
+    assert restore(_core.refactor(view, exact=True)).data.dtype == view.dtype
+
+
+def test_what_cannot_be_refactored_is_said() -> None:
+    with pytest.raises(TypeError, match="astype"):
+        _core.refactor(np.zeros(4, dtype=">f4"))
+    with pytest.raises(TypeError, match="astype"):
+        _core.refactor(np.zeros(4, dtype=np.complex64))
+    with pytest.raises(ValueError, match="1 to 4"):
+        _core.refactor(np.zeros((1, 1, 1, 1, 1), dtype=np.float32))
+    with pytest.raises(ValueError, match="unknown codec"):
+        _core.refactor(np.zeros(4), codec="zip")
+    with pytest.raises(ValueError, match="tolerance"):
+        _core.refactor(np.zeros(4), tolerance=-1.0)
+    with pytest.raises(ValueError, match="ratios"):
+        _core.refactor(np.zeros(4), codec="decimate", ratios=[4, 6])
+
+
+def test_a_region_needs_its_own_bytes() -> None:
+    values = np.tile(field("vort2d_512"), (3, 3))
+    container = _core.refactor(values, tolerance=float(np.ptp(values)) / 1000, threads=2)
+    header = _core.Refactored(container)
+    region = [(10, 200), (1300, 1400)]
+    ranges = header.ranges(region)
+    assert sum(length for _, length in ranges) < len(container) / 2
+    parts = [(0, container[: header.header_bytes])]
+    parts += [(offset, container[offset : offset + length]) for offset, length in ranges]
+    restored = restore(parts, region=region, threads=2)
+    assert np.array_equal(restored.data, restore(container).data[10:200, 1300:1400])
+    with pytest.raises(ValueError, match="region"):
+        restore(container, region=[(0, 10), (0, 99999)])
+
+
+def test_values_on_a_mesh() -> None:
+    generator = np.random.default_rng(7)
+    nodes = generator.uniform(-1, 1, (9000, 2))
+    values = (np.sin(3 * nodes[:, 0]) * np.cos(4 * nodes[:, 1])).astype(np.float32)
+    order = NodeOrder.from_bytes(NodeOrder.from_coordinates(nodes).to_bytes())
+    assert np.array_equal(order.values(order.arrange(values)), values)
+    budget = values.nbytes // 20
+
+    def error(arranged: Any) -> float:
+        restored = restore(_core.refactor(arranged)[:budget])
+        return float(np.sqrt(np.mean((restored.data - arranged) ** 2)))
+
+    assert error(order.arrange(values)) < error(values) / 5
+    cells = np.stack([np.arange(99), np.arange(1, 100)], axis=1)[generator.permutation(99)]
+    chain = NodeOrder.from_connectivity(cells, nodes=100)
+    assert np.abs(np.diff(chain.places.astype(np.int64))).max() == 1
+
+
+def test_containers_in_hdf5(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    original = field("vort2d_512")
+    container = _core.refactor(original)
+    with h5py.File(tmp_path / "steps.h5", "w") as file:
+        hdf5.save(file, "vorticity", container)
+        file.create_group("other")
+    with h5py.File(tmp_path / "steps.h5") as file:
+        found = file["vorticity"]
+        assert list(found.attrs["shape"]) == [512, 512]
+        assert b"".join(found[name][()].tobytes() for name in ["header", *sorted(set(found) - {"header"})]) == container
+        assert np.array_equal(hdf5.load(file, "vorticity").data, restore(container).data)
+        base = hdf5.load(file, "vorticity", chunks=1)
+        assert base.max_error == _core.Refactored(container).chunks[0][3]
+        with pytest.raises(ValueError, match="no refactored array"):
+            hdf5.load(file, "other")
+
+
+def test_containers_in_zarr(tmp_path: Path) -> None:
+    library = pytest.importorskip("zarr")
+    original = field("vort2d_512")
+    container = _core.refactor(original)
+    zarr.save(library.open_group(tmp_path / "steps.zarr", mode="w", zarr_format=3), "vorticity", container)
+    group = library.open_group(tmp_path / "steps.zarr", mode="r")
+    assert group["vorticity"].attrs["dtype"] == "float32"
+    assert np.array_equal(zarr.load(group, "vorticity").data, restore(container).data)
+    base = zarr.load(group, "vorticity", chunks=1, region=[(0, 10), (5, 9)])
+    assert base.data.shape == (10, 4)
