@@ -113,20 +113,53 @@ impl<T: Sample> TileCodec<T> for Decimate {
 /// Equations (1) and (2): the records of one augmentation, largest magnitude first.
 fn augmentation<T: Sample>(fine: &[T], coarse: &[T], step: usize) -> Vec<u8> {
     let estimate = prolong(coarse, fine.len(), step);
-    let mut residuals: Vec<(u64, usize)> = Vec::new();
+    let mut residuals: Vec<(u64, u64)> = Vec::new();
     for (index, (sample, estimate)) in fine.iter().zip(&estimate).enumerate() {
         if index % step != 0 && sample.distance(*estimate) != 0.0 {
-            residuals.push((!sample.minus(*estimate).magnitude(), index));
+            residuals.push((!sample.minus(*estimate).magnitude(), index as u64));
         }
     }
-    residuals.sort_unstable();
+    let residuals = sorted(residuals);
     let record = Record::new(fine.len());
     let record_bytes = record.index_bytes + T::KIND.bytes();
     let mut bytes = vec![0; residuals.len() * record_bytes];
     for ((_, index), bytes) in residuals.iter().zip(bytes.chunks_exact_mut(record_bytes)) {
-        record.put(*index, fine[*index].minus(estimate[*index]), bytes);
+        let index = *index as usize;
+        record.put(index, fine[index].minus(estimate[index]), bytes);
     }
     bytes
+}
+
+/// Bits of one digit when sorting: counts of all digits fit into the first-level cache.
+const DIGIT_BITS: u32 = 11;
+
+/// Pairs in rising order of their first number; those of equal ones stay in their order.
+///
+/// By digits, from the lowest: a comparison sort of as many pairs takes several times as long. Digits that are the same
+/// in all pairs are skipped.
+fn sorted(mut pairs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let first = pairs.first().map_or(0, |(key, _)| *key);
+    let varying = pairs.iter().fold(0, |bits, (key, _)| bits | (key ^ first));
+    let mut other = vec![(0, 0); pairs.len()];
+    for shift in (0..u64::BITS).step_by(DIGIT_BITS as usize) {
+        let digit = |bits: u64| (bits >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+        if digit(varying) == 0 {
+            continue;
+        }
+        let mut places = [0_usize; 1 << DIGIT_BITS];
+        pairs.iter().for_each(|(key, _)| places[digit(*key)] += 1);
+        let mut place = 0;
+        for count in &mut places {
+            place += std::mem::replace(count, place);
+        }
+        for pair in &pairs {
+            let place = &mut places[digit(pair.0)];
+            other[*place] = *pair;
+            *place += 1;
+        }
+        std::mem::swap(&mut pairs, &mut other);
+    }
+    pairs
 }
 
 /// Equations (3) and (4): add the residuals that are there to the estimate.
@@ -155,6 +188,7 @@ fn prolong<T: Sample>(coarse: &[T], length: usize, step: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn restored<T: Sample>(codec: &Decimate, samples: &[T], layers: usize) -> Vec<T> {
         let shape = [1, 1, 1, samples.len()];
@@ -174,6 +208,17 @@ mod tests {
             segments[1].bytes.chunks_exact(8).map(|bytes| Record::new(5).take(bytes)).collect();
         assert_eq!(residuals, [(3, -12.0), (1, -9.0), (2, -5.0)]);
         assert_eq!(restored(&codec, &samples, 2), samples);
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_are_sorted_as_by_comparisons(keys in proptest::collection::vec(any::<u64>(), 0..300), narrow in 0..64) {
+            let pairs: Vec<(u64, u64)> =
+                keys.iter().enumerate().map(|(index, key)| (key >> narrow, index as u64)).collect();
+            let mut expected = pairs.clone();
+            expected.sort();
+            prop_assert_eq!(sorted(pairs), expected);
+        }
     }
 
     #[test]
