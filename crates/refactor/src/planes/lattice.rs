@@ -132,8 +132,8 @@ impl Lattice {
     #[inline(always)]
     pub(super) fn valid(&self, block: Extents) -> u64 {
         let mut valid = u64::MAX;
-        for axis in 0..AXES {
-            valid &= if block[axis] + 1 == self.blocks[axis] { self.tails[axis] } else { u64::MAX };
+        for ((block, blocks), tail) in block.iter().zip(&self.blocks).zip(&self.tails) {
+            valid &= if block + 1 == *blocks { *tail } else { u64::MAX };
         }
         valid
     }

@@ -203,7 +203,7 @@ fn low_bits<C: Channel>(channel: &mut C, group: &mut Group, bits: u64, count: u3
     }
     if position < count {
         let rest = count - position;
-        let model = &mut group.0[rest as usize - 1 & 3];
+        let model = &mut group.0[(rest as usize - 1) & 3];
         let value = channel.symbol(model, (bits >> position) as u32 & ((1 << rest) - 1));
         result |= u64::from(value & ((1 << rest) - 1)) << position;
     }
