@@ -90,7 +90,7 @@ macro_rules! lift_float {
     };
 }
 
-// Daubechies and Sweldens 1998, section 7.7. Half the detail's conventional sign is kept: only magnitudes are ordered.
+// Daubechies and Sweldens 1998, section 7.7.
 const ALPHA: f64 = -1.586_134_342_059_924;
 const BETA: f64 = -0.052_980_118_572_961;
 const GAMMA: f64 = 0.882_911_075_530_934;

@@ -1,10 +1,10 @@
 //! The progressive codec of one tile: wavelet transform, bit-planes, entropy coder.
 //!
-//! Samples less their centre are transformed along all axes ([`bands`], [`transform`], [`lifting`]) into coefficients of
+//! Samples less their centre are transformed along all axes (`bands`, `transform`, `lifting`) into coefficients of
 //! unit gain, so that a plane of bits weighs the same in every band, and the error of the samples is that of the
-//! coefficients. Bands are cut into blocks of 64 ([`lattice`]), a plane of a block being one word ([`magnitudes`]);
-//! planes are coded from the top ([`passes`]), significance by adaptive models of four bits ([`model`]) and an
-//! asymmetric numeral system ([`rans`]), everything else as it is.
+//! coefficients. Bands are cut into blocks of 64 (`lattice`), a plane of a block being one word (`magnitudes`);
+//! planes are coded from the top (`passes`), significance by adaptive models of four bits (`model`) and an
+//! asymmetric numeral system (`rans`), everything else as it is.
 //!
 //! A segment is one pass of one plane of all bands, coarse bands first; any prefix decodes. The first segment (layer 0)
 //! holds the centre and the highest plane. A missing segment ends the stream, for what follows builds on it.
