@@ -110,6 +110,20 @@ pub trait Sample: Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + 
     fn magnitude(self) -> u64;
 }
 
+macro_rules! little_endian {
+    () => {
+        #[inline]
+        fn put(self, bytes: &mut [u8]) {
+            bytes.copy_from_slice(&self.to_le_bytes());
+        }
+
+        #[inline]
+        fn take(bytes: &[u8]) -> Self {
+            Self::from_le_bytes(bytes.try_into().unwrap_or_default())
+        }
+    };
+}
+
 macro_rules! float_sample {
     ($float:ty, $kind:ident, $absolute:expr) => {
         impl Sample for $float {
@@ -138,15 +152,7 @@ macro_rules! float_sample {
                 <$float>::is_finite(self)
             }
 
-            #[inline]
-            fn put(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_le_bytes());
-            }
-
-            #[inline]
-            fn take(bytes: &[u8]) -> Self {
-                Self::from_le_bytes(bytes.try_into().unwrap_or_default())
-            }
+            little_endian!();
 
             #[inline]
             fn interpolate(left: Self, right: Self, position: usize, ratio: usize) -> Self {
@@ -202,15 +208,7 @@ macro_rules! integer_sample {
                 true
             }
 
-            #[inline]
-            fn put(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_le_bytes());
-            }
-
-            #[inline]
-            fn take(bytes: &[u8]) -> Self {
-                Self::from_le_bytes(bytes.try_into().unwrap_or_default())
-            }
+            little_endian!();
 
             #[inline]
             fn interpolate(left: Self, right: Self, position: usize, ratio: usize) -> Self {

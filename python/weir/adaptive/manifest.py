@@ -90,9 +90,7 @@ class Manifest:
             ManifestError: It is damaged, or of a later version.
         """
         document = _document(data, "weir_adaptive_step")
-        entries = _list(document, "parts")
-        if not 0 < len(entries) <= _TIERS_MAX or not all(isinstance(entry, dict) for entry in entries):
-            raise ManifestError("its parts are damaged")
+        entries = _entries(document, "parts")
         parts = tuple(Part(_text(entry, "name"), _count(entry, "offset"), _count(entry, "length")) for entry in entries)
         manifest = Manifest(
             _count(document, "step"),
@@ -141,10 +139,7 @@ class Stream:
             ManifestError: It is damaged, or of a later version.
         """
         document = _document(data, "weir_adaptive_stream")
-        tiers = _list(document, "tiers")
-        if not 0 < len(tiers) <= _TIERS_MAX or not all(isinstance(tier, dict) for tier in tiers):
-            raise ManifestError("its tiers are damaged")
-        pairs = tuple((_text(tier, "url"), _text(tier, "zone")) for tier in tiers)
+        pairs = tuple((_text(tier, "url"), _text(tier, "zone")) for tier in _entries(document, "tiers"))
         return Stream(_text(document, "dtype"), _shape(document), pairs)
 
 
@@ -174,6 +169,14 @@ def _document(data: bytes, kind: str) -> dict[str, Any]:
     if document[kind] != VERSION:
         raise ManifestError(f"it is of version {document[kind]!r}; this program reads version {VERSION}")
     return document
+
+
+def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects that tell of each tier."""
+    entries = _list(document, name)
+    if not 0 < len(entries) <= _TIERS_MAX or not all(isinstance(entry, dict) for entry in entries):
+        raise ManifestError(f"its {name} are damaged")
+    return entries
 
 
 def _list(document: Mapping[str, Any], name: str) -> list[Any]:
