@@ -1,17 +1,20 @@
 """Forecasts of bandwidth: what each method learns, what none may do, and how soon the online choice recovers."""
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weir.prediction.bandwidth import NAMES, Forecast, NothingObservedError, make
+from weir.prediction.bandwidth import NAMES, Background, Forecast, Forecaster, NothingObservedError, Outlook, make
 from weir.prediction.bandwidth.inverse import inverse_of
 
 SEED = 5
 CADENCE = 25.0
+LIMIT_SECONDS = 60.0
+"""What takes longer hangs, however busy the machine is."""
 CAPACITY = 100.0
 Disturbed = Callable[[float], float]
 Series = Sequence[tuple[float, float | None]]
@@ -223,6 +226,59 @@ def test_a_forecast_changes_nothing() -> None:
         asked.observe(time, value)
         silent.observe(time, value)
     assert asked.forecast(60 * CADENCE) == silent.forecast(60 * CADENCE)
+
+
+def test_what_is_learnt_in_the_background_is_the_same() -> None:
+    here, beside = make(), Background(make())
+    for time, value in even(60, LEARNERS["comb"], noise=0.03):
+        here.observe(time, value)
+        beside.observe(time, value)
+    assert beside.settle(LIMIT_SECONDS)
+    assert beside.forecast(60 * CADENCE) == here.forecast(60 * CADENCE)
+
+
+class Slow(Forecaster):
+    """The last value, which takes until `gate` is set to be learnt."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self._inner = make("last-value")
+
+    @property
+    def outlook(self) -> Outlook | None:
+        return self._inner.outlook
+
+    def observe(self, time: float, value: float | None) -> None:
+        assert self.gate.wait(LIMIT_SECONDS)
+        self._inner.observe(time, value)
+
+    def forecast(self, time: float) -> Forecast:
+        return self._inner.forecast(time)
+
+
+def test_no_forecast_waits_for_a_long_fit() -> None:
+    slow = Slow()
+    slow.gate.set()
+    beside = Background(slow)
+    beside.observe(0.0, 1.0)
+    assert beside.settle(LIMIT_SECONDS)
+    slow.gate.clear()
+    beside.observe(25.0, 2.0)
+    assert beside.forecast(50.0).value == 1.0, "what was known before"
+    assert not beside.settle(0.0)
+    slow.gate.set()
+    assert beside.settle(LIMIT_SECONDS)
+    assert beside.forecast(50.0).value == 2.0
+
+
+def test_a_step_that_is_refused_in_the_background_is_told_once() -> None:
+    beside = Background(make("last-value"))
+    beside.observe(25.0, 1.0)
+    beside.observe(0.0, 2.0)
+    assert beside.settle(LIMIT_SECONDS)
+    with pytest.raises(ValueError, match="tell of steps in their order"):
+        beside.forecast(50.0)
+    assert beside.forecast(50.0).value == 1.0
 
 
 def test_an_analysis_slower_than_a_known_period_is_warned() -> None:

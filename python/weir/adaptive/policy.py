@@ -106,7 +106,7 @@ class Planner:
         Raises:
             AdaptiveError: There is no such forecaster.
         """
-        from weir.prediction.bandwidth import NAMES, make
+        from weir.prediction.bandwidth import NAMES, Background, make
 
         if tier.forecaster not in NAMES:
             hint = f"there are {', '.join(NAMES)}"
@@ -115,15 +115,15 @@ class Planner:
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
         self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
         try:
-            self._history = make(tier.forecaster, period_seconds=tier.period_seconds)
+            # What a step teaches is learnt beside the reads: fits take milliseconds, which steps are not to wait for.
+            self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds))
         except ValueError as error:
             raise AdaptiveError(f"tier {tier.url}: {error}") from error
-        # A forecast takes milliseconds, and here nothing follows from it.
+        # Nothing follows from the forecasts of other tiers.
         self._is_foreseen = tier.zone == Zone.AUGMENTATION and policy != Fixed.ISOLATION
         self._figures = figures
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
-        self._known = False
         self._silent_steps = 0
         self._lock = threading.Lock()
 
@@ -157,15 +157,21 @@ class Planner:
             self._history.observe(self._latest, bandwidth)
             if self._figures is not None and bandwidth is not None:
                 self._figures.observe(bandwidth, None if plan.forecast is None else plan.forecast.value)
-            self._known = self._known or bandwidth is not None
             self._warm_up_steps = max(self._warm_up_steps - 1, 0)
             if self._solver is not None:
                 self._solver.record(plan.forecast, read_bytes, seconds)
 
+    def learn(self) -> None:
+        """Learn from what was recorded, beside what the program does next."""
+        self._history.learn()
+
     def _forecast(self, time: float) -> "Forecast | None":
-        if not self._known:
+        from weir.prediction.bandwidth import NothingObservedError
+
+        try:
+            forecast = self._history.forecast(max(time, self._latest + _TICK_SECONDS))
+        except NothingObservedError:
             return None
-        forecast = self._history.forecast(max(time, self._latest + _TICK_SECONDS))
         if not math.isfinite(forecast.value):
             return None
         return forecast if self._figures is None else self._figures.refine(forecast)

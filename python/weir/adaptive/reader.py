@@ -187,7 +187,11 @@ class Reader:
         waited = time.monotonic() - begun
         if self._prefetch:
             self._read_ahead()
-        return self._restored(fetch, arrived, waited)
+        try:
+            return self._restored(fetch, arrived, waited)
+        finally:
+            for channel in self._channels:
+                channel.planner.learn()
 
     def _take(self) -> Fetch | None:
         """The fetch of the next step, begun; waits for a step that is still to be written."""

@@ -1,9 +1,10 @@
 """A step as a linear function of those before it."""
 
+import math
 from typing import TYPE_CHECKING
 
 from weir.prediction.bandwidth.history import Steps
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
@@ -19,7 +20,7 @@ class Autoregression(Method):
 
     name = "autoregression"
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
         import numpy
 
@@ -29,11 +30,17 @@ class Autoregression(Method):
         mean = float(logarithms.mean())
         centred = logarithms - mean
         coefficients = _fitted(centred)
-        past = list(centred[-len(coefficients) :])
-        # A stationary model has long forgotten its beginning by then.
-        for _ in range(min(steps.steps_until(time), 4 * len(centred))):
-            past.append(float(numpy.dot(coefficients, past[: -len(coefficients) - 1 : -1])))
-        return float(numpy.exp(mean + numpy.clip(past[-1], centred.min(), centred.max())))
+        newest = [float(value) for value in centred[-len(coefficients) :]]
+        least, most = float(centred.min()), float(centred.max())
+
+        def predict(time: float) -> float:
+            past = list(newest)
+            # A stationary model has long forgotten its beginning by then.
+            for _ in range(min(steps.steps_until(time), 4 * len(centred))):
+                past.append(float(numpy.dot(coefficients, past[: -len(coefficients) - 1 : -1])))
+            return math.exp(mean + min(max(past[-1], least), most))
+
+        return predict
 
 
 def _fitted(values: "Array") -> "Array":

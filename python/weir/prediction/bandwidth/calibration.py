@@ -4,6 +4,7 @@ Ratios of what came to what was forecast are kept. Those of forecasts near the o
 more than old ones; their quantiles are the interval, as in conformal prediction, and correct a bias.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir.prediction.bandwidth.relative import least_relative_error, quantile
@@ -23,33 +24,31 @@ _GUESS = 2.0
 """Factor to each side before anything is known."""
 
 
+@dataclass(frozen=True, slots=True)
 class Calibration:
-    """Learns from pairs of a forecast and what came."""
+    """Pairs of a forecast and what came, the oldest first."""
 
-    def __init__(self) -> None:
-        """Knows nothing yet."""
-        self._forecasts: list[float] = []
-        self._came: list[float] = []
+    forecasts: tuple[float, ...] = ()
+    came: tuple[float, ...] = ()
 
-    def record(self, forecast: float, value: float) -> None:
-        """Add a pair."""
-        self._forecasts.append(max(forecast, 1e-300))
-        self._came.append(value)
-        del self._forecasts[:-_STEPS_MAX], self._came[:-_STEPS_MAX]
+    def after(self, forecast: float, value: float) -> "Calibration":
+        """With one more pair."""
+        forecasts, came = (*self.forecasts, max(forecast, 1e-300)), (*self.came, value)
+        return Calibration(forecasts[-_STEPS_MAX:], came[-_STEPS_MAX:])
 
     def corrected(self, forecast: float) -> float:
         """The forecast of the least expected relative error where `forecast` is what a method says."""
         import numpy
 
-        if len(self._came) < _STEPS_MIN:
+        if len(self.came) < _STEPS_MIN:
             return forecast
         ratios, weights = self._near(forecast)
         return forecast * least_relative_error(numpy.append(ratios, 1.0), numpy.append(weights, _TRUST))
 
     def interval(self, forecast: float, coverage: float) -> tuple[float, float]:
         """Low and high: what comes lies between them with a probability of about `coverage`."""
-        if len(self._came) < _STEPS_MIN:
-            known = [*self._came, forecast]
+        if len(self.came) < _STEPS_MIN:
+            known = [*self.came, forecast]
             return min(known) / _GUESS, max(known) * _GUESS
         ratios, weights = self._near(forecast)
         # As many as these weigh: what comes is one more, of which nothing is known yet.
@@ -62,7 +61,7 @@ class Calibration:
         """Ratios of what came to what was forecast, and what each weighs."""
         import numpy
 
-        forecasts, came = numpy.array(self._forecasts), numpy.array(self._came)
+        forecasts, came = numpy.array(self.forecasts), numpy.array(self.came)
         forecast = max(forecast, 1e-300)
         ages = numpy.arange(len(came) - 1, -1, -1)
         distances = numpy.abs(numpy.log(forecasts / forecast)) / _NEAR

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weir.prediction.bandwidth.folding import explained, peaks, trial_periods
 from weir.prediction.bandwidth.history import Steps
 from weir.prediction.bandwidth.inverse import inverse_of
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.refit import Refit
 from weir.prediction.bandwidth.relative import least_relative_error
 
@@ -52,10 +52,10 @@ class Comb(Method):
 
     @property
     def periods_seconds(self) -> list[float]:
-        """Found in the last forecast, the most telling first."""
+        """Found at the last fit, the most telling first."""
         return list(self._periods)
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
         import numpy
 
@@ -66,12 +66,19 @@ class Comb(Method):
         idle = float(numpy.quantile(values, _QUANTILE_IDLE))
         load = idle / values - 1
         centred = load - load.mean()
+        newest, last = float(steps.times[-1]), float(values[-1])
         if float(centred @ centred) < 1e-12 * len(values):
-            return float(values[-1])
+            return lambda time: last
         self._find(times, centred, steps)
-        left, ahead = _fit(times, centred, self._periods, self._shape, time - float(steps.times[-1]))
-        coming = numpy.maximum(load.mean() + ahead + left, float(load.min()))
-        return least_relative_error(idle / (1 + coming))
+        periods, pulse = list(self._periods), self._shape[0]
+        left, weights = _fit(times, centred, periods, self._shape)
+        usual, least = load.mean() + left, float(load.min())
+
+        def predict(time: float) -> float:
+            ahead = float(_covariance(time - newest - times, periods, pulse) @ weights)
+            return least_relative_error(idle / (1 + numpy.maximum(usual + ahead, least)))
+
+        return predict
 
     def _find(self, times: "Array", load: "Array", steps: Steps) -> None:
         import numpy
@@ -115,20 +122,18 @@ def _square(values: "Array") -> float:
     return float((values**2).mean())
 
 
-def _fit(
-    times: "Array", load: "Array", periods: list[float], shape: tuple[float, float], ahead: float = 0.0
-) -> tuple["Array", float]:
-    """What each step's load is above a fit to all others, and the fit to all at the time `ahead`."""
+def _fit(times: "Array", load: "Array", periods: list[float], shape: tuple[float, float]) -> tuple["Array", "Array"]:
+    """What each step's load is above a fit to all others, and what each step's pulses weigh in the fit to all."""
     import numpy
 
     if not periods:
-        return load, 0.0
+        return load, numpy.zeros_like(load)
     pulse, noise = shape
     covariance = _covariance(numpy.abs(times[:, None] - times[None, :]), periods, pulse)
     covariance[numpy.diag_indices(len(times))] += noise * len(periods)
     inverse = inverse_of(covariance)
     weights = inverse @ load
-    return weights / inverse.diagonal(), float(_covariance(ahead - times, periods, pulse) @ weights)
+    return weights / inverse.diagonal(), weights
 
 
 def _covariance(distances: "Array", periods: list[float], pulse: float) -> "Array":

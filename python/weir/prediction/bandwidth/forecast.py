@@ -18,10 +18,18 @@ class Forecast:
     """What stands against trusting it: the analysis is too slow to see the period of what disturbs it."""
 
 
-class Forecaster(Protocol):
-    """Learns from one step of an analysis after another; cheap enough to be asked at every step.
+class Outlook(Protocol):
+    """What is forecast from the steps up to some moment. It never changes, so threads may share it."""
 
-    Not for several threads at once.
+    def forecast(self, time: float) -> Forecast:
+        """See `Forecaster.forecast`."""
+
+
+class Forecaster(Protocol):
+    """Learns from one step of an analysis after another.
+
+    To observe a step is what takes time, the forecasts then take next to none. Not for several threads at once: see
+    `Background` for one that fits while a program goes on.
     """
 
     def observe(self, time: float, value: float | None) -> None:
@@ -34,6 +42,10 @@ class Forecaster(Protocol):
         Raises:
             ValueError: The time is not later, or the value is not a finite number of at least 0.
         """
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What is forecast from the steps so far; None where none of them had a bandwidth."""
 
     def forecast(self, time: float) -> Forecast:
         """What a step at `time` will perceive.

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from weir.prediction.bandwidth.history import Steps
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.refit import Refit
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Harmonics(Method):
         self._refit = Refit()
         self._frequencies: list[float] = []
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
         import numpy
 
@@ -45,11 +45,17 @@ class Harmonics(Method):
         since = times - times[-1]
         if self._refit.is_due(steps):
             self._frequencies = _chosen(since, values - mean, steps.spacing_seconds)
-        if not self._frequencies:
-            return mean
-        amplitudes = _amplitudes(since, values - mean, self._frequencies)
-        there = float((_columns(numpy.array([time - times[-1]]), self._frequencies) @ amplitudes)[0])
-        return float(numpy.clip(mean + there, values.min(), values.max()))
+        frequencies = list(self._frequencies)
+        if not frequencies:
+            return lambda time: mean
+        amplitudes = _amplitudes(since, values - mean, frequencies)
+        newest, least, most = float(times[-1]), float(values.min()), float(values.max())
+
+        def predict(time: float) -> float:
+            there = float((_columns(numpy.array([time - newest]), frequencies) @ amplitudes)[0])
+            return min(max(mean + there, least), most)
+
+        return predict
 
 
 def _chosen(times: "Array", values: "Array", spacing_seconds: float) -> list[float]:

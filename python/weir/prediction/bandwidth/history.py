@@ -60,6 +60,10 @@ class Steps:
 
         return float(numpy.median(numpy.diff(self.all_times))) if len(self._times) > 1 else 0.0
 
+    def refuse(self, time: float) -> None:
+        """Raise ValueError unless `time` is later than the last step."""
+        refuse(time, self._times[-1])
+
     def steps_until(self, time: float) -> int:
         """How many usual steps after the last one `time` is, 1 at least."""
         return max(round((time - self._times[-1]) / self.spacing_seconds), 1) if self.spacing_seconds else 1
@@ -104,12 +108,7 @@ class History:
 
     def refuse(self, time: float) -> None:
         """Raise ValueError unless `time` is later than the last step."""
-        if not math.isfinite(time):
-            raise ValueError(f"a step at {time} s: a time must be a finite number of seconds")
-        if self._times and time <= self._times[-1]:
-            raise ValueError(
-                f"a step at {time} s is not after the last one, at {self._times[-1]} s; tell of steps in their order"
-            )
+        refuse(time, self._times[-1] if self._times else -math.inf)
 
     @property
     def steps(self) -> Steps | None:
@@ -117,3 +116,11 @@ class History:
         if self._steps is None and any(not math.isnan(value) for value in self._values):
             self._steps = Steps(list(self._times), list(self._values))
         return self._steps
+
+
+def refuse(time: float, last: float) -> None:
+    """Raise ValueError unless a step at `time` can follow one at `last`."""
+    if not math.isfinite(time):
+        raise ValueError(f"a step at {time} s: a time must be a finite number of seconds")
+    if time <= last:
+        raise ValueError(f"a step at {time} s is not after the last one, at {last} s; tell of steps in their order")

@@ -1,12 +1,13 @@
 """All methods together, each trusted as far as it was right of late."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from weir.prediction.bandwidth.calibration import Calibration
 from weir.prediction.bandwidth.comb import Comb
 from weir.prediction.bandwidth.forecast import Forecast, NothingObservedError
 from weir.prediction.bandwidth.history import History, Steps
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.nyquist import Sampling, unexplained
 from weir.prediction.bandwidth.relative import least_relative_error, relative_error
 from weir.prediction.bandwidth.score import Score
@@ -15,6 +16,41 @@ _POWER = 10
 """A method whose score is twice another's weighs 2 to this power less: nearly a choice, but for equals a mean."""
 _WEIGHT_MIN = 0.01
 """What weighs less is left out, so that many poor methods do not add up."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineOutlook:
+    """What the methods say of the time after some steps, and how far each is trusted. See `Outlook`."""
+
+    steps: Steps
+    predictions: Mapping[str, Prediction]
+    scores: Mapping[str, float]
+    calibration: Calibration
+    coverage: float
+    warning: str | None
+
+    def forecast(self, time: float) -> Forecast:
+        """See `Forecaster`."""
+        said = self.said(time)
+        together = self.together(said)
+        low, high = self.calibration.interval(together, self.coverage)
+        value = min(max(self.calibration.corrected(together), low), high)
+        best = min(said, key=lambda name: self.scores[name])
+        return Forecast(value, low, high, f"online ({best})", self.warning)
+
+    def said(self, time: float) -> dict[str, float]:
+        """What each method that knows enough says of a step at `time`."""
+        self.steps.refuse(time)
+        said = {name: prediction(time) for name, prediction in self.predictions.items()}
+        return {name: value for name, value in said.items() if value > 0}
+
+    def together(self, said: Mapping[str, float]) -> float:
+        """What they say together."""
+        least = min(self.scores[name] for name in said)
+        weights = {name: (least / self.scores[name]) ** _POWER for name in said}
+        limit = _WEIGHT_MIN * sum(weights.values())
+        kept = {name: weight for name, weight in weights.items() if weight >= limit}
+        return sum(kept.values()) / sum(weight / said[name] for name, weight in kept.items())
 
 
 class Online:
@@ -34,63 +70,54 @@ class Online:
         self._constant = Score()
         """Of the best forecast that is the same for every step: what seeing a period is held against."""
         self._calibration = Calibration()
-        self._said: tuple[float, dict[str, float]] | None = None
-        """What the methods say of a time, until the next step is observed."""
+        self._outlook: OnlineOutlook | None = None
+
+    @property
+    def outlook(self) -> OnlineOutlook | None:
+        """See `Forecaster`."""
+        return self._outlook
 
     def observe(self, time: float, value: float | None) -> None:
         """See `Forecaster`."""
-        steps = self._history.steps
         self._history.refuse(time)
-        said = self._all(steps, time) if steps is not None and value is not None else {}
-        together = self._together(said) if said else 0.0
+        before = self._outlook
         self._history.append(time, value)
-        self._said = None
-        if steps is None or value is None or not said:
-            return
-        self._constant.record(relative_error(least_relative_error(steps.values), value))
-        self._calibration.record(together, value)
-        for name, each in said.items():
-            self._scores[name].record(relative_error(each, value))
+        if before is not None and value is not None:
+            self._judge(before, time, value)
+        if self._history.steps is not None:
+            self._outlook = self._fitted(self._history.steps)
 
     def forecast(self, time: float) -> Forecast:
         """See `Forecaster`."""
         self._history.refuse(time)
-        steps = self._history.steps
-        if steps is None:
+        if self._outlook is None:
             raise NothingObservedError
-        said = self._all(steps, time)
-        together = self._together(said)
-        low, high = self._calibration.interval(together, self._coverage)
-        value = min(max(self._calibration.corrected(together), low), high)
-        best = min(said, key=lambda name: self._scores[name].value)
-        return Forecast(value, low, high, f"online ({best})", self._warning(steps))
+        return self._outlook.forecast(time)
 
     def said(self, time: float) -> dict[str, float]:
         """What each method that knows enough says of a step at `time`; see `forecast`."""
         self._history.refuse(time)
-        if self._history.steps is None:
+        if self._outlook is None:
             raise NothingObservedError
-        return dict(self._all(self._history.steps, time))
+        return self._outlook.said(time)
 
     def scores(self) -> dict[str, float]:
         """Discounted mean relative error of each method; the smallest weighs most."""
         return {name: score.value for name, score in self._scores.items()}
 
-    def _all(self, steps: Steps, time: float) -> dict[str, float]:
-        if self._said is not None and self._said[0] == time:
-            return self._said[1]
-        said = {method.name: method.predict(steps, time) for method in self._methods}
-        known = {name: value for name, value in said.items() if value is not None and value > 0}
-        self._said = time, known
-        return known
+    def _judge(self, before: OnlineOutlook, time: float, value: float) -> None:
+        """Score what was said of a step that came."""
+        said = before.said(time)
+        self._constant.record(relative_error(least_relative_error(before.steps.values), value))
+        self._calibration = self._calibration.after(before.together(said), value)
+        for name, each in said.items():
+            self._scores[name].record(relative_error(each, value))
 
-    def _together(self, said: dict[str, float]) -> float:
-        scores = {name: self._scores[name].value for name in said}
-        least = min(scores.values())
-        weights = {name: (least / score) ** _POWER for name, score in scores.items()}
-        limit = _WEIGHT_MIN * sum(weights.values())
-        kept = {name: weight for name, weight in weights.items() if weight >= limit}
-        return sum(kept.values()) / sum(weight / said[name] for name, weight in kept.items())
+    def _fitted(self, steps: Steps) -> OnlineOutlook:
+        fitted = {method.name: method.fit(steps) for method in self._methods}
+        known = {name: prediction for name, prediction in fitted.items() if prediction is not None}
+        warning = self._warning(steps)
+        return OnlineOutlook(steps, known, self.scores(), self._calibration, self._coverage, warning)
 
     def _warning(self, steps: Steps) -> str | None:
         known = self._sampling.warning(steps)

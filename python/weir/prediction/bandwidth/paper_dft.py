@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from weir.prediction.bandwidth.history import Steps
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
@@ -30,13 +30,14 @@ class PaperDft(Method):
         self._predicted: dict[float, float] = {}
         """What steps without I/O took, by their times."""
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
         values = self._filled(steps)
         if len(values) < _STEPS_MIN:
             return None
         window = values[-self._window :]
-        return max(self._repeated(window, steps.steps_until(time)), float(window.min()))
+        repeated, least = self._repeated(window), float(window.min())
+        return lambda time: max(float(repeated[(steps.steps_until(time) - 1) % len(repeated)]), least)
 
     def _filled(self, steps: Steps) -> "Array":
         import numpy
@@ -46,19 +47,19 @@ class PaperDft(Method):
         for place in numpy.flatnonzero(numpy.isnan(values)):
             time = float(times[place])
             if time not in self._predicted and place:
-                self._predicted[time] = self._repeated(values[max(place - self._window, 0) : place], 1)
+                self._predicted[time] = float(self._repeated(values[max(place - self._window, 0) : place])[0])
             values[place] = self._predicted.get(time, math.nan)
         return values[~numpy.isnan(values)]
 
-    def _repeated(self, window: "Array", ahead: int) -> float:
-        """The window without its small amplitudes, so many steps after its end."""
+    def _repeated(self, window: "Array") -> "Array":
+        """The window without its small amplitudes, which is then what follows it."""
         import numpy
 
         window = window[~numpy.isnan(window)]
         if not len(window):
-            return math.nan
+            return numpy.array([math.nan])
         spectrum = numpy.fft.rfft(window)
         amplitudes = numpy.abs(spectrum[1:])
         if len(amplitudes):
             spectrum[1:][amplitudes < self._threshold * amplitudes.max()] = 0
-        return float(numpy.fft.irfft(spectrum, len(window))[(ahead - 1) % len(window)])
+        return numpy.asarray(numpy.fft.irfft(spectrum, len(window)))

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from weir.prediction.bandwidth.history import Steps
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
@@ -24,7 +24,7 @@ class Seasonal(Method):
 
     name = "seasonal"
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
         import numpy
 
@@ -32,9 +32,13 @@ class Seasonal(Method):
         lag = _season(slowness)
         if lag is None:
             return None
-        ahead = (steps.steps_until(time) - 1) % lag
-        alike = slowness[::-1][lag - 1 - ahead :: lag]
-        return float(1 / numpy.average(alike, weights=_SEASON_DISCOUNT ** numpy.arange(len(alike))))
+
+        def predict(time: float) -> float:
+            ahead = (steps.steps_until(time) - 1) % lag
+            alike = slowness[::-1][lag - 1 - ahead :: lag]
+            return float(1 / numpy.average(alike, weights=_SEASON_DISCOUNT ** numpy.arange(len(alike))))
+
+        return predict
 
 
 def _season(values: "Array") -> int | None:
@@ -48,8 +52,12 @@ def _season(values: "Array") -> int | None:
     if variance <= (1e-9 * values.mean()) ** 2:
         return 1
     lags = numpy.arange(1, count - _PAIRS_MIN + 1)
-    difference = numpy.array([float(((centred[lag:] - centred[:-lag]) ** 2).mean()) for lag in lags])
     pairs = count - lags
+    # The sum of squared differences, for all lags at once: squares of the later ones and of the earlier ones, less
+    # twice their products.
+    squares = numpy.concatenate([[0.0], numpy.cumsum(centred**2)])
+    products = numpy.correlate(centred, centred, "full")[count - 1 :]
+    difference = (squares[-1] - squares[lags] + squares[pairs] - 2 * products[lags]) / pairs
     likeness = (1 - difference / (2 * variance)) * pairs / (pairs + _PAIRS_DOUBT)
     best = int(likeness.argmax())
     return int(lags[best]) if likeness[best] >= _LIKENESS_MIN else None

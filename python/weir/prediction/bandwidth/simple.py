@@ -1,7 +1,7 @@
 """Forecasts that take no fitting: what came last, and the middle of what came."""
 
 from weir.prediction.bandwidth.history import Steps
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.method import Method, Prediction
 
 
 class LastValue(Method):
@@ -9,9 +9,9 @@ class LastValue(Method):
 
     name = "last-value"
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
-        return float(steps.values[-1])
+        return _always(float(steps.values[-1]))
 
 
 class Mean(Method):
@@ -23,9 +23,9 @@ class Mean(Method):
         """Of `window` steps that did I/O."""
         self._window = window
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
-        return float(steps.values[-self._window :].mean())
+        return _always(float(steps.values[-self._window :].mean()))
 
 
 class Median(Method):
@@ -37,8 +37,12 @@ class Median(Method):
         """Of `window` steps that did I/O."""
         self._window = window
 
-    def predict(self, steps: Steps, time: float) -> float | None:
+    def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
         import numpy
 
-        return float(numpy.median(steps.values[-self._window :]))
+        return _always(float(numpy.median(steps.values[-self._window :])))
+
+
+def _always(value: float) -> Prediction:
+    return lambda time: value

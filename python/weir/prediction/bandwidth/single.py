@@ -1,10 +1,36 @@
 """One method as a forecaster."""
 
+from dataclasses import dataclass
+
 from weir.prediction.bandwidth.calibration import Calibration
 from weir.prediction.bandwidth.forecast import Forecast, NothingObservedError
-from weir.prediction.bandwidth.history import History
-from weir.prediction.bandwidth.method import Method
+from weir.prediction.bandwidth.history import History, Steps
+from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.nyquist import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class SingleOutlook:
+    """What one method says of the time after some steps. See `Outlook`."""
+
+    name: str
+    steps: Steps
+    prediction: Prediction | None
+    calibration: Calibration
+    coverage: float
+    warning: str | None
+
+    def forecast(self, time: float) -> Forecast:
+        """See `Forecaster`."""
+        value = self.expected(time)
+        low, high = self.calibration.interval(value, self.coverage)
+        return Forecast(value, low, high, self.name, self.warning)
+
+    def expected(self, time: float) -> float:
+        """The forecast alone."""
+        self.steps.refuse(time)
+        # Before a method knows enough there is nothing better to say for it than the last value.
+        return float(self.steps.values[-1]) if self.prediction is None else self.prediction(time)
 
 
 class Single:
@@ -17,28 +43,29 @@ class Single:
         self._sampling = sampling
         self._coverage = coverage
         self._calibration = Calibration()
+        self._outlook: SingleOutlook | None = None
+
+    @property
+    def outlook(self) -> SingleOutlook | None:
+        """See `Forecaster`."""
+        return self._outlook
 
     def observe(self, time: float, value: float | None) -> None:
         """See `Forecaster`."""
-        if value is not None and self._history.steps is not None:
-            self._history.refuse(time)
-            expected = self._expected(time)
-            self._history.append(time, value)
-            self._calibration.record(expected, value)
-        else:
-            self._history.append(time, value)
+        self._history.refuse(time)
+        expected = None if self._outlook is None or value is None else self._outlook.expected(time)
+        self._history.append(time, value)
+        if expected is not None and value is not None:
+            self._calibration = self._calibration.after(expected, value)
+        steps = self._history.steps
+        if steps is not None:
+            warning = self._sampling.warning(steps)
+            fitted = self._method.fit(steps)
+            self._outlook = SingleOutlook(self._method.name, steps, fitted, self._calibration, self._coverage, warning)
 
     def forecast(self, time: float) -> Forecast:
         """See `Forecaster`."""
         self._history.refuse(time)
-        value = self._expected(time)
-        low, high = self._calibration.interval(value, self._coverage)
-        return Forecast(value, low, high, self._method.name, self._sampling.warning(self._history.steps))
-
-    def _expected(self, time: float) -> float:
-        steps = self._history.steps
-        if steps is None:
+        if self._outlook is None:
             raise NothingObservedError
-        value = self._method.predict(steps, time)
-        # Before a method knows enough there is nothing better to say for it than the last value.
-        return float(steps.values[-1]) if value is None else value
+        return self._outlook.forecast(time)
