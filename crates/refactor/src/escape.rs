@@ -1,43 +1,44 @@
-//! Samples that no codec takes: infinities, and what is not a number.
+//! Samples that no codec takes: infinities, what is not a number, and outliers.
 //!
-//! Where they lie is coded as runs, what they are as it is, both by zstd. The codec sees the last finite sample before
-//! them instead, since a jump would cost it bits.
+//! Where they lie is coded as runs, what they are as it is, both by zstd. The codec sees the last sample before them
+//! that it takes instead, since a jump would cost it bits.
 
 use crate::bytes::{put_integer, Reader};
+use crate::ordinary::Ordinary;
 use crate::sample::Sample;
 use std::io::Read;
 
 /// Quick enough not to be felt beside the codec.
 const LEVEL: i32 = 3;
 
-/// The segment, empty if all samples are finite, and then no filled samples either.
-pub(crate) fn encode<T: Sample>(samples: &[T]) -> (Vec<u8>, Option<Vec<T>>) {
-    let Some(first) = samples.iter().find(|sample| sample.is_finite()) else {
+/// The segment, empty if all samples are ordinary, and then no filled samples either.
+pub(crate) fn encode<T: Sample>(samples: &[T], ordinary: Ordinary) -> (Vec<u8>, Option<Vec<T>>) {
+    let Some(first) = samples.iter().find(|sample| ordinary.holds(**sample)) else {
         return match samples {
             [] => (Vec::new(), None),
-            _ => (segment(samples), Some(vec![T::default(); samples.len()])),
+            _ => (segment(samples, ordinary), Some(vec![T::default(); samples.len()])),
         };
     };
-    if samples.iter().all(|sample| sample.is_finite()) {
+    if samples.iter().all(|sample| ordinary.holds(*sample)) {
         return (Vec::new(), None);
     }
     let mut last = *first;
     let fill = |sample: &T| {
-        if sample.is_finite() {
+        if ordinary.holds(*sample) {
             last = *sample;
         }
         last
     };
-    (segment(samples), Some(samples.iter().map(fill).collect()))
+    (segment(samples, ordinary), Some(samples.iter().map(fill).collect()))
 }
 
-fn segment<T: Sample>(samples: &[T]) -> Vec<u8> {
+fn segment<T: Sample>(samples: &[T], ordinary: Ordinary) -> Vec<u8> {
     let (mut runs, mut values) = (Vec::new(), Vec::new());
     let mut count = 0_u64;
     let mut at = 0;
-    while let Some(gap) = samples[at..].iter().position(|sample| !sample.is_finite()) {
+    while let Some(gap) = samples[at..].iter().position(|sample| !ordinary.holds(*sample)) {
         let start = at + gap;
-        let length = samples[start..].iter().take_while(|sample| !sample.is_finite()).count();
+        let length = samples[start..].iter().take_while(|sample| !ordinary.holds(**sample)).count();
         put_integer(gap as u64, &mut runs);
         put_integer(length as u64, &mut runs);
         for sample in &samples[start..start + length] {
@@ -100,18 +101,18 @@ mod tests {
     fn what_is_no_number_comes_back_bit_for_bit() {
         let quiet = f32::from_bits(0x7fc0_1234);
         let samples = [f32::NAN, 1.0, quiet, f32::INFINITY, 2.0, 3.0, f32::NEG_INFINITY];
-        let (segment, filled) = encode(&samples);
+        let (segment, filled) = encode(&samples, Ordinary::FINITE);
         let mut filled = filled.expect("some are no numbers");
         assert_eq!(filled, [1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 3.0]);
         decode(&segment, &mut filled);
         assert_eq!(filled.map_bits(), samples.to_vec().map_bits());
-        let (segment, filled) = encode(&[f64::NAN; 5]);
+        let (segment, filled) = encode(&[f64::NAN; 5], Ordinary::FINITE);
         let mut filled = filled.expect("all are no numbers");
         decode(&segment[..segment.len() - 1], &mut filled);
         assert_eq!(filled, [0.0; 5]);
         decode(&segment, &mut filled);
         assert!(filled.iter().all(|sample| sample.is_nan()));
-        assert_eq!(encode(&[1_u8, 2]), (Vec::new(), None));
+        assert_eq!(encode(&[1_u8, 2], Ordinary::FINITE), (Vec::new(), None));
     }
 
     trait MapBits {

@@ -16,6 +16,7 @@ mod grid;
 mod header;
 mod lossless;
 mod mesh;
+mod ordinary;
 mod parallel;
 mod parameters;
 pub mod planes;

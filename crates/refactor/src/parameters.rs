@@ -6,6 +6,7 @@ use crate::decimate::Decimate;
 use crate::error::RefactorError;
 use crate::grid::{Grid, TILE_SAMPLES};
 use crate::header::Header;
+use crate::ordinary::Ordinary;
 use crate::planes::{Number, Settings};
 use crate::quantised::{values_of, Quantised};
 use crate::sample::{DataType, Sample};
@@ -124,6 +125,7 @@ impl Header {
 /// The tiles and the codec.
 pub(crate) fn plan<T: Number>(
     samples: &[T],
+    ordinary: Ordinary,
     shape: [usize; 4],
     options: &Options,
 ) -> Result<(Grid, CodecParameters), RefactorError> {
@@ -132,7 +134,7 @@ pub(crate) fn plan<T: Number>(
         "planes" => {
             let grid = Grid::new(shape, TILE_SAMPLES);
             let tile_samples = grid.edges.iter().product();
-            let codec = match values_of(samples) {
+            let codec = match values_of(samples, ordinary) {
                 Some(values) => {
                     let (first, last) = (values[0].to_f64(), values[values.len() - 1].to_f64());
                     let step = (last - first) / (values.len() - 1) as f64;
@@ -141,10 +143,10 @@ pub(crate) fn plan<T: Number>(
                     CodecParameters::Quantised(settings, values.iter().map(|value| value.to_f64()).collect())
                 }
                 None if T::INTEGER => {
-                    let (low, high) = range(samples);
+                    let (low, high) = range(samples, ordinary);
                     CodecParameters::Planes(integer_settings(high - low, tile_samples, options.tolerance))
                 }
-                None => float_planes::<T>(range(samples), tile_samples, options.tolerance),
+                None => float_planes::<T>(range(samples, ordinary), tile_samples, options.tolerance),
             };
             Ok((grid, codec))
         }
@@ -236,10 +238,10 @@ impl CodecParameters {
     }
 }
 
-/// The smallest and the largest finite sample.
-pub(crate) fn range<T: Sample>(samples: &[T]) -> (f64, f64) {
-    let finite = samples.iter().filter(|sample| sample.is_finite()).map(|sample| sample.to_f64());
-    finite
+/// The smallest and the largest sample that the codec takes.
+pub(crate) fn range<T: Sample>(samples: &[T], ordinary: Ordinary) -> (f64, f64) {
+    let taken = samples.iter().filter(|sample| ordinary.holds(**sample)).map(|sample| sample.to_f64());
+    taken
         .fold(None, |range: Option<(f64, f64)>, sample| {
             let (low, high) = range.unwrap_or((sample, sample));
             Some((low.min(sample), high.max(sample)))

@@ -6,6 +6,7 @@
 use crate::bytes::{put_integer, Reader};
 use crate::codec::{Segment, TileCodec};
 use crate::escape::decompressed;
+use crate::ordinary::Ordinary;
 use crate::planes::{Number, Settings};
 use crate::sample::Sample;
 
@@ -26,7 +27,7 @@ pub(crate) struct Quantised<T> {
 }
 
 /// The values of floats that take few of them, in rising order; none if they take many or crookedly spaced ones.
-pub(crate) fn values_of<T: Number>(samples: &[T]) -> Option<Vec<T>> {
+pub(crate) fn values_of<T: Number>(samples: &[T], ordinary: Ordinary) -> Option<Vec<T>> {
     if T::INTEGER || samples.len() < 2 * SAMPLES_PER_VALUE {
         return None;
     }
@@ -39,7 +40,7 @@ pub(crate) fn values_of<T: Number>(samples: &[T]) -> Option<Vec<T>> {
     }
     let mut seen = std::collections::HashSet::new();
     let mut last = None;
-    for sample in samples.iter().filter(|sample| sample.is_finite()) {
+    for sample in samples.iter().filter(|sample| ordinary.holds(**sample)) {
         let bits = sample.to_f64().to_bits();
         if last != Some(bits) && seen.insert(bits) && seen.len() > most {
             return None;
@@ -135,15 +136,15 @@ mod tests {
     #[test]
     fn lists_come_back_and_smooth_data_has_none() {
         let packed: Vec<f32> = (0..20_000).map(|n: i32| (n * 7919 % 777) as f32 * 0.01 + 273.15).collect();
-        let values = values_of(&packed).expect("few values");
+        let values = values_of(&packed, Ordinary::FINITE).expect("few values");
         assert!(values.len() < 778);
         let mut bytes = Vec::new();
         Quantised::put_values(&values, &mut bytes);
         let back = Quantised::<f32>::take_values(&mut Reader::new(&bytes)).expect("whole");
         assert_eq!(back.iter().map(|value| *value as f32).collect::<Vec<_>>(), values);
         let smooth: Vec<f32> = (0..20_000).map(|n| (n as f32 * 0.01).sin()).collect();
-        assert!(values_of(&smooth).is_none());
+        assert!(values_of(&smooth, Ordinary::FINITE).is_none());
         let powers: Vec<f64> = (0..2000).map(|n| 2.0_f64.powi(n % 30)).collect();
-        assert!(values_of(&powers).is_none());
+        assert!(values_of(&powers, Ordinary::FINITE).is_none());
     }
 }

@@ -1,11 +1,12 @@
 //! One tile: its escapes, its codec's layers, and the residual that makes it exact.
 //!
-//! Layer 0 holds the samples that are no finite number, the next ones are the codec's. Where an array is exact, its last
+//! Layer 0 holds the samples that the codec does not take, the next ones are the codec's. Where an array is exact, its last
 //! layer holds what the bits of the samples differ from those that all layers before it restore.
 
 use crate::codec::TileCodec;
 use crate::escape;
 use crate::lossless;
+use crate::ordinary::Ordinary;
 use crate::sample::Sample;
 
 /// An encoded tile.
@@ -23,8 +24,8 @@ pub(crate) struct Coder<T: Sample> {
 }
 
 impl<T: Sample> Coder<T> {
-    pub(crate) fn encode(&self, samples: &[T], shape: [usize; 4]) -> Encoded {
-        let (escaped, filled) = escape::encode(samples);
+    pub(crate) fn encode(&self, samples: &[T], shape: [usize; 4], ordinary: Ordinary) -> Encoded {
+        let (escaped, filled) = escape::encode(samples, ordinary);
         let mut layers = vec![escaped];
         for segment in self.codec.encode(filled.as_deref().unwrap_or(samples), shape) {
             let layer = usize::from(segment.layer) + 1;

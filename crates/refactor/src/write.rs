@@ -4,6 +4,7 @@ use crate::block;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
 use crate::header::{padded, Accuracy, Chunk, Header};
+use crate::ordinary::Ordinary;
 use crate::parallel;
 use crate::parameters::{plan, range, CodecParameters, BASE_PART};
 use crate::planes::Number;
@@ -67,11 +68,12 @@ pub fn refactor<T: Number>(
 ) -> Result<Vec<u8>, RefactorError> {
     check(samples.len(), shape, options)?;
     let array_bytes = samples.len() * T::KIND.bytes();
-    let (grid, mut codec) = plan(samples, padded(shape), options)?;
+    let ordinary = ordinary(samples, options);
+    let (grid, mut codec) = plan(samples, ordinary, padded(shape), options)?;
     let mut header = Header {
         kind: T::KIND,
         shape: shape.to_vec(),
-        range: range(samples),
+        range: range(samples, ordinary),
         blank: Accuracy { rmse: 0.0, max_error: 0.0 },
         chunks: Vec::new(),
         header_bytes: 0,
@@ -84,7 +86,7 @@ pub fn refactor<T: Number>(
     let tolerance = options.tolerance.unwrap_or(f64::INFINITY);
     for attempt in 1.. {
         header.codec = codec.clone();
-        let encoded = encode(samples, &mut header, options.threads);
+        let encoded = encode(samples, ordinary, &mut header, options.threads);
         let ends = chunk_ends(&header, array_bytes, options);
         let accuracies = measure(samples, &header, &encoded, &ends, options.threads);
         if header.exact || accuracies.last().is_none_or(|last| last.max_error <= tolerance) {
@@ -97,11 +99,16 @@ pub fn refactor<T: Number>(
 }
 
 /// Encode all tiles and list what they have in each layer.
-fn encode<T: Number>(samples: &[T], header: &mut Header, threads: usize) -> Vec<Vec<Vec<u8>>> {
+fn encode<T: Number>(
+    samples: &[T],
+    ordinary: Ordinary,
+    header: &mut Header,
+    threads: usize,
+) -> Vec<Vec<Vec<u8>>> {
     let coder = header.coder::<T>();
     let tiles = parallel::map(header.grid.tiles(), threads, |tile| {
         let bounds = header.grid.bounds(tile);
-        coder.encode(&cut(samples, &header.grid, &bounds), grid::lengths(&bounds))
+        coder.encode(&cut(samples, &header.grid, &bounds), grid::lengths(&bounds), ordinary)
     });
     let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);
     let is_exact = header.exact;
@@ -117,6 +124,14 @@ fn encode<T: Number>(samples: &[T], header: &mut Header, threads: usize) -> Vec<
     let lengths = |layer: usize| tiles.iter().map(|tile| tile[layer].len() as u64).collect();
     header.layers = (0..tiles.first().map_or(0, Vec::len)).map(lengths).collect();
     tiles
+}
+
+/// The samples that the codec takes; `decimate` keeps to the paper.
+fn ordinary<T: Sample>(samples: &[T], options: &Options) -> Ordinary {
+    match options.codec.as_str() {
+        "planes" => Ordinary::of(samples),
+        _ => Ordinary::FINITE,
+    }
 }
 
 fn check(samples: usize, shape: &[usize], options: &Options) -> Result<(), RefactorError> {

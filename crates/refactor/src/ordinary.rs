@@ -1,0 +1,135 @@
+//! Which samples a codec takes: those that are numbers and of the others' magnitude.
+//!
+//! One fill value of 1e20 in a field of temperatures would leave them no plane of bits of their own. What lies far
+//! above all other samples, and is rare or takes few values, goes the way of what is no number.
+
+use crate::sample::Sample;
+
+/// As many exponents without a sample lie below an outlier: it has more than 128 times the others' magnitude.
+const GAP_EXPONENTS: usize = 7;
+/// Outliers of any value are at most one in so many samples.
+const SAMPLES_PER_OUTLIER: usize = 1024;
+/// Outliers of any number take so many values at most: what stands for missing, masked, land.
+const FILL_VALUES_MAX: usize = 4;
+/// Exponents of doubles.
+const EXPONENTS: usize = 1 << 11;
+const FRACTION_BITS: u32 = 52;
+
+/// The samples of an array that its codec takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ordinary {
+    magnitude_max: f64,
+}
+
+impl Ordinary {
+    /// All finite numbers.
+    pub(crate) const FINITE: Self = Self { magnitude_max: f64::MAX };
+
+    /// The finite numbers that are no outliers among `samples`.
+    pub(crate) fn of<T: Sample>(samples: &[T]) -> Self {
+        let mut ordinary = Self::FINITE;
+        let mut counts = vec![0_usize; EXPONENTS];
+        for sample in samples.iter().filter(|sample| sample.is_finite()) {
+            counts[exponent(*sample)] += 1;
+        }
+        // Samples of exponent 0 are nothing beside all others, but no reason to call those outliers.
+        let mut occupied = (1..EXPONENTS).rev().filter(|exponent| counts[*exponent] > 0).peekable();
+        let mut above = 0;
+        while let Some(lowest) = occupied.next() {
+            above += counts[lowest];
+            match occupied.peek() {
+                Some(next) if lowest - next <= GAP_EXPONENTS => {}
+                Some(_)
+                    if above * SAMPLES_PER_OUTLIER <= samples.len()
+                        || ordinary.takes_few(samples, lowest) =>
+                {
+                    // The largest double of the exponent below the outliers'.
+                    let bits = ((lowest as u64) << FRACTION_BITS) - 1;
+                    ordinary.magnitude_max = f64::from_bits(bits);
+                    above = 0;
+                }
+                _ => break,
+            }
+        }
+        ordinary
+    }
+
+    /// Whether a codec takes it.
+    #[inline]
+    pub(crate) fn holds<T: Sample>(&self, sample: T) -> bool {
+        sample.is_finite() && sample.to_f64().abs() <= self.magnitude_max
+    }
+
+    /// Whether the samples from an exponent on have no more values than those that stand for something else.
+    fn takes_few<T: Sample>(&self, samples: &[T], lowest: usize) -> bool {
+        let mut values: Vec<T> = Vec::new();
+        samples.iter().filter(|sample| self.holds(**sample) && exponent(**sample) >= lowest).all(|sample| {
+            if !values.contains(sample) {
+                values.push(*sample);
+            }
+            values.len() <= FILL_VALUES_MAX
+        })
+    }
+}
+
+/// The biased exponent of a sample as a double.
+#[inline]
+fn exponent<T: Sample>(sample: T) -> usize {
+    (sample.to_f64().abs().to_bits() >> FRACTION_BITS) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ordinary;
+
+    fn waves(count: usize) -> Vec<f32> {
+        (0..count).map(|n| 280.0 + 20.0 * (n as f32 * 0.01).sin()).collect()
+    }
+
+    fn escaped(samples: &[f32]) -> Vec<f32> {
+        let ordinary = Ordinary::of(samples);
+        samples.iter().copied().filter(|sample| !ordinary.holds(*sample)).collect()
+    }
+
+    #[test]
+    fn fill_values_are_none_of_the_field() {
+        let mut field = waves(10_000);
+        field[2000..5000].fill(1e20);
+        field[7000..7500].fill(-9.96921e36);
+        assert_eq!(escaped(&field).len(), 3500);
+        let mut salinity: Vec<f32> = waves(10_000).iter().map(|value| value / 9.0).collect();
+        salinity[..9000].fill(-9999.0);
+        assert_eq!(escaped(&salinity).len(), 9000);
+    }
+
+    #[test]
+    fn rare_outliers_of_any_value_are_none_of_the_field() {
+        let mut field = waves(10_000);
+        for (place, sample) in field.iter_mut().step_by(1200).enumerate() {
+            *sample = 1e9 + place as f32 * 1e8;
+        }
+        assert_eq!(escaped(&field).len(), 9);
+    }
+
+    #[test]
+    fn steep_and_sparse_fields_are_taken_whole() {
+        assert_eq!(escaped(&waves(10_000)), []);
+        let steep: Vec<f32> = (0..10_000).map(|n| (-0.005 * n as f32).exp()).collect();
+        assert_eq!(escaped(&steep), []);
+        let mut plume = vec![0.0_f32; 10_000];
+        plume[17] = 1.0;
+        assert_eq!(escaped(&plume), []);
+        let mut two_scales = vec![1e-12_f32; 10_000];
+        two_scales[..200].copy_from_slice(&waves(200));
+        assert_eq!(escaped(&two_scales), []);
+        assert_eq!(escaped(&[]), []);
+    }
+
+    #[test]
+    fn integers_have_fill_values_too() {
+        let mut packed: Vec<i16> = (0..5000).map(|n| n % 100).collect();
+        packed[..50].fill(i16::MIN);
+        let ordinary = Ordinary::of(&packed);
+        assert!(!ordinary.holds(i16::MIN) && ordinary.holds(99));
+    }
+}
