@@ -113,7 +113,8 @@ def test_a_step_that_is_gone_is_named(tmp_path: Path) -> None:
     tiers = refactored(tmp_path, FIELD)
     answer = adapt("reconstruct", *tiers, "--step", 7, "--to", tmp_path / "x.npy", code=1)
     assert "step 7" in answer.stderr
-    (tiers[1] / "00000000.1.weir").unlink()
+    (part,) = tiers[1].glob("00000000.1.*.weir")
+    part.unlink()
     answer = adapt("reconstruct", *tiers, "--step", 0, "--to", tmp_path / "x.npy")
     assert "warning: step 0" in answer.stderr
-    assert "00000000.1.weir" in answer.stderr
+    assert str(part) in answer.stderr

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weir.adaptive.errors import AdaptiveError
-from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of
+from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, tiers_of
 
 
@@ -21,16 +21,30 @@ class Catalogue:
         self.stream = stream_at(place)
 
     def numbers(self, *, after: int = -1) -> list[int]:
-        """Steps that are whole, in order, beyond `after`.
+        """Steps beyond `after`, in order, from the first that is there to the last that was written whole.
+
+        Those between them whose manifests are gone are named too: to read them says so.
 
         Raises:
             AdaptiveError: The first tier cannot be read.
         """
-        return sorted(number for name in self._names() if (number := number_of(name)) is not None and number > after)
+        names = self._names()
+        there = [number for name in names if (number := number_of(name)) is not None and number > after]
+        end = max(there, default=after) + 1
+        if END in names:
+            end = max(end, self._steps_at_end())
+        begin = after + 1 if after >= 0 else min(there, default=end)
+        return list(range(begin, end))
 
     def ended(self) -> bool:
         """Whether no more steps will come."""
         return END in self._names()
+
+    def _steps_at_end(self) -> int:
+        try:
+            return steps_at_end(self.place.read(END))
+        except (OSError, ManifestError) as error:
+            raise AdaptiveError(f"{self.place.name(END)} cannot be used: {error}") from error
 
     def _names(self) -> list[str]:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir.adaptive.errors import StepError
 from weir.adaptive.lanes import Lane, Read
-from weir.adaptive.manifest import Manifest, ManifestError, manifest_name
+from weir.adaptive.manifest import Manifest, ManifestError, header_checksum, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Plan, Planner, plan_step
 from weir.adaptive.tiers import Place
 
@@ -311,9 +311,21 @@ class Fetch:
         assert self._manifest is not None
         name = self._channels[0].place.name(self._manifest.parts[0].name)
         try:
-            return _core.Refactored(_joined(list(parts))[0][1])
+            data = _joined(list(parts))[0][1]
+            head = _core.Refactored(data)
         except (ValueError, IndexError) as error:
             raise StepError(self.number, name, f"the header is damaged: {error}") from error
+        manifest = self._manifest
+        found = (head.dtype, tuple(head.shape), header_checksum(data, head.header_bytes))
+        if found != (manifest.dtype, manifest.shape, manifest.checksum):
+            raise StepError(
+                self.number,
+                name,
+                f"it holds another array ({spelled(*found[:2])}) than its manifest tells of "
+                f"({spelled(manifest.dtype, manifest.shape)})",
+                hint="the file was replaced; write the step again",
+            )
+        return head
 
     def _bytes(self, place: Place, name: str, start: int, end: int | None) -> bytes:
         # Each file system has errors of its own; what they have in common is that the bytes are not to be had.

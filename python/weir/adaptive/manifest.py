@@ -5,7 +5,7 @@ A step's manifest is written last, so a step that can be seen is whole. All of t
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,17 +50,21 @@ class Manifest:
 
     Attributes:
         number: Of the step.
+        stream: Identity of the stream that it belongs to.
         dtype: As numpy spells it, `float32`.
         shape: Of the array.
         codec: That refactored it.
+        checksum: Of the container's header: no other container's will do.
         base_end: Bytes of header and base together.
         parts: One for each tier, in order, without a gap; empty ones have length 0.
     """
 
     number: int
+    stream: str
     dtype: str
     shape: tuple[int, ...]
     codec: str
+    checksum: int
     base_end: int
     parts: tuple[Part, ...]
 
@@ -74,9 +78,11 @@ class Manifest:
         document = {
             "weir_adaptive_step": VERSION,
             "step": self.number,
+            "stream": self.stream,
             "dtype": self.dtype,
             "shape": list(self.shape),
             "codec": self.codec,
+            "checksum": self.checksum,
             "base_end": self.base_end,
             "parts": [{"name": part.name, "offset": part.offset, "length": part.length} for part in self.parts],
         }
@@ -94,9 +100,11 @@ class Manifest:
         parts = tuple(Part(_text(entry, "name"), _count(entry, "offset"), _count(entry, "length")) for entry in entries)
         manifest = Manifest(
             _count(document, "step"),
+            _text(document, "stream"),
             _text(document, "dtype"),
             _shape(document),
             _text(document, "codec"),
+            _count(document, "checksum"),
             _count(document, "base_end"),
             parts,
         )
@@ -112,11 +120,15 @@ class Stream:
     """What all steps of a stream have in common.
 
     Attributes:
+        identity: Of this stream and no other; its objects bear it.
+        writer: That may write it. Who begins or goes on with a stream is its writer from then on.
         dtype: As numpy spells it.
         shape: Of each array.
         tiers: URL and zone of each tier, as the writer knew it.
     """
 
+    identity: str
+    writer: str
     dtype: str
     shape: tuple[int, ...]
     tiers: tuple[tuple[str, str], ...]
@@ -125,6 +137,8 @@ class Stream:
         """As an object."""
         document = {
             "weir_adaptive_stream": VERSION,
+            "identity": self.identity,
+            "writer": self.writer,
             "dtype": self.dtype,
             "shape": list(self.shape),
             "tiers": [{"url": url, "zone": zone} for url, zone in self.tiers],
@@ -140,7 +154,27 @@ class Stream:
         """
         document = _document(data, "weir_adaptive_stream")
         pairs = tuple((_text(tier, "url"), _text(tier, "zone")) for tier in _entries(document, "tiers"))
-        return Stream(_text(document, "dtype"), _shape(document), pairs)
+        return Stream(
+            _text(document, "identity"),
+            _text(document, "writer"),
+            _text(document, "dtype"),
+            _shape(document),
+            pairs,
+        )
+
+
+def end_object(steps: int) -> bytes:
+    """What says that a stream has so many steps, and no more will come."""
+    return json.dumps({"weir_adaptive_end": VERSION, "steps": steps}).encode()
+
+
+def steps_at_end(data: bytes) -> int:
+    """How many steps an ended stream has.
+
+    Raises:
+        ManifestError: It is damaged, or of a later version.
+    """
+    return _count(_document(data, "weir_adaptive_end"), "steps")
 
 
 def manifest_name(number: int) -> str:
@@ -148,9 +182,19 @@ def manifest_name(number: int) -> str:
     return f"{number:08d}.json"
 
 
-def part_name(number: int, tier: int) -> str:
-    """The object of a step's bytes on a tier; tiers may share a folder's parent, never a name."""
-    return f"{number:08d}.{tier}.weir"
+def part_name(identity: str, number: int, tier: int) -> str:
+    """The object of a step's bytes on a tier. Streams may share folders, never a name."""
+    return f"{number:08d}.{tier}.{identity}.weir"
+
+
+def header_checksum(container: bytes | bytearray | memoryview, header_bytes: int) -> int:
+    """The checksum that a container's header ends with."""
+    return int.from_bytes(container[header_bytes - 4 : header_bytes], "little")
+
+
+def spelled(dtype: str, shape: Sequence[int]) -> str:
+    """An array's type and shape, as in `float32 of 64 x 32`."""
+    return f"{dtype} of {' x '.join(map(str, shape)) or 'one value'}"
 
 
 def number_of(name: str) -> int | None:

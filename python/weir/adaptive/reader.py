@@ -14,10 +14,9 @@ from weir.adaptive.catalogue import complete
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, StepError
 from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
 from weir.adaptive.lanes import Lane
-from weir.adaptive.manifest import Manifest
+from weir.adaptive.manifest import Manifest, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Fixed, Planner, Policy, policy_of
 from weir.adaptive.tiers import TierLike
-from weir.adaptive.writer import spelled
 
 if TYPE_CHECKING:
     import numpy
@@ -283,6 +282,10 @@ class Reader:
 
     def _check(self, manifest: Manifest) -> None:
         stream = self._catalogue.stream
+        if manifest.stream != stream.identity:
+            place = self._channels[0].place.name(manifest_name(manifest.number))
+            hint = "one folder was written by two programs at once: give each stream a folder of its own"
+            raise StepError(manifest.number, place, "it belongs to another stream", hint=hint)
         if (manifest.dtype, manifest.shape) != (stream.dtype, stream.shape):
             raise StepError(
                 manifest.number,

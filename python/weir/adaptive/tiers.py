@@ -1,6 +1,7 @@
 """Storage tiers, the fastest first, and what lies on each: any place that fsspec opens."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -205,6 +206,15 @@ class Place:
         with self._files.open(f"{path}.part", "wb") as file:
             file.write(data)
         self._files.mv(f"{path}.part", path)
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there.
+
+        Raises:
+            OSError: It cannot be removed.
+        """
+        with suppress(FileNotFoundError):
+            self._files.rm_file(f"{self._root}/{name}")
 
     def names(self) -> list[str]:
         """Names of the objects in the folder, none where it does not exist.

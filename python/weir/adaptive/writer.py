@@ -1,18 +1,34 @@
 """Writes the steps of a stream onto tiers: the base onto the first, ranges of chunks onto the others."""
 
+import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from weir.adaptive.catalogue import Catalogue
+from weir.adaptive.catalogue import Catalogue, stream_at
 from weir.adaptive.errors import AdaptiveError, StepError
-from weir.adaptive.manifest import END, STREAM, Manifest, Part, Stream, manifest_name, part_name
+from weir.adaptive.manifest import (
+    END,
+    STREAM,
+    Manifest,
+    Part,
+    Stream,
+    end_object,
+    header_checksum,
+    manifest_name,
+    part_name,
+    spelled,
+)
 from weir.adaptive.tiers import Place, TierLike, divide, tiers_of
 
 if TYPE_CHECKING:
+    import numpy
     import numpy.typing as npt
 
 CHUNK_BYTES = 1 << 20
+_IDENTITY_BYTES = 8
+"""Random ones: no two streams, nor two writers, have the same."""
 Codec = Literal["planes", "decimate"]
 
 
@@ -47,7 +63,7 @@ class Writer:
             append: Whether to go on with a stream that is there.
 
         Raises:
-            AdaptiveError: A tier cannot be opened, or holds another stream.
+            AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
         """
         self._tiers = tiers_of(tiers)
         self._places = [Place(tier) for tier in self._tiers]
@@ -61,9 +77,11 @@ class Writer:
         }
         if ratios is not None:
             self._options["ratios"] = list(ratios)
+        _try(self._options)
+        self._writer = secrets.token_hex(_IDENTITY_BYTES)
         self._stream: Stream | None = None
         self._next = 0
-        self._find(append)
+        self._find(append=append)
 
     @property
     def steps(self) -> int:
@@ -76,26 +94,31 @@ class Writer:
         Raises:
             StepError: It does not fit the steps before, or cannot be refactored or written.
         """
-        import numpy
-
         from weir import _core
 
-        values = numpy.ascontiguousarray(array)
         number = self._next
         place = self._places[0].name(manifest_name(number))
-        self._check(values.dtype.name, values.shape, number, place)
         try:
+            values = _values(array)
+            self._check(values.dtype.name, values.shape, number, place)
             container = _core.refactor(values, **self._options)
         except (ValueError, TypeError) as error:
             raise StepError(number, place, f"the array cannot be refactored: {error}") from error
-        manifest = self._lay_out(number, _core.Refactored(container))
+        self._begin(values.dtype.name, values.shape)
+        manifest = self._lay_out(number, container)
         self._store(manifest, memoryview(container))
         self._next = number + 1
         return manifest
 
     def end(self) -> None:
-        """Say that no more steps will come."""
-        self._put(self._places[0], END, b"{}", self._next)
+        """Say that no more steps will come.
+
+        Raises:
+            StepError: Another program writes the stream now, or this cannot be written.
+        """
+        if self._stream is not None:
+            self._claim()
+            self._put(self._places[0], END, end_object(self._next), self._next)
 
     def __enter__(self) -> Self:
         """Write steps."""
@@ -108,7 +131,8 @@ class Writer:
         if kind is None:
             self.end()
 
-    def _find(self, append: bool) -> None:
+    def _find(self, *, append: bool) -> None:
+        """Go on with the stream that is there, or refuse to write over one that has steps."""
         first = self._places[0]
         try:
             names = first.names()
@@ -116,26 +140,35 @@ class Writer:
             raise AdaptiveError(f"tier {first.tier.url} cannot be listed: {error}") from error
         if STREAM not in names:
             return
-        if not append:
-            raise AdaptiveError(
-                f"tier {first.tier.url} holds a stream already",
-                hint="choose another folder, or append to it",
-            )
         catalogue = Catalogue(first)
-        if len(catalogue.stream.tiers) != len(self._tiers):
+        numbers = catalogue.numbers()
+        if append:
+            self._continue(catalogue.stream, numbers[-1] + 1 if numbers else 0)
+        elif numbers:
             raise AdaptiveError(
-                f"the stream on tier {first.tier.url} has {len(catalogue.stream.tiers)} tiers, not {len(self._tiers)}"
+                f"tier {first.tier.url} holds a stream already", hint="choose another folder, or give append=True"
             )
-        self._stream = catalogue.stream
-        self._next = max(catalogue.numbers(), default=-1) + 1
+
+    def _continue(self, stream: Stream, steps: int) -> None:
+        """Become the writer of a stream that has so many steps."""
+        first = self._places[0]
+        recorded, named = [url for url, _ in stream.tiers], [place.url for place in self._places]
+        if recorded != named:
+            raise AdaptiveError(
+                f"the stream on tier {first.tier.url} lies on {', '.join(recorded)}, not on {', '.join(named)}",
+                hint="a stream goes on where it was begun: name the same tiers, in the same order",
+            )
+        self._stream = replace(stream, writer=self._writer)
+        self._next = steps
+        self._put(first, STREAM, self._stream.encode(), steps)
+        try:
+            first.remove(END)
+        except OSError as error:
+            raise StepError(steps, first.name(END), f"cannot be removed: {error!r}") from error
 
     def _check(self, dtype: str, shape: tuple[int, ...], number: int, place: str) -> None:
-        """Refuse an array unlike those before; the first one says what a stream holds."""
-        if self._stream is None:
-            urls = tuple((each.url, str(each.tier.zone)) for each in self._places)
-            self._stream = Stream(dtype, shape, urls)
-            self._put(self._places[0], STREAM, self._stream.encode(), number)
-        if (dtype, shape) != (self._stream.dtype, self._stream.shape):
+        """Refuse an array unlike those before."""
+        if self._stream is not None and (dtype, shape) != (self._stream.dtype, self._stream.shape):
             raise StepError(
                 number,
                 place,
@@ -144,18 +177,49 @@ class Writer:
                 hint="all steps of a stream are alike; write others to a stream of their own",
             )
 
-    def _lay_out(self, number: int, refactored: Any) -> Manifest:
+    def _begin(self, dtype: str, shape: tuple[int, ...]) -> None:
+        """The first array says what a stream holds."""
+        if self._stream is None:
+            # Somebody may have begun here since this writer was made.
+            self._find(append=False)
+            urls = tuple((each.url, str(each.tier.zone)) for each in self._places)
+            stream = Stream(secrets.token_hex(_IDENTITY_BYTES), self._writer, dtype, shape, urls)
+            self._put(self._places[0], STREAM, stream.encode(), self._next)
+            self._stream = stream
+
+    def _lay_out(self, number: int, container: bytes) -> Manifest:
+        from weir import _core
+
         assert self._stream is not None
+        refactored = _core.Refactored(container)
         ends = [int(chunk[0] + chunk[1]) for chunk in refactored.chunks]
         ranges = divide(self._tiers, base_end=ends[0], chunk_ends=ends[1:])
-        parts = tuple(Part(part_name(number, tier), offset, length) for tier, (offset, length) in enumerate(ranges))
-        return Manifest(number, self._stream.dtype, self._stream.shape, str(refactored.codec), ends[0], parts)
+        stream = self._stream
+        parts = tuple(
+            Part(part_name(stream.identity, number, tier), offset, length)
+            for tier, (offset, length) in enumerate(ranges)
+        )
+        checksum = header_checksum(container, refactored.header_bytes)
+        return Manifest(number, stream.identity, stream.dtype, stream.shape, refactored.codec, checksum, ends[0], parts)
 
     def _store(self, manifest: Manifest, container: memoryview) -> None:
         for place, part in zip(self._places, manifest.parts, strict=True):
             if part.length:
                 self._put(place, part.name, container[part.offset : part.end], manifest.number)
+        self._claim()
         self._put(self._places[0], manifest_name(manifest.number), manifest.encode(), manifest.number)
+
+    def _claim(self) -> None:
+        """Refuse to go on with a stream that somebody else writes."""
+        place = self._places[0]
+        found = stream_at(place)
+        if self._stream is None or (found.identity, found.writer) != (self._stream.identity, self._stream.writer):
+            raise StepError(
+                self._next,
+                place.name(STREAM),
+                "another program has begun to write here",
+                hint="one program writes a stream: give each a folder of its own",
+            )
 
     def _put(self, place: Place, name: str, data: bytes | memoryview, number: int) -> None:
         try:
@@ -184,6 +248,41 @@ def write(tiers: Sequence[TierLike] | TierLike, steps: "Iterable[npt.ArrayLike]"
         return writer.steps - before
 
 
-def spelled(dtype: str, shape: Sequence[int]) -> str:
-    """An array's type and shape, as in `float32 of 64 x 32`."""
-    return f"{dtype} of {' x '.join(map(str, shape)) or 'one value'}"
+def _try(options: dict[str, Any]) -> None:
+    """Refuse options that no array can be refactored with.
+
+    Raises:
+        AdaptiveError: They make no sense.
+    """
+    import numpy
+
+    from weir import _core
+
+    for name in ("chunk_bytes", "base_bytes", "threads"):
+        if options[name] is not None and options[name] < 1:
+            raise AdaptiveError(f"{name} = {options[name]} is too few", hint="it is 1 or more")
+    if "ratios" in options and options["codec"] != "decimate":
+        raise AdaptiveError(f"the codec `{options['codec']}` has no ratios", hint="they are those of `decimate`")
+    try:
+        _core.refactor(numpy.zeros(1), **options)
+    except (ValueError, TypeError) as error:
+        raise AdaptiveError(f"no array can be refactored so: {error}") from error
+
+
+def _values(array: "npt.ArrayLike") -> "numpy.ndarray[Any, Any]":
+    """The array in C order and in this machine's byte order; what is masked is not a number.
+
+    Raises:
+        ValueError: It is no array, has no axis, or has masked values that are no floats.
+    """
+    import numpy
+
+    if isinstance(array, numpy.ma.MaskedArray):
+        if numpy.ma.is_masked(array) and array.dtype.kind != "f":
+            raise ValueError(f"it has masked values of {array.dtype}, which has no NaN; fill them before")
+        array = array.filled(numpy.nan) if array.dtype.kind == "f" else array.data
+    values = numpy.asarray(array)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.ndim == 0:
+        raise ValueError("it is one value, and has no axis")
+    return numpy.ascontiguousarray(values)

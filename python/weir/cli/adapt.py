@@ -93,12 +93,18 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
     """
     from weir.adaptive.catalogue import complete
     from weir.adaptive.contents import accuracies, manifest_of
+    from weir.adaptive.errors import StepError
     from weir.cli.output import show, size
 
     with _failures():
         _, places, catalogue = complete(tiers)
         if number is None:
-            manifests = [manifest_of(catalogue.place, each) for each in catalogue.numbers()]
+            manifests = []
+            for each in catalogue.numbers():
+                try:
+                    manifests.append(manifest_of(catalogue.place, each))
+                except StepError as error:
+                    warn(str(error))
             show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
             return
         lines = accuracies(places, number)
@@ -203,7 +209,7 @@ def _document(manifest: "Manifest") -> dict[str, Any]:
 
 
 def _steps_table(manifests: "list[Manifest]") -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    from weir.adaptive.writer import spelled
+    from weir.adaptive.manifest import spelled
     from weir.cli.output import size
 
     tiers = max((len(manifest.parts) for manifest in manifests), default=0)
