@@ -96,6 +96,8 @@ def test_other_files(tmp_path: Path) -> None:
         (["replay", "{}", "--policy", "budget", "--seconds", "1", "--variance", "1"], 2, "either --seconds"),
         (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--rmse", "1", "--psnr", "1"], 2, "give one of"),
         (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--region", "3"], 2, "is no region"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/no/x"], 1, "there is no folder"),
+        (["replay", "{}", "--policy", "isolation", "--low", "3M"], 2, "--low is of --policy plot"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_a_hint(tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
@@ -107,6 +109,24 @@ def test_what_is_wrong_is_one_line_and_a_hint(tmp_path: Path, arguments: list[st
     assert first.startswith("error: ")
     assert words in first + second
     assert second.startswith("hint: ")
+
+
+def test_what_was_written_before_a_failure_is_told(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.npy"
+    damaged.write_bytes(FIELD.read_bytes()[:1000])
+    words = ["refactor", FIELD, FIELD, damaged, "--tier", tmp_path / "fast", "--output", "json"]
+    answer = adapt(*words, code=1)
+    assert [step["step"] for step in json.loads(answer.stdout)] == [0, 1]
+    assert str(damaged) in answer.stderr
+
+
+def test_a_replay_gives_a_line_a_step_and_counts_what_had_no_base(tmp_path: Path) -> None:
+    tiers = refactored(tmp_path, FIELD, FIELD)
+    lines = adapt("replay", *tiers, "--output", "ndjson").stdout.splitlines()
+    assert [json.loads(line).get("step") for line in lines] == [0, 1, None]
+    assert json.loads(lines[-1])["summary"]["missed"] == 0
+    answer = adapt("replay", *tiers, "--deadline", "1e-9", code=1)
+    assert "none of 2 steps had its base in time" in answer.stderr
 
 
 def test_a_step_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_of_two_that_begin_at_once_one_goes_on(tiers: list[str]) -> None:
 
 def test_a_stream_that_goes_on_has_no_end(tiers: list[str]) -> None:
     write(tiers, range(2))
-    writer = adaptive.Writer(tiers, append=True)
+    writer = adaptive.Writer(tiers, append=True, exact=True)
     assert not (Path(tiers[0]) / END).exists()
     writer.write(waves(2))
     writer.end()
@@ -177,3 +177,18 @@ def test_arrays_as_files_hold_them(tiers: list[str]) -> None:
 def test_masked_integers_have_no_value(tiers: list[str]) -> None:
     with pytest.raises(adaptive.StepError, match="masked values of int32, which has no NaN"):
         adaptive.write(tiers, [numpy.ma.masked_equal(numpy.arange(12, dtype=numpy.int32), 3)])
+
+
+def test_steps_that_are_appended_are_like_the_others(tiers: list[str]) -> None:
+    write(tiers, range(1))
+    with pytest.raises(adaptive.AdaptiveError, match=r"exact=True, not codec=planes, tolerance=0\.1, exact=False"):
+        adaptive.Writer(tiers, append=True, tolerance=0.1)
+    write(tiers, range(1, 2), append=True)
+    assert numbers(tiers) == [0, 1]
+
+
+def test_paths_are_tiers(tiers: list[str]) -> None:
+    adaptive.write([Path(tier) for tier in tiers], [waves(0)], exact=True)
+    assert numpy.array_equal(next(adaptive.open(Path(tiers[0]))).data, waves(0))
+    with pytest.raises(adaptive.AdaptiveError, match="5 is no tier"):
+        adaptive.open([5])  # type: ignore[list-item]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from weir.adaptive.errors import AdaptiveError
 from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
-from weir.adaptive.tiers import Place, Tier, TierLike, Zone, tiers_of
+from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
 
 
 class Catalogue:
@@ -77,8 +77,7 @@ def complete(given: "Sequence[TierLike] | TierLike") -> tuple[tuple[Tier, ...], 
     Raises:
         AdaptiveError: There is no stream on the first.
     """
-    listed = [given] if isinstance(given, Tier | str) else list(given)
-    named = [Tier.parse(tier) if isinstance(tier, str) else tier for tier in listed]
+    named = named_tiers(given)
     tiers_of(named)
     first = Place(named[0])
     catalogue = Catalogue(first)

@@ -125,6 +125,9 @@ class Stream:
         dtype: As numpy spells it.
         shape: Of each array.
         tiers: URL and zone of each tier, as the writer knew it.
+        codec: That refactors the steps.
+        tolerance: Largest error that all of a step leaves, as it was asked for.
+        exact: Whether all of a step restores every bit.
     """
 
     identity: str
@@ -132,6 +135,9 @@ class Stream:
     dtype: str
     shape: tuple[int, ...]
     tiers: tuple[tuple[str, str], ...]
+    codec: str
+    tolerance: float | None
+    exact: bool
 
     def encode(self) -> bytes:
         """As an object."""
@@ -142,6 +148,9 @@ class Stream:
             "dtype": self.dtype,
             "shape": list(self.shape),
             "tiers": [{"url": url, "zone": zone} for url, zone in self.tiers],
+            "codec": self.codec,
+            "tolerance": self.tolerance,
+            "exact": self.exact,
         }
         return json.dumps(document, indent=1).encode()
 
@@ -160,6 +169,9 @@ class Stream:
             _text(document, "dtype"),
             _shape(document),
             pairs,
+            _text(document, "codec"),
+            _tolerance(document),
+            document.get("exact") is True,
         )
 
 
@@ -241,6 +253,13 @@ def _count(document: Mapping[str, Any], name: str) -> int:
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _BYTES_MAX:
         raise ManifestError(f"`{name}` is no count")
+    return value
+
+
+def _tolerance(document: Mapping[str, Any]) -> float | None:
+    value = document.get("tolerance")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+        raise ManifestError("`tolerance` is no error that a value may have")
     return value
 
 

@@ -1,5 +1,6 @@
 """Storage tiers, the fastest first, and what lies on each: any place that fsspec opens."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -79,7 +80,28 @@ class Tier:
         return Tier(text)
 
 
-TierLike = Tier | str
+TierLike = Tier | str | os.PathLike[str]
+
+
+def named_tiers(given: "Sequence[TierLike] | TierLike") -> list[Tier]:
+    """Tiers in order, as they were named.
+
+    Raises:
+        AdaptiveError: Something else than a tier is named.
+    """
+    listed = [given] if isinstance(given, Tier | str | os.PathLike) else list(given)
+    return [_named(tier) for tier in listed]
+
+
+def _named(tier: TierLike) -> Tier:
+    if isinstance(tier, Tier):
+        return tier
+    if isinstance(tier, str):
+        return Tier.parse(tier)
+    try:
+        return Tier(os.fspath(tier))
+    except TypeError:
+        raise AdaptiveError(f"{tier!r} is no tier", hint="a tier is a folder's path or URL, or a Tier") from None
 
 
 def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
@@ -88,8 +110,7 @@ def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
     Raises:
         AdaptiveError: There is none, or one is named twice.
     """
-    listed = [given] if isinstance(given, Tier | str) else list(given)
-    tiers = [Tier.parse(tier) if isinstance(tier, str) else tier for tier in listed]
+    tiers = named_tiers(given)
     if not tiers:
         raise AdaptiveError("there is no tier", hint="name at least one folder")
     if len({tier.url for tier in tiers}) != len(tiers):

@@ -88,6 +88,11 @@ class Writer:
         """Number of the next step."""
         return self._next
 
+    @property
+    def _kept(self) -> tuple[str, float | None, bool]:
+        """Codec, tolerance and exactness, in which all steps are alike."""
+        return self._options["codec"], self._options["tolerance"], self._options["exact"]
+
     def write(self, array: "npt.ArrayLike") -> Manifest:
         """Write the next step.
 
@@ -158,6 +163,15 @@ class Writer:
                 f"the stream on tier {first.tier.url} lies on {', '.join(recorded)}, not on {', '.join(named)}",
                 hint="a stream goes on where it was begun: name the same tiers, in the same order",
             )
+        begun, asked = (stream.codec, stream.tolerance, stream.exact), self._kept
+        if begun != asked:
+            words = [
+                f"codec={codec}, tolerance={tolerance}, exact={exact}" for codec, tolerance, exact in (begun, asked)
+            ]
+            raise AdaptiveError(
+                f"the stream on tier {first.tier.url} was begun with {words[0]}, not {words[1]}",
+                hint="all steps of a stream are alike: give the same again",
+            )
         self._stream = replace(stream, writer=self._writer)
         self._next = steps
         self._put(first, STREAM, self._stream.encode(), steps)
@@ -183,7 +197,7 @@ class Writer:
             # Somebody may have begun here since this writer was made.
             self._find(append=False)
             urls = tuple((each.url, str(each.tier.zone)) for each in self._places)
-            stream = Stream(secrets.token_hex(_IDENTITY_BYTES), self._writer, dtype, shape, urls)
+            stream = Stream(secrets.token_hex(_IDENTITY_BYTES), self._writer, dtype, shape, urls, *self._kept)
             self._put(self._places[0], STREAM, stream.encode(), self._next)
             self._stream = stream
 

@@ -15,9 +15,9 @@ _INTERRUPTED = 130
 _HINTS = {
     errno.EACCES: "it belongs to another user; is --home or WEIR_HOME right?",
     errno.EPERM: "it belongs to another user; is --home or WEIR_HOME right?",
-    errno.ENOSPC: "the file system is full: make room, or choose another --home",
-    errno.EDQUOT: "your quota is used up: make room, or choose another --home",
-    errno.EROFS: "the file system is read-only: choose another --home",
+    errno.ENOSPC: "the file system is full: make room, or choose another place (of a store: --home)",
+    errno.EDQUOT: "your quota is used up: make room, or choose another place (of a store: --home)",
+    errno.EROFS: "the file system is read-only: choose another place (of a store: --home)",
 }
 """What to do about errors of the system that no command expects."""
 
@@ -108,7 +108,7 @@ def _run() -> int:
         return _close_broken_pipe()
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        report(f"{place}{error.strerror or error}", _HINTS.get(error.errno or 0, "see `weir status`"))
+        report(f"{place}{error.strerror or error}", _HINTS.get(error.errno or 0, "" if place else "see `weir status`"))
         return FAILED
 
 

@@ -77,9 +77,15 @@ def refactor_arrays(inputs: tuple[Path, ...], tiers: tuple[str, ...], output: st
             shape=options["shape"],
             stacked=options["stacked"],
         )
-        with writer:
-            manifests = [writer.write(array) for array in arrays]
-    show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
+        manifests: list[Manifest] = []
+        try:
+            with writer:
+                for array in arrays:
+                    manifests.append(writer.write(array))
+        finally:
+            # What is written is there, whatever came of the others.
+            if manifests:
+                show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
 
 
 @adapt.command(name="info")
@@ -134,6 +140,8 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
     from weir.adaptive.reader import Reader
     from weir.cli.output import show, size
 
+    if not target.absolute().parent.is_dir():
+        raise Failure(f"{target} cannot be written: there is no folder {target.parent}", hint="make it before")
     with _failures(), _warnings():
         reader = Reader(
             tiers,

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from weir.adaptive.policy import Policy
     from weir.adaptive.reader import Reader, Step
 
+_OPTIONS_OF = {
+    "plot": {"--low": "low", "--high": "high", "--k": "slope", "--b": "intercept"},
+    "budget": {"--seconds": "seconds", "--variance": "variance"},
+}
+"""Policies, their options, and the parameters that these set."""
 _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "RMSE", "MAX ERROR", "LATE")
 
 
@@ -52,9 +57,11 @@ def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
 
     try:
         with _reader(tiers, options) as reader:
-            steps = _steps(reader, options["period"], options["count"])
+            steps, missed = _steps(reader, options["period"], options["count"])
     except AdaptiveError as error:
         raise Failure(str(error), hint=error.hint) from error
+    if missed and not steps:
+        raise Failure(f"none of {missed} steps had its base in time", hint="give a longer --deadline")
     if not steps:
         raise Failure(f"the stream on {tiers[0]} has no steps", hint="is it still to be written? see --follow")
     times = [step.seconds for step in steps]
@@ -65,8 +72,13 @@ def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
         "augmentation_mean": fmean(step.augmentation for step in steps),
         "rmse_mean": fmean(step.rmse for step in steps),
         "late": sum(step.late for step in steps),
+        "missed": missed,
     }
-    show(output, {"steps": [_document(step) for step in steps], "summary": summary}, _HEADER, [_row(s) for s in steps])
+    documents = [_document(step) for step in steps]
+    if output == "ndjson":
+        show(output, [*documents, {"summary": summary}], (), ())
+        return
+    show(output, {"steps": documents, "summary": summary}, _HEADER, [_row(step) for step in steps])
     if output == "table":
         print(
             f"\n{summary['steps']} steps, {summary['seconds_mean']:.6f} s on average, variance "
@@ -97,6 +109,10 @@ def _policy(options: dict[str, Any]) -> "Policy | str":
     from weir.adaptive.plot import Plot
 
     name = options["policy"]
+    for other, named in _OPTIONS_OF.items():
+        given = [option for option, parameter in named.items() if options[parameter] is not None and other != name]
+        if given:
+            raise click.UsageError(f"{given[0]} is of --policy {other}, not of {name}")
     if name == "plot":
         if options["low"] is None or options["high"] is None:
             raise click.UsageError("--policy plot needs --low and --high")
@@ -108,29 +124,40 @@ def _policy(options: dict[str, Any]) -> "Policy | str":
     return str(name)
 
 
-def _steps(reader: "Reader", period: float, count: int | None) -> "list[Step]":
+def _steps(reader: "Reader", period: float, count: int | None) -> "tuple[list[Step], int]":
+    """The steps that came, and how many had not even their base when the deadline came."""
     import warnings
     from dataclasses import replace
 
     import numpy
 
+    from weir.adaptive.errors import DeadlineError
+
     steps: list[Step] = []
+    missed = 0
     begun = time.monotonic()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for step in reader:
-            # What it cost is kept, not the array: a long stream is larger than memory.
-            steps.append(replace(step, data=numpy.empty(0)))
-            if len(steps) == count:
+        while len(steps) + missed != count:
+            try:
+                step = next(reader)
+            except StopIteration:
                 break
-            late = begun + len(steps) * period - time.monotonic()
+            except DeadlineError as error:
+                warn(str(error))
+                missed += 1
+            else:
+                # What it cost is kept, not the array: a long stream is larger than memory.
+                steps.append(replace(step, data=numpy.empty(0)))
+            done = len(steps) + missed
+            late = begun + done * period - time.monotonic()
             if late > 0:
                 time.sleep(late)
-            elif period and len(steps) == 1:
+            elif period and done == 1:
                 say(f"a step takes longer than its period of {period:g} s")
     for warning in caught:
         warn(str(warning.message))
-    return steps
+    return steps, missed
 
 
 def _document(step: "Step") -> dict[str, Any]:
