@@ -7,11 +7,11 @@
 
 use crate::component::{Component, END_OF_FILE};
 use crate::{ServerId, TargetId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Where the bytes of a file go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Component>", into = "Vec<Component>")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<Component>")]
 pub struct Layout {
     components: Vec<Component>,
     /// Of layouts with more than one component.
@@ -305,9 +305,9 @@ impl TryFrom<Vec<Component>> for Layout {
     }
 }
 
-impl From<Layout> for Vec<Component> {
-    fn from(layout: Layout) -> Vec<Component> {
-        layout.components
+impl Serialize for Layout {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.components.serialize(serializer)
     }
 }
 
