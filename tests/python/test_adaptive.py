@@ -6,14 +6,14 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import fsspec
 import numpy
 import numpy.typing as npt
 import pytest
-from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
+from places import Gated
 from weir import adaptive
 from weir.adaptive import fetch, lanes
 from weir.adaptive.manifest import manifest_name
@@ -22,28 +22,6 @@ Array = npt.NDArray[Any]
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
 LIMIT_SECONDS = 60.0
 """No step of a test takes so long, however busy the machine is: what takes longer hangs."""
-
-
-class Gated(LocalFileSystem):  # type: ignore[misc]
-    """Local files, of which those that `gates` name cannot be read before their event is set."""
-
-    protocol = "gated"
-    gates: ClassVar[dict[str, threading.Event]] = {}
-    asked: ClassVar[list[str]] = []
-    came: ClassVar[threading.Condition] = threading.Condition()
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return str(LocalFileSystem._strip_protocol(path.removeprefix("gated://")))
-
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
-        with self.came:
-            self.asked.append(Path(path).name)
-            self.came.notify_all()
-        for name, gate in self.gates.items():
-            if name in path:
-                gate.wait()
-        return bytes(super().cat_file(path, start=start, end=end, **options))
 
 
 @pytest.fixture
@@ -275,6 +253,34 @@ def test_threads_that_hang_are_few_and_serve_again(
         assert not thread.is_alive()
     whole = adaptive.open(tiers).step(29)
     assert whole.augmentation == 1.0
+
+
+@pytest.mark.parametrize("hanging", ["stream.json", "list "])
+def test_a_place_that_hangs_is_not_waited_for(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event], hanging: str
+) -> None:
+    tiers = [f"gated://{tmp_path}/fast", str(tmp_path / "shared")]
+    written(tiers, field[:2])
+    gate = gates[hanging] = threading.Event()
+    with pytest.raises(adaptive.NoAnswerError, match=r"tier gated://.*/fast does not answer: .* took more than 0\.2 s"):
+        adaptive.open(tiers, open_seconds=0.2)
+    gate.set()
+    assert len(list(adaptive.open(tiers))) == 3
+
+
+def test_a_stream_that_is_followed_onto_a_place_that_hangs_tells_so(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event]
+) -> None:
+    tiers = [f"gated://{tmp_path}/fast", str(tmp_path / "shared")]
+    written(tiers, field[:2], steps=1)
+    Path(tmp_path, "fast", "end.json").unlink()
+    reader = adaptive.open(tiers, follow_seconds=LIMIT_SECONDS, open_seconds=1.0)
+    assert next(reader).number == 0
+    gates["list "] = threading.Event()
+    with pytest.raises(adaptive.NoAnswerError):
+        next(reader)
+    reader.close()
+    assert next(reader, None) is None
 
 
 def test_not_even_a_base_is_an_error_and_the_next_step_is_read(

@@ -6,7 +6,7 @@ Variation on QoS-Less HPC Storage.
 """
 
 from weir.adaptive.budget import Budget
-from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, StepError
+from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, NoAnswerError, StepError
 from weir.adaptive.plot import Plot
 from weir.adaptive.policy import Accuracy
 from weir.adaptive.reader import Reader, Step
@@ -20,6 +20,7 @@ __all__ = [
     "AdaptiveWarning",
     "Budget",
     "DeadlineError",
+    "NoAnswerError",
     "Plot",
     "Reader",
     "Step",

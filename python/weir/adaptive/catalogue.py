@@ -1,56 +1,80 @@
 """Which steps a stream has, from its first tier."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from weir.adaptive.errors import AdaptiveError
+from weir.adaptive.errors import AdaptiveError, NoAnswerError
+from weir.adaptive.lanes import Answer, HangError, Lane
 from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
+
+OPEN_SECONDS_MAX = 60.0
+"""A file system that has not said by then what lies there hangs."""
 
 
 class Catalogue:
     """The steps of a stream."""
 
-    def __init__(self, place: Place) -> None:
-        """Read the stream on the first tier, `place`.
+    def __init__(self, place: Place, *, seconds: float = OPEN_SECONDS_MAX) -> None:
+        """Read the stream on the first tier, `place`, which is given so many seconds for each answer.
 
         Raises:
             AdaptiveError: There is none.
         """
         self.place = place
-        self.stream = stream_at(place)
+        self._inquiry = Inquiry(place.tier.url, seconds)
+        self.stream = self._inquiry.answer("to read what lies there", lambda: stream_at(place))
 
-    def numbers(self, *, after: int = -1) -> list[int]:
-        """Steps beyond `after`, in order, from the first that is there to the last that was written whole.
+    def look(self, *, after: int = -1) -> tuple[list[int], bool]:
+        """Steps beyond `after`, in order, from the first that is there to the last, and whether no more will come.
 
         Those between them whose manifests are gone are named too: to read them says so.
 
         Raises:
-            AdaptiveError: The first tier cannot be read.
+            AdaptiveError: The first tier cannot be listed.
         """
-        names = self._names()
+        names, written = self._inquiry.answer("to list its steps", self._listed)
         there = [number for name in names if (number := number_of(name)) is not None and number > after]
-        end = max(there, default=after) + 1
-        if END in names:
-            end = max(end, self._steps_at_end())
+        end = max(max(there, default=after) + 1, written or 0)
         begin = after + 1 if after >= 0 else min(there, default=end)
-        return list(range(begin, end))
+        return list(range(begin, end)), written is not None
 
-    def ended(self) -> bool:
-        """Whether no more steps will come."""
-        return END in self._names()
-
-    def _steps_at_end(self) -> int:
+    def _listed(self) -> tuple[list[str], int | None]:
+        """Names of the objects, and of a stream that has ended its number of steps."""
         try:
-            return steps_at_end(self.place.read(END))
+            names = self.place.names()
+        except OSError as error:
+            raise AdaptiveError(f"tier {self.place.tier.url} cannot be listed: {error}") from error
+        if END not in names:
+            return names, None
+        try:
+            return names, steps_at_end(self.place.read(END))
         except (OSError, ManifestError) as error:
             raise AdaptiveError(f"{self.place.name(END)} cannot be used: {error}") from error
 
-    def _names(self) -> list[str]:
+
+class Inquiry:
+    """Questions to a tier, which may hang."""
+
+    def __init__(self, url: str, seconds: float) -> None:
+        """Give the tier at `url` so many seconds for each answer."""
+        self._url = url
+        self._seconds = seconds
+        self._lane = Lane(url, 1, idle_seconds=0.0)
+
+    def answer(self, doing: str, action: Callable[[], Answer]) -> Answer:
+        """What `action` returns or raises.
+
+        Raises:
+            NoAnswerError: It takes too long.
+        """
         try:
-            return self.place.names()
-        except OSError as error:
-            raise AdaptiveError(f"tier {self.place.tier.url} cannot be listed: {error}") from error
+            return self._lane.answer(action, self._seconds)
+        except HangError as error:
+            raise NoAnswerError(
+                f"tier {self._url} does not answer: {doing} took more than {self._seconds:g} s",
+                hint="is it mounted, and does its server run? `open_seconds` says how long to wait",
+            ) from error
 
 
 def stream_at(place: Place) -> Stream:
@@ -71,16 +95,20 @@ def stream_at(place: Place) -> Stream:
         ) from error
 
 
-def complete(given: "Sequence[TierLike] | TierLike") -> tuple[tuple[Tier, ...], tuple[Place, ...], Catalogue]:
+def complete(
+    given: "Sequence[TierLike] | TierLike", *, seconds: float = OPEN_SECONDS_MAX
+) -> tuple[tuple[Tier, ...], tuple[Place, ...], Catalogue]:
     """The tiers that are named, with what the stream itself says of those and of the ones that are not.
+
+    Each tier is given so many seconds for an answer.
 
     Raises:
         AdaptiveError: There is no stream on the first.
     """
     named = named_tiers(given)
     tiers_of(named)
-    first = Place(named[0])
-    catalogue = Catalogue(first)
+    first = place_of(named[0], seconds)
+    catalogue = Catalogue(first, seconds=seconds)
     recorded = catalogue.stream.tiers
     if len(named) > len(recorded):
         raise AdaptiveError(
@@ -91,7 +119,16 @@ def complete(given: "Sequence[TierLike] | TierLike") -> tuple[tuple[Tier, ...], 
     tiers = tiers_of(
         [replace(tier, zone=tier.zone or _zone(zone, first)) for tier, (_, zone) in zip(named, recorded, strict=True)]
     )
-    return tiers, (first, *(Place(tier) for tier in tiers[1:])), catalogue
+    return tiers, (first, *(place_of(tier, seconds) for tier in tiers[1:])), catalogue
+
+
+def place_of(tier: Tier, seconds: float = OPEN_SECONDS_MAX) -> Place:
+    """A tier that is open; some file systems connect to their server for that.
+
+    Raises:
+        AdaptiveError: It cannot be opened, or not within so many seconds.
+    """
+    return Inquiry(tier.url, seconds).answer("to open it", lambda: Place(tier))
 
 
 def _zone(text: str, first: Place) -> Zone:

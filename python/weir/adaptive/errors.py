@@ -14,6 +14,10 @@ class AdaptiveError(Exception):
         self.hint = hint
 
 
+class NoAnswerError(AdaptiveError, TimeoutError):
+    """A tier that does not say in time what lies there."""
+
+
 class StepError(AdaptiveError):
     """One step that cannot be written or read; others still can.
 

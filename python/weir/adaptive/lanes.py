@@ -7,11 +7,20 @@ take its place up to a limit, behind which reads wait, until they are given up i
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 HANGING_READS_MAX = 8
 """Threads of one tier that may hang in reads that were given up."""
 _IDLE_SECONDS = 5.0
 """How long a thread without work stays."""
+
+
+Answer = TypeVar("Answer")
+
+
+class HangError(Exception):
+    """What was asked for has not come in time."""
 
 
 class Read:
@@ -26,10 +35,11 @@ class Read:
 class Lane:
     """The reads of one tier, so many at once, in order."""
 
-    def __init__(self, name: str, connections: int) -> None:
-        """Have up to `connections` reads under way."""
+    def __init__(self, name: str, connections: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
+        """Have up to `connections` reads under way, and keep threads without work for so long."""
         self._name = name
         self._connections = connections
+        self._idle_seconds = idle_seconds
         self._changed = threading.Condition()
         self._waiting: deque[Read] = deque()
         self._active = 0
@@ -42,6 +52,29 @@ class Lane:
             self._waiting.append(read)
             self._changed.notify()
             self._staff()
+
+    def answer(self, action: Callable[[], Answer], seconds: float) -> Answer:
+        """What `action` returns or raises, within so many seconds.
+
+        Raises:
+            HangError: It takes longer; it is given up.
+        """
+        future: Future[Answer] = Future()
+
+        def act() -> None:
+            try:
+                future.set_result(action())
+            except BaseException as error:
+                future.set_exception(error)
+
+        read = Read(act)
+        self.submit(read)
+        try:
+            if not wait([future], seconds).done:
+                raise HangError
+            return future.result()
+        finally:
+            self.give_up(read)
 
     def give_up(self, read: Read) -> None:
         """No longer wait for `read`: it is not begun, or no longer counts as a connection."""
@@ -82,7 +115,7 @@ class Lane:
     def _next(self) -> Read | None:
         with self._changed:
             while not self._waiting or self._active >= self._connections:
-                if not self._changed.wait(_IDLE_SECONDS) and not self._waiting:
+                if not self._changed.wait(self._idle_seconds) and not self._waiting:
                     self._threads -= 1
                     self._idle -= 1
                     return None

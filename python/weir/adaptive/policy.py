@@ -157,8 +157,10 @@ class Planner:
             self._history.observe(self._latest, bandwidth)
             if self._figures is not None and bandwidth is not None:
                 self._figures.observe(bandwidth, None if plan.forecast is None else plan.forecast.value)
-            self._warm_up_steps = max(self._warm_up_steps - 1, 0)
-            if self._solver is not None:
+            if self._warm_up_steps > 0:
+                # How wrong forecasts were that knew next to nothing says little of those that follow.
+                self._warm_up_steps -= 1
+            elif self._solver is not None:
                 self._solver.record(plan.forecast, read_bytes, seconds)
 
     def learn(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from weir.adaptive.catalogue import complete
+from weir.adaptive.catalogue import OPEN_SECONDS_MAX, complete
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, StepError
 from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
 from weir.adaptive.lanes import Lane
@@ -74,6 +74,7 @@ class Reader:
         region: Region | None = None,
         tolerant: bool = False,
         follow_seconds: float = 0.0,
+        open_seconds: float = OPEN_SECONDS_MAX,
         warm_up_steps: int = 0,
         threads: int = 1,
     ) -> None:
@@ -89,16 +90,20 @@ class Reader:
             tolerant: Whether a step with parts that are gone or damaged is handed out with a warning, instead of an
                 error.
             follow_seconds: How long to wait for a next step of a stream that is still being written.
+            open_seconds: How long a tier may take to say what lies there, before it is taken to hang.
             warm_up_steps: So many steps read everything, from which the forecasts learn.
             threads: That restore.
 
         Raises:
             AdaptiveError: There is no such stream, policy or region.
+            NoAnswerError: A tier hangs.
         """
+        if not open_seconds > 0.0:
+            raise AdaptiveError(f"a stream cannot be opened in {open_seconds:g} s", hint="open_seconds is more than 0")
         if deadline_seconds is not None and not deadline_seconds > 0.0:
             raise AdaptiveError(f"a deadline of {deadline_seconds:g} s is over before it begins")
         chosen = policy_of(policy)
-        self._tiers, places, self._catalogue = complete(tiers)
+        self._tiers, places, self._catalogue = complete(tiers, seconds=open_seconds)
         self._channels = [_channel(place, chosen, warm_up_steps) for place in places]
         self._accuracy = accuracy
         self._wait_seconds = deadline_seconds if deadline_seconds is not None else WAIT_SECONDS_MAX
@@ -108,9 +113,11 @@ class Reader:
         self._follow_seconds = follow_seconds
         self._threads = threads
         self._lock = threading.Lock()
-        self._numbers = deque(self._catalogue.numbers())
-        self._latest = -1
+        self._numbers = deque(self._catalogue.look()[0])
+        self._known = max(self._numbers, default=-1)
+        """The last step that was seen."""
         self._ahead: Fetch | None = None
+        self._closed = False
         self._doubted: set[str] = set()
 
     def __iter__(self) -> Iterator[Step]:
@@ -165,8 +172,7 @@ class Reader:
         """Give up what was read ahead; there are no more steps."""
         with self._lock:
             ahead, self._ahead = self._ahead, None
-            self._numbers.clear()
-            self._follow_seconds = 0.0
+            self._closed = True
         if ahead is not None:
             ahead.close()
 
@@ -197,29 +203,35 @@ class Reader:
         until = time.monotonic() + self._follow_seconds
         while True:
             with self._lock:
+                if self._closed:
+                    return None
                 if self._ahead is not None:
                     fetch, self._ahead = self._ahead, None
                     return fetch
-                if not self._numbers and self._follow_seconds:
-                    ended = self._catalogue.ended()
-                    self._numbers.extend(self._catalogue.numbers(after=self._latest))
-                    if ended and not self._numbers:
-                        return None
                 if self._numbers:
                     return self._begin()
-            if time.monotonic() >= until:
+                if not self._follow_seconds:
+                    return None
+                known = self._known
+            # Others go on meanwhile: a place may take its time for this.
+            numbers, ended = self._catalogue.look(after=known)
+            with self._lock:
+                self._numbers.extend(number for number in numbers if number > self._known)
+                self._known = max(self._known, *numbers, -1)
+                if self._numbers:
+                    continue
+            if ended or time.monotonic() >= until:
                 return None
             time.sleep(_POLL_SECONDS)
 
     def _begin(self) -> Fetch:
-        self._latest = self._numbers.popleft()
-        fetch = Fetch(self._latest, self._channels, self._accuracy, self._bounds)
+        fetch = Fetch(self._numbers.popleft(), self._channels, self._accuracy, self._bounds)
         fetch.start()
         return fetch
 
     def _read_ahead(self) -> None:
         with self._lock:
-            if self._ahead is None and self._numbers:
+            if self._ahead is None and self._numbers and not self._closed:
                 self._ahead = self._begin()
 
     def _restored(self, fetch: Fetch, arrived: Arrived, waited: float) -> Step:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from weir.adaptive.catalogue import Catalogue, stream_at
+from weir.adaptive.catalogue import Catalogue, place_of, stream_at
 from weir.adaptive.errors import AdaptiveError, StepError
 from weir.adaptive.manifest import (
     END,
@@ -66,7 +66,7 @@ class Writer:
             AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
         """
         self._tiers = tiers_of(tiers)
-        self._places = [Place(tier) for tier in self._tiers]
+        self._places = [place_of(tier) for tier in self._tiers]
         self._options: dict[str, Any] = {
             "codec": codec,
             "tolerance": tolerance,
@@ -146,7 +146,7 @@ class Writer:
         if STREAM not in names:
             return
         catalogue = Catalogue(first)
-        numbers = catalogue.numbers()
+        numbers, _ = catalogue.look()
         if append:
             self._continue(catalogue.stream, numbers[-1] + 1 if numbers else 0)
         elif numbers:

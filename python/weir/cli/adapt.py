@@ -106,7 +106,7 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
         _, places, catalogue = complete(tiers)
         if number is None:
             manifests = []
-            for each in catalogue.numbers():
+            for each in catalogue.look()[0]:
                 try:
                     manifests.append(manifest_of(catalogue.place, each))
                 except StepError as error:
