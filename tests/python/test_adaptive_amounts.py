@@ -252,10 +252,12 @@ def test_shares_are_parts_of_one_whole() -> None:
 
 
 def test_a_manifest_comes_back() -> None:
-    manifest = Manifest(7, "float32", (3, 4), "planes", 10, (Part("a", 0, 12), Part("b", 12, 5)))
+    manifest = Manifest(7, "ab12", "float32", (3, 4), "planes", 9, 10, (Part("a", 0, 12), Part("b", 12, 5)))
     assert Manifest.decode(manifest.encode()) == manifest
     assert manifest.total_bytes == 17
-    stream = Stream("float32", (3, 4), (("/a", "isolation"), ("/b", "augmentation")))
+    stream = Stream(
+        "ab12", "cd34", "float32", (3, 4), (("/a", "isolation"), ("/b", "augmentation")), "planes", 0.5, False
+    )
     assert Stream.decode(stream.encode()) == stream
 
 
@@ -288,7 +290,7 @@ def test_any_bytes_are_a_manifest_or_an_error(data: bytes) -> None:
 
 @given(st.data())
 def test_a_manifest_with_one_field_changed_still_fits_together(data: st.DataObject) -> None:
-    manifest = Manifest(7, "float32", (3, 4), "planes", 10, (Part("a", 0, 12), Part("b", 12, 5)))
+    manifest = Manifest(7, "ab12", "float32", (3, 4), "planes", 9, 10, (Part("a", 0, 12), Part("b", 12, 5)))
     document = json.loads(manifest.encode())
     at = data.draw(st.sampled_from([document, *document["parts"]]))
     at[data.draw(st.sampled_from(sorted(at)))] = data.draw(_JSON)
