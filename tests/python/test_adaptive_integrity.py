@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_a_manifest_that_lies_is_found_out(tiers: list[str], dtype: str) -> None
     for name in (STREAM, manifest_name(0)):
         path = Path(tiers[0]) / name
         path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": dtype}))
-    with pytest.raises(adaptive.StepError, match=rf"float32 of 96 x 64\) than its manifest tells of \({dtype}"):
+    with pytest.raises(adaptive.StepError, match=rf"float32 of 96 x 64, .* than its manifest tells of \({dtype}"):
         next(adaptive.open(tiers))
 
 
@@ -192,3 +193,22 @@ def test_paths_are_tiers(tiers: list[str]) -> None:
     assert numpy.array_equal(next(adaptive.open(Path(tiers[0]))).data, waves(0))
     with pytest.raises(adaptive.AdaptiveError, match="5 is no tier"):
         adaptive.open([5])  # type: ignore[list-item]
+
+
+def test_threads_share_a_writer(tiers: list[str]) -> None:
+    writer = adaptive.Writer(tiers, exact=True)
+    with ThreadPoolExecutor(4) as pool:
+        manifests = list(pool.map(lambda seed: writer.write(waves(seed)), range(12)))
+    writer.end()
+    steps = [step.data for step in adaptive.open(tiers)]
+    assert len(steps) == 12
+    for seed, manifest in enumerate(manifests):
+        assert numpy.array_equal(steps[manifest.number], waves(seed))
+
+
+def test_nothing_is_written_behind_the_end(tiers: list[str]) -> None:
+    with adaptive.Writer(tiers) as writer:
+        writer.write(waves(0))
+    with pytest.raises(adaptive.StepError, match=r"step 1: .* the stream was ended"):
+        writer.write(waves(1))
+    assert numbers(tiers) == [0]

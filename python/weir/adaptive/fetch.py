@@ -321,8 +321,8 @@ class Fetch:
             raise StepError(
                 self.number,
                 name,
-                f"it holds another array ({spelled(*found[:2])}) than its manifest tells of "
-                f"({spelled(manifest.dtype, manifest.shape)})",
+                f"it holds another array ({spelled(*found[:2])}, checksum {found[2]:08x}) than its manifest tells of "
+                f"({spelled(manifest.dtype, manifest.shape)}, checksum {manifest.checksum:08x})",
                 hint="the file was replaced; write the step again",
             )
         return head

@@ -1,6 +1,7 @@
 """Writes the steps of a stream onto tiers: the base onto the first, ranges of chunks onto the others."""
 
 import secrets
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -33,7 +34,10 @@ Codec = Literal["planes", "decimate"]
 
 
 class Writer:
-    """A stream that grows by a step at a time. Use it as a context: its end says that no more steps will come."""
+    """A stream that grows by a step at a time. Use it as a context: its end says that no more steps will come.
+
+    Threads may share it; steps are numbered in the order in which their writing begins.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,8 @@ class Writer:
         self._writer = secrets.token_hex(_IDENTITY_BYTES)
         self._stream: Stream | None = None
         self._next = 0
+        self._ended = False
+        self._lock = threading.Lock()
         self._find(append=append)
 
     @property
@@ -99,10 +105,16 @@ class Writer:
         Raises:
             StepError: It does not fit the steps before, or cannot be refactored or written.
         """
+        with self._lock:
+            return self._write(array)
+
+    def _write(self, array: "npt.ArrayLike") -> Manifest:
         from weir import _core
 
         number = self._next
         place = self._places[0].name(manifest_name(number))
+        if self._ended:
+            raise StepError(number, place, "the stream was ended", hint="go on with it by append=True")
         try:
             values = _values(array)
             self._check(values.dtype.name, values.shape, number, place)
@@ -121,9 +133,11 @@ class Writer:
         Raises:
             StepError: Another program writes the stream now, or this cannot be written.
         """
-        if self._stream is not None:
-            self._claim()
-            self._put(self._places[0], END, end_object(self._next), self._next)
+        with self._lock:
+            if self._stream is not None and not self._ended:
+                self._claim()
+                self._put(self._places[0], END, end_object(self._next), self._next)
+            self._ended = True
 
     def __enter__(self) -> Self:
         """Write steps."""
