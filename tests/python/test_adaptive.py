@@ -160,7 +160,11 @@ def test_a_region_is_the_same_part_of_the_array(tiers: list[str], field: Array) 
     step = next(adaptive.open(tiers, region=region))
     assert numpy.array_equal(step.data, array[region])
     assert step.augmentation == 1.0
-    for wrong in ((slice(0, 1),), (slice(0, 1), slice(5, 5), slice(None)), (slice(0, 4, 2), slice(None), slice(None))):
+    row = next(adaptive.open(tiers, region=(2, slice(0, 9), -1)))
+    assert numpy.array_equal(row.data, array[2:3, 0:9, -1:])
+    every = slice(None)
+    wrong: Any
+    for wrong in (5, (every,), (every, slice(5, 5), every), (slice(0, 4, 2), every, every), (17, every, every), "abc"):
         with pytest.raises(adaptive.AdaptiveError, match="region"):
             adaptive.open(tiers, region=wrong)
 
@@ -211,7 +215,7 @@ def test_an_analysis_too_slow_to_see_what_disturbs_it_is_told_once(tiers: list[s
     shared = adaptive.Tier(tiers[1], period_seconds=1e-6)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        steps = list(adaptive.open([tiers[0], shared]))
+        steps = list(adaptive.open([tiers[0], shared], policy=adaptive.Budget(seconds=900.0)))
     assert len(steps) == 8
     assert [str(warning.message).startswith(f"tier {tiers[1]}: ") for warning in caught] == [True]
 
@@ -494,6 +498,108 @@ def test_a_damaged_block_lowers_the_accuracy_with_a_warning(tiers: list[str], fi
         step = adaptive.open(tiers).step(1)
     assert step.max_error > whole.max_error
     assert error_of(step, arrays[1]) <= step.max_error
+
+
+def test_a_damaged_block_is_told_with_the_file_that_it_lies_in(tiers: list[str], field: Array) -> None:
+    written(tiers, field, steps=1)
+    shared = part_of(tiers[1], 0, 1)
+    data = bytearray(shared.read_bytes())
+    data[-100] ^= 0xFF
+    shared.write_bytes(data)
+    with pytest.warns(adaptive.AdaptiveWarning) as caught:
+        adaptive.open(tiers).step(0)
+    words = str(caught[0].message)
+    assert str(shared) in words
+    offset = int(words.partition(" byte ")[2].split()[0])
+    assert len(data) - (1 << 17) < offset <= len(data) - 100
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"deadline_seconds": float("nan")}, "deadline_seconds = nan"),
+        ({"deadline_seconds": 0.0}, "deadline_seconds"),
+        ({"open_seconds": -1.0}, "open_seconds"),
+        ({"follow_seconds": -1.0}, "follow_seconds"),
+        ({"warm_up_steps": -1}, "warm_up_steps"),
+        ({"threads": 0}, "threads"),
+        ({"accuracy": 60}, "60 is no accuracy"),
+        ({"policy": "greedy"}, "greedy"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    tiers: list[str], field: Array, options: dict[str, Any], words: str
+) -> None:
+    written(tiers, field[:1], steps=1)
+    with pytest.raises(adaptive.AdaptiveError, match=words):
+        adaptive.open(tiers, **options)
+
+
+def test_no_deadline_is_as_good_as_an_endless_one(tiers: list[str], field: Array) -> None:
+    written(tiers, field[:1], steps=1)
+    for seconds in (float("inf"), 1e10, None):
+        assert not next(adaptive.open(tiers, deadline_seconds=seconds)).late
+
+
+def test_a_step_that_was_never_written_is_told_with_those_that_were(tiers: list[str], field: Array) -> None:
+    written(tiers, field[:1])
+    reader = adaptive.open(tiers)
+    for number in (-1, 3, 99):
+        with pytest.raises(adaptive.StepError, match=f"step {number}: .*there is no such step") as caught:
+            reader.step(number)
+        assert "up to 2" in caught.value.hint
+        assert "up to 2" in caught.value.__notes__[0]
+    with pytest.raises(adaptive.AdaptiveError, match="'a' is no step"):
+        reader.step("a")  # type: ignore[arg-type]
+
+
+def test_an_analysis_may_start_before_the_simulation(tiers: list[str], field: Array) -> None:
+    read: list[int] = []
+    opened = threading.Event()
+
+    def follow() -> None:
+        opened.set()
+        read.extend(step.number for step in adaptive.open(tiers, follow_seconds=LIMIT_SECONDS))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    assert opened.wait(LIMIT_SECONDS)
+    written(tiers, field[:1], steps=2)
+    thread.join(LIMIT_SECONDS)
+    assert read == [0, 1]
+
+
+def test_closing_wakes_who_waits_for_a_step(tiers: list[str], field: Array) -> None:
+    writer = adaptive.Writer(tiers)
+    writer.write(field[:1])
+    reader = adaptive.open(tiers, follow_seconds=1e6)
+    first = threading.Event()
+
+    def follow() -> None:
+        for _ in reader:
+            first.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    assert first.wait(LIMIT_SECONDS)
+    reader.close()
+    thread.join(LIMIT_SECONDS)
+    assert not thread.is_alive()
+
+
+def test_restoring_is_part_of_a_steps_time(tiers: list[str], field: Array) -> None:
+    written(tiers, numpy.tile(field, (2, 2, 2)), steps=2)
+    # Shorter than any restoring.
+    reader = adaptive.open([tiers[0], tiers[1]], policy="isolation", deadline_seconds=1e-3)
+    for number in (0, 1):
+        try:
+            step = next(reader)
+        except adaptive.DeadlineError as error:
+            assert error.number == number
+            assert error.place.startswith(tiers[0] + "/")
+        else:
+            assert step.late
+            assert step.restore_seconds > 0.0
 
 
 def test_a_place_without_a_stream_says_so(tmp_path: Path) -> None:

@@ -106,6 +106,20 @@ def test_a_tier_once_found_slow_is_looked_at_again(policy: Policy) -> None:
     assert slow.plan(11.0, 1 << 30, accuracy_asked=False).wanted_bytes <= 1
 
 
+def test_a_tier_that_hangs_is_left_alone_and_looked_at_again() -> None:
+    hanging = planner(Budget(seconds=1.0))
+    read = []
+    for step in range(2 * SILENT_STEPS_MAX + 3):
+        plan = hanging.plan(step + 1.0, 1 << 30, accuracy_asked=False)
+        read.append(plan.wanted_bytes)
+        hanging.record(plan, step + 1.0, 0, 1.0 if plan.wanted_bytes else 0.0, None, hangs=plan.wanted_bytes > 0)
+    quiet = [0] * SILENT_STEPS_MAX
+    assert read == [int(90 * MB), *quiet, PROBE_BYTES, *quiet, PROBE_BYTES]
+    # One answer, and it is a tier like any other.
+    hanging.record(plan, 20.0, PROBE_BYTES, 1.0, 90 * MB)
+    assert hanging.plan(21.0, 1 << 30, accuracy_asked=False).wanted_bytes > PROBE_BYTES
+
+
 @pytest.mark.parametrize("accepted", [0.01, 0.1, 1.0])
 def test_a_variance_is_kept_and_used(accepted: float) -> None:
     seed = random.randrange(1 << 32)
@@ -202,9 +216,10 @@ def test_a_policy_has_a_name_that_is_known() -> None:
 
 
 def test_a_forecaster_has_a_name_that_is_known() -> None:
-    for wrong in (Tier("memory://x", forecaster="oracle"), Tier("memory://x", period_seconds=-1.0)):
-        with pytest.raises(AdaptiveError, match="memory://x"):
-            Planner(wrong, Fixed.BEST_EFFORT, warm_up_steps=0)
+    with pytest.raises(AdaptiveError, match="memory://x: no forecaster is called `oracle`"):
+        Tier("memory://x", forecaster="oracle")
+    with pytest.raises(AdaptiveError, match="memory://x"):
+        Planner(Tier("memory://x", period_seconds=-1.0), Fixed.BEST_EFFORT, warm_up_steps=0)
 
 
 def test_tiers_are_spelled_with_their_zone() -> None:

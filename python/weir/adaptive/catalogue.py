@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from weir.adaptive.errors import AdaptiveError, NoAnswerError
+from weir.adaptive.errors import AdaptiveError, NoAnswerError, NoStreamError, told
 from weir.adaptive.lanes import Answer, HangError, Lane
 from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
@@ -43,14 +43,14 @@ class Catalogue:
         """Names of the objects, and of a stream that has ended its number of steps."""
         try:
             names = self.place.names()
-        except OSError as error:
-            raise AdaptiveError(f"tier {self.place.tier.url} cannot be listed: {error}") from error
+        except Exception as error:
+            raise AdaptiveError(f"tier {self.place.tier.url} cannot be listed: {told(error)}") from error
         if END not in names:
             return names, None
         try:
             return names, steps_at_end(self.place.read(END))
         except (OSError, ManifestError) as error:
-            raise AdaptiveError(f"{self.place.name(END)} cannot be used: {error}") from error
+            raise AdaptiveError(f"{self.place.name(END)} cannot be used: {told(error)}") from error
 
 
 class Inquiry:
@@ -81,17 +81,23 @@ def stream_at(place: Place) -> Stream:
     """What is written of the stream on its first tier.
 
     Raises:
-        AdaptiveError: There is no stream.
+        NoStreamError: There is none.
+        AdaptiveError: It cannot be read.
     """
     name = place.name(STREAM)
     try:
         return Stream.decode(place.read(STREAM))
     except ManifestError as error:
         raise AdaptiveError(f"{name} is damaged: {error}", hint="name the first tier of a stream, first") from error
-    except OSError as error:
+    except FileNotFoundError as error:
+        raise NoStreamError(
+            f"there is no stream on tier {place.tier.url}: {name} is not there",
+            hint="name the tiers in the order they were written, the fastest first; is the path right?",
+        ) from error
+    except Exception as error:
+        # Each file system has errors of its own.
         raise AdaptiveError(
-            f"there is no stream on tier {place.tier.url}: {name} cannot be read: {error}",
-            hint="name the tiers in the order they were written, the fastest first",
+            f"tier {place.tier.url} cannot be used: {name} cannot be read: {told(error)}", hint="may you read there?"
         ) from error
 
 

@@ -12,6 +12,13 @@ class AdaptiveError(Exception):
         """Say `message`, and `hint` what to do."""
         super().__init__(message)
         self.hint = hint
+        if hint:
+            # Which a traceback shows below the message.
+            self.add_note(f"hint: {hint}")
+
+
+class NoStreamError(AdaptiveError):
+    """A place where no stream was begun."""
 
 
 class NoAnswerError(AdaptiveError, TimeoutError):
@@ -39,3 +46,8 @@ class DeadlineError(StepError, TimeoutError):
 
 class AdaptiveWarning(UserWarning):
     """A step that is less accurate than it was to be."""
+
+
+def told(error: BaseException) -> str:
+    """What an error of a file system says; some say nothing but what they are."""
+    return str(error) or type(error).__name__

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from weir.adaptive.errors import StepError
+from weir.adaptive.errors import StepError, told
 from weir.adaptive.lanes import Lane, Read
 from weir.adaptive.manifest import Manifest, ManifestError, header_checksum, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Plan, Planner, plan_step
@@ -44,7 +44,6 @@ class _Progress:
     plan: Plan | None = None
     asked_bytes: int = 0
     arrived_bytes: int = 0
-    largest_piece: int = 0
     failed: bool = False
     begun: float | None = None
     ended: float | None = None
@@ -175,9 +174,9 @@ class Fetch:
         except Exception as error:
             # Nothing may end a lane's thread: whoever waits for the step is told.
             url = self._channels[tier].place.tier.url
-            told = error if isinstance(error, StepError) else StepError(self.number, url, f"cannot be read: {error!r}")
+            known = error if isinstance(error, StepError) else StepError(self.number, url, f"cannot be read: {error!r}")
             with self._changed:
-                self._failures.append(told)
+                self._failures.append(known)
                 self._progress[tier].failed = True
         finally:
             with self._changed:
@@ -265,7 +264,6 @@ class Fetch:
                 progress.asked_bytes -= stop - start
                 return
             progress.begun = progress.begun if progress.begun is not None else time.monotonic()
-            progress.largest_piece = max(progress.largest_piece, stop - start)
         data = self._bytes(place, part.name, start - part.offset, stop - part.offset)
         with self._changed:
             if self._closed:
@@ -336,12 +334,17 @@ class Fetch:
                 self.number,
                 place.name(name),
                 "it is gone",
-                hint="the base alone still reads, with the policy `isolation`" if end is not None else "",
+                hint=self._hint_of_loss(place, end),
             ) from error
         except Exception as error:
             raise StepError(
-                self.number, place.name(name), f"cannot be read: {error or type(error).__name__}"
+                self.number, place.name(name), f"cannot be read: {told(error)}", hint="may you read there?"
             ) from error
+
+    def _hint_of_loss(self, place: Place, end: int | None) -> str:
+        if place is not self._channels[0].place:
+            return "the base alone still reads, with the policy `isolation`; if the tiers were moved, name all of them"
+        return "see which steps there are" if end is None else "without its base a step cannot be read; others can"
 
     def _account(self, channel: Channel, progress: _Progress, ended: float) -> TierRead:
         seconds, bandwidth = 0.0, None
@@ -350,12 +353,12 @@ class Fetch:
             last = ended if cut or progress.ended is None else progress.ended
             seconds = max(last - progress.begun, 1e-9)
             if not progress.failed:
-                # Of a read that did not end, the bandwidth is known to be below its piece.
-                bandwidth = (progress.arrived_bytes or progress.largest_piece) / seconds
+                bandwidth = progress.arrived_bytes / seconds if progress.arrived_bytes else None
         plan = progress.plan or Plan(0, 0, None)
         moment = progress.begun if progress.begun is not None else self._started
         if progress.plan is not None:
-            channel.planner.record(plan, moment, progress.arrived_bytes, seconds, bandwidth)
+            hangs = progress.begun is not None and not progress.arrived_bytes and not progress.failed
+            channel.planner.record(plan, moment, progress.arrived_bytes, seconds, bandwidth, hangs=hangs)
         forecast = None if plan.forecast is None else plan.forecast.value
         warning = None if plan.forecast is None else plan.forecast.warning
         url = channel.place.tier.url

@@ -74,10 +74,13 @@ class Accuracy:
         """Refuse an accuracy that says nothing or several things."""
         amounts = (self.rmse, self.max_error, self.psnr, self.relative, self.bytes_max)
         given = [amount for amount in amounts if amount is not None]
-        if len(given) != 1 or not math.isfinite(given[0]):
+        if len(given) != 1 or not (math.isfinite(given[0]) and given[0] >= 0):
             raise AdaptiveError(
-                "an accuracy is one of rmse, max_error, psnr, relative and bytes_max", hint="as in Accuracy(psnr=60.0)"
+                "an accuracy is one of rmse, max_error, psnr, relative and bytes_max, and at least 0",
+                hint="as in Accuracy(psnr=60.0)",
             )
+        if self.bytes_max is not None and self.bytes_max != int(self.bytes_max):
+            raise AdaptiveError(f"{self.bytes_max} is no number of bytes", hint="bytes_max is a whole number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +107,10 @@ class Planner:
         """Plan for `tier`; its own plot beats a policy that is a plot or a budget.
 
         Raises:
-            AdaptiveError: There is no such forecaster.
+            AdaptiveError: The tier's forecaster refuses its period.
         """
-        from weir.prediction.bandwidth import NAMES, Background, make
+        from weir.prediction.bandwidth import Background, make
 
-        if tier.forecaster not in NAMES:
-            hint = f"there are {', '.join(NAMES)}"
-            raise AdaptiveError(f"tier {tier.url}: no forecaster is called `{tier.forecaster}`", hint=hint)
         self.tier = tier
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
         self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
@@ -119,12 +119,13 @@ class Planner:
             self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds))
         except ValueError as error:
             raise AdaptiveError(f"tier {tier.url}: {error}") from error
-        # Nothing follows from the forecasts of other tiers.
-        self._is_foreseen = tier.zone == Zone.AUGMENTATION and policy != Fixed.ISOLATION
+        # Nothing follows from the forecasts of other tiers and policies.
+        self._is_foreseen = tier.zone == Zone.AUGMENTATION and not isinstance(policy, Fixed)
         self._figures = figures
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
         self._silent_steps = 0
+        self._hangs = False
         self._lock = threading.Lock()
 
     def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
@@ -132,6 +133,9 @@ class Planner:
         with self._lock:
             forecast = self._forecast(time)
             wanted = self._amount(forecast, available_bytes, accuracy_asked)
+            if self._hangs:
+                # A tier that gave nothing until the deadline would make every step wait for it.
+                wanted = 0
             if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
                 wanted = max(wanted, budget.PROBE_BYTES)
             seconds = self._policy.seconds if isinstance(self._policy, Budget) and self._is_foreseen else None
@@ -139,7 +143,9 @@ class Planner:
             is_warm = self._warm_up_steps == 0
             return Plan(available_bytes, wanted, forecast, seconds if seconds is not None and is_warm else math.inf)
 
-    def record(self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None) -> None:
+    def record(
+        self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None, *, hangs: bool = False
+    ) -> None:
         """Learn from a step that began to read at `time`.
 
         Args:
@@ -148,11 +154,13 @@ class Planner:
             read_bytes: Bytes of the augmentation that arrived.
             seconds: That they took.
             bandwidth: In bytes per second, or None where nothing was read.
+            hangs: Whether reads were begun and none of them ended.
         """
         with self._lock:
             if not self._is_foreseen:
                 return
-            self._silent_steps = self._silent_steps + 1 if bandwidth is None else 0
+            self._silent_steps = self._silent_steps + 1 if bandwidth is None and not hangs else 0
+            self._hangs = hangs or (self._hangs and bandwidth is None)
             self._latest = max(time, self._latest + _TICK_SECONDS)
             self._history.observe(self._latest, bandwidth)
             if self._figures is not None and bandwidth is not None:

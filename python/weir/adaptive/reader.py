@@ -1,6 +1,8 @@
 """Reads the steps of a stream, each as accurate as its time allows."""
 
 import asyncio
+import operator
+import re
 import threading
 import time
 import warnings
@@ -10,23 +12,27 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from weir.adaptive.catalogue import OPEN_SECONDS_MAX, complete
-from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, StepError
+from weir.adaptive.catalogue import OPEN_SECONDS_MAX, Catalogue, complete
+from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, NoStreamError, StepError
 from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
 from weir.adaptive.lanes import Lane
 from weir.adaptive.manifest import Manifest, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Fixed, Planner, Policy, policy_of
-from weir.adaptive.tiers import TierLike
+from weir.adaptive.region import Region, bounds_of
+from weir.adaptive.tiers import Place, Tier, TierLike
 
 if TYPE_CHECKING:
     import numpy
 
 WAIT_SECONDS_MAX = 600.0
 """A step without a deadline waits so long for tiers that hang."""
+_FOLLOW_SECONDS_MAX = 1e8
+"""Three years: longer is for ever."""
 _POLL_SECONDS = 0.2
 """How often a reader looks for a step that is not there yet."""
-
-Region = Sequence[slice]
+_RESTORED_STEPS = 5
+"""Steps by which the time is judged that restoring takes."""
+_DAMAGED = re.compile(r"byte (\d+) of the container")
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ class Step:
         seconds: The reads took, whether or not anybody waited.
         augmentation: Part of the bytes behind the base that was read, 0 to 1.
         waited_seconds: The caller waited for the reads.
-        late: Whether the deadline came before all that was wanted.
+        restore_seconds: Restoring the array took.
+        late: Whether the deadline came before all that was wanted, or before the array was restored.
         tiers: What each tier did.
         problems: What was damaged or missing, where that was tolerated.
     """
@@ -55,6 +62,7 @@ class Step:
     seconds: float
     augmentation: float
     waited_seconds: float
+    restore_seconds: float
     late: bool
     tiers: tuple[TierRead, ...]
     problems: tuple[str, ...]
@@ -84,12 +92,13 @@ class Reader:
             tiers: As they were written, the fastest first.
             policy: `best-effort`, `isolation`, a Plot or a Budget.
             accuracy: Read no more than this needs.
-            deadline_seconds: A step is handed out so long after it was asked for, with what has arrived.
+            deadline_seconds: A step is handed out so long after it was asked for, with what has arrived. Reading ends
+                earlier by the time that restoring the last steps took.
             prefetch: Whether the next step is read while the caller works on one.
-            region: A slice for each axis; the rest of the array is not restored.
+            region: A slice or a number for each axis; the rest of the array is not restored.
             tolerant: Whether a step with parts that are gone or damaged is handed out with a warning, instead of an
                 error.
-            follow_seconds: How long to wait for a next step of a stream that is still being written.
+            follow_seconds: How long to wait for a stream that is not yet begun, and for its next step.
             open_seconds: How long a tier may take to say what lies there, before it is taken to hang.
             warm_up_steps: So many steps read everything, from which the forecasts learn.
             threads: That restore.
@@ -98,21 +107,31 @@ class Reader:
             AdaptiveError: There is no such stream, policy or region.
             NoAnswerError: A tier hangs.
         """
-        if not open_seconds > 0.0:
-            raise AdaptiveError(f"a stream cannot be opened in {open_seconds:g} s", hint="open_seconds is more than 0")
-        if deadline_seconds is not None and not deadline_seconds > 0.0:
-            raise AdaptiveError(f"a deadline of {deadline_seconds:g} s is over before it begins")
+        if not isinstance(accuracy, Accuracy | None):
+            raise AdaptiveError(f"{accuracy!r} is no accuracy", hint="as in Accuracy(psnr=60.0)")
+        for name, amount, least in (
+            ("open_seconds", open_seconds, 1e-9),
+            ("deadline_seconds", deadline_seconds, 1e-9),
+            ("follow_seconds", follow_seconds, 0),
+            ("warm_up_steps", warm_up_steps, 0),
+            ("threads", threads, 1),
+        ):
+            if amount is not None and not amount >= least:
+                raise AdaptiveError(f"{name} = {amount} makes no sense", hint=f"it is at least {least:g}")
         chosen = policy_of(policy)
-        self._tiers, places, self._catalogue = complete(tiers, seconds=open_seconds)
+        follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
+        _, places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds)
         self._channels = [_channel(place, chosen, warm_up_steps) for place in places]
         self._accuracy = accuracy
-        self._wait_seconds = deadline_seconds if deadline_seconds is not None else WAIT_SECONDS_MAX
+        self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
+        self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
+        self._restoring: deque[float] = deque(maxlen=_RESTORED_STEPS)
         self._prefetch = prefetch
-        self._bounds = None if region is None else _bounds(region, self._catalogue.stream.shape)
+        self._bounds = None if region is None else bounds_of(region, self._catalogue.stream.shape)
         self._tolerant = tolerant
         self._follow_seconds = follow_seconds
         self._threads = threads
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._numbers = deque(self._catalogue.look()[0])
         self._known = max(self._numbers, default=-1)
         """The last step that was seen."""
@@ -157,6 +176,16 @@ class Reader:
         """Give up what was read ahead."""
         self.close()
 
+    async def __aenter__(self) -> Self:
+        """Read steps."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give up what was read ahead."""
+        self.close()
+
     def step(self, number: int) -> Step:
         """One step, whichever is next.
 
@@ -164,6 +193,16 @@ class Reader:
             StepError: It is not there, or cannot be read.
         """
         asked = time.monotonic()
+        try:
+            number = operator.index(number)
+        except TypeError:
+            raise AdaptiveError(f"{number!r} is no step", hint="steps are numbered from 0") from None
+        if number > self._known or number < 0:
+            self._look()
+        if not 0 <= number <= self._known:
+            place = self._channels[0].place.name(manifest_name(max(number, 0)))
+            hint = f"there are steps up to {self._known}" if self._known >= 0 else "there are none yet"
+            raise StepError(number, place, "there is no such step", hint=hint)
         fetch = Fetch(number, self._channels, self._accuracy, self._bounds)
         fetch.start()
         return self._received(fetch, asked)
@@ -173,6 +212,7 @@ class Reader:
         with self._lock:
             ahead, self._ahead = self._ahead, None
             self._closed = True
+            self._lock.notify_all()
         if ahead is not None:
             ahead.close()
 
@@ -187,13 +227,13 @@ class Reader:
 
     def _received(self, fetch: Fetch, begun: float) -> Step:
         """What arrives until the deadline of a step that was asked for at `begun`."""
-        fetch.wait(begun + self._wait_seconds)
+        fetch.wait(begun + self._wait_seconds - self._reserve())
         arrived = fetch.close()
         waited = time.monotonic() - begun
         if self._prefetch:
             self._read_ahead()
         try:
-            return self._restored(fetch, arrived, waited)
+            return self._restored(fetch, arrived, begun, waited)
         finally:
             for channel in self._channels:
                 channel.planner.learn()
@@ -212,17 +252,28 @@ class Reader:
                     return self._begin()
                 if not self._follow_seconds:
                     return None
-                known = self._known
             # Others go on meanwhile: a place may take its time for this.
-            numbers, ended = self._catalogue.look(after=known)
+            ended = self._look()
             with self._lock:
-                self._numbers.extend(number for number in numbers if number > self._known)
-                self._known = max(self._known, *numbers, -1)
                 if self._numbers:
                     continue
-            if ended or time.monotonic() >= until:
-                return None
-            time.sleep(_POLL_SECONDS)
+                if ended or time.monotonic() >= until:
+                    return None
+                self._lock.wait(_POLL_SECONDS)
+
+    def _look(self) -> bool:
+        """Look for new steps; whether no more will come."""
+        numbers, ended = self._catalogue.look(after=self._known)
+        with self._lock:
+            self._numbers.extend(number for number in numbers if number > self._known)
+            self._known = max(self._known, *numbers, -1)
+        return ended
+
+    def _reserve(self) -> float:
+        """Seconds before the deadline that restoring is given; reading has half of the time at least."""
+        if not self._has_deadline or not self._restoring:
+            return 0.0
+        return min(sorted(self._restoring)[len(self._restoring) // 2], self._wait_seconds / 2)
 
     def _begin(self) -> Fetch:
         fetch = Fetch(self._numbers.popleft(), self._channels, self._accuracy, self._bounds)
@@ -234,7 +285,7 @@ class Reader:
             if self._ahead is None and self._numbers and not self._closed:
                 self._ahead = self._begin()
 
-    def _restored(self, fetch: Fetch, arrived: Arrived, waited: float) -> Step:
+    def _restored(self, fetch: Fetch, arrived: Arrived, begun: float, waited: float) -> Step:
         import numpy
 
         manifest = arrived.manifest
@@ -245,14 +296,16 @@ class Reader:
         self._check(manifest)
         head = fetch.head(arrived.parts)
         place = self._channels[0].place.name(manifest.parts[0].name)
+        came = time.monotonic()
         try:
             restored = head.restore(arrived.parts, region=self._bounds, threads=self._threads)
         except ValueError as error:
             raise StepError(fetch.number, place, f"cannot be restored: {error}") from error
-        problems = (
-            *map(str, arrived.failures),
-            *(f"step {fetch.number}: {place}: {text}" for text in restored.damaged),
-        )
+        data = numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape)
+        restore_seconds = time.monotonic() - came
+        self._restoring.append(restore_seconds)
+        late = arrived.late or (self._has_deadline and time.monotonic() > begun + self._wait_seconds)
+        problems = (*map(str, arrived.failures), *(self._located(manifest, text) for text in restored.damaged))
         for problem in (*problems, *self._doubts(arrived)):
             warnings.warn(problem, AdaptiveWarning, stacklevel=5)
         read = sum(len(data) for _, data in arrived.parts)
@@ -260,34 +313,44 @@ class Reader:
         behind = whole if arrived.behind_bytes is None else arrived.behind_bytes
         return Step(
             fetch.number,
-            numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape),
+            data,
             restored.rmse,
             restored.max_error,
             read,
             arrived.seconds,
             (read - manifest.base_end) / behind if behind else 1.0,
             waited,
-            arrived.late,
+            restore_seconds,
+            late,
             tuple(arrived.tiers),
             problems,
         )
 
     def _doubts(self, arrived: Arrived) -> list[str]:
         """What stands against the forecasts and the accuracy that is asked for, once each."""
-        told = {tier.url: f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None}
-        told |= {note: note for note in arrived.notes}
+        doubts = {tier.url: f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None}
+        doubts |= {note: note for note in arrived.notes}
         with self._lock:
-            new = told.keys() - self._doubted
+            new = doubts.keys() - self._doubted
             self._doubted |= new
-        return [told[key] for key in new]
+        return [doubts[key] for key in new]
+
+    def _located(self, manifest: Manifest, damage: str) -> str:
+        """`damage` with the file that it lies in, and where in that file."""
+        found = _DAMAGED.search(damage)
+        offset = int(found[1]) if found else 0
+        tier = next((index for index, part in enumerate(manifest.parts) if offset < part.end), 0)
+        part = manifest.parts[tier]
+        place = self._channels[tier].place.name(part.name)
+        return f"step {manifest.number}: {place}: " + _DAMAGED.sub(f"byte {offset - part.offset}", damage)
 
     def _baseless(self, number: int, arrived: Arrived) -> StepError:
         if arrived.failures:
             return arrived.failures[0]
-        url = self._tiers[0].url
+        missing = manifest_name(number) if arrived.manifest is None else arrived.manifest.parts[0].name
         return DeadlineError(
             number,
-            url,
+            self._channels[0].place.name(missing),
             f"not even the base had arrived after {arrived.seconds:.3g} s",
             hint="the first tier is to be fast and nobody else's; or allow more time",
         )
@@ -316,6 +379,20 @@ def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
     return Reader(tiers, **options)
 
 
+def _opened(
+    tiers: Sequence[TierLike] | TierLike, seconds: float, follow_seconds: float
+) -> tuple[tuple[Tier, ...], tuple[Place, ...], Catalogue]:
+    """Tiers, their places and the stream on them, for which is waited so long where it is still to be begun."""
+    until = time.monotonic() + follow_seconds
+    while True:
+        try:
+            return complete(tiers, seconds=seconds)
+        except NoStreamError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
 def _channel(place: Any, policy: Policy, warm_up_steps: int) -> Channel:
     from weir.adaptive.store import figures_of
 
@@ -327,20 +404,3 @@ def _channel(place: Any, policy: Policy, warm_up_steps: int) -> Channel:
 def _holds(parts: Sequence[tuple[int, bytes]], end: int) -> bool:
     """Whether the first part reaches from the beginning to `end`."""
     return bool(parts) and parts[0][0] == 0 and len(parts[0][1]) >= end
-
-
-def _bounds(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
-    """Begin and end of a region along each axis.
-
-    Raises:
-        AdaptiveError: It is no part of the array.
-    """
-    if len(region) != len(shape) or any(part.step not in (None, 1) for part in region):
-        raise AdaptiveError(
-            f"a region of {len(region)} slices does not fit an array of {len(shape)} axes",
-            hint="give one slice without a step for each axis",
-        )
-    bounds = [part.indices(length)[:2] for part, length in zip(region, shape, strict=True)]
-    if any(begin >= end for begin, end in bounds):
-        raise AdaptiveError(f"the region {bounds} of an array of {shape} is empty")
-    return bounds

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.adaptive.errors import AdaptiveError
+from weir.adaptive.errors import AdaptiveError, told
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -70,6 +70,11 @@ class Tier:
             raise AdaptiveError(f"tier {self.url}: a share of {self.share} is not between 0 and 1")
         if self.connections < 1:
             raise AdaptiveError(f"tier {self.url}: {self.connections} connections cannot read anything")
+        from weir.prediction.bandwidth import NAMES
+
+        if self.forecaster not in NAMES:
+            hint = f"there are {', '.join(NAMES)}"
+            raise AdaptiveError(f"tier {self.url}: no forecaster is called `{self.forecaster}`", hint=hint)
 
     @staticmethod
     def parse(text: str) -> "Tier":
@@ -179,7 +184,9 @@ class Place:
         try:
             self._files, root = url_to_fs(tier.url, **tier.storage_options)
         except (ImportError, ValueError, OSError) as error:
-            raise AdaptiveError(f"tier {tier.url} cannot be opened: {error}", hint="is its URL right?") from error
+            # fsspec says itself which package it needs.
+            hint = "" if isinstance(error, ImportError) else "is its URL right?"
+            raise AdaptiveError(f"tier {tier.url} cannot be opened: {told(error)}", hint=hint) from error
         self._root = str(root).rstrip("/")
         protocol = self._files.protocol
         self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
@@ -224,9 +231,15 @@ class Place:
         if not self._protocols & _MOVED:
             self._files.pipe_file(path, bytes(data))
             return
-        with self._files.open(f"{path}.part", "wb") as file:
-            file.write(data)
-        self._files.mv(f"{path}.part", path)
+        try:
+            with self._files.open(f"{path}.part", "wb") as file:
+                file.write(data)
+            self._files.mv(f"{path}.part", path)
+        except BaseException:
+            # A disk that is full stays full with half an object on it.
+            with suppress(Exception):
+                self._files.rm_file(f"{path}.part")
+            raise
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is there.

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from weir.adaptive.catalogue import Catalogue, place_of, stream_at
-from weir.adaptive.errors import AdaptiveError, StepError
+from weir.adaptive.errors import AdaptiveError, StepError, told
 from weir.adaptive.manifest import (
     END,
     STREAM,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 20
 _IDENTITY_BYTES = 8
 """Random ones: no two streams, nor two writers, have the same."""
+_FOLDER_HINT = "a tier is a folder, and here is a file of that name: name another"
 Codec = Literal["planes", "decimate"]
 
 
@@ -256,8 +257,10 @@ class Writer:
             raise StepError(
                 number,
                 place.name(name),
-                f"cannot be written: {error or type(error).__name__}",
-                hint="steps before it are whole; is there room, and may you write there?",
+                f"cannot be written: {told(error)}",
+                hint=_FOLDER_HINT
+                if isinstance(error, FileExistsError | NotADirectoryError)
+                else "steps before it are whole; is there room, and may you write there?",
             ) from error
 
 

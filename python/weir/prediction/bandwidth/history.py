@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _FLOOR = 1e-3
 """Part of the largest bandwidth below which a bandwidth is taken for this much: its inverse stays finite."""
+_PACE = 0.05
+"""Part of the usual spacing by which regular ones are off."""
 _STANDSTILL = 1e-9
 """Stands for 0 where nothing ever arrived."""
 
@@ -59,6 +61,14 @@ class Steps:
         import numpy
 
         return float(numpy.median(numpy.diff(self.all_times))) if len(self._times) > 1 else 0.0
+
+    @cached_property
+    def has_pace(self) -> bool:
+        """Whether steps come at regular times, as of a program that waits for them, and not one right after another."""
+        import numpy
+
+        deviations = numpy.abs(numpy.diff(self.all_times) - self.spacing_seconds)
+        return bool(len(deviations)) and float(numpy.median(deviations)) < _PACE * self.spacing_seconds
 
     def refuse(self, time: float) -> None:
         """Raise ValueError unless `time` is later than the last step."""

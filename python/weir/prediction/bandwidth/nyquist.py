@@ -11,6 +11,9 @@ _VARIES = 0.1
 _FORESEEN = 0.85
 """A method whose error is below this part of a constant's has seen something."""
 
+_SEEN = 0.65
+"""And below this part, that is no chance: of many periods some fit any noise a little."""
+
 
 class Sampling:
     """Says so where steps are too far apart for a period that is known."""
@@ -35,8 +38,19 @@ class Sampling:
         )
 
 
+def is_foreseen(steps: Steps, error: float, constant_error: float) -> bool:
+    """Whether a method of this mean relative error has seen something in a bandwidth that varies.
+
+    Args:
+        steps: What was seen.
+        error: Mean relative error of the method.
+        constant_error: That of the best constant.
+    """
+    return len(steps.values) >= _STEPS_MIN and constant_error >= _VARIES and error < _SEEN * constant_error
+
+
 def unexplained(steps: Steps, best_error: float, constant_error: float) -> str | None:
-    """For a bandwidth that varies and that nothing foresees.
+    """For a bandwidth that varies and that nothing foresees, where steps come at a pace that could be another.
 
     Args:
         steps: What was seen.
@@ -44,6 +58,8 @@ def unexplained(steps: Steps, best_error: float, constant_error: float) -> str |
         constant_error: That of the best constant.
     """
     if len(steps.values) < _STEPS_MIN or constant_error < _VARIES or best_error < _FORESEEN * constant_error:
+        return None
+    if not steps.has_pace:
         return None
     return (
         f"the bandwidth varies by {constant_error:.0%} from step to step and no period is seen in it; "

@@ -8,7 +8,7 @@ from weir.prediction.bandwidth.comb import Comb
 from weir.prediction.bandwidth.forecast import Forecast, NothingObservedError
 from weir.prediction.bandwidth.history import History, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
-from weir.prediction.bandwidth.nyquist import Sampling, unexplained
+from weir.prediction.bandwidth.nyquist import Sampling, is_foreseen, unexplained
 from weir.prediction.bandwidth.relative import least_relative_error, relative_error
 from weir.prediction.bandwidth.score import Score
 
@@ -123,10 +123,13 @@ class Online:
         known = self._sampling.warning(steps)
         if known is not None:
             return known
+        constant = self._constant.lasting
         for method in self._methods:
-            if isinstance(method, Comb) and method.periods_seconds:
+            # A period that is found in noise forecasts nothing.
+            error = self._scores[method.name].lasting
+            if isinstance(method, Comb) and method.periods_seconds and is_foreseen(steps, error, constant):
                 seen = self._sampling.warning_of(steps, method.periods_seconds[0])
                 if seen is not None:
                     return seen
         best = min(score.lasting for score in self._scores.values())
-        return unexplained(steps, best, self._constant.lasting)
+        return unexplained(steps, best, constant)
