@@ -9,6 +9,8 @@ from typing import Any
 import h5py
 import numpy
 import pytest
+import zarr
+from scipy.io import netcdf_file
 
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
 COMMAND_SECONDS = 60.0
@@ -82,6 +84,53 @@ def test_other_files(tmp_path: Path) -> None:
     steps = document("info", fast)
     assert len(steps) == 4
     assert len({json.dumps({**step, "step": 0}) for step in steps}) == 1
+
+
+def test_what_a_scientist_has(tmp_path: Path) -> None:
+    field = numpy.load(FIELD)
+    numpy.savez(tmp_path / "a.npz", temperature=field)
+    with h5py.File(tmp_path / "one.h5", "w") as file:
+        file["run/temperature"] = field
+    with h5py.File(tmp_path / "two.nc", "w") as file:
+        file["temperature"], file["time"] = field, [1.0]
+    with netcdf_file(tmp_path / "old.nc", "w") as old:
+        for axis, length in zip("zyx", field.shape, strict=True):
+            old.createDimension(axis, length)
+        old.createVariable("temperature", "f4", ("z", "y", "x"))[:] = field
+    zarr.create_array(tmp_path / "array.zarr", data=field)
+    zarr.open_group(tmp_path / "group.zarr", mode="w").create_array("run/temperature", data=field)
+    names = "a.npz one.h5 one.h5:run/temperature two.nc:temperature old.nc array.zarr group.zarr:run/temperature"
+    adapt("refactor", *(tmp_path / name for name in names.split()), "--tier", tmp_path / "fast", "--exact")
+    steps = document("info", tmp_path / "fast")
+    assert len(steps) == len(names.split())
+    for step in steps:
+        adapt("reconstruct", tmp_path / "fast", "--step", step["step"], "--to", tmp_path / "back.npy")
+        assert numpy.array_equal(numpy.load(tmp_path / "back.npy"), field)
+
+    for name, words in {
+        "two.nc": "it does not say which dataset; it has temperature, time",
+        "two.nc:pressure": "there is no dataset pressure; it has temperature, time",
+        "group.zarr:run": "there is no dataset run; it has run/temperature",
+        "none.h5:temperature": "there is no file",
+    }.items():
+        assert words in adapt("refactor", tmp_path / name, "--tier", tmp_path / "x", code=1).stderr
+
+
+def test_values_on_a_mesh(tmp_path: Path) -> None:
+    coordinates = numpy.random.default_rng(5).uniform(size=(300, 2))
+    field = numpy.sin(coordinates.sum(axis=1)).astype("f4")
+    numpy.save(tmp_path / "field.npy", field)
+    numpy.save(tmp_path / "cells.npy", numpy.stack([numpy.arange(299), numpy.arange(1, 300)], axis=1))
+    numpy.savez(tmp_path / "mesh.npz", coordinates=coordinates, cells=numpy.load(tmp_path / "cells.npy"))
+    for number, name in enumerate(("cells.npy", "mesh.npz", "mesh.npz:cells")):
+        fast = tmp_path / f"fast{number}"
+        adapt("refactor", tmp_path / "field.npy", "--mesh", tmp_path / name, "--tier", fast, "--exact")
+        answer = adapt("info", fast)
+        assert "float32 of 300 nodes" in answer.stdout
+        assert "on a mesh of 300 nodes" in answer.stderr
+        assert document("info", fast)[0]["nodes"] == 300
+        adapt("reconstruct", fast, "--step", 0, "--to", tmp_path / "back.npy")
+        assert numpy.array_equal(numpy.load(tmp_path / "back.npy"), field)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from weir.adaptive.errors import AdaptiveError, NoAnswerError, NoStreamError, told
 from weir.adaptive.lanes import Answer, HangError, Lane
 from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
+from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
 
 OPEN_SECONDS_MAX = 60.0
@@ -24,6 +25,26 @@ class Catalogue:
         self.place = place
         self._inquiry = Inquiry(place.tier.url, seconds)
         self.stream = self._inquiry.answer("to read what lies there", lambda: stream_at(place))
+
+    def order(self) -> NodeOrder | None:
+        """The order of the mesh's nodes, where the values are of a mesh.
+
+        Raises:
+            AdaptiveError: It is gone or damaged.
+        """
+        if self.stream.nodes is None:
+            return None
+        name = self.stream.mesh
+        try:
+            order = NodeOrder.from_bytes(self._inquiry.answer("to read the mesh", lambda: self.place.read(name)))
+        except NoAnswerError:
+            raise
+        except (OSError, ValueError) as error:
+            hint = "without it the values are in no order: write the stream again"
+            raise AdaptiveError(f"{self.place.name(name)} cannot be used: {told(error)}", hint=hint) from error
+        if (order.places.shape, order.nodes) != (self.stream.shape, self.stream.nodes):
+            raise AdaptiveError(f"{self.place.name(name)} is the order of another mesh, of {order.nodes} nodes")
+        return order
 
     def look(self, *, after: int = -1) -> tuple[list[int], bool]:
         """Steps beyond `after`, in order, from the first that is there to the last, and whether no more will come.

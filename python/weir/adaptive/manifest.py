@@ -123,11 +123,12 @@ class Stream:
         identity: Of this stream and no other; its objects bear it.
         writer: That may write it. Who begins or goes on with a stream is its writer from then on.
         dtype: As numpy spells it.
-        shape: Of each array.
+        shape: Of each array, as it is refactored.
         tiers: URL and zone of each tier, as the writer knew it.
         codec: That refactors the steps.
         tolerance: Largest error that all of a step leaves, as it was asked for.
         exact: Whether all of a step restores every bit.
+        nodes: Of the mesh whose nodes the values are of, or None where an array is what it is.
     """
 
     identity: str
@@ -138,6 +139,12 @@ class Stream:
     codec: str
     tolerance: float | None
     exact: bool
+    nodes: int | None = None
+
+    @property
+    def mesh(self) -> str:
+        """The object with the order of the mesh's nodes, on the first tier."""
+        return f"mesh.{self.identity}.weir"
 
     def encode(self) -> bytes:
         """As an object."""
@@ -151,6 +158,7 @@ class Stream:
             "codec": self.codec,
             "tolerance": self.tolerance,
             "exact": self.exact,
+            "nodes": self.nodes,
         }
         return json.dumps(document, indent=1).encode()
 
@@ -172,6 +180,7 @@ class Stream:
             _text(document, "codec"),
             _tolerance(document),
             document.get("exact") is True,
+            None if document.get("nodes") is None else _count(document, "nodes"),
         )
 
 
@@ -204,8 +213,10 @@ def header_checksum(container: bytes | bytearray | memoryview, header_bytes: int
     return int.from_bytes(container[header_bytes - 4 : header_bytes], "little")
 
 
-def spelled(dtype: str, shape: Sequence[int]) -> str:
+def spelled(dtype: str, shape: Sequence[int], nodes: int | None = None) -> str:
     """An array's type and shape, as in `float32 of 64 x 32`."""
+    if nodes is not None:
+        return f"{dtype} of {nodes} nodes"
     return f"{dtype} of {' x '.join(map(str, shape)) or 'one value'}"
 
 

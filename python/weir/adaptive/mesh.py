@@ -21,17 +21,43 @@ class NodeOrder:
     places: "npt.NDArray[np.uint64]"
 
     @classmethod
+    def of(cls, mesh: "NodeOrder | npt.ArrayLike", *, nodes: int) -> "NodeOrder":
+        """The order of a mesh of so many nodes: of its cells (integers), of its coordinates, or an order itself.
+
+        Raises:
+            ValueError: It is none of these, or of another number of nodes.
+        """
+        import numpy as np
+
+        if isinstance(mesh, NodeOrder):
+            return mesh
+        array = np.asarray(mesh)
+        if array.dtype.kind in "iu":
+            return cls.from_connectivity(array, nodes=nodes)
+        if array.dtype.kind != "f":
+            raise ValueError(f"a mesh is cells x corners or nodes x axes, not {array.dtype} of {array.shape}")
+        return cls.from_coordinates(array)
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return int(self.places.max()) + 1 if self.places.size else 0
+
+    @classmethod
     def from_coordinates(cls, coordinates: "npt.ArrayLike") -> Self:
         """Order nodes by their coordinates (nodes x axes, 1 to 3 axes) into an array of as many axes.
 
         Raises:
-            ValueError: The coordinates have another shape.
+            ValueError: The coordinates have another shape, or are no finite numbers.
         """
         import numpy as np
 
         from weir import _core
 
-        nodes, shape = _core.mesh_order_by_coordinates(np.ascontiguousarray(coordinates, dtype=np.float64))
+        points = np.ascontiguousarray(coordinates, dtype=np.float64)
+        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+            raise ValueError(f"coordinates are finite numbers, nodes x axes; these are of {points.shape}")
+        nodes, shape = _core.mesh_order_by_coordinates(points)
         return cls(_filled(nodes, shape))
 
     @classmethod
@@ -39,13 +65,22 @@ class NodeOrder:
         """Order `nodes` nodes by the cells (cells x corners) that join them, along one axis.
 
         Raises:
-            ValueError: The cells have another shape.
+            ValueError: The cells have another shape, or join nodes that there are not.
         """
         import numpy as np
 
         from weir import _core
 
-        order, shape = _core.mesh_order_by_connectivity(np.ascontiguousarray(cells, dtype=np.uint64), nodes)
+        corners = np.asarray(cells)
+        if corners.ndim != 2 or corners.dtype.kind not in "iu":
+            raise ValueError(
+                f"cells are numbers of nodes, cells x corners; these are {corners.dtype} of {corners.shape}"
+            )
+        if corners.size and not 0 <= int(corners.min()) <= int(corners.max()) < nodes:
+            raise ValueError(
+                f"the cells join nodes {corners.min()} to {corners.max()}, and there are nodes 0 to {nodes - 1}"
+            )
+        order, shape = _core.mesh_order_by_connectivity(np.ascontiguousarray(corners, dtype=np.uint64), nodes)
         return cls(_filled(order, shape))
 
     @classmethod
@@ -59,7 +94,9 @@ class NodeOrder:
 
         restored = restore(container)
         places = restored.data
-        if places.dtype != np.uint64 or restored.max_error > 0:
+        whole = places.dtype == np.uint64 and restored.max_error == 0 and places.size > 0
+        # Each node stands somewhere, so there are no more nodes than places.
+        if not whole or int(places.max()) >= places.size or not np.bincount(places.ravel().astype(np.int64)).all():
             raise ValueError("these bytes hold no whole order of nodes; make it again from the mesh")
         return cls(places)
 
@@ -70,15 +107,26 @@ class NodeOrder:
         return _core.refactor(self.places, exact=True)
 
     def arrange(self, values: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
-        """The array that holds the values of all nodes, to be refactored."""
+        """The array that holds the values of all nodes, to be refactored.
+
+        Raises:
+            ValueError: There is not one value for each node.
+        """
+        if values.shape != (self.nodes,):
+            raise ValueError(f"an array of {values.shape} is not one value for each of the mesh's {self.nodes} nodes")
         return values[self.places]
 
     def values(self, array: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
-        """The values of all nodes, in their own order, from an array that `arrange` gave or a restored one."""
+        """The values of all nodes, in their own order, from an array that `arrange` gave or a restored one.
+
+        Raises:
+            ValueError: The array has another shape.
+        """
         import numpy as np
 
-        nodes = int(self.places.max()) + 1 if self.places.size else 0
-        values = np.empty(nodes, array.dtype)
+        if array.shape != self.places.shape:
+            raise ValueError(f"an array of {array.shape} was not arranged by this order, of {self.places.shape}")
+        values = np.empty(self.nodes, array.dtype)
         values[self.places] = array
         return values
 

@@ -41,7 +41,7 @@ class Step:
 
     Attributes:
         number: Of the step.
-        data: The array.
+        data: The array; of a stream on a mesh one value a node, in the order of the nodes.
         rmse: Root mean square error that its bytes give, as measured when they were written.
         max_error: No value is further off than this.
         bytes_read: From all tiers.
@@ -127,6 +127,12 @@ class Reader:
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
         self._restoring: deque[float] = deque(maxlen=_RESTORED_STEPS)
         self._prefetch = prefetch
+        self._order = self._catalogue.order()
+        if region is not None and self._order is not None:
+            raise AdaptiveError(
+                "values on a mesh have no regions: neighbours in space are spread over the nodes' numbers",
+                hint="read all, and take the nodes that you need from step.data",
+            )
         self._bounds = None if region is None else bounds_of(region, self._catalogue.stream.shape)
         self._tolerant = tolerant
         self._follow_seconds = follow_seconds
@@ -302,6 +308,8 @@ class Reader:
         except ValueError as error:
             raise StepError(fetch.number, place, f"cannot be restored: {error}") from error
         data = numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape)
+        if self._order is not None:
+            data = self._order.values(data)
         restore_seconds = time.monotonic() - came
         self._restoring.append(restore_seconds)
         late = arrived.late or (self._has_deadline and time.monotonic() > begun + self._wait_seconds)

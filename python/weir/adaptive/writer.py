@@ -21,6 +21,7 @@ from weir.adaptive.manifest import (
     part_name,
     spelled,
 )
+from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, TierLike, divide, tiers_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Writer:
         ratios: Sequence[int] | None = None,
         threads: int = 1,
         append: bool = False,
+        mesh: "NodeOrder | npt.ArrayLike | None" = None,
     ) -> None:
         """Begin a stream on `tiers`, the fastest first.
 
@@ -66,6 +68,8 @@ class Writer:
             ratios: Of `decimate`: by how much each level is decimated, growing, each a multiple of the one before.
             threads: That refactor.
             append: Whether to go on with a stream that is there.
+            mesh: Each step is one value a node of an unstructured mesh: its cells (cells x corners, integers), the
+                nodes' coordinates (nodes x axes), or their order. They are stored in that order, and read in their own.
 
         Raises:
             AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
@@ -84,6 +88,8 @@ class Writer:
             self._options["ratios"] = list(ratios)
         _try(self._options)
         self._writer = secrets.token_hex(_IDENTITY_BYTES)
+        self._mesh = mesh
+        self._order: NodeOrder | None = None
         self._stream: Stream | None = None
         self._next = 0
         self._ended = False
@@ -94,6 +100,11 @@ class Writer:
     def steps(self) -> int:
         """Number of the next step."""
         return self._next
+
+    @property
+    def nodes(self) -> int | None:
+        """Of the mesh, where the steps are values on one and the first is written."""
+        return None if self._stream is None else self._stream.nodes
 
     @property
     def _kept(self) -> tuple[str, float | None, bool]:
@@ -117,7 +128,7 @@ class Writer:
         if self._ended:
             raise StepError(number, place, "the stream was ended", hint="go on with it by append=True")
         try:
-            values = _values(array)
+            values = self._arranged(_values(array))
             self._check(values.dtype.name, values.shape, number, place)
             container = _core.refactor(values, **self._options)
         except (ValueError, TypeError) as error:
@@ -163,15 +174,15 @@ class Writer:
         catalogue = Catalogue(first)
         numbers, _ = catalogue.look()
         if append:
-            self._continue(catalogue.stream, numbers[-1] + 1 if numbers else 0)
+            self._continue(catalogue, numbers[-1] + 1 if numbers else 0)
         elif numbers:
             raise AdaptiveError(
                 f"tier {first.tier.url} holds a stream already", hint="choose another folder, or give append=True"
             )
 
-    def _continue(self, stream: Stream, steps: int) -> None:
+    def _continue(self, catalogue: Catalogue, steps: int) -> None:
         """Become the writer of a stream that has so many steps."""
-        first = self._places[0]
+        first, stream = self._places[0], catalogue.stream
         recorded, named = [url for url, _ in stream.tiers], [place.url for place in self._places]
         if recorded != named:
             raise AdaptiveError(
@@ -187,6 +198,7 @@ class Writer:
                 f"the stream on tier {first.tier.url} was begun with {words[0]}, not {words[1]}",
                 hint="all steps of a stream are alike: give the same again",
             )
+        self._order = self._order_there(catalogue)
         self._stream = replace(stream, writer=self._writer)
         self._next = steps
         self._put(first, STREAM, self._stream.encode(), steps)
@@ -194,6 +206,23 @@ class Writer:
             first.remove(END)
         except OSError as error:
             raise StepError(steps, first.name(END), f"cannot be removed: {error!r}") from error
+
+    def _order_there(self, catalogue: Catalogue) -> NodeOrder | None:
+        """The order of the nodes in which the steps before were stored."""
+        order = catalogue.order()
+        if self._mesh is None:
+            return order
+        try:
+            fits = order is not None and (NodeOrder.of(self._mesh, nodes=order.nodes).places == order.places).all()
+        except ValueError:
+            fits = False
+        if not fits:
+            begun = "without a mesh" if order is None else f"on another mesh, of {order.nodes} nodes"
+            raise AdaptiveError(
+                f"the stream on tier {catalogue.place.tier.url} was begun {begun}",
+                hint="give the same mesh again, or none: the stream knows its own",
+            )
+        return order
 
     def _check(self, dtype: str, shape: tuple[int, ...], number: int, place: str) -> None:
         """Refuse an array unlike those before."""
@@ -212,9 +241,18 @@ class Writer:
             # Somebody may have begun here since this writer was made.
             self._find(append=False)
             urls = tuple((each.url, str(each.tier.zone)) for each in self._places)
-            stream = Stream(secrets.token_hex(_IDENTITY_BYTES), self._writer, dtype, shape, urls, *self._kept)
+            nodes = None if self._order is None else self._order.nodes
+            stream = Stream(secrets.token_hex(_IDENTITY_BYTES), self._writer, dtype, shape, urls, *self._kept, nodes)
+            if self._order is not None:
+                self._put(self._places[0], stream.mesh, self._order.to_bytes(), self._next)
             self._put(self._places[0], STREAM, stream.encode(), self._next)
             self._stream = stream
+
+    def _arranged(self, values: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
+        """Values on a mesh in the order of its nodes; others as they are."""
+        if self._order is None and self._mesh is not None:
+            self._order = NodeOrder.of(self._mesh, nodes=len(values))
+        return values if self._order is None else self._order.arrange(values)
 
     def _lay_out(self, number: int, container: bytes) -> Manifest:
         from weir import _core
@@ -314,6 +352,9 @@ def _values(array: "npt.ArrayLike") -> "numpy.ndarray[Any, Any]":
         array = array.filled(numpy.nan) if array.dtype.kind == "f" else array.data
     values = numpy.asarray(array)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.dtype.kind in "fiu":
+        # Zarr's arrays spell this machine's order out, and a buffer's reader takes it for another.
+        values = values.view(numpy.dtype(values.dtype.str))
     if values.ndim == 0:
         raise ValueError("it is one value, and has no axis")
     return numpy.ascontiguousarray(values)

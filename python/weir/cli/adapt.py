@@ -14,10 +14,9 @@ from weir.cli.output import output_option
 from weir.cli.replay import replay
 
 if TYPE_CHECKING:
+    from weir.adaptive.catalogue import Catalogue
     from weir.adaptive.manifest import Manifest
     from weir.adaptive.policy import Accuracy
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group()
@@ -33,7 +32,7 @@ adapt.add_command(replay)
 
 
 @adapt.command(name="refactor")
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_FILE)
+@click.argument("inputs", metavar="INPUT[:DATASET]...", nargs=-1, required=True)
 @click.option(
     "--tier", "tiers", metavar="[ZONE=]URL", multiple=True, required=True, help="One each, the fastest first."
 )
@@ -47,18 +46,25 @@ adapt.add_command(replay)
     "--base", metavar="SIZE", callback=parse_amount, help="Size of the base.  [default: what the codec finds fit]"
 )
 @click.option("--stacked", is_flag=True, help="Steps lie along the first axis of each input.")
-@click.option("--dataset", help="Of HDF5 inputs.")
+@click.option("--dataset", help="Of inputs that hold several, where they do not say it themselves.")
+@click.option(
+    "--mesh",
+    metavar="FILE[:DATASET]",
+    help="Steps are one value a node of a mesh: its cells (integers, cells x corners) or its nodes' coordinates.",
+)
 @click.option("--dtype", help="Of inputs that are bytes alone, as numpy spells it.")
 @click.option("--shape", callback=parse_shape, help="Of inputs that are bytes alone, as in 91x91x91.")
 @click.option("--append", is_flag=True, help="Go on with the stream that is there.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @output_option
-def refactor_arrays(inputs: tuple[Path, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
-    """Write arrays as the steps of a stream: .npy, HDF5, or bytes alone."""
+def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
+    """Write arrays as the steps of a stream: .npy, .npz, HDF5, netCDF, Zarr, or bytes alone."""
     from weir.adaptive.writer import Writer
-    from weir.cli.arrays import arrays_of
+    from weir.cli.arrays import Source, arrays_of, mesh_of
     from weir.cli.output import show
 
+    sources = [Source.parse(text) for text in inputs]
+    mesh = None if options["mesh"] is None else mesh_of(options["mesh"])
     with _failures():
         writer = Writer(
             tiers,
@@ -69,9 +75,10 @@ def refactor_arrays(inputs: tuple[Path, ...], tiers: tuple[str, ...], output: st
             base_bytes=options["base"],
             threads=options["threads"],
             append=options["append"],
+            mesh=mesh,
         )
         arrays = arrays_of(
-            inputs,
+            sources,
             dataset=options["dataset"],
             dtype=options["dtype"],
             shape=options["shape"],
@@ -85,7 +92,8 @@ def refactor_arrays(inputs: tuple[Path, ...], tiers: tuple[str, ...], output: st
         finally:
             # What is written is there, whatever came of the others.
             if manifests:
-                show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
+                nodes = writer.nodes
+                show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
 
 
 @adapt.command(name="info")
@@ -111,7 +119,10 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
                     manifests.append(manifest_of(catalogue.place, each))
                 except StepError as error:
                     warn(str(error))
-            show(output, [_document(manifest) for manifest in manifests], *_steps_table(manifests))
+            nodes = catalogue.stream.nodes
+            show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
+            if output == "table":
+                say(_told(catalogue))
             return
         lines = accuracies(places, number)
     header = ("BYTES", "TIER", "RMSE", "MAX ERROR")
@@ -204,11 +215,21 @@ def _accuracy(options: dict[str, Any]) -> "Accuracy | None":
     return Accuracy(**given) if given else None
 
 
-def _document(manifest: "Manifest") -> dict[str, Any]:
+def _told(catalogue: "Catalogue") -> str:
+    """What all steps have in common, in a line."""
+    stream = catalogue.stream
+    kept = "exact" if stream.exact else f"tolerance {'the least' if stream.tolerance is None else stream.tolerance}"
+    mesh = "" if stream.nodes is None else f", on a mesh of {stream.nodes} nodes ({catalogue.place.name(stream.mesh)})"
+    tiers = ", ".join(f"{zone}={url}" for url, zone in stream.tiers)
+    return f"{stream.codec}, {kept}{mesh}, {'ended' if catalogue.look()[1] else 'not ended'}; {tiers}"
+
+
+def _document(manifest: "Manifest", nodes: int | None) -> dict[str, Any]:
     return {
         "step": manifest.number,
         "dtype": manifest.dtype,
-        "shape": list(manifest.shape),
+        "shape": list(manifest.shape) if nodes is None else [nodes],
+        "nodes": nodes,
         "codec": manifest.codec,
         "base_bytes": manifest.base_end,
         "total_bytes": manifest.total_bytes,
@@ -216,7 +237,7 @@ def _document(manifest: "Manifest") -> dict[str, Any]:
     }
 
 
-def _steps_table(manifests: "list[Manifest]") -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def _steps_table(manifests: "list[Manifest]", nodes: int | None) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     from weir.adaptive.manifest import spelled
     from weir.cli.output import size
 
@@ -225,7 +246,7 @@ def _steps_table(manifests: "list[Manifest]") -> tuple[tuple[str, ...], list[tup
     rows: list[tuple[object, ...]] = [
         (
             manifest.number,
-            spelled(manifest.dtype, manifest.shape),
+            spelled(manifest.dtype, manifest.shape, nodes),
             manifest.codec,
             size(manifest.base_end),
             size(manifest.total_bytes),

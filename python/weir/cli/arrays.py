@@ -1,6 +1,7 @@
-"""Arrays from the files that users have: numpy's, HDF5's, and bytes alone."""
+"""Arrays from the files that users have: numpy's, HDF5's, netCDF's, Zarr's, and bytes alone."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,35 +13,95 @@ if TYPE_CHECKING:
     import numpy
 
 _HDF5 = {".h5", ".hdf5", ".nc", ".nc4"}
+_NAMED_MAX = 12
+"""Datasets that a message names."""
+_CLASSIC = b"CDF"
+"""How files of netCDF before version 4 begin."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An array in a file.
+
+    Attributes:
+        path: Of the file, or of the folder of a Zarr array or group.
+        dataset: The array in it, where it holds several.
+    """
+
+    path: Path
+    dataset: str | None = None
+
+    @staticmethod
+    def parse(text: str) -> "Source":
+        """The array that `PATH[:DATASET]` means.
+
+        Raises:
+            Failure: There is no such file.
+        """
+        if Path(text).exists():
+            return Source(Path(text))
+        path, colon, dataset = text.rpartition(":")
+        if colon and dataset and Path(path).exists():
+            return Source(Path(path), dataset)
+        raise Failure(f"there is no file {text}", hint="name a file, or FILE:DATASET of one that holds several arrays")
+
+    def __str__(self) -> str:
+        """As a user writes it."""
+        return str(self.path) if self.dataset is None else f"{self.path}:{self.dataset}"
 
 
 def arrays_of(
-    paths: Sequence[Path], *, dataset: str | None, dtype: str | None, shape: Sequence[int] | None, stacked: bool
+    sources: Sequence[Source], *, dataset: str | None, dtype: str | None, shape: Sequence[int] | None, stacked: bool
 ) -> "Iterator[numpy.ndarray[Any, Any]]":
-    """The array of each file, or where they are `stacked`, those along its first axis.
+    """The array of each source, or where they are `stacked`, those along its first axis.
 
     Args:
-        paths: `.npy`, HDF5, or bytes alone.
-        dataset: Of HDF5 files.
+        sources: `.npy`, `.npz`, HDF5, netCDF, Zarr, or bytes alone.
+        dataset: Of sources that do not say it themselves.
         dtype: Of bytes alone, as numpy spells it.
         shape: Of bytes alone.
         stacked: Whether the first axis counts steps.
 
     Raises:
-        Failure: A file holds no such array.
+        Failure: A source holds no such array.
     """
-    for path in paths:
-        try:
-            array = _array(path, dataset, dtype, shape)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            hint = "give .npy, or --dataset, or --dtype and --shape"
-            raise Failure(f"{path} holds no array: {error}", hint=hint) from error
+    for source in sources:
+        array = _read(replace(source, dataset=source.dataset or dataset), dtype, shape)
         if not stacked:
             yield array
             continue
         if array.ndim < 2:
-            raise Failure(f"{path}: an array of {array.ndim} dimensions has no steps along its first axis")
+            raise Failure(f"{source}: an array of {array.ndim} dimensions has no steps along its first axis")
         yield from array
+
+
+def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
+    """The cells or coordinates of a mesh: an array of its own, or `coordinates` or `cells` of a `.npz` file.
+
+    Raises:
+        Failure: There is no such array.
+    """
+    source = Source.parse(text)
+    if source.dataset is None and source.path.suffix == ".npz":
+        import numpy
+
+        names = set(numpy.load(source.path, allow_pickle=False).files)
+        # Coordinates give an order along as many axes as they have: neighbours are nearer there.
+        source = next((replace(source, dataset=name) for name in _MESH if name in names), source)
+    return _read(source, None, None)
+
+
+_MESH = ("coordinates", "points", "cells", "connectivity")
+
+
+def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
+    try:
+        return _array(source, dtype, shape)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        # `str` of a KeyError is its key's `repr`.
+        words = error.args[0] if isinstance(error, KeyError) else error
+        hint = "give .npy, .npz, HDF5, netCDF or Zarr, the last ones as FILE:DATASET, or --dtype and --shape"
+        raise Failure(f"{source} holds no array: {words}", hint=hint) from error
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -72,28 +133,75 @@ def parse_region(context: click.Context, parameter: click.Parameter, text: str |
     return tuple(region)
 
 
-def _array(
-    path: Path, dataset: str | None, dtype: str | None, shape: Sequence[int] | None
-) -> "numpy.ndarray[Any, Any]":
+def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
     import numpy
 
+    path = source.path
     if path.suffix == ".npy":
         array: numpy.ndarray[Any, Any] = numpy.load(path, mmap_mode="r", allow_pickle=False)
         return array
-    if dataset is not None or path.suffix in _HDF5:
-        return _from_hdf5(path, dataset)
+    if path.suffix == ".npz":
+        with numpy.load(path, allow_pickle=False) as file:
+            return numpy.asarray(file[_chosen(source.dataset, list(file.files))])
+    if path.is_dir():
+        return _from_zarr(source)
+    if source.dataset is not None or path.suffix in _HDF5:
+        return _from_classic(source) if _begins(path, _CLASSIC) else _from_hdf5(source)
     if dtype is None or shape is None:
         raise ValueError("bytes alone need --dtype and --shape")
     return numpy.fromfile(path, dtype=dtype).reshape(shape)
 
 
-def _from_hdf5(path: Path, dataset: str | None) -> "numpy.ndarray[Any, Any]":
+def _chosen(dataset: str | None, names: Sequence[str]) -> str:
+    """The array that is meant: the one that is named, or the only one."""
+    if dataset is None and len(names) == 1:
+        return names[0]
+    there = f"it has {', '.join(sorted(names)[:_NAMED_MAX]) or 'none'}"
+    if dataset is None:
+        raise ValueError(f"it does not say which dataset; {there}")
+    if dataset.strip("/") not in {name.strip("/") for name in names}:
+        raise ValueError(f"there is no dataset {dataset}; {there}")
+    return dataset
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic
+
+
+def _from_hdf5(source: Source) -> "numpy.ndarray[Any, Any]":
     try:
         import h5py
     except ImportError as error:
         raise Failure("h5py is not installed", hint="pip install h5py") from error
-    if dataset is None:
-        raise ValueError("say which --dataset of the HDF5 file")
-    with h5py.File(path, "r") as file:
-        found: numpy.ndarray[Any, Any] = file[dataset][...]
+    names: list[str] = []
+    with h5py.File(source.path, "r") as file:
+        file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        found: numpy.ndarray[Any, Any] = file[_chosen(source.dataset, names)][...]
         return found
+
+
+def _from_classic(source: Source) -> "numpy.ndarray[Any, Any]":
+    try:
+        from scipy.io import netcdf_file
+    except ImportError as error:
+        hint = "pip install scipy, or convert the file: nccopy -k nc4 OLD NEW"
+        raise Failure(f"{source.path} is a classic netCDF file, which needs scipy", hint=hint) from error
+    with netcdf_file(source.path, mmap=False) as file:
+        return file.variables[_chosen(source.dataset, list(file.variables))][:]
+
+
+def _from_zarr(source: Source) -> "numpy.ndarray[Any, Any]":
+    import numpy
+
+    try:
+        import zarr
+    except ImportError as error:
+        raise Failure("zarr is not installed", hint="pip install 'weir[zarr]'") from error
+    node = zarr.open(source.path, mode="r")
+    if isinstance(node, zarr.Group):
+        names = [name for name, member in node.members(max_depth=None) if isinstance(member, zarr.Array)]
+        node = node[_chosen(source.dataset, names)]
+    if not isinstance(node, zarr.Array):
+        raise ValueError("it is a group of arrays")
+    return numpy.asarray(node[...])
