@@ -51,3 +51,12 @@ def restore(
     restored = header.restore(pieces, region=region, threads=threads)
     data = np.frombuffer(restored.data, dtype=header.dtype).reshape(restored.shape)
     return Restored(data, restored.rmse, restored.max_error, restored.damaged)
+
+
+def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":
+    """The values in C order and in this machine's byte order, as the codecs take them."""
+    import numpy as np
+
+    values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+    # Zarr's arrays spell this machine's order out, which readers of buffers take for another.
+    return values.view(np.dtype(values.dtype.str)) if values.dtype.kind in "fiu" else values

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from weir.adaptive.array import native
 from weir.adaptive.catalogue import Catalogue, place_of, stream_at
 from weir.adaptive.errors import AdaptiveError, StepError, told
 from weir.adaptive.manifest import (
@@ -351,10 +352,6 @@ def _values(array: "npt.ArrayLike") -> "numpy.ndarray[Any, Any]":
             raise ValueError(f"it has masked values of {array.dtype}, which has no NaN; fill them before")
         array = array.filled(numpy.nan) if array.dtype.kind == "f" else array.data
     values = numpy.asarray(array)
-    values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if values.dtype.kind in "fiu":
-        # Zarr's arrays spell this machine's order out, and a buffer's reader takes it for another.
-        values = values.view(numpy.dtype(values.dtype.str))
     if values.ndim == 0:
         raise ValueError("it is one value, and has no axis")
-    return numpy.ascontiguousarray(values)
+    return native(values)

@@ -1,0 +1,130 @@
+"""The codec `weir.refactored` of Zarr version 3: each chunk of an array as a container.
+
+Zarr finds it by the entry point of its name, so any program that opens the array decodes it, once weir is installed.
+Zarr reads a part of an array by those bytes of its chunks that the part needs.
+"""
+
+import asyncio
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
+from zarr.abc.store import RangeByteRequest
+
+from weir.adaptive.array import Restored, native, restore
+from weir.adaptive.errors import AdaptiveWarning
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteGetter
+    from zarr.core.array_spec import ArraySpec
+    from zarr.core.buffer import Buffer, NDBuffer
+
+NAME = "weir.refactored"
+_HEAD_BYTES = 1 << 16
+"""Enough for nearly every header; a longer one takes another read."""
+_OPTIONS = frozenset({"codec", "tolerance", "exact"})
+
+
+@dataclass(frozen=True)
+class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
+    """Serializer of `zarr.create_array`, without compressors behind it.
+
+    Attributes:
+        codec: `planes` or `decimate`.
+        tolerance: Largest error of any value, in units of the data; by default as small as the codec can.
+        exact: Whether every bit is kept.
+    """
+
+    codec: str = "planes"
+    tolerance: float | None = None
+    exact: bool = False
+
+    is_fixed_size = False
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """From the metadata of an array.
+
+        Raises:
+            ValueError: It is another codec's, or has a setting that this version does not know.
+        """
+        settings = dict(data.get("configuration") or {})
+        if data.get("name") != NAME or not settings.keys() <= _OPTIONS:
+            raise ValueError(
+                f"{data} is no configuration of the codec {NAME}, which takes {', '.join(sorted(_OPTIONS))}"
+            )
+        return cls(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the metadata of an array."""
+        settings = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
+        return {"name": NAME, "configuration": {name: value for name, value in settings.items() if value is not None}}
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
+        """Not known before."""
+        raise NotImplementedError
+
+    async def _encode_single(self, chunk_data: "NDBuffer", chunk_spec: "ArraySpec") -> "Buffer":
+        from weir import _core
+
+        values = native(chunk_data.as_numpy_array())
+        options: dict[str, Any] = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
+        container = await asyncio.to_thread(_core.refactor, values, **options)
+        return chunk_spec.prototype.buffer.from_bytes(container)
+
+    async def _decode_single(self, chunk_data: "Buffer", chunk_spec: "ArraySpec") -> "NDBuffer":
+        restored = await asyncio.to_thread(restore, chunk_data.to_bytes())
+        return _buffer(restored, (), chunk_spec)
+
+    async def _decode_partial_single(
+        self, byte_getter: "ByteGetter", selection: Any, chunk_spec: "ArraySpec"
+    ) -> "NDBuffer | None":
+        from weir import _core
+
+        head = await _bytes(byte_getter, 0, _HEAD_BYTES, chunk_spec)
+        if head is None:
+            return None
+        header_bytes = _core.refactored_header_bytes(head)
+        if header_bytes > len(head):
+            head = await _bytes(byte_getter, 0, header_bytes, chunk_spec) or head
+        header = _core.Refactored(head)
+        region, within = _box(selection, header.shape)
+        parts = [(0, head)]
+        for offset, length in header.ranges(region):
+            begin, end = max(offset, len(head)), offset + length
+            if begin < end:
+                parts.append((begin, await _bytes(byte_getter, begin, end, chunk_spec) or b""))
+        restored = await asyncio.to_thread(restore, parts, region=region)
+        return _buffer(restored, within, chunk_spec)
+
+
+def _box(selection: Any, shape: list[int]) -> tuple[list[tuple[int, int]] | None, Any]:
+    """The smallest region that holds what is selected, and what of it is."""
+    if not isinstance(selection, tuple) or len(selection) != len(shape):
+        return None, selection
+    region, within = [], []
+    for part, length in zip(selection, shape, strict=True):
+        if isinstance(part, slice):
+            begin, end, step = part.indices(length)
+            if step < 1 or begin >= end:
+                return None, selection
+            region.append((begin, end))
+            within.append(slice(None, None, step))
+        elif hasattr(part, "__index__") and not hasattr(part, "shape"):
+            region.append((int(part), int(part) + 1))
+            within.append(0)
+        else:
+            return None, selection
+    return region, tuple(within)
+
+
+async def _bytes(byte_getter: "ByteGetter", begin: int, end: int, chunk_spec: "ArraySpec") -> bytes | None:
+    found = await byte_getter.get(chunk_spec.prototype, RangeByteRequest(begin, end))
+    return None if found is None else found.to_bytes()
+
+
+def _buffer(restored: Restored, within: Any, chunk_spec: "ArraySpec") -> "NDBuffer":
+    for damage in restored.damaged:
+        warnings.warn(f"a chunk of {chunk_spec.shape}: {damage}", AdaptiveWarning, stacklevel=2)
+    return chunk_spec.prototype.nd_buffer.from_numpy_array(restored.data[within])
