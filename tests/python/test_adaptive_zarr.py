@@ -48,9 +48,7 @@ def test_an_existing_reader_decodes(tmp_path: Path, field: Array) -> None:
 
 
 def test_a_tolerance_is_kept_in_fewer_bytes(tmp_path: Path, field: Array) -> None:
-    exact, near = (
-        stored(tmp_path / name, field, **given) for name, given in (("a", {"exact": True}), ("b", {"tolerance": 0.01}))
-    )
+    exact, near = stored(tmp_path / "a", field, exact=True), stored(tmp_path / "b", field, tolerance=0.01)
     assert numpy.array_equal(zarr.open_array(tmp_path / "a")[...], field)
     back = numpy.asarray(zarr.open_array(tmp_path / "b")[...])
     assert 0 < numpy.abs(back - field).max() <= 0.01
@@ -87,9 +85,8 @@ def test_a_part_is_the_part(tmp_path: Path, field: Array, part: Any) -> None:
 
 def test_a_part_takes_the_bytes_that_it_needs(tmp_path: Path, field: Array) -> None:
     large = numpy.tile(field, (1, 4, 4))
-    zarr.create_array(
-        tmp_path / "a.zarr", data=large, chunks=large.shape, serializer=RefactoredCodec(), compressors=None
-    )
+    codec = RefactoredCodec()
+    zarr.create_array(tmp_path / "a.zarr", data=large, chunks=large.shape, serializer=codec, compressors=None)
     read = []
     for part in (slice(None), slice(0, 20)):
         store = Counted(tmp_path / "a.zarr", read_only=True)

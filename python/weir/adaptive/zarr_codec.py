@@ -51,9 +51,8 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         """
         settings = dict(data.get("configuration") or {})
         if data.get("name") != NAME or not settings.keys() <= _OPTIONS:
-            raise ValueError(
-                f"{data} is no configuration of the codec {NAME}, which takes {', '.join(sorted(_OPTIONS))}"
-            )
+            known = ", ".join(sorted(_OPTIONS))
+            raise ValueError(f"{data} is no configuration of the codec {NAME}, which takes {known}")
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,7 +102,8 @@ def _box(selection: Any, shape: list[int]) -> tuple[list[tuple[int, int]] | None
     """The smallest region that holds what is selected, and what of it is."""
     if not isinstance(selection, tuple) or len(selection) != len(shape):
         return None, selection
-    region, within = [], []
+    region: list[tuple[int, int]] = []
+    within: list[slice | int] = []
     for part, length in zip(selection, shape, strict=True):
         if isinstance(part, slice):
             begin, end, step = part.indices(length)
