@@ -347,9 +347,9 @@ def test_an_inverse_by_halves_is_the_inverse(rows: int, seed: int) -> None:
 def test_noise_at_no_pace_warns_of_nothing() -> None:
     for seed in range(4):
         draw = np.random.default_rng(seed)
-        gaps = 0.004 * (1 + 0.5 * np.abs(draw.standard_normal(150)))
+        gaps = 4 * (1 + 0.5 * np.abs(draw.standard_normal(150)))
         bandwidths = CAPACITY * np.exp(0.25 * draw.standard_normal(150))
         forecaster = make()
         for time, value in zip(np.cumsum(gaps).tolist(), bandwidths.tolist(), strict=True):
             forecaster.observe(time, value)
-            assert forecaster.forecast(time + 0.004).warning is None, f"seed {seed}"
+            assert forecaster.forecast(time + 4).warning is None, f"seed {seed}"

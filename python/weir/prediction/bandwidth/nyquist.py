@@ -7,6 +7,8 @@ one, its alias: of a steady disturbance that can be forecast all the same, but a
 from weir.prediction.bandwidth.history import Steps
 
 _STEPS_MIN = 24
+_SPACING_SECONDS_MIN = 0.05
+"""Steps nearer than this come one right after another: no analysis works between them, nor can it read more often."""
 _VARIES = 0.1
 _FORESEEN = 0.85
 """A method whose error is below this part of a constant's has seen something."""
@@ -46,7 +48,7 @@ def is_foreseen(steps: Steps, error: float, constant_error: float) -> bool:
         error: Mean relative error of the method.
         constant_error: That of the best constant.
     """
-    return len(steps.values) >= _STEPS_MIN and constant_error >= _VARIES and error < _SEEN * constant_error
+    return _may_tell(steps) and constant_error >= _VARIES and error < _SEEN * constant_error
 
 
 def unexplained(steps: Steps, best_error: float, constant_error: float) -> str | None:
@@ -57,7 +59,7 @@ def unexplained(steps: Steps, best_error: float, constant_error: float) -> str |
         best_error: Mean relative error of the best method.
         constant_error: That of the best constant.
     """
-    if len(steps.values) < _STEPS_MIN or constant_error < _VARIES or best_error < _FORESEEN * constant_error:
+    if not _may_tell(steps) or constant_error < _VARIES or best_error < _FORESEEN * constant_error:
         return None
     if not steps.has_pace:
         return None
@@ -65,3 +67,7 @@ def unexplained(steps: Steps, best_error: float, constant_error: float) -> str |
         f"the bandwidth varies by {constant_error:.0%} from step to step and no period is seen in it; "
         f"if what disturbs it has one, it is shorter than {2 * steps.spacing_seconds:.3g} s: read more often to see it"
     )
+
+
+def _may_tell(steps: Steps) -> bool:
+    return len(steps.values) >= _STEPS_MIN and steps.spacing_seconds >= _SPACING_SECONDS_MIN
