@@ -2,15 +2,19 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy
 import pytest
 import zarr
 from numpy.typing import NDArray
-from weir import adaptive
+from weir import _core, adaptive
+from weir.adaptive import hdf5
+from weir.adaptive import zarr as groups
 from weir.adaptive.zarr_codec import NAME, RefactoredCodec
 from zarr.registry import register_codec
 from zarr.storage import LocalStore
@@ -114,3 +118,22 @@ def test_settings_of_another_version_are_refused() -> None:
             RefactoredCodec.from_dict(wrong)
     codec = RefactoredCodec(tolerance=0.5)
     assert RefactoredCodec.from_dict(codec.to_dict()) == codec
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "zarr"])
+def test_a_chunk_of_a_group_that_is_gone_is_told(tmp_path: Path, field: Array, kind: str) -> None:
+    container = _core.refactor(field, chunk_bytes=1 << 14)
+    form: Any = hdf5 if kind == "hdf5" else groups
+    with (
+        h5py.File(tmp_path / "a.h5", "w") if kind == "hdf5" else nullcontext(zarr.open_group(tmp_path / "a")) as parent
+    ):
+        form.save(parent, "field", container)
+        whole = form.load(parent, "field")
+        assert whole.damaged == []
+        with pytest.raises(ValueError, match="-1 chunks cannot be read"):
+            form.load(parent, "field", chunks=-1)
+        del parent["field"]["chunk_0002"]
+        lost = form.load(parent, "field")
+    assert lost.damaged == ["chunk_0002 is gone"]
+    assert lost.max_error > whole.max_error
+    assert numpy.abs(lost.data - field).max() <= lost.max_error

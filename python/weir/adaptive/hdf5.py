@@ -7,8 +7,8 @@ joined in the order of their names the datasets are the container. A reader that
 from collections.abc import Sequence
 from typing import Any
 
-from weir.adaptive.array import Restored, restore
-from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, parts_of
+from weir.adaptive.array import Restored
+from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, restored_from
 
 
 def save(parent: Any, name: str, container: bytes) -> None:
@@ -33,9 +33,9 @@ def load(
 
     Raises:
         KeyError: There is no such group.
-        ValueError: It holds no container.
+        ValueError: It holds no container, or `chunks` is less than 0.
     """
     group = parent[name]
     if ATTRIBUTE not in group.attrs:
         raise ValueError(f"{group.name} of {group.file.filename} holds no refactored array: save one there")
-    return restore(parts_of(list(group), lambda dataset: group[dataset][()].tobytes(), chunks), region=region)
+    return restored_from(list(group), lambda dataset: group[dataset][()].tobytes(), chunks=chunks, region=region)

@@ -1,7 +1,10 @@
 """How a container lies in formats that hold named arrays: the header and each chunk as an array of bytes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
+
+from weir.adaptive.array import Restored, restore
 
 ATTRIBUTE = "weir_refactored"
 """Attribute of a group that holds a container; its value is the container's version."""
@@ -28,17 +31,33 @@ def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
     return datasets, {"dtype": header.dtype, "shape": list(header.shape), "codec": header.codec}
 
 
-def parts_of(names: Iterable[str], read: Callable[[str], bytes], chunks: int | None) -> list[tuple[int, bytes]]:
-    """The header and the first chunks that are there, with their offsets in the container."""
+def restored_from(
+    names: Iterable[str],
+    read: Callable[[str], bytes],
+    *,
+    chunks: int | None,
+    region: Sequence[tuple[int, int]] | None,
+) -> Restored:
+    """The array, from the header and the first chunks; those that are not there are told with what is damaged.
+
+    Raises:
+        ValueError: Less than no chunk is asked for, or the region does not lie in the array.
+    """
     from weir import _core
 
+    if chunks is not None and chunks < 0:
+        raise ValueError(f"{chunks} chunks cannot be read; give 0 or more, or None for all")
     there = set(names)
     head = read(_HEADER)
-    parts = [(0, head)]
+    parts, gone = [(0, head)], []
     for number, (offset, _, _, _) in enumerate(_core.Refactored(head).chunks[:chunks]):
-        if _chunk_name(number) in there:
-            parts.append((offset, read(_chunk_name(number))))
-    return parts
+        name = _chunk_name(number)
+        if name in there:
+            parts.append((offset, read(name)))
+        else:
+            gone.append(f"{name} is gone")
+    restored = restore(parts, region=region)
+    return replace(restored, damaged=[*restored.damaged, *gone])
 
 
 def _chunk_name(number: int) -> str:

@@ -7,8 +7,8 @@ joined in the order of their names the arrays are the container. A reader that n
 from collections.abc import Sequence
 from typing import Any
 
-from weir.adaptive.array import Restored, restore
-from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, parts_of
+from weir.adaptive.array import Restored
+from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, restored_from
 
 
 def save(parent: Any, name: str, container: bytes) -> None:
@@ -36,11 +36,10 @@ def load(
 
     Raises:
         KeyError: There is no such group.
-        ValueError: It holds no container.
+        ValueError: It holds no container, or `chunks` is less than 0.
     """
     group = parent[name]
     if ATTRIBUTE not in group.attrs:
         raise ValueError(f"{group.path} of {group.store} holds no refactored array: save one there")
-    return restore(
-        parts_of(list(group.array_keys()), lambda dataset: group[dataset][:].tobytes(), chunks), region=region
-    )
+    names = list(group.array_keys())
+    return restored_from(names, lambda dataset: group[dataset][:].tobytes(), chunks=chunks, region=region)
