@@ -124,9 +124,8 @@ def test_settings_of_another_version_are_refused() -> None:
 def test_a_chunk_of_a_group_that_is_gone_is_told(tmp_path: Path, field: Array, kind: str) -> None:
     container = _core.refactor(field, chunk_bytes=1 << 14)
     form: Any = hdf5 if kind == "hdf5" else groups
-    with (
-        h5py.File(tmp_path / "a.h5", "w") if kind == "hdf5" else nullcontext(zarr.open_group(tmp_path / "a")) as parent
-    ):
+    opened: Any = h5py.File(tmp_path / "a", "w") if kind == "hdf5" else nullcontext(zarr.open_group(tmp_path / "a"))
+    with opened as parent:
         form.save(parent, "field", container)
         whole = form.load(parent, "field")
         assert whole.damaged == []
