@@ -43,7 +43,7 @@ class Step:
         number: Of the step.
         data: The array; of a stream on a mesh one value a node, in the order of the nodes.
         rmse: Root mean square error that its bytes give, as measured when they were written.
-        max_error: No value is further off than this.
+        max_error: Largest error of a value, as measured too. Between two measured points both are estimates.
         bytes_read: From all tiers.
         seconds: The reads took, whether or not anybody waited.
         augmentation: Part of the bytes behind the base that was read, 0 to 1.
