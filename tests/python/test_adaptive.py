@@ -1,8 +1,10 @@
 """Steps written onto real tiers and read again: whole, in part, late, damaged, by threads and by tasks."""
 
 import asyncio
+import contextlib
 import json
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,8 @@ from places import Gated
 from weir import adaptive
 from weir.adaptive import fetch, lanes
 from weir.adaptive.manifest import manifest_name
+from weir.adaptive.policy import Planner
+from weir.adaptive.tiers import Place
 
 Array = npt.NDArray[Any]
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
@@ -234,6 +238,65 @@ def test_a_step_past_its_deadline_is_what_has_arrived(
         assert step.augmentation == 0.0
         assert error_of(step, array) <= step.max_error
         assert step.tiers[1].read_bytes == 0
+
+
+def test_reads_are_given_up_when_they_took_too_long(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event]
+) -> None:
+    tiers = [str(tmp_path / "fast"), f"gated://{tmp_path}/shared"]
+    written(tiers, field)
+    gates["shared"] = threading.Event()
+    steps = list(adaptive.open(tiers, policy=adaptive.Budget(seconds=0.1, seconds_max=0.5)))
+    assert [step.late for step in steps] == [True, False, False], "what hangs is left alone for some steps"
+    assert [step.augmentation for step in steps] == [0.0, 0.0, 0.0]
+
+
+def test_a_place_that_is_well_again_is_read_although_earlier_reads_never_return(
+    tmp_path: Path, field: Array, gates: dict[str, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "_PATIENCE_SECONDS", 0.2)
+    tiers = [str(tmp_path / "fast"), f"gated://{tmp_path}/shared"]
+    written(tiers, field[:4], steps=100)
+    gate = gates["shared"] = threading.Event()
+    reader = adaptive.open(tiers, deadline_seconds=0.1)
+    for _ in range(12):
+        # Ever so short deadlines may be over before the base is there.
+        with contextlib.suppress(adaptive.DeadlineError):
+            assert next(reader).augmentation == 0.0
+    # Those that hang go on hanging.
+    del gates["shared"]
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < deadline and adaptive_of(reader) < 1.0:
+        pass
+    assert time.monotonic() < deadline
+    gate.set()
+
+
+def adaptive_of(reader: adaptive.Reader) -> float:
+    """How much of a step arrived."""
+    try:
+        return reader.step(50).augmentation
+    except adaptive.DeadlineError:
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("available", "wanted", "piece"),
+    [
+        (64 << 20, 64 << 20, 4 << 20),  # a sixteenth
+        (64 << 20, 30 << 20, 4 << 20),  # of what there is, however much is wanted
+        (64 << 20, 6 << 20, 1 << 20),  # unless that is but a few pieces
+        (4 << 20, 4 << 20, 1 << 20),
+        (4 << 20, 3 << 20, 1 << 19),
+        (4 << 20, 1 << 20, 1 << 20),  # a probe is one
+        (10 << 30, 10 << 30, 64 << 20),
+    ],
+)
+def test_pieces_are_as_large_from_step_to_step(tmp_path: Path, available: int, wanted: int, piece: int) -> None:
+    place = Place(adaptive.Tier(str(tmp_path), zone="augmentation"))
+    planner = Planner(place.tier, adaptive.Budget(seconds=1.0), warm_up_steps=0)
+    channel = fetch.Channel(place, lanes.Lane("x", 2), planner)
+    assert fetch.Fetch(0, [channel], None, None).piece_bytes(0, available, wanted) == piece
 
 
 def test_threads_that_hang_are_few_and_serve_again(

@@ -151,7 +151,15 @@ def test_without_any_limit_everything_fits_a_variance() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"seconds": 1.0, "variance": 1.0}, {"seconds": 0.0}, {"variance": -1.0}, {"seconds": 1, "caution": 2}],
+    [
+        {},
+        {"seconds": 1.0, "variance": 1.0},
+        {"seconds": 0.0},
+        {"variance": -1.0},
+        {"seconds": 1, "caution": 2},
+        {"seconds": 2.0, "seconds_max": 1.0},
+        {"variance": 1.0, "seconds_max": 0.0},
+    ],
 )
 def test_a_budget_that_says_nothing_or_two_things_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(AdaptiveError):

@@ -31,12 +31,15 @@ class Budget:
 
     Attributes:
         seconds: Time to read it. Reads that have not begun by then are left, so a wrong forecast costs little.
+        seconds_max: Reads under way are given up when the step's reads have taken so long: a deadline of the reads
+            alone, whatever restoring takes.
         variance: Variance of that time over the steps, in seconds squared.
         caution: 0 plans with the bandwidth that is forecast, 1 with the lower end of its interval.
     """
 
     seconds: float | None = None
     variance: float | None = None
+    seconds_max: float | None = None
     caution: float = 0.0
 
     def __post_init__(self) -> None:
@@ -46,6 +49,8 @@ class Budget:
         amount = self.seconds if self.seconds is not None else self.variance
         if amount is None or not 0.0 < amount < math.inf:
             raise AdaptiveError(f"a budget of {amount} cannot be kept", hint="it is a positive number")
+        if self.seconds_max is not None and not self.seconds_max >= (self.seconds or 1e-9):
+            raise AdaptiveError(f"reads cannot be given up after {self.seconds_max} s", hint="it is at least `seconds`")
         if not 0.0 <= self.caution <= 1.0:
             raise AdaptiveError(f"a caution of {self.caution:g} is not between 0 and 1")
 
@@ -61,15 +66,16 @@ class _Past:
 class Solver:
     """The amounts of one tier, by its own past."""
 
-    def __init__(self, budget: Budget) -> None:
-        """Begin with no past."""
+    def __init__(self, budget: Budget, *, probe_bytes: int | None = None) -> None:
+        """Begin with no past; `probe_bytes` are then read, by default `PROBE_BYTES`."""
         self.budget = budget
+        self._probe_bytes = probe_bytes
         self._past: deque[_Past] = deque(maxlen=_WINDOW_STEPS)
 
     def amount(self, forecast: "Forecast | None", available_bytes: int) -> int:
-        """Bytes to read of `available_bytes`; `PROBE_BYTES` where nothing is known of the bandwidth."""
+        """Bytes to read of `available_bytes`; a probe where nothing is known of the bandwidth."""
         if forecast is None:
-            return min(PROBE_BYTES, available_bytes)
+            return min(self._probe_bytes or PROBE_BYTES, available_bytes)
         wanted = self.seconds(forecast, available_bytes) * self._planned(forecast)
         return int(min(max(wanted, 0.0), available_bytes))
 

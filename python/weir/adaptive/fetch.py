@@ -21,6 +21,10 @@ PIECE_BYTES_MIN = 1 << 20
 """Below that, the way to a disk or an object store and back costs more than the bytes do."""
 PIECE_BYTES_MAX = 64 << 20
 """What is not whole when time is over is lost: pieces stay small beside a step."""
+_PIECES_MIN = 4
+"""A step that wants fewer is read in smaller ones."""
+_HALVED_MAX = 16
+"""Part of the usual size below which no piece is cut: it would be all way and no bytes."""
 _PIECES_OF_A_CONNECTION = 8
 """So many pieces let a step that is over its time keep most of what came."""
 
@@ -124,6 +128,11 @@ class Fetch:
         self._failures: list[StepError] = []
         self._started = 0.0
         self._ended = 0.0
+
+    @property
+    def started(self) -> float:
+        """When it began to read, of the monotonic clock."""
+        return self._started
 
     def start(self) -> None:
         """Begin to read."""
@@ -241,13 +250,27 @@ class Fetch:
         for tier, (each, plan) in enumerate(zip(wanted, plans, strict=True)):
             with self._changed:
                 self._progress[tier].plan = plan
-            self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds)
+            piece = self.piece_bytes(tier, plan.available_bytes, plan.wanted_bytes)
+            self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds, piece=piece)
 
-    def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
+    def piece_bytes(self, tier: int, available: int, wanted: int) -> int:
+        """Bytes of one read of a tier.
+
+        What is available decides, not what is wanted: on a device that serves its requests in turn, the bandwidth that
+        a read perceives depends on its size, and forecasts are of that. Only where a step wants but a few pieces they
+        are halved, so that the end of its time can stop it.
+        """
+        known = self._channels[tier].planner.tier
+        least = known.request_bytes or PIECE_BYTES_MIN
+        share = math.ceil(available / (known.connections * _PIECES_OF_A_CONNECTION))
+        piece = min(max(share, least), max(least, PIECE_BYTES_MAX))
+        while least < wanted < _PIECES_MIN * piece and piece >= 2 * least / _HALVED_MAX:
+            piece //= 2
+        return max(piece, 1)
+
+    def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf, *, piece: int = 0) -> None:
         """Read spans of the container from a tier, in pieces, of which none begins after `until`."""
-        connections = self._channels[tier].planner.tier.connections
-        share = math.ceil(_length(spans) / (connections * _PIECES_OF_A_CONNECTION))
-        piece = min(max(share, PIECE_BYTES_MIN), PIECE_BYTES_MAX)
+        piece = piece or self.piece_bytes(tier, _length(spans), _length(spans))
         with self._changed:
             self._progress[tier].asked_bytes += _length(spans)
         for begin, end in spans:

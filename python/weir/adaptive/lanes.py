@@ -4,7 +4,9 @@ A read of a file system cannot be called back. What is given up keeps its thread
 take its place up to a limit, behind which reads wait, until they are given up in turn.
 """
 
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -12,6 +14,9 @@ from typing import TypeVar
 
 HANGING_READS_MAX = 8
 """Threads of one tier that may hang in reads that were given up."""
+_PATIENCE_SECONDS = 10.0
+"""Where all of those hang, one more thread is tried after so long, and then after twice as long each time: a file
+system may be well again although what was asked of it before never answers."""
 _IDLE_SECONDS = 5.0
 """How long a thread without work stays."""
 
@@ -45,6 +50,10 @@ class Lane:
         self._active = 0
         self._idle = 0
         self._threads = 0
+        self._hanging = 0
+        self._forgiven = 0
+        self._patience = _PATIENCE_SECONDS
+        self._forgive_at = math.inf
 
     def submit(self, read: Read) -> None:
         """Do `read` as soon as a connection is free."""
@@ -86,12 +95,21 @@ class Lane:
                 self._waiting.remove(read)
                 return
             self._active -= 1
+            self._hanging += 1
             self._changed.notify()
             self._staff()
 
     def _staff(self) -> None:
         wanted = min(len(self._waiting), self._connections - self._active) - self._idle
-        room = self._connections + HANGING_READS_MAX - self._threads
+        room = self._connections + HANGING_READS_MAX + self._forgiven - self._threads
+        if wanted > 0 and room <= 0:
+            now = time.monotonic()
+            if now >= self._forgive_at:
+                self._forgiven += 1
+                room += 1
+                self._patience *= 2
+                self._forgive_at = math.inf
+            self._forgive_at = min(self._forgive_at, now + self._patience)
         for _ in range(min(wanted, room)):
             self._threads += 1
             self._idle += 1
@@ -106,7 +124,11 @@ class Lane:
             read.action()
             with self._changed:
                 self._idle += 1
-                if not read.given_up:
+                if read.given_up:
+                    self._hanging -= 1
+                    if not self._hanging:
+                        self._forgiven, self._patience, self._forgive_at = 0, _PATIENCE_SECONDS, math.inf
+                else:
                     # So that to give it up later changes nothing.
                     read.given_up = True
                     self._active -= 1

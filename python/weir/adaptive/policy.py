@@ -113,7 +113,9 @@ class Planner:
 
         self.tier = tier
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
-        self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
+        self._solver: Solver | None = None
+        if isinstance(self._policy, Budget):
+            self._solver = Solver(self._policy, probe_bytes=tier.request_bytes)
         try:
             # What a step teaches is learnt beside the reads: fits take milliseconds, which steps are not to wait for.
             self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds))
@@ -137,7 +139,7 @@ class Planner:
                 # A tier that gave nothing until the deadline would make every step wait for it.
                 wanted = 0
             if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
-                wanted = max(wanted, budget.PROBE_BYTES)
+                wanted = max(wanted, self.tier.request_bytes or budget.PROBE_BYTES)
             seconds = self._policy.seconds if isinstance(self._policy, Budget) and self._is_foreseen else None
             wanted = min(max(wanted, 0), available_bytes)
             is_warm = self._warm_up_steps == 0
@@ -164,7 +166,7 @@ class Planner:
             self._latest = max(time, self._latest + _TICK_SECONDS)
             self._history.observe(self._latest, bandwidth)
             if self._figures is not None and bandwidth is not None:
-                self._figures.observe(bandwidth, None if plan.forecast is None else plan.forecast.value)
+                self._figures.observe(bandwidth)
             if self._warm_up_steps > 0:
                 # How wrong forecasts were that knew next to nothing says little of those that follow.
                 self._warm_up_steps -= 1

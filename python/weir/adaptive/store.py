@@ -31,6 +31,10 @@ _STEPS_MIN = 4
 """Fewer reads do not tell what bandwidth a figure stands for."""
 _DISCOUNT = 0.8
 """What an error counts for a step later."""
+_WEIGHT_MIN = 4.0
+"""Of eight steps: fewer do not tell which of two forecasts is closer."""
+_CLOSER = 0.8
+"""The figures are used where their error is below this part of the other's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class Figures:
         """Use the answers of `poll`."""
         self._poll = poll
         self._ratios: deque[float] = deque(maxlen=_STEPS)
-        self._planned: tuple[float, float | None] | None = None
+        self._planned: tuple[float, float | None, float] | None = None
+        """What was available, what was made of it, and what the past alone said."""
         self._own = _Score()
         self._others = _Score()
 
@@ -72,18 +77,19 @@ class Figures:
             self._planned = None
             return forecast
         value = median(self._ratios) * available if len(self._ratios) >= _STEPS_MIN else None
-        self._planned = (available, value)
-        if value is None or self._own.mean >= self._others.mean:
+        self._planned = (available, value, forecast.value)
+        is_known = self._own.weight >= _WEIGHT_MIN
+        if value is None or not is_known or self._own.mean >= _CLOSER * self._others.mean:
             return forecast
         spread = min(self._own.mean, 1.0)
         return Forecast(value, value * (1.0 - spread), value * (1.0 + spread), "store")
 
-    def observe(self, bandwidth: float, forecast: float | None) -> None:
-        """A read achieved `bandwidth` bytes per second, where `forecast` was used."""
+    def observe(self, bandwidth: float) -> None:
+        """A read achieved `bandwidth` bytes per second."""
         if self._planned is None or bandwidth <= 0.0:
             return
-        available, value = self._planned
-        if value is not None and forecast is not None:
+        available, value, forecast = self._planned
+        if value is not None:
             self._own = self._own.after(abs(value - bandwidth) / bandwidth)
             self._others = self._others.after(abs(forecast - bandwidth) / bandwidth)
         self._ratios.append(bandwidth / available)

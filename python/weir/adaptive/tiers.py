@@ -48,6 +48,8 @@ class Tier:
         period_seconds: The shortest period of what disturbs the reads, where it is known: a warning then says when
             steps are too far apart to see it.
         connections: Range reads that are under way at once.
+        request_bytes: Below so many, a range read costs its way rather than its bytes: reads are cut into such pieces,
+            smaller ones only where a step wants few of them. By default 1 MiB; more for an object store far away.
         storage_options: What fsspec is given to open it.
     """
 
@@ -58,6 +60,7 @@ class Tier:
     forecaster: str = "online"
     period_seconds: float | None = None
     connections: int = CONNECTIONS
+    request_bytes: int | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,6 +73,8 @@ class Tier:
             raise AdaptiveError(f"tier {self.url}: a share of {self.share} is not between 0 and 1")
         if self.connections < 1:
             raise AdaptiveError(f"tier {self.url}: {self.connections} connections cannot read anything")
+        if self.request_bytes is not None and self.request_bytes < 1:
+            raise AdaptiveError(f"tier {self.url}: reads of {self.request_bytes} bytes read nothing")
         from weir.prediction.bandwidth import NAMES
 
         if self.forecaster not in NAMES:
