@@ -1,13 +1,16 @@
 """The paper's figures 11 to 14 and 16 to 18: the experiment, and what it depends on."""
 
+import re
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from _adapt_analyses import ANALYSES, SCALE
 from _adapt_experiment import BEST_EFFORT, ISOLATION, Case, Experiment, Measured, budget, paper_plot
-from _adapt_plots import bars, label, over_time
+from _adapt_plots import Mark, bars, label, over_time, scores
 from _adapt_store import CAPACITY_MEGABYTES, SharedTier
 from _noise import CADENCE_SECONDS, PAPER, Noise
+from _running import announce
 
 SMALL = (Noise(128, 80), Noise(256, 60), Noise(512, 100))
 """Table VII of the paper."""
@@ -16,26 +19,38 @@ PERIODS_SECONDS = (25.0, 35.0, 50.0)
 """Of the analysis; above 30 s it does not see every checkpoint (figure 17)."""
 THRESHOLDS = ((0.5, 0.75), (0.5, 1.0), (0.25, 1.0))
 """Of the plot, as parts of the capacity: the paper's 60-90, 60-120 and 30-120 MB/s (figure 18)."""
+SHARES = {"1/8": 1 / 8, "1/4": 1 / 4, "1/2": 1 / 2}
+"""Time budgets, as parts of what reading everything takes."""
+PUBLISHED_MEAN, PUBLISHED_VARIANCE = 0.33, 0.04
+"""Of dynamic reading beside best effort, for Jet: the paper's section IV-C. Other figures it only draws."""
+PUBLISHED_SMALL_VARIANCE = 0.2
+"""Of best effort under small noise beside large noise: the paper's section IV-D1."""
 
 
 def figures_11_to_14() -> dict[str, float]:
-    """Three analyses, three cases, two codecs: I/O times, PSNR, and what the analyses find."""
+    """Three analyses, the paper's three cases, two codecs: I/O times, PSNR, and what the analyses find.
+
+    Decimation also reads with the policy that `planes` does, in the same time: what is left between them is the codec.
+    """
     runs: dict[str, list[Measured]] = {}
     for analysis in ANALYSES:
         with SharedTier(scale=SCALE) as tier:
             experiment = Experiment(tier, analysis)
-            best = {codec: experiment.run(codec, BEST_EFFORT) for codec in ("decimate", "planes")}
+            best = experiment.run("planes", BEST_EFFORT)
+            time = budget(best.mean)
             runs[analysis.name] = [
-                best["decimate"],
-                experiment.run("decimate", paper_plot(tier.capacity_megabytes)),
+                experiment.run("decimate", BEST_EFFORT),
+                experiment.run("decimate", paper_plot(CAPACITY_MEGABYTES)),
+                experiment.run("decimate", time),
                 experiment.run("decimate", ISOLATION),
-                best["planes"],
-                experiment.run("planes", budget(best["planes"].mean)),
+                best,
+                experiment.run("planes", time),
                 experiment.run("planes", ISOLATION),
             ]
         tell(analysis.name, runs[analysis.name])
     over_time("adapt-figure-11", "I/O time of each step", runs, CADENCE_SECONDS)
-    bars("adapt-figure-12-13", "I/O time and quality", runs)
+    bars("adapt-figure-12-13", "I/O time and quality", runs, _published(runs[_JET.name], _JET.name))
+    scores("adapt-figure-14", "What the analyses find", runs)
     return _against(runs)
 
 
@@ -44,10 +59,16 @@ def figure_16() -> dict[str, float]:
     runs: dict[str, list[Measured]] = {}
     for name, noises in (("large noise", PAPER), ("small noise", SMALL)):
         with SharedTier(scale=SCALE) as tier:
-            experiment = Experiment(tier, _XGC)
-            runs[name] = _dynamic(experiment, noises)
+            runs[name] = _dynamic(Experiment(tier, _XGC), noises)
         tell(name, runs[name])
-    bars("adapt-figure-16", "XGC under large and small noise", runs)
+    large, small = ([each for each in runs[name] if each.case == BEST_EFFORT.name] for name in runs)
+    marks = [
+        Mark("variance", "small noise", label(each), PUBLISHED_SMALL_VARIANCE * each.variance, "the paper: -80 %")
+        for each in large
+    ]
+    bars("adapt-figure-16", "XGC under large and small noise", runs, marks)
+    ratio = small[0].variance / large[0].variance
+    announce("variance, small noise", f"{ratio:.2f} of large", f"{PUBLISHED_SMALL_VARIANCE:g} in the paper", ratio)
     return _numbers(runs)
 
 
@@ -55,7 +76,7 @@ def figure_17() -> dict[str, float]:
     """XGC read less and less often."""
     runs: dict[str, list[Measured]] = {}
     for period in PERIODS_SECONDS:
-        name = f"{period:g} s"
+        name = f"every {period:g} s"
         with SharedTier(scale=SCALE) as tier:
             runs[name] = _dynamic(Experiment(tier, _XGC, period_seconds=period), PAPER)
         tell(name, runs[name])
@@ -70,11 +91,11 @@ def figure_18() -> dict[str, float]:
         experiment = Experiment(tier, _XGC)
         for low, high in THRESHOLDS:
             name = f"{low * CAPACITY_MEGABYTES:g}-{high * CAPACITY_MEGABYTES:g} MB/s"
-            case = paper_plot(tier.capacity_megabytes, low=low, high=high)
-            online = Case(f"{case.name}, online", case.policy, case.arguments)
+            theirs = paper_plot(CAPACITY_MEGABYTES, low=low, high=high)
+            online = paper_plot(CAPACITY_MEGABYTES, low=low, high=high, forecaster="online")
             runs[name] = [
-                experiment.run("decimate", case),
-                experiment.run("planes", case),
+                experiment.run("decimate", theirs),
+                experiment.run("planes", theirs),
                 experiment.run("planes", online),
             ]
             tell(name, runs[name])
@@ -82,58 +103,118 @@ def figure_18() -> dict[str, float]:
     return _numbers(runs)
 
 
+def budgets() -> dict[str, float]:
+    """XGC with several time budgets: what a user chooses in place of thresholds."""
+    runs: dict[str, list[Measured]] = {}
+    with SharedTier(scale=SCALE) as tier:
+        experiment = Experiment(tier, _XGC)
+        best = experiment.run("planes", BEST_EFFORT)
+        tell("everything", [best])
+        for name, share in SHARES.items():
+            time = budget(best.mean, share=share)
+            runs[name] = [experiment.run(codec, time) for codec in ("decimate", "planes")]
+            tell(f"{name} of it", runs[name])
+    bars("adapt-budgets", "XGC, by the part of best effort's time that is planned", runs)
+    return _numbers(runs)
+
+
 def tell(what: str, cases: Sequence[Measured]) -> None:
-    """A table for people."""
-    print(f"\n{what:32} {'mean':>9} {'variance':>10} {'PSNR':>7} {'worst':>6} {'read':>6} {'forecast':>9}  analysis")
+    """A table for people.
+
+    `worst` is the PSNR of the mean squared error of all steps, `whole` the number of steps without any error.
+    """
+    print(
+        f"\n{what:24} {'mean':>9} {'variance':>12} {'PSNR':>6} {'worst':>6} {'whole':>6} "
+        f"{'read':>14} {'forecast':>9}  analysis"
+    )
     for each in cases:
-        error = f"{sum(each.forecast_errors) / len(each.forecast_errors):9.3f}" if each.forecast_errors else f"{'':9}"
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in each.scores.items())
+        error = f"{statistics.fmean(each.forecast_errors):9.3f}" if each.forecast_errors else f"{'':9}"
+        found = ", ".join(f"{name} {value:.3f}" for name, value in each.scores.items())
         print(
-            f"{label(each):32} {1e3 * each.mean:6.1f} ms {1e6 * each.variance:6.1f} ms² "
-            f"{each.psnr:7.1f} {each.psnr_together:6.1f} "
-            f"{sum(each.augmentation) / len(each.augmentation):6.1%} {error}  {scores}"
+            f"{label(each):24} {1e3 * each.mean:6.1f} ms {1e6 * each.variance:8.1f} ms² "
+            f"{each.psnr:6.1f} {each.psnr_together:6.1f} {each.whole:3}/{len(each.seconds):<2} "
+            f"{statistics.fmean(each.bytes_read) / 1e6:5.2f} MB {statistics.fmean(each.augmentation):5.1%} "
+            f"{error}  {found}"
         )
     sys.stdout.flush()
 
 
 def _dynamic(experiment: Experiment, noises: Sequence[Noise]) -> list[Measured]:
     """Best effort beside dynamic, the paper's way and ours."""
-    best = {codec: experiment.run(codec, BEST_EFFORT, noises=noises) for codec in ("decimate", "planes")}
-    plot = paper_plot(experiment.tier.capacity_megabytes)
+
+    def run(codec: str, case: Case) -> Measured:
+        return experiment.run(codec, case, noises=noises)
+
+    whole, best = run("decimate", BEST_EFFORT), run("planes", BEST_EFFORT)
+    return [whole, run("decimate", paper_plot(CAPACITY_MEGABYTES)), best, run("planes", budget(best.mean))]
+
+
+def _published(cases: Sequence[Measured], name: str) -> list[Mark]:
+    """The paper's reductions, beside every dynamic case of the analysis that it has them for."""
+    whole = {each.codec: each for each in cases if each.case == BEST_EFFORT.name}
     return [
-        best["decimate"],
-        experiment.run("decimate", plot, noises=noises),
-        best["planes"],
-        experiment.run("planes", budget(best["planes"].mean), noises=noises),
+        Mark(panel, name, label(each), value, "the paper's -67 % and -96 %")
+        for each in cases
+        if each.case not in (BEST_EFFORT.name, ISOLATION.name)
+        for panel, value in (
+            ("mean", PUBLISHED_MEAN * whole[each.codec].mean),
+            ("variance", PUBLISHED_VARIANCE * whole[each.codec].variance),
+        )
     ]
 
 
-def _against(runs: dict[str, list[Measured]]) -> dict[str, float]:
-    """Ours beside best effort and beside the paper's; of the three analyses, the one where it does worst."""
+def _against(runs: Mapping[str, Sequence[Measured]]) -> dict[str, float]:
+    """Ours beside best effort, and beside decimation with the paper's policy and with ours.
+
+    Without the name of an analysis: that of the analysis where it is worst.
+    """
     result: dict[str, float] = {}
     worst: dict[str, list[float]] = {}
-    for name, (whole, theirs, _, best, ours, isolation) in runs.items():
+    for name, (whole, plot, same, _, best, ours, isolation) in runs.items():
         each = {
             "io_time_mean_vs_best_effort": ours.mean / best.mean,
             "io_time_variance_vs_best_effort": ours.variance / best.variance,
-            "decimate_io_time_mean_vs_best_effort": theirs.mean / whole.mean,
-            "decimate_io_time_variance_vs_best_effort": theirs.variance / whole.variance,
-            "io_time_mean_vs_decimate": ours.mean / theirs.mean,
-            "io_time_variance_vs_decimate": ours.variance / theirs.variance,
-            "psnr_vs_decimate_db": ours.psnr - theirs.psnr,
-            "psnr_together_vs_decimate_db": ours.psnr_together - theirs.psnr_together,
+            "decimate_io_time_mean_vs_best_effort": plot.mean / whole.mean,
+            "decimate_io_time_variance_vs_best_effort": plot.variance / whole.variance,
+            "psnr_vs_decimate_db": ours.psnr - max(plot.psnr, same.psnr),
+            "psnr_together_vs_decimate_db": ours.psnr_together - max(plot.psnr_together, same.psnr_together),
             "psnr_vs_isolation_db": ours.psnr - isolation.psnr,
         }
+        for policy, theirs in (("plot", plot), ("same_budget", same)):
+            each[f"io_time_mean_vs_decimate_{policy}"] = ours.mean / theirs.mean
+            each[f"io_time_variance_vs_decimate_{policy}"] = ours.variance / theirs.variance
         for key, value in each.items():
             result[f"{key}_{name.lower()}"] = value
             worst.setdefault(key, []).append(value)
+        _announce(name, each)
     return {key: min(values) if key.startswith("psnr") else max(values) for key, values in worst.items()} | result
 
 
-def _numbers(runs: dict[str, list[Measured]]) -> dict[str, float]:
+def _announce(name: str, figures: Mapping[str, float]) -> None:
+    """One analysis beside what the paper reaches and what was asked."""
+    print()
+    for what, key, published in (
+        ("mean", "io_time_mean_vs_best_effort", PUBLISHED_MEAN),
+        ("variance", "io_time_variance_vs_best_effort", PUBLISHED_VARIANCE),
+    ):
+        beside = f"{published:g} in the paper" if name == _JET.name else f"{published:g} in the paper, for Jet"
+        announce(f"{name}, {what}", f"{figures[key]:.3f} of best effort", beside, figures[key] / published)
+    for policy, words in (("plot", "decimate, the paper's policy"), ("same_budget", "decimate, the same budget")):
+        for what in ("mean", "variance"):
+            ratio = figures[f"io_time_{what}_vs_decimate_{policy}"]
+            announce(f"{name}, {what}", f"{ratio:.3f} of decimation", f"{words}: < 1 asked", ratio)
+    gain = figures["psnr_vs_decimate_db"]
+    print(f"{f'{name}, PSNR':20} {f'{gain:+.1f} dB':>24}   beside decimate, the better of both: > 0 dB asked")
+
+
+def _numbers(runs: Mapping[str, Sequence[Measured]]) -> dict[str, float]:
     return {
-        f"{label(each)}, {name}: {what}": value
+        _key(name, each.codec, each.case, what): value
         for name, cases in runs.items()
         for each in cases
         for what, value in (("mean_seconds", each.mean), ("variance", each.variance), ("psnr_db", each.psnr))
     }
+
+
+def _key(*words: str) -> str:
+    return re.sub(r"\W+", "_", "_".join(words).lower())

@@ -1,6 +1,7 @@
-"""The plots of the experiment, as PNG files in `benchmarks/out`."""
+"""The plots of the experiment, as PNG files in `benchmarks/out`: a policy has a colour, a codec a hatch or a line."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,60 +9,85 @@ from _adapt_experiment import Measured
 from _running import OUT
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INCHES = (4.6, 3.4)
-_PANELS: tuple[tuple[str, Callable[[Measured], float]], ...] = (
-    ("mean I/O time (ms)", lambda each: 1e3 * each.mean),
-    ("variance of I/O time (ms²)", lambda each: 1e6 * each.variance),
-    ("PSNR (dB)", lambda each: each.psnr),
-)
+_PANELS: Mapping[str, tuple[str, Callable[[Measured], float]]] = {
+    "mean": ("mean I/O time (ms)", lambda each: 1e3 * each.mean),
+    "variance": ("variance of I/O time (ms²)", lambda each: 1e6 * each.variance),
+    "psnr": ("PSNR (dB)", lambda each: each.psnr),
+}
+_SCALES = {"mean": 1e3, "variance": 1e6, "psnr": 1.0}
+_COLOURS = {
+    "best effort": "tab:red",
+    "plot": "tab:orange",
+    "plot, online": "gold",
+    "time budget": "tab:blue",
+    "isolation": "tab:gray",
+}
+_HATCHES = {"decimate": "///", "planes": ""}
+_WIDTH, _HEIGHT = 5.0, 4.2
+_LEGEND_COLUMNS = 4
 
 
-def bars(name: str, title: str, groups: Mapping[str, Sequence[Measured]]) -> Path:
+@dataclass(frozen=True)
+class Mark:
+    """A figure of somebody else, drawn across the bar that it is beside."""
+
+    panel: str
+    """`mean` (seconds), `variance` (seconds squared) or `psnr` (dB)."""
+    group: str
+    bar: str
+    """As `label` names it."""
+    value: float
+    legend: str
+
+
+def bars(name: str, title: str, groups: Mapping[str, Sequence[Measured]], marks: Sequence[Mark] = ()) -> Path:
     """Mean and variance of the I/O time and PSNR, a group of bars for each entry."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_INCHES[0] * len(_PANELS), _INCHES[1] + 0.7), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title)
-    labels = list(dict.fromkeys(label(each) for cases in groups.values() for each in cases))
-    width = 0.8 / len(labels)
-    for place, (what, value) in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
-        for number, case in enumerate(labels):
-            heights = [
-                next((value(each) for each in cases if label(each) == case), float("nan")) for cases in groups.values()
-            ]
-            place.bar(
-                [at + width * (number - (len(labels) - 1) / 2) for at in range(len(groups))], heights, width, label=case
-            )
-        place.set_xticks(range(len(groups)), list(groups))
+    figure = _figure(title, len(_PANELS))
+    labels = _labels(groups)
+    for place, (panel, (what, value)) in zip(figure.subplots(1, len(_PANELS)), _PANELS.items(), strict=True):
+        drawn = _grouped(place, labels, groups, value)
+        for mark in (mark for mark in marks if mark.panel == panel):
+            left, width = drawn[mark.group, mark.bar]
+            height = mark.value * _SCALES[panel]
+            place.plot([left, left + width], [height] * 2, color="black", linewidth=2, label=mark.legend)
         place.set_ylabel(what)
-        if "variance" in what:
+        if panel == "variance":
             place.set_yscale("log")
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
+    return _saved(figure, name)
+
+
+def scores(name: str, title: str, groups: Mapping[str, Sequence[Measured]]) -> Path:
+    """What an analysis found, a panel for each entry (the paper's figure 14)."""
+    figure = _figure(title, len(groups))
+    labels = _labels(groups)
+    for place, (what, cases) in zip(figure.subplots(1, len(groups), squeeze=False).flat, groups.items(), strict=True):
+        by_score = dict.fromkeys(cases[0].scores, cases)
+        _grouped_scores(place, labels, by_score)
+        place.set_title(what, fontsize=10)
+        place.set_ylabel("error beside the original, or likeness")
     return _saved(figure, name)
 
 
 def over_time(name: str, title: str, runs: Mapping[str, Sequence[Measured]], period_seconds: float) -> Path:
-    """I/O time of every step, a panel for each entry (the paper's figure 11)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_INCHES[0] * len(runs), _INCHES[1] + 0.7), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title)
-    for place, (what, cases) in zip(figure.subplots(1, len(runs), squeeze=False).flat, runs.items(), strict=True):
-        for each in cases:
-            times = [period_seconds * step for step in range(len(each.seconds))]
-            place.plot(times, [1e3 * seconds for seconds in each.seconds], label=label(each), linewidth=1.2)
-        place.set_title(what, fontsize=10)
-        place.set_xlabel("time behind the warm-up (s)")
-        place.set_ylabel("I/O time (ms)")
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
+    """I/O time of every step: a column for each entry, a row for each codec (the paper's figure 11)."""
+    codecs = list(dict.fromkeys(each.codec for cases in runs.values() for each in cases))
+    figure = _figure(title, len(runs), rows=len(codecs))
+    places = figure.subplots(len(codecs), len(runs), squeeze=False, sharex=True, sharey="col")
+    for row, codec in zip(places, codecs, strict=True):
+        for place, (what, cases) in zip(row, runs.items(), strict=True):
+            for each in (each for each in cases if each.codec == codec):
+                times = [period_seconds * step for step in range(len(each.seconds))]
+                milliseconds = [1e3 * seconds for seconds in each.seconds]
+                place.plot(times, milliseconds, label=each.case, color=_COLOURS[each.case], linewidth=1.3)
+            place.set_title(f"{what}, {codec}", fontsize=10)
+            place.set_ylabel("I/O time (ms)")
+            place.grid(alpha=0.3)
+    for place in places[-1]:
+        place.set_xlabel("time since the warm-up (s, as in the paper)")
     return _saved(figure, name)
 
 
@@ -70,7 +96,71 @@ def label(each: Measured) -> str:
     return f"{each.codec}, {each.case}"
 
 
+def _labels(groups: Mapping[str, Sequence[Measured]]) -> list[str]:
+    return list(dict.fromkeys(label(each) for cases in groups.values() for each in cases))
+
+
+def _grouped(
+    place: "Axes",
+    labels: Sequence[str],
+    groups: Mapping[str, Sequence[Measured]],
+    value: Callable[[Measured], float],
+) -> dict[tuple[str, str], tuple[float, float]]:
+    """Bars side by side in each group; where each begins, and its width."""
+    width = 0.85 / len(labels)
+    drawn = {}
+    for at, (group, cases) in enumerate(groups.items()):
+        for each in cases:
+            left = at + width * (labels.index(label(each)) - len(labels) / 2)
+            _bar(place, each, left, value(each), width)
+            drawn[group, label(each)] = (left, width)
+    place.set_xticks(range(len(groups)), list(groups))
+    place.grid(axis="y", alpha=0.3)
+    return drawn
+
+
+def _grouped_scores(place: "Axes", labels: Sequence[str], by_score: Mapping[str, Sequence[Measured]]) -> None:
+    width = 0.85 / len(labels)
+    for at, (score, cases) in enumerate(by_score.items()):
+        for each in cases:
+            _bar(place, each, at + width * (labels.index(label(each)) - len(labels) / 2), each.scores[score], width)
+    names = [score.replace("blob_", "").replace("_", "\n") for score in by_score]
+    place.set_xticks(range(len(names)), names, fontsize=8)
+    place.grid(axis="y", alpha=0.3)
+
+
+def _bar(place: "Axes", each: Measured, left: float, height: float, width: float) -> None:
+    place.bar(
+        left,
+        height,
+        width,
+        align="edge",
+        label=label(each),
+        color=_COLOURS[each.case],
+        hatch=_HATCHES[each.codec],
+        edgecolor="white",
+        linewidth=0.5,
+    )
+
+
+def _figure(title: str, columns: int, *, rows: int = 1) -> "Figure":
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title)
+    return figure
+
+
 def _saved(figure: "Figure", name: str) -> Path:
+    """With one legend for all panels."""
+    handles: dict[str, Artist] = {}
+    for place in figure.axes:
+        for handle, text in zip(*place.get_legend_handles_labels(), strict=True):
+            handles.setdefault(text, handle)
+    columns = min(len(handles), _LEGEND_COLUMNS)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, fontsize=9)
     OUT.mkdir(exist_ok=True)
     path = OUT / f"{name}.png"
     figure.savefig(path, dpi=110)

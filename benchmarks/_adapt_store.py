@@ -4,12 +4,15 @@ The paper's noise (table V) with times and sizes divided by the same number, so 
 store serves requests in the order they come, as file systems without quality of service do.
 """
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,32 +23,13 @@ from weir.experiments.store import PREFIX, WEIR, Store
 
 CAPACITY_MEGABYTES = 60.0
 """A second, of the shared tier; the lower one of the two that forecasts are judged at."""
-CONNECTIONS = 2
-"""Requests that a writer, and the analysis, have under way at once: the device is shared evenly."""
-_REQUEST_BYTES = 256 << 10
+_REQUEST_BYTES = 4 << 20
+"""Of a writer, before they are scaled down: an object of Ceph. The larger, the less is left to who reads in between."""
 _START_SECONDS = 3.0
 """Until all programs have started."""
+_END_SECONDS = 10.0
+"""For a program that was told to end."""
 _MEMORY = "3GiB"
-
-_WRITER = f"""
-import os, sys, threading, time
-path, size, period, first, end = sys.argv[1], *map(float, sys.argv[2:])
-size, part = int(size), {_REQUEST_BYTES}
-file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-data = os.urandom(part)
-barrier = threading.Barrier({CONNECTIONS})
-def write(number):
-    when = first
-    while when < end:
-        time.sleep(max(when - time.monotonic(), 0))
-        barrier.wait()
-        for offset in range(number * part, size, {CONNECTIONS} * part):
-            os.pwrite(file, data[: size - offset], offset)
-        when += period
-threads = [threading.Thread(target=write, args=(number,)) for number in range({CONNECTIONS})]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-"""
 
 
 class SharedTier:
@@ -82,16 +66,11 @@ class SharedTier:
     def run(self, program: str, specification: Mapping[str, Any]) -> Any:
         """Run `benchmarks/PROGRAM.py` on the store, and return the JSON of its last line."""
         command = [sys.executable, str(ROOT / f"benchmarks/{program}.py"), json.dumps(specification)]
-        done = subprocess.run(
-            self._on_store(program, command),
-            env=self.store.environment,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=WAIT_SECONDS,
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"{program} ended with code {done.returncode}")
-        return json.loads(done.stdout.splitlines()[-1])
+        with self._started(program, command) as started:
+            said, _ = started.communicate(timeout=WAIT_SECONDS)
+            if started.returncode != 0:
+                raise SystemExit(f"{program} ended with code {started.returncode}")
+        return json.loads(said.splitlines()[-1])
 
     @contextmanager
     def noise(
@@ -101,24 +80,49 @@ class SharedTier:
 
         `phases` say where in its period each begins, 0 to 1.
         """
-        writers = []
-        try:
+        with ExitStack() as ends:
+            writers = []
             for number, (noise, phase) in enumerate(zip(noises, phases, strict=True)):
+                name = f"noise-{number}"
                 period = noise.period_seconds / self.scale
                 first = epoch + noise.begin_seconds / self.scale + phase * period
                 size = noise.megabytes * 1e6 / self.scale
-                words = [str(word) for word in (self.url(f"noise-{number}"), size, period, first, epoch + seconds)]
-                command = self._on_store(f"noise-{number}", [sys.executable, "-c", _WRITER, *words])
-                writers.append(subprocess.Popen(command, env=self.store.environment))
+                words = [
+                    str(word)
+                    for word in (self.url(name), size, _REQUEST_BYTES / self.scale, period, first, epoch + seconds)
+                ]
+                command = [sys.executable, str(ROOT / "benchmarks/_adapt_noise.py"), *words]
+                writers.append(ends.enter_context(self._started(name, command)))
             yield
             for writer in writers:
                 if (code := writer.wait(timeout=WAIT_SECONDS)) != 0:
                     raise SystemExit(f"a writer ended with code {code}")
-        finally:
-            for writer in writers:
-                if writer.poll() is None:
-                    writer.terminate()
-                    writer.wait()
 
-    def _on_store(self, job: str, command: Sequence[str]) -> list[str]:
-        return [*WEIR, "run", "--prefix", PREFIX, "--job", job, "--", *command]
+    @contextmanager
+    def _started(self, job: str, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+        """A program on the store, which ends with the block at the latest."""
+        # A group of its own: `weir run` is the program's parent, and both are to end.
+        process = subprocess.Popen(
+            [*WEIR, "run", "--prefix", PREFIX, "--job", job, "--", *command],
+            env=self.store.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a program's group, and wait for it."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(_END_SECONDS)
+    if process.stdout is not None:
+        process.stdout.close()

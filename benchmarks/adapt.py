@@ -1,13 +1,16 @@
 """Adaptive reading: quality and speed of the codecs, forecasts, and the paper's experiment with real I/O.
 
-make bench-adapt                                  all of it; the last line is one JSON object
-.venv/bin/python benchmarks/adapt.py PART...      codecs, speed, forecast, experiment, figure-15, -16, -17 or -18
+make bench-adapt                                  the table's four parts; the last line is one JSON object
+.venv/bin/python benchmarks/adapt.py PART...      codecs, speed, forecast, experiment, budgets, figure-15, -16, -17, -18
 
 Qiao et al., "Taming I/O variation on QoS-less HPC storage" (IPDPS 2021). Plots go to benchmarks/out/adapt-*.png.
 """
 
 import argparse
+import signal
+import sys
 from collections.abc import Callable
+from types import FrameType
 
 import _adapt_codecs
 import _adapt_figures
@@ -15,16 +18,20 @@ import forecast
 from _running import finish
 
 ALL = ("codecs", "speed", "forecast", "experiment")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
     """Run the parts that are named, or all that the table has."""
+    for number in _SIGNALS:
+        signal.signal(number, _leave)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "codecs": _adapt_codecs.quality,
         "speed": _adapt_codecs.speed,
         "forecast": forecast.forecasts,
         "experiment": _adapt_figures.figures_11_to_14,
+        "budgets": _adapt_figures.budgets,
         "figure-15": forecast.forecasts,
         "figure-16": _adapt_figures.figure_16,
         "figure-17": _adapt_figures.figure_17,
@@ -36,6 +43,13 @@ def main() -> None:
     for part in chosen:
         figures |= parts[part]()
     finish("adapt" if tuple(chosen) == ALL else f"adapt-{'-'.join(chosen)}", figures)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End by an exception, so that no server and no writer stays behind."""
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(f"ended by {signal.Signals(number).name}")
 
 
 if __name__ == "__main__":
