@@ -124,7 +124,7 @@ def _grouped_scores(place: "Axes", labels: Sequence[str], by_score: Mapping[str,
     for at, (score, cases) in enumerate(by_score.items()):
         for each in cases:
             _bar(place, each, at + width * (labels.index(label(each)) - len(labels) / 2), each.scores[score], width)
-    names = [score.replace("blob_", "").replace("_", "\n") for score in by_score]
+    names = [score.replace("blob_", "").replace("f1", "F1").replace("_", "\n") for score in by_score]
     place.set_xticks(range(len(names)), names, fontsize=8)
     place.grid(axis="y", alpha=0.3)
 
@@ -155,10 +155,14 @@ def _figure(title: str, columns: int, *, rows: int = 1) -> "Figure":
 
 def _saved(figure: "Figure", name: str) -> Path:
     """With one legend for all panels."""
+    from matplotlib.lines import Line2D
+
     handles: dict[str, Artist] = {}
     for place in figure.axes:
         for handle, text in zip(*place.get_legend_handles_labels(), strict=True):
             handles.setdefault(text, handle)
+    # What others reached comes behind what was measured.
+    handles = dict(sorted(handles.items(), key=lambda item: isinstance(item[1], Line2D)))
     columns = min(len(handles), _LEGEND_COLUMNS)
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, fontsize=9)
     OUT.mkdir(exist_ok=True)
