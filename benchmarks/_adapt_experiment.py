@@ -30,7 +30,10 @@ too high. It is one number for all analyses, and `budgets` shows what others do.
 DEADLINE_TIMES = 2.0
 """A step that has taken so many times what was planned goes on with what it has."""
 PSNR_MAX_DB = 20 * math.log10(2**24)
-"""A step that is read whole has no error; float32 knows no better than this."""
+"""A step that is read whole has no error; float32 knows no better than this.
+
+No mean of decibels is free of this number, so what counts is the mean of the squared errors.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,9 @@ class Measured:
     forecast_errors: tuple[float, ...]
     """Relative, of the bandwidth; of the steps that measured one."""
     psnr: float
-    """In dB, the mean over the steps, of which none counts more than `PSNR_MAX_DB`."""
-    psnr_together: float
-    """In dB, of the mean of the squared errors of all steps: what the worst ones are like."""
+    """In dB, of the mean of the squared errors of all steps."""
+    psnr_mean: float
+    """In dB, the mean over the steps, of which those without an error count `PSNR_MAX_DB`."""
     whole: int
     """Steps with no error left, which count `PSNR_MAX_DB`."""
     scores: Mapping[str, float]
@@ -158,8 +161,8 @@ class Experiment:
                 for read in reads
                 if read["forecast"] and read["bandwidth"]
             ),
-            statistics.fmean(decibels),
             -10 * math.log10(statistics.fmean(10 ** (-each / 10) for each in decibels)),
+            statistics.fmean(decibels),
             sum(each == PSNR_MAX_DB for each in decibels),
             {name: statistics.fmean(score[name] for score in scores) for name in scores[0]},
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PANELS: Mapping[str, tuple[str, Callable[[Measured], float]]] = {
     "mean": ("mean I/O time (ms)", lambda each: 1e3 * each.mean),
     "variance": ("variance of I/O time (ms²)", lambda each: 1e6 * each.variance),
-    "psnr": ("PSNR (dB)", lambda each: each.psnr),
+    "psnr": ("PSNR of all steps (dB)", lambda each: each.psnr),
 }
 _SCALES = {"mean": 1e3, "variance": 1e6, "psnr": 1.0}
 _COLOURS = {
