@@ -62,10 +62,10 @@ def paper_plot(
     return Case(name, "plot", arguments, forecaster)
 
 
-def budget(usual_seconds: float, *, share: float = PLANNED_SHARE) -> Case:
+def budget(usual_seconds: float, *, share: float = PLANNED_SHARE, name: str = "time budget") -> Case:
     """Ours, for an analysis that has read everything in `usual_seconds` until now."""
     seconds = share * usual_seconds
-    return Case("time budget", "budget", {"seconds": seconds}, deadline_seconds=DEADLINE_TIMES * seconds)
+    return Case(name, "budget", {"seconds": seconds}, deadline_seconds=DEADLINE_TIMES * seconds)
 
 
 @dataclass(frozen=True)

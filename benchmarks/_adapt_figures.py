@@ -25,26 +25,33 @@ PUBLISHED_MEAN, PUBLISHED_VARIANCE = 0.33, 0.04
 """Of dynamic reading beside best effort, for Jet: the paper's section IV-C. Other figures it only draws."""
 PUBLISHED_SMALL_VARIANCE = 0.2
 """Of best effort under small noise beside large noise: the paper's section IV-D1."""
+_OTHERS = {
+    "plot": "decimate, the paper's policy",
+    "time_budget": "decimate, a quarter too",
+    "same_seconds": "decimate, the same seconds",
+}
+"""What decimation is read with."""
 
 
 def figures_11_to_14() -> dict[str, float]:
     """Three analyses, the paper's three cases, two codecs: I/O times, PSNR, and what the analyses find.
 
-    Decimation also reads with the policy that `planes` does, in the same time: what is left between them is the codec.
+    Decimation also reads with the policy that `planes` does: as a rule, a quarter of what everything takes, which is
+    longer for decimation, and with the very seconds of `planes`. What is left between them is the codec.
     """
     runs: dict[str, list[Measured]] = {}
     for analysis in ANALYSES:
         with SharedTier(scale=SCALE) as tier:
             experiment = Experiment(tier, analysis)
-            best = experiment.run("planes", BEST_EFFORT)
-            time = budget(best.mean)
+            whole, best = (experiment.run(codec, BEST_EFFORT) for codec in ("decimate", "planes"))
             runs[analysis.name] = [
-                experiment.run("decimate", BEST_EFFORT),
+                whole,
                 experiment.run("decimate", paper_plot(CAPACITY_MEGABYTES)),
-                experiment.run("decimate", time),
+                experiment.run("decimate", budget(whole.mean)),
+                experiment.run("decimate", budget(best.mean, name="same seconds")),
                 experiment.run("decimate", ISOLATION),
                 best,
-                experiment.run("planes", time),
+                experiment.run("planes", budget(best.mean)),
                 experiment.run("planes", ISOLATION),
             ]
         tell(analysis.name, runs[analysis.name])
@@ -171,16 +178,17 @@ def _against(runs: Mapping[str, Sequence[Measured]]) -> dict[str, float]:
     """
     result: dict[str, float] = {}
     worst: dict[str, list[float]] = {}
-    for name, (whole, plot, same, _, best, ours, isolation) in runs.items():
+    for name, (whole, plot, rule, same, _, best, ours, isolation) in runs.items():
+        others = {"plot": plot, "time_budget": rule, "same_seconds": same}
         each = {
             "io_time_mean_vs_best_effort": ours.mean / best.mean,
             "io_time_variance_vs_best_effort": ours.variance / best.variance,
             "decimate_io_time_mean_vs_best_effort": plot.mean / whole.mean,
             "decimate_io_time_variance_vs_best_effort": plot.variance / whole.variance,
-            "psnr_vs_decimate_db": ours.psnr - max(plot.psnr, same.psnr),
+            "psnr_vs_decimate_db": ours.psnr - max(theirs.psnr for theirs in others.values()),
             "psnr_vs_isolation_db": ours.psnr - isolation.psnr,
         }
-        for policy, theirs in (("plot", plot), ("same_budget", same)):
+        for policy, theirs in others.items():
             each[f"io_time_mean_vs_decimate_{policy}"] = ours.mean / theirs.mean
             each[f"io_time_variance_vs_decimate_{policy}"] = ours.variance / theirs.variance
             each[f"psnr_vs_decimate_{policy}_db"] = ours.psnr - theirs.psnr
@@ -201,10 +209,10 @@ def _announce(name: str, figures: Mapping[str, float]) -> None:
     ):
         beside = f"{published:g} in the paper" if name == _JET.name else f"{published:g} in the paper, for Jet"
         announce(f"{name}, {what}", f"{figures[key]:.3f} of best effort", beside, figures[key] / published)
-    for policy, words in (("plot", "the paper's policy"), ("same_budget", "the same budget")):
+    for policy, words in _OTHERS.items():
         for what in ("mean", "variance"):
             ratio = figures[f"io_time_{what}_vs_decimate_{policy}"]
-            announce(f"{name}, {what}", f"{ratio:.3f} of decimation", f"1, {words}", ratio)
+            announce(f"{name}, {what}", f"{ratio:.3f} of decimation", words, ratio)
         gain, mean = (figures[f"{key}_vs_decimate_{policy}_db"] for key in ("psnr", "psnr_mean"))
         print(f"{f'{name}, PSNR':20} {f'{gain:+.1f} dB':>24}   beside {words} ({mean:+.1f} dB in the mean of decibels)")
 

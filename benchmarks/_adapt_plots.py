@@ -1,5 +1,6 @@
 """The plots of the experiment, as PNG files in `benchmarks/out`: a policy has a colour, a codec a hatch or a line."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ _COLOURS = {
     "plot": "tab:orange",
     "plot, online": "gold",
     "time budget": "tab:blue",
+    "same seconds": "tab:cyan",
     "isolation": "tab:gray",
 }
 _HATCHES = {"decimate": "///", "planes": ""}
@@ -56,7 +58,7 @@ def bars(name: str, title: str, groups: Mapping[str, Sequence[Measured]], marks:
             place.plot([left, left + width], [height] * 2, color="black", linewidth=2, label=mark.legend)
         place.set_ylabel(what)
         if panel == "variance":
-            place.set_yscale("log")
+            _decades(place)
     return _saved(figure, name)
 
 
@@ -94,6 +96,13 @@ def over_time(name: str, title: str, runs: Mapping[str, Sequence[Measured]], per
 def label(each: Measured) -> str:
     """Codec and case, as legends name them."""
     return f"{each.codec}, {each.case}"
+
+
+def _decades(place: "Axes") -> None:
+    """A logarithmic axis of whole decades: between them labels would not fit."""
+    place.set_yscale("log")
+    low, high = place.get_ylim()
+    place.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
 
 
 def _labels(groups: Mapping[str, Sequence[Measured]]) -> list[str]:

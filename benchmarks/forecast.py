@@ -32,6 +32,11 @@ ONLINE, PAPER_DFT = "online", "paper-dft"
 FIGURE_WINDOW = 24
 """Of the paper's figure 15: 600 s."""
 PAPER_FIGURE = f"{PAPER_DFT}, window 600 s"
+_LEGEND = {
+    PAPER_FIGURE: "the paper's, window 600 s",
+    PAPER_DFT: f"the paper's, window {WINDOW * CADENCE_SECONDS:g} s",
+    ONLINE: "online",
+}
 SMOOTH_STEPS = 6
 RECOVERED = 0.1
 """Mean error over `SMOOTH_STEPS` steps below which a method has learnt the new regime, if it stays there."""
@@ -194,9 +199,9 @@ def draw(curves: dict[str, Array]) -> None:
     canvas = Figure(figsize=(7.5, 4), layout="constrained")
     FigureCanvasAgg(canvas)
     place = canvas.subplots()
-    for label, errors in curves.items():
+    for name, errors in curves.items():
         first = FIGURE_WINDOW + SMOOTH_STEPS
-        place.plot(CADENCE_SECONDS * np.arange(first, len(errors)), errors[first:], label=label)
+        place.plot(CADENCE_SECONDS * np.arange(first, len(errors)), errors[first:], label=_LEGEND[name])
     for seconds, label in ((0, "another 512 MB every 75 s"), (600, "one window later")):
         place.axvline(REGIME_SECONDS + seconds, color="black", linestyle=":" if seconds else "--", label=label)
     place.set_xlabel("time (s)")
