@@ -233,7 +233,7 @@ def test_what_is_learnt_in_the_background_is_the_same() -> None:
     for time, value in even(60, LEARNERS["comb"], noise=0.03):
         here.observe(time, value)
         beside.observe(time, value)
-    assert beside.settle(LIMIT_SECONDS)
+        assert beside.settle(LIMIT_SECONDS)
     assert beside.forecast(60 * CADENCE) == here.forecast(60 * CADENCE)
 
 
@@ -249,8 +249,11 @@ class Slow(Forecaster):
         return self._inner.outlook
 
     def observe(self, time: float, value: float | None) -> None:
+        self.observe_all([(time, value)])
+
+    def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
         assert self.gate.wait(LIMIT_SECONDS)
-        self._inner.observe(time, value)
+        self._inner.observe_all(steps)
 
     def forecast(self, time: float) -> Forecast:
         return self._inner.forecast(time)
@@ -269,6 +272,18 @@ def test_no_forecast_waits_for_a_long_fit() -> None:
     slow.gate.set()
     assert beside.settle(LIMIT_SECONDS)
     assert beside.forecast(50.0).value == 2.0
+
+
+@pytest.mark.parametrize("name", ["last-value", "online"])
+def test_steps_may_be_learnt_together(name: str) -> None:
+    series = even(100, LEARNERS["seasonal"], noise=0.03)
+    each, together = make(name), make(name)
+    for time, value in series:
+        each.observe(time, value)
+    for begin in range(0, 100, 5):
+        together.observe_all(series[begin : begin + 5])
+    one, other = (forecaster.forecast(100 * CADENCE).value for forecaster in (each, together))
+    assert other == pytest.approx(one, rel=0.2)
 
 
 def test_a_step_that_is_refused_in_the_background_is_told_once() -> None:

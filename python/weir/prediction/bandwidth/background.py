@@ -6,13 +6,14 @@ from time import monotonic
 
 from weir.prediction.bandwidth.forecast import Forecast, Forecaster, NothingObservedError
 
-_PENDING_MAX = 4
-"""Steps that are not learnt from yet; where they come faster than that, observing one waits."""
+_PENDING_MAX = 192
+"""Steps that are not learnt from yet; more of them would be forgotten anyway."""
 FIT_WAIT_SECONDS = 0.004
 """A forecast that is wanted right after a step waits so long for what that step says: most fits take half of it."""
-
 _PAUSE_SECONDS = 0.001
 """In which whoever began the thread goes on: else the interpreter gives the new thread its turn first."""
+_REST = 4.0
+"""Times as long as the last fit took, in which there is no other: a fifth of a processor is the most that fits take."""
 
 
 class Background:
@@ -20,7 +21,7 @@ class Background:
 
     Call `learn` once nothing waits any more: two threads of one interpreter take turns of milliseconds. A forecast is
     from the newest step that was learnt from, which is the last one unless steps follow each other within
-    milliseconds. See `Forecaster`.
+    milliseconds; several of these are learnt from together. See `Forecaster`.
     """
 
     def __init__(self, forecaster: Forecaster) -> None:
@@ -28,17 +29,16 @@ class Background:
         self._forecaster = forecaster
         self._outlook = forecaster.outlook
         self._changed = threading.Condition()
-        self._pending: deque[tuple[float, float | None]] = deque()
+        self._pending: deque[tuple[float, float | None]] = deque(maxlen=_PENDING_MAX)
         self._runs = False
+        self._learning = False
         self._is_wanted = False
+        self._rest_until = 0.0
         self._failure: Exception | None = None
 
     def observe(self, time: float, value: float | None) -> None:
         """See `Forecaster`; a step that is refused is told by the forecast that follows."""
         with self._changed:
-            if len(self._pending) >= _PENDING_MAX:
-                self._begin()
-                self._changed.wait_for(lambda: len(self._pending) < _PENDING_MAX)
             self._pending.append((time, value))
 
     def learn(self) -> None:
@@ -60,14 +60,18 @@ class Background:
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until all that was observed is learnt, or so many seconds; whether it is."""
-        until = None if seconds is None else monotonic() + seconds
         with self._changed:
-            if not self._pending:
+            if self._is_settled():
                 return True
             self._is_wanted = True
             self._begin()
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self._pending, None if until is None else until - monotonic())
+            if seconds is not None and self._rest_until - monotonic() > seconds:
+                return False
+            return self._changed.wait_for(self._is_settled, seconds)
+
+    def _is_settled(self) -> bool:
+        return not self._pending and not self._learning
 
     def _begin(self) -> None:
         if self._pending and not self._runs:
@@ -80,18 +84,24 @@ class Background:
             self._changed.wait_for(lambda: self._is_wanted, _PAUSE_SECONDS)
         while True:
             with self._changed:
+                while (rest := self._rest_until - monotonic()) > 0:
+                    self._changed.wait(rest)
                 if not self._pending:
                     self._runs = self._is_wanted = False
                     return
-                time, value = self._pending[0]
+                steps = list(self._pending)
+                self._pending.clear()
+                self._learning = True
+            begun = monotonic()
             failure: Exception | None = None
             try:
-                self._forecaster.observe(time, value)
+                self._forecaster.observe_all(steps)
             except Exception as error:
                 # Told to whoever wants the next forecast: this thread has nobody to tell.
                 failure = error
             with self._changed:
                 self._outlook = self._forecaster.outlook
                 self._failure = failure or self._failure
-                self._pending.popleft()
+                self._learning = False
+                self._rest_until = monotonic() + _REST * (monotonic() - begun)
                 self._changed.notify_all()

@@ -81,10 +81,13 @@ class Comb(Method):
         return predict
 
     def _find(self, times: "Array", load: "Array", steps: Steps) -> None:
+        if self._refit.is_due(steps):
+            with self._refit.timed():
+                self._search(times, load, steps)
+
+    def _search(self, times: "Array", load: "Array", steps: Steps) -> None:
         import numpy
 
-        if not self._refit.is_due(steps):
-            return
         spacings = numpy.diff(steps.all_times)
         # A missing step is two even ones.
         is_even = float(numpy.abs(spacings / steps.spacing_seconds - 1).mean()) < _UNEVEN

@@ -1,5 +1,6 @@
 """What a forecast is, and what gives one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,13 @@ class Forecaster(Protocol):
 
         Raises:
             ValueError: The time is not later, or the value is not a finite number of at least 0.
+        """
+
+    def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
+        """Tell of several steps, time and value each, of which what was known before the first is held against all.
+
+        Raises:
+            ValueError: As `observe`; steps before the one that is refused are learnt from.
         """
 
     @property

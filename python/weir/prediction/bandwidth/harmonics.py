@@ -44,7 +44,8 @@ class Harmonics(Method):
         mean = float(values.mean())
         since = times - times[-1]
         if self._refit.is_due(steps):
-            self._frequencies = _chosen(since, values - mean, steps.spacing_seconds)
+            with self._refit.timed():
+                self._frequencies = _chosen(since, values - mean, steps.spacing_seconds)
         frequencies = list(self._frequencies)
         if not frequencies:
             return lambda time: mean

@@ -79,13 +79,19 @@ class Online:
 
     def observe(self, time: float, value: float | None) -> None:
         """See `Forecaster`."""
-        self._history.refuse(time)
+        self.observe_all([(time, value)])
+
+    def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
+        """See `Forecaster`."""
         before = self._outlook
-        self._history.append(time, value)
-        if before is not None and value is not None:
-            self._judge(before, time, value)
-        if self._history.steps is not None:
-            self._outlook = self._fitted(self._history.steps)
+        try:
+            for time, value in steps:
+                self._history.append(time, value)
+                if before is not None and value is not None:
+                    self._judge(before, time, value)
+        finally:
+            if self._history.steps is not None:
+                self._outlook = self._fitted(self._history.steps)
 
     def forecast(self, time: float) -> Forecast:
         """See `Forecaster`."""

@@ -1,5 +1,6 @@
 """One method as a forecaster."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weir.prediction.bandwidth.calibration import Calibration
@@ -52,11 +53,20 @@ class Single:
 
     def observe(self, time: float, value: float | None) -> None:
         """See `Forecaster`."""
-        self._history.refuse(time)
-        expected = None if self._outlook is None or value is None else self._outlook.expected(time)
-        self._history.append(time, value)
-        if expected is not None and value is not None:
-            self._calibration = self._calibration.after(expected, value)
+        self.observe_all([(time, value)])
+
+    def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
+        """See `Forecaster`."""
+        before = self._outlook
+        try:
+            for time, value in steps:
+                self._history.append(time, value)
+                if before is not None and value is not None:
+                    self._calibration = self._calibration.after(before.expected(time), value)
+        finally:
+            self._fit()
+
+    def _fit(self) -> None:
         steps = self._history.steps
         if steps is not None:
             warning = self._sampling.warning(steps)
