@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from weir import adaptive
-from weir.adaptive import budget, fetch, writer
+from weir.adaptive import writer
+from weir.adaptive.tiers import REQUEST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +81,14 @@ def write(what: Writing) -> dict[str, int]:
 
 def read(what: Reading) -> list[dict[str, Any]]:
     """Read the stream at its pace."""
-    tiers = (adaptive.Tier(what.fast), adaptive.Tier(what.shared, forecaster=what.forecaster))
+    request_bytes = round(REQUEST_BYTES / what.scale)
+    shared = adaptive.Tier(what.shared, forecaster=what.forecaster, request_bytes=request_bytes)
+    tiers = (adaptive.Tier(what.fast), shared)
     policy: Any = what.policy
     if what.policy == "plot":
         policy = adaptive.Plot(**what.arguments)
     elif what.policy == "budget":
         policy = adaptive.Budget(**what.arguments)
-    fetch.PIECE_BYTES_MIN = round(fetch.PIECE_BYTES_MIN / what.scale)
-    budget.PROBE_BYTES = round(budget.PROBE_BYTES / what.scale)
     reads: list[Read] = []
     kept: list[NDArray[np.float32]] = []
     with adaptive.open(
@@ -104,8 +105,8 @@ def read(what: Reading) -> list[dict[str, Any]]:
                 reads.append(Read(what.deadline_seconds, 0, 0.0, None, None))
                 kept.append(kept[-1])
                 continue
-            shared = step.tiers[1]
-            reads.append(Read(step.seconds, step.bytes_read, step.augmentation, shared.bandwidth, shared.forecast))
+            tier = step.tiers[1]
+            reads.append(Read(step.seconds, step.bytes_read, step.augmentation, tier.bandwidth, tier.forecast))
             kept = [*kept, step.data] if number >= what.warm_up_steps else [step.data]
     np.save(what.output, np.stack(kept[-(what.steps - what.warm_up_steps) :]))
     return [asdict(each) for each in reads]

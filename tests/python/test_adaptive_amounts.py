@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from weir.adaptive import Accuracy, AdaptiveError, Budget, Plot, Tier, Zone
-from weir.adaptive.budget import PROBE_BYTES, Solver
+from weir.adaptive.budget import Solver
 from weir.adaptive.manifest import Manifest, ManifestError, Part, Stream, manifest_name, number_of
 from weir.adaptive.policy import SILENT_STEPS_MAX, Fixed, Planner, Policy, plan_step, policy_of
-from weir.adaptive.tiers import divide, tiers_of
+from weir.adaptive.tiers import REQUEST_BYTES, divide, tiers_of
 from weir.prediction.bandwidth import Forecast, background
 
 MB = 1e6
@@ -88,9 +88,9 @@ def test_a_time_budget_is_kept_where_the_forecast_holds(
 
 
 def test_before_anything_is_known_a_probe_is_read() -> None:
-    solver = Solver(Budget(seconds=1.0))
-    assert solver.amount(None, 1 << 30) == PROBE_BYTES
-    assert solver.amount(None, 1000) == 1000
+    new = Planner(Tier("anywhere", zone=Zone.AUGMENTATION, request_bytes=1 << 16), Budget(seconds=1.0), warm_up_steps=0)
+    assert new.plan(0.0, 1 << 30, accuracy_asked=False).wanted_bytes == 1 << 16
+    assert new.plan(0.0, 1000, accuracy_asked=False).wanted_bytes == 1000
 
 
 @pytest.mark.parametrize("policy", [Budget(seconds=1e-3), Plot(1e11, 1e12)])
@@ -101,23 +101,31 @@ def test_a_tier_once_found_slow_is_looked_at_again(policy: Policy) -> None:
         assert plan.wanted_bytes <= 1
         slow.record(plan, step + 1.0, 0, 0.0, None)
     plan = slow.plan(10.0, 1 << 30, accuracy_asked=False)
-    assert plan.wanted_bytes == PROBE_BYTES
-    slow.record(plan, 10.0, PROBE_BYTES, 1.0, 1000.0)
+    assert plan.wanted_bytes == REQUEST_BYTES
+    slow.record(plan, 10.0, REQUEST_BYTES, 1.0, 1000.0)
     assert slow.plan(11.0, 1 << 30, accuracy_asked=False).wanted_bytes <= 1
 
 
-def test_a_tier_that_hangs_is_left_alone_and_looked_at_again() -> None:
-    hanging = planner(Budget(seconds=1.0))
+def test_a_tier_that_gives_nothing_is_left_alone_and_asked_for_less() -> None:
+    barren = planner(Budget(seconds=1.0))
     read = []
-    for step in range(2 * SILENT_STEPS_MAX + 3):
-        plan = hanging.plan(step + 1.0, 1 << 30, accuracy_asked=False)
+    time = 1.0
+    for _ in range(3 * SILENT_STEPS_MAX + 4):
+        plan = barren.plan(time, 1 << 30, accuracy_asked=False)
         read.append(plan.wanted_bytes)
-        hanging.record(plan, step + 1.0, 0, 1.0 if plan.wanted_bytes else 0.0, None, hangs=plan.wanted_bytes > 0)
-    quiet = [0] * SILENT_STEPS_MAX
-    assert read == [int(90 * MB), *quiet, PROBE_BYTES, *quiet, PROBE_BYTES]
+        if plan.wanted_bytes:
+            barren.record(plan, time, 0, plan.seconds_max, None, begun_bytes=plan.wanted_bytes)
+        else:
+            barren.record(plan, time, 0, 0.0, None)
+        barren.learn()
+        time += 3.0
+    asked = [step for step, amount in enumerate(read) if amount]
+    assert asked == [0, 1, 6, 11]
+    assert all(read[before] > read[after] for before, after in pairwise(asked))
     # One answer, and it is a tier like any other.
-    hanging.record(plan, 20.0, PROBE_BYTES, 1.0, 90 * MB)
-    assert hanging.plan(21.0, 1 << 30, accuracy_asked=False).wanted_bytes > PROBE_BYTES
+    plan = barren.plan(time, 1 << 30, accuracy_asked=False)
+    barren.record(plan, time, REQUEST_BYTES, 1.0, 90 * MB)
+    assert barren.plan(time + 3.0, 1 << 30, accuracy_asked=False).wanted_bytes > 0
 
 
 @pytest.mark.parametrize("accepted", [0.01, 0.1, 1.0])

@@ -12,7 +12,6 @@ import numpy
 import pytest
 from places import Throttled
 from weir import adaptive
-from weir.adaptive import budget, fetch
 from weir.adaptive.policy import Policy
 
 STEPS = 77
@@ -24,15 +23,42 @@ FAST, SLOW = 8e6, 0.6e6
 
 
 @pytest.fixture
-def slow_seeds(monkeypatch: pytest.MonkeyPatch) -> Iterator[random.Random]:
-    """Pieces as small beside a step as those of large steps are, and a shared place."""
+def slow_seeds() -> Iterator[random.Random]:
+    """A shared place, slow when somebody else is busy."""
     fsspec.register_implementation("throttled", Throttled, clobber=True)
-    for module, name in ((fetch, "PIECE_BYTES_MIN"), (budget, "PROBE_BYTES")):
-        monkeypatch.setattr(module, name, PIECE_BYTES)
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     yield random.Random(seed)
     del Throttled.bandwidth
+
+
+@pytest.fixture
+def slowed(tmp_path: Path, slow_seeds: random.Random) -> list[Any]:
+    """Tiers of five steps, of which the last comes at a four-hundredth of the others' bandwidth."""
+    Throttled.bandwidth = lambda name: FAST if int(name.partition(".")[0]) < 4 else FAST / 400
+    noise = numpy.random.default_rng(slow_seeds.randrange(1 << 32))
+    fields = [noise.normal(size=(30, 30, 30)).astype("f4") for _ in range(5)]
+    shared = adaptive.Tier(f"throttled://{tmp_path}/shared", connections=1, request_bytes=PIECE_BYTES)
+    tiers: list[Any] = [str(tmp_path / "fast"), shared]
+    adaptive.write(tiers, fields, tolerance=1e-3, chunk_bytes=PIECE_BYTES)
+    return tiers
+
+
+def last_of(tiers: list[Any], budget: adaptive.Budget) -> adaptive.Step:
+    return list(adaptive.open(tiers, policy=budget, warm_up_steps=3))[-1]
+
+
+def test_no_read_begins_once_the_time_is_over(slowed: list[Any]) -> None:
+    step = last_of(slowed, adaptive.Budget(seconds=0.02, seconds_max=60.0))
+    assert 0 < step.tiers[1].read_bytes < step.tiers[1].wanted_bytes / 4
+    assert not step.late
+
+
+def test_a_read_that_has_begun_is_given_up_in_the_end(slowed: list[Any]) -> None:
+    step = last_of(slowed, adaptive.Budget(seconds=0.02))
+    assert step.tiers[1].read_bytes == 0
+    assert step.tiers[1].bandwidth is None
+    assert step.late
 
 
 def times_of(tiers: list[Any], policy: Policy | str) -> tuple[list[float], list[float]]:
@@ -60,7 +86,8 @@ def test_a_budget_of_variance_is_kept_where_the_place_is_sometimes_slow(
     Throttled.bandwidth = bandwidth
     noise = numpy.random.default_rng(slow_seeds.randrange(1 << 32))
     fields = (noise.normal(size=(30, 30, 30)).astype("f4") for _ in range(STEPS))
-    tiers: list[Any] = [str(tmp_path / "fast"), f"throttled://{tmp_path}/shared"]
+    shared = adaptive.Tier(f"throttled://{tmp_path}/shared", request_bytes=PIECE_BYTES)
+    tiers: list[Any] = [str(tmp_path / "fast"), shared]
     assert adaptive.write(tiers, fields, tolerance=1e-3, chunk_bytes=PIECE_BYTES) == STEPS
 
     usual, whole = times_of(tiers, "best-effort")

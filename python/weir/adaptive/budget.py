@@ -11,8 +11,8 @@ from weir.adaptive.errors import AdaptiveError
 if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecast
 
-PROBE_BYTES = 1 << 20
-"""The least that tells a bandwidth from a latency: what is read before anything is known."""
+_OVERRUN = 2.0
+"""A read under way is given up after so many times its budget, unless the budget says when."""
 _WINDOW_STEPS = 192
 """Steps by which a variance is judged: of fewer, what is solved for wavers so much that it adds to the variance."""
 _STEPS_MIN = 4
@@ -31,15 +31,14 @@ class Budget:
 
     Attributes:
         seconds: Time to read it. Reads that have not begun by then are left, so a wrong forecast costs little.
-        seconds_max: Reads under way are given up when the step's reads have taken so long: a deadline of the reads
-            alone, whatever restoring takes.
+        seconds_max: After which reads that have begun are given up too; by default twice `seconds`.
         variance: Variance of that time over the steps, in seconds squared.
         caution: 0 plans with the bandwidth that is forecast, 1 with the lower end of its interval.
     """
 
     seconds: float | None = None
-    variance: float | None = None
     seconds_max: float | None = None
+    variance: float | None = None
     caution: float = 0.0
 
     def __post_init__(self) -> None:
@@ -49,10 +48,17 @@ class Budget:
         amount = self.seconds if self.seconds is not None else self.variance
         if amount is None or not 0.0 < amount < math.inf:
             raise AdaptiveError(f"a budget of {amount} cannot be kept", hint="it is a positive number")
-        if self.seconds_max is not None and not self.seconds_max >= (self.seconds or 1e-9):
-            raise AdaptiveError(f"reads cannot be given up after {self.seconds_max} s", hint="it is at least `seconds`")
+        if self.seconds_max is not None and not (self.seconds is not None and self.seconds_max >= self.seconds):
+            raise AdaptiveError(f"reads cannot end after {self.seconds_max:g} s", hint="seconds_max is seconds or more")
         if not 0.0 <= self.caution <= 1.0:
             raise AdaptiveError(f"a caution of {self.caution:g} is not between 0 and 1")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Seconds after which no read begins, and after which those under way are given up."""
+        if self.seconds is None:
+            return math.inf, math.inf
+        return self.seconds, self.seconds_max if self.seconds_max is not None else _OVERRUN * self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +72,13 @@ class _Past:
 class Solver:
     """The amounts of one tier, by its own past."""
 
-    def __init__(self, budget: Budget, *, probe_bytes: int | None = None) -> None:
-        """Begin with no past; `probe_bytes` are then read, by default `PROBE_BYTES`."""
+    def __init__(self, budget: Budget) -> None:
+        """Begin with no past."""
         self.budget = budget
-        self._probe_bytes = probe_bytes
         self._past: deque[_Past] = deque(maxlen=_WINDOW_STEPS)
 
-    def amount(self, forecast: "Forecast | None", available_bytes: int) -> int:
-        """Bytes to read of `available_bytes`; a probe where nothing is known of the bandwidth."""
-        if forecast is None:
-            return min(self._probe_bytes or PROBE_BYTES, available_bytes)
+    def amount(self, forecast: "Forecast", available_bytes: int) -> int:
+        """Bytes to read of `available_bytes`."""
         wanted = self.seconds(forecast, available_bytes) * self._planned(forecast)
         return int(min(max(wanted, 0.0), available_bytes))
 

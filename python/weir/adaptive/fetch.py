@@ -17,14 +17,8 @@ from weir.adaptive.tiers import Place
 if TYPE_CHECKING:
     from weir import _core
 
-PIECE_BYTES_MIN = 1 << 20
-"""Below that, the way to a disk or an object store and back costs more than the bytes do."""
 PIECE_BYTES_MAX = 64 << 20
 """What is not whole when time is over is lost: pieces stay small beside a step."""
-_PIECES_MIN = 4
-"""A step that wants fewer is read in smaller ones."""
-_HALVED_MAX = 16
-"""Part of the usual size below which no piece is cut: it would be all way and no bytes."""
 _PIECES_OF_A_CONNECTION = 8
 """So many pieces let a step that is over its time keep most of what came."""
 
@@ -47,6 +41,7 @@ class _Progress:
 
     plan: Plan | None = None
     asked_bytes: int = 0
+    begun_bytes: int = 0
     arrived_bytes: int = 0
     failed: bool = False
     begun: float | None = None
@@ -128,11 +123,8 @@ class Fetch:
         self._failures: list[StepError] = []
         self._started = 0.0
         self._ended = 0.0
-
-    @property
-    def started(self) -> float:
-        """When it began to read, of the monotonic clock."""
-        return self._started
+        self._has_base = False
+        self._given_up_at = math.inf
 
     def start(self) -> None:
         """Begin to read."""
@@ -140,10 +132,13 @@ class Fetch:
         self._submit(0, self._read_manifest)
 
     def wait(self, until: float) -> bool:
-        """Wait until all has arrived or failed, or the moment `until` of the monotonic clock; whether all did."""
+        """Wait until all has arrived or failed, or the moment `until` of the monotonic clock; whether all did.
+
+        Where the plans have a time budget, what is not there when it is used up is not waited for, but for the base.
+        """
         with self._changed:
             while self._pending:
-                left = until - time.monotonic()
+                left = (min(until, self._given_up_at) if self._has_base else until) - time.monotonic()
                 if left <= 0:
                     return False
                 self._changed.wait(left)
@@ -247,30 +242,23 @@ class Fetch:
         asked = self._accuracy is not None
         available = [_length(each) for each in wanted]
         plans = plan_step([each.planner for each in channels], available, time.monotonic(), accuracy_asked=asked)
+        with self._changed:
+            longest = max((plan.seconds_max for plan in plans if plan.wanted_bytes), default=math.inf)
+            self._given_up_at = time.monotonic() + longest
+            self._changed.notify_all()
         for tier, (each, plan) in enumerate(zip(wanted, plans, strict=True)):
             with self._changed:
                 self._progress[tier].plan = plan
-            piece = self.piece_bytes(tier, plan.available_bytes, plan.wanted_bytes)
-            self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds, piece=piece)
+            self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds)
 
-    def piece_bytes(self, tier: int, available: int, wanted: int) -> int:
-        """Bytes of one read of a tier.
-
-        What is available decides, not what is wanted: on a device that serves its requests in turn, the bandwidth that
-        a read perceives depends on its size, and forecasts are of that. Only where a step wants but a few pieces they
-        are halved, so that the end of its time can stop it.
-        """
-        known = self._channels[tier].planner.tier
-        least = known.request_bytes or PIECE_BYTES_MIN
-        share = math.ceil(available / (known.connections * _PIECES_OF_A_CONNECTION))
-        piece = min(max(share, least), max(least, PIECE_BYTES_MAX))
-        while least < wanted < _PIECES_MIN * piece and piece >= 2 * least / _HALVED_MAX:
-            piece //= 2
-        return max(piece, 1)
-
-    def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf, *, piece: int = 0) -> None:
+    def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
         """Read spans of the container from a tier, in pieces, of which none begins after `until`."""
-        piece = piece or self.piece_bytes(tier, _length(spans), _length(spans))
+        chosen = self._channels[tier].planner.tier
+        # As large as when all is read: what a piece gets of a busy tier depends on its size.
+        plan = self._progress[tier].plan
+        whole = _length(spans) if plan is None else plan.available_bytes
+        share = math.ceil(whole / (chosen.connections * _PIECES_OF_A_CONNECTION))
+        piece = max(min(share, PIECE_BYTES_MAX), chosen.request_bytes)
         with self._changed:
             self._progress[tier].asked_bytes += _length(spans)
         for begin, end in spans:
@@ -287,6 +275,7 @@ class Fetch:
                 progress.asked_bytes -= stop - start
                 return
             progress.begun = progress.begun if progress.begun is not None else time.monotonic()
+            progress.begun_bytes += stop - start
         data = self._bytes(place, part.name, start - part.offset, stop - part.offset)
         with self._changed:
             if self._closed:
@@ -298,6 +287,9 @@ class Fetch:
             base_end = self._manifest.base_end
             whole = sum(len(piece) for begin, piece in self._pieces if begin < base_end) == base_end
             is_base = start < base_end
+            if is_base and whole:
+                self._has_base = True
+                self._changed.notify_all()
         if len(data) < stop - start:
             raise StepError(
                 self.number,
@@ -380,8 +372,8 @@ class Fetch:
         plan = progress.plan or Plan(0, 0, None)
         moment = progress.begun if progress.begun is not None else self._started
         if progress.plan is not None:
-            hangs = progress.begun is not None and not progress.arrived_bytes and not progress.failed
-            channel.planner.record(plan, moment, progress.arrived_bytes, seconds, bandwidth, hangs=hangs)
+            barren = progress.begun_bytes if bandwidth is None and not progress.failed else 0
+            channel.planner.record(plan, moment, progress.arrived_bytes, seconds, bandwidth, begun_bytes=barren)
         forecast = None if plan.forecast is None else plan.forecast.value
         warning = None if plan.forecast is None else plan.forecast.warning
         url = channel.place.tier.url

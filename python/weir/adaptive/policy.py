@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from weir.adaptive import budget
 from weir.adaptive.budget import Budget, Solver
 from weir.adaptive.errors import AdaptiveError
 from weir.adaptive.plot import Plot
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from weir.adaptive.store import Figures
     from weir.prediction.bandwidth import Forecast
 
+BARREN_STEPS_MAX = 2
+"""After so many steps in which no read of a tier ended, it is left alone for a while."""
 SILENT_STEPS_MAX = 4
 """After so many steps without a read, the next reads a probe: else a tier once found slow stays so for ever."""
 _TICK_SECONDS = 1e-6
@@ -92,12 +93,14 @@ class Plan:
         wanted_bytes: Of these, that are read.
         forecast: Of the tier's bandwidth, in bytes per second; None where nothing is known of it yet.
         seconds: After which no more reads begin, where there is a time budget.
+        seconds_max: After which reads under way are given up.
     """
 
     available_bytes: int
     wanted_bytes: int
     forecast: "Forecast | None"
     seconds: float = math.inf
+    seconds_max: float = math.inf
 
 
 class Planner:
@@ -113,9 +116,7 @@ class Planner:
 
         self.tier = tier
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
-        self._solver: Solver | None = None
-        if isinstance(self._policy, Budget):
-            self._solver = Solver(self._policy, probe_bytes=tier.request_bytes)
+        self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
         try:
             # What a step teaches is learnt beside the reads: fits take milliseconds, which steps are not to wait for.
             self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds))
@@ -127,7 +128,7 @@ class Planner:
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
         self._silent_steps = 0
-        self._hangs = False
+        self._barren_steps = 0
         self._lock = threading.Lock()
 
     def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
@@ -135,18 +136,20 @@ class Planner:
         with self._lock:
             forecast = self._forecast(time)
             wanted = self._amount(forecast, available_bytes, accuracy_asked)
-            if self._hangs:
-                # A tier that gave nothing until the deadline would make every step wait for it.
-                wanted = 0
             if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
-                wanted = max(wanted, self.tier.request_bytes or budget.PROBE_BYTES)
-            seconds = self._policy.seconds if isinstance(self._policy, Budget) and self._is_foreseen else None
+                # Of a tier that gave nothing in its time, less than before is asked.
+                is_known_slow = self._barren_steps > 0 and self._solver is not None
+                wanted = max(wanted, 1 if is_known_slow else self.tier.request_bytes)
+            elif self._barren_steps >= BARREN_STEPS_MAX:
+                # A tier that gives nothing would make every step wait for it.
+                wanted = 0
             wanted = min(max(wanted, 0), available_bytes)
-            is_warm = self._warm_up_steps == 0
-            return Plan(available_bytes, wanted, forecast, seconds if seconds is not None and is_warm else math.inf)
+            if isinstance(self._policy, Budget) and self._is_foreseen and self._warm_up_steps == 0:
+                return Plan(available_bytes, wanted, forecast, *self._policy.limits)
+            return Plan(available_bytes, wanted, forecast)
 
     def record(
-        self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None, *, hangs: bool = False
+        self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None, *, begun_bytes: int = 0
     ) -> None:
         """Learn from a step that began to read at `time`.
 
@@ -156,15 +159,20 @@ class Planner:
             read_bytes: Bytes of the augmentation that arrived.
             seconds: That they took.
             bandwidth: In bytes per second, or None where nothing was read.
-            hangs: Whether reads were begun and none of them ended.
+            begun_bytes: Of reads that were begun, where none of them ended.
         """
         with self._lock:
             if not self._is_foreseen:
                 return
-            self._silent_steps = self._silent_steps + 1 if bandwidth is None and not hangs else 0
-            self._hangs = hangs or (self._hangs and bandwidth is None)
+            if begun_bytes:
+                self._barren_steps += 1
+            elif bandwidth is not None:
+                self._barren_steps = 0
+            self._silent_steps = self._silent_steps + 1 if bandwidth is None and not begun_bytes else 0
             self._latest = max(time, self._latest + _TICK_SECONDS)
-            self._history.observe(self._latest, bandwidth)
+            self._history.observe(
+                self._latest, bandwidth if bandwidth is not None else _at_most(plan, begun_bytes, seconds)
+            )
             if self._figures is not None and bandwidth is not None:
                 self._figures.observe(bandwidth)
             if self._warm_up_steps > 0:
@@ -198,10 +206,18 @@ class Planner:
         if self._warm_up_steps > 0:
             return available_bytes
         if self._solver is not None:
-            return self._solver.amount(forecast, available_bytes)
+            return self.tier.request_bytes if forecast is None else self._solver.amount(forecast, available_bytes)
         assert isinstance(self._policy, Plot)
         # Without any past the paper reads everything, which is how it comes to its first measurements.
         return available_bytes if forecast is None else int(self._policy.degree(forecast.value) * available_bytes)
+
+
+def _at_most(plan: Plan, begun_bytes: int, seconds: float) -> float | None:
+    """The bandwidth that reads of which none ended leave possible, where that is news."""
+    if not begun_bytes:
+        return None
+    bandwidth = begun_bytes / seconds
+    return bandwidth if plan.forecast is None or bandwidth < plan.forecast.value else None
 
 
 def plan_step(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from weir.adaptive.budget import Budget
 from weir.adaptive.catalogue import OPEN_SECONDS_MAX, Catalogue, complete
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, NoStreamError, StepError
 from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
@@ -126,8 +125,6 @@ class Reader:
         self._accuracy = accuracy
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
-        reads_seconds = chosen.seconds_max if isinstance(chosen, Budget) else None
-        self._reads_seconds = WAIT_SECONDS_MAX if reads_seconds is None else reads_seconds
         self._restoring: deque[float] = deque(maxlen=_RESTORED_STEPS)
         self._prefetch = prefetch
         self._order = self._catalogue.order()
@@ -236,7 +233,7 @@ class Reader:
 
     def _received(self, fetch: Fetch, begun: float) -> Step:
         """What arrives until the deadline of a step that was asked for at `begun`."""
-        fetch.wait(min(begun + self._wait_seconds - self._reserve(), fetch.started + self._reads_seconds))
+        fetch.wait(begun + self._wait_seconds - self._reserve())
         arrived = fetch.close()
         waited = time.monotonic() - begun
         if self._prefetch:

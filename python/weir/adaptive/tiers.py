@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS = 2
 """Range reads that are under way at once: one moves data while the other waits for its first byte."""
+REQUEST_BYTES = 1 << 20
 _GROWTH = 4.0
 """By how much a tier holds more than the one before it, where nobody says it."""
 _MOVED = frozenset({"file", "local", "sftp", "ssh", "hdfs", "webhdfs", "smb", "ftp"})
@@ -48,8 +49,8 @@ class Tier:
         period_seconds: The shortest period of what disturbs the reads, where it is known: a warning then says when
             steps are too far apart to see it.
         connections: Range reads that are under way at once.
-        request_bytes: Below so many, a range read costs its way rather than its bytes: reads are cut into such pieces,
-            smaller ones only where a step wants few of them. By default 1 MiB; more for an object store far away.
+        request_bytes: Range reads of fewer bytes cost their way and not their bytes: what is read is divided into no
+            smaller ones, and of a tier whose bandwidth is not known so much is read.
         storage_options: What fsspec is given to open it.
     """
 
@@ -60,7 +61,7 @@ class Tier:
     forecaster: str = "online"
     period_seconds: float | None = None
     connections: int = CONNECTIONS
-    request_bytes: int | None = None
+    request_bytes: int = REQUEST_BYTES
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,8 +74,8 @@ class Tier:
             raise AdaptiveError(f"tier {self.url}: a share of {self.share} is not between 0 and 1")
         if self.connections < 1:
             raise AdaptiveError(f"tier {self.url}: {self.connections} connections cannot read anything")
-        if self.request_bytes is not None and self.request_bytes < 1:
-            raise AdaptiveError(f"tier {self.url}: reads of {self.request_bytes} bytes read nothing")
+        if self.request_bytes < 1:
+            raise AdaptiveError(f"tier {self.url}: requests of {self.request_bytes} bytes read nothing")
         from weir.prediction.bandwidth import NAMES
 
         if self.forecaster not in NAMES:
