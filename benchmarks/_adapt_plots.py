@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _adapt_experiment import Measured
+from _adapt_experiment import PSNR_MAX_DB, Measured
 from _running import OUT
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PANELS: Mapping[str, tuple[str, Callable[[Measured], float]]] = {
     "mean": ("mean I/O time (ms)", lambda each: 1e3 * each.mean),
     "variance": ("variance of I/O time (ms²)", lambda each: 1e6 * each.variance),
-    "psnr": ("PSNR of all steps (dB)", lambda each: each.psnr),
+    "psnr": (f"PSNR of all steps (dB; {PSNR_MAX_DB:.1f}: no error)", lambda each: each.psnr),
 }
 _SCALES = {"mean": 1e3, "variance": 1e6, "psnr": 1.0}
 _COLOURS = {

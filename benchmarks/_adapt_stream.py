@@ -42,8 +42,6 @@ class Reading:
     arguments: dict[str, float]
     """Of the plot or the budget."""
     forecaster: str
-    deadline_seconds: float | None
-    """Of each step."""
     warm_up_steps: int
     """That read everything, for the forecast to learn from."""
     steps: int
@@ -91,20 +89,10 @@ def read(what: Reading) -> list[dict[str, Any]]:
         policy = adaptive.Budget(**what.arguments)
     reads: list[Read] = []
     kept: list[NDArray[np.float32]] = []
-    with adaptive.open(
-        tiers, policy=policy, warm_up_steps=what.warm_up_steps, deadline_seconds=what.deadline_seconds
-    ) as steps:
+    with adaptive.open(tiers, policy=policy, warm_up_steps=what.warm_up_steps) as steps:
         for number in range(what.steps):
             time.sleep(max(what.epoch + number * what.period_seconds - time.monotonic(), 0))
-            try:
-                step = next(steps)
-            except adaptive.DeadlineError:
-                if not kept or what.deadline_seconds is None:
-                    raise
-                # The analysis goes on with what it has: the step before.
-                reads.append(Read(what.deadline_seconds, 0, 0.0, None, None))
-                kept.append(kept[-1])
-                continue
+            step = next(steps)
             tier = step.tiers[1]
             reads.append(Read(step.seconds, step.bytes_read, step.augmentation, tier.bandwidth, tier.forecast))
             kept = [*kept, step.data] if number >= what.warm_up_steps else [step.data]
