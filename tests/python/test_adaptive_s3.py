@@ -125,3 +125,12 @@ def test_a_store_that_asks_for_fewer_requests_is_asked_again(store: tuple[Server
     step = next(adaptive.open(tiers, deadline_seconds=1.0, tolerant=True))
     assert step.augmentation < 1.0
     assert numpy.abs(step.data - field).max() <= step.max_error
+
+
+def test_a_store_that_is_not_there_is_told() -> None:
+    client = {"endpoint_url": "http://127.0.0.1:9", "region_name": "us-west-2"}
+    account = {"key": "key", "secret": "secret", "config_kwargs": {"retries": {"max_attempts": 0}}}
+    nowhere = adaptive.Tier("s3://runs/run", storage_options={**account, "client_kwargs": client})
+    for act in (lambda: adaptive.open(nowhere), lambda: adaptive.write(nowhere, [])):
+        with pytest.raises(adaptive.AdaptiveError, match=r"tier s3://runs/run cannot be .*127\.0\.0\.1:9"):
+            act()

@@ -168,8 +168,9 @@ class Writer:
         first = self._places[0]
         try:
             names = first.names()
-        except OSError as error:
-            raise AdaptiveError(f"tier {first.tier.url} cannot be listed: {error}") from error
+        except Exception as error:
+            # Each file system has errors of its own.
+            raise AdaptiveError(f"tier {first.tier.url} cannot be listed: {told(error)}") from error
         if STREAM not in names:
             return
         catalogue = Catalogue(first)
