@@ -29,8 +29,10 @@ _COLOURS = {
     "isolation": "tab:gray",
 }
 _HATCHES = {"decimate": "///", "planes": ""}
+_NAMES = {"blob_f1": "F1", "ssim": "SSIM", "dice": "Dice"}
+"""Of scores whose key does not read well."""
 _WIDTH, _HEIGHT = 5.0, 4.2
-_LEGEND_COLUMNS = 4
+_LEGEND_COLUMNS = 5
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _grouped_scores(place: "Axes", labels: Sequence[str], by_score: Mapping[str,
     for at, (score, cases) in enumerate(by_score.items()):
         for each in cases:
             _bar(place, each, at + width * (labels.index(label(each)) - len(labels) / 2), each.scores[score], width)
-    names = [score.replace("blob_", "").replace("f1", "F1").replace("_", "\n") for score in by_score]
+    names = [_NAMES.get(score, score.removeprefix("blob_").replace("_", "\n")) for score in by_score]
     place.set_xticks(range(len(names)), names, fontsize=8)
     place.grid(axis="y", alpha=0.3)
 
