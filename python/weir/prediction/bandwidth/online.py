@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from weir.prediction.bandwidth.calibration import Calibration
 from weir.prediction.bandwidth.comb import Comb
-from weir.prediction.bandwidth.forecast import Forecast, NothingObservedError
+from weir.prediction.bandwidth.forecast import Forecast
 from weir.prediction.bandwidth.history import History, Steps
+from weir.prediction.bandwidth.learner import Learner
 from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.nyquist import Sampling, is_foreseen, unexplained
 from weir.prediction.bandwidth.relative import least_relative_error, relative_error
@@ -53,7 +54,7 @@ class OnlineOutlook:
         return sum(kept.values()) / sum(weight / said[name] for name, weight in kept.items())
 
 
-class Online:
+class Online(Learner[OnlineOutlook]):
     """Weighs methods by their discounted recent errors, and corrects what they say together. See `Forecaster`.
 
     Every method forecasts every step, so each is scored on all of them; a method that is right after a change of
@@ -62,57 +63,24 @@ class Online:
 
     def __init__(self, methods: Sequence[Method], *, history: History, sampling: Sampling, coverage: float) -> None:
         """See `weir.prediction.bandwidth.make`; without a history all methods say nothing."""
+        super().__init__(history)
         self._methods = tuple(methods)
-        self._history = history
         self._sampling = sampling
         self._coverage = coverage
         self._scores = {method.name: Score() for method in methods}
         self._constant = Score()
         """Of the best forecast that is the same for every step: what seeing a period is held against."""
         self._calibration = Calibration()
-        self._outlook: OnlineOutlook | None = None
-
-    @property
-    def outlook(self) -> OnlineOutlook | None:
-        """See `Forecaster`."""
-        return self._outlook
-
-    def observe(self, time: float, value: float | None) -> None:
-        """See `Forecaster`."""
-        self.observe_all([(time, value)])
-
-    def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
-        """See `Forecaster`."""
-        before = self._outlook
-        try:
-            for time, value in steps:
-                self._history.append(time, value)
-                if before is not None and value is not None:
-                    self._judge(before, time, value)
-        finally:
-            if self._history.steps is not None:
-                self._outlook = self._fitted(self._history.steps)
-
-    def forecast(self, time: float) -> Forecast:
-        """See `Forecaster`."""
-        self._history.refuse(time)
-        if self._outlook is None:
-            raise NothingObservedError
-        return self._outlook.forecast(time)
 
     def said(self, time: float) -> dict[str, float]:
         """What each method that knows enough says of a step at `time`; see `forecast`."""
-        self._history.refuse(time)
-        if self._outlook is None:
-            raise NothingObservedError
-        return self._outlook.said(time)
+        return self._known(time).said(time)
 
     def scores(self) -> dict[str, float]:
         """Discounted mean relative error of each method; the smallest weighs most."""
         return {name: score.value for name, score in self._scores.items()}
 
     def _judge(self, before: OnlineOutlook, time: float, value: float) -> None:
-        """Score what was said of a step that came."""
         said = before.said(time)
         self._constant.record(relative_error(least_relative_error(before.steps.values), value))
         self._calibration = self._calibration.after(before.together(said), value)
