@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,20 @@ def make_store() -> Iterator[Callable[[], Store]]:
         if store.home.is_dir():
             store.weir("down", "--force", "--discard", code=None)
         shutil.rmtree(store.root, ignore_errors=True)
+
+
+@pytest.fixture
+def gates() -> Iterator[dict[str, threading.Event]]:
+    """Events by parts of file names of places `gated://`: such files hang until theirs is set."""
+    import fsspec
+    from places import Gated
+
+    fsspec.register_implementation("gated", Gated, clobber=True)
+    Gated.gates.clear()
+    Gated.asked.clear()
+    yield Gated.gates
+    for gate in Gated.gates.values():
+        gate.set()
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy
 import numpy.typing as npt
 import pytest
@@ -24,16 +22,6 @@ Array = npt.NDArray[Any]
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
 LIMIT_SECONDS = 60.0
 """No step of a test takes so long, however busy the machine is: what takes longer hangs."""
-
-
-@pytest.fixture
-def gates() -> Iterator[dict[str, threading.Event]]:
-    fsspec.register_implementation("gated", Gated, clobber=True)
-    Gated.gates.clear()
-    Gated.asked.clear()
-    yield Gated.gates
-    for gate in Gated.gates.values():
-        gate.set()
 
 
 @pytest.fixture(scope="module")

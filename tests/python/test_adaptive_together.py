@@ -5,12 +5,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy
 import pytest
 from numpy.typing import NDArray
@@ -21,16 +19,6 @@ Array = NDArray[Any]
 LIMIT_SECONDS = 60.0
 """No test takes so long, however busy the machine is: what takes longer hangs."""
 STEPS = 40
-
-
-@pytest.fixture
-def gates() -> Iterator[dict[str, threading.Event]]:
-    fsspec.register_implementation("gated", Gated, clobber=True)
-    Gated.gates.clear()
-    Gated.asked.clear()
-    yield Gated.gates
-    for gate in Gated.gates.values():
-        gate.set()
 
 
 def field(step: int) -> Array:
