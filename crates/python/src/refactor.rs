@@ -29,7 +29,7 @@ pub(crate) fn refactor<'py>(
     let codec = codec.to_owned();
     let options = Options { codec, tolerance, exact, chunk_bytes, base_bytes, ratios, threads };
     let buffer = PyUntypedBuffer::get(array)?;
-    let stream = match kind(&buffer)? {
+    match kind(&buffer)? {
         DataType::Float32 => refactor_typed::<f32>(py, buffer, &options),
         DataType::Float64 => refactor_typed::<f64>(py, buffer, &options),
         DataType::Int8 => refactor_typed::<i8>(py, buffer, &options),
@@ -40,20 +40,28 @@ pub(crate) fn refactor<'py>(
         DataType::Uint16 => refactor_typed::<u16>(py, buffer, &options),
         DataType::Uint32 => refactor_typed::<u32>(py, buffer, &options),
         DataType::Uint64 => refactor_typed::<u64>(py, buffer, &options),
-    }?;
-    Ok(PyBytes::new(py, &stream))
+    }
 }
 
-fn refactor_typed<T: Number + Element>(
-    py: Python<'_>,
+fn refactor_typed<'py, T: Number + Element>(
+    py: Python<'py>,
     buffer: PyUntypedBuffer,
     options: &Options,
-) -> PyResult<Vec<u8>> {
+) -> PyResult<Bound<'py, PyBytes>> {
     let shape = buffer.shape().to_vec();
     let typed: PyBuffer<T> = buffer.into_typed()?;
     // Other threads may write to Python's memory while this one works without the interpreter's lock, so it is copied.
     let samples = typed.to_vec(py)?;
-    py.detach(|| weir_refactor::refactor(&samples, &shape, options)).map_err(error)
+    let container = py.detach(|| {
+        let container = weir_refactor::refactor(&samples, &shape, options);
+        drop(samples);
+        container
+    });
+    let container = container.map_err(error)?;
+    PyBytes::new_with(py, container.total_bytes(), |bytes| {
+        py.detach(|| container.write(bytes, options.threads));
+        Ok(())
+    })
 }
 
 /// The kind of the samples of a buffer.
@@ -202,7 +210,7 @@ impl Refactored {
         self.header.range
     }
 
-    /// Offset, length, and the accuracy (RMSE, largest error) measured when everything up to its end is there; the
+    /// Offset, length, and upper bounds of the RMSE and the largest error when everything up to its end is there; the
     /// base is chunk 0.
     #[getter]
     fn chunks(&self) -> Vec<(u64, u64, f64, f64)> {
@@ -210,6 +218,16 @@ impl Refactored {
             (chunk.offset, chunk.length, chunk.accuracy.rmse, chunk.accuracy.max_error)
         };
         self.header.chunks.iter().map(entry).collect()
+    }
+
+    /// What the container's first bytes are worth: how many, upper bounds of the RMSE and the largest error, and whether
+    /// these were measured (or derived from the coefficients). Ends of all chunks, and places between them.
+    #[getter]
+    fn table(&self) -> Vec<(u64, f64, f64, bool)> {
+        let entry = |(bytes, accuracy, measured): (u64, Accuracy, bool)| {
+            (bytes, accuracy.rmse, accuracy.max_error, measured)
+        };
+        self.header.table().into_iter().map(entry).collect()
     }
 
     /// The array, or a region of it, from parts of the container: where each begins, and its bytes.
@@ -260,17 +278,15 @@ impl Refactored {
             |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).fold(f64::INFINITY, f64::min);
         let rmse = least(rmse, psnr.map(|psnr| range / 10_f64.powf(psnr / 20.0)));
         let max_error = least(max_error, relative.map(|relative| relative * range));
-        let is_reached = |accuracy: Accuracy| accuracy.rmse <= rmse && accuracy.max_error <= max_error;
-        let chunks = self.header.chunks.iter().find(|chunk| is_reached(chunk.accuracy));
-        match (chunks, self.header.chunks.last()) {
-            (Some(chunk), _) => Ok(chunk.offset + chunk.length),
-            (None, None) => Ok(self.header.header_bytes),
-            (None, Some(last)) => Err(PyValueError::new_err(format!(
-                "the whole container leaves an RMSE of {} and a largest error of {}, which is more than was asked for; \
-                 refactor the array with a lower tolerance, or exactly",
-                last.accuracy.rmse, last.accuracy.max_error
-            ))),
-        }
+        self.header.bytes_for(Accuracy { rmse, max_error }).ok_or_else(|| {
+            let [rmse, max_error] = self.header.chunks.last().map_or([0.0; 2], |last| {
+                [last.accuracy.rmse, last.accuracy.max_error]
+            });
+            PyValueError::new_err(format!(
+                "the whole container leaves an RMSE of {rmse} and a largest error of {max_error}, which is more than \
+                 was asked for; refactor the array with a lower tolerance, or exactly"
+            ))
+        })
     }
 
     /// Ranges (offset, length) of the container that hold what a region needs of the first `chunks` chunks: all of
@@ -290,15 +306,22 @@ impl Refactored {
         region: Option<&Region>,
         threads: usize,
     ) -> PyResult<Restored> {
-        let restored = py.detach(|| self.header.restore::<T>(parts, region, threads)).map_err(error)?;
-        let data = array(py, &restored.samples)?;
+        let shape = self.header.restored_shape(region).map_err(error)?;
+        let size = shape.iter().product::<usize>() * T::KIND.bytes();
+        let mut known = None;
+        let data = PyByteArray::new_with(py, size, |bytes| {
+            let restored = py.detach(|| self.header.restore_to_bytes::<T>(parts, region, threads, bytes));
+            known = Some(restored.map_err(error)?);
+            Ok(())
+        })?;
+        let Some(known) = known else { unreachable!("an array that was made has been restored") };
         let word = |offset: &u64| format!("the block at byte {offset} of the container is damaged");
         Ok(Restored {
             data: data.unbind(),
-            shape: restored.shape,
-            rmse: restored.accuracy.rmse,
-            max_error: restored.accuracy.max_error,
-            damaged: restored.damaged.iter().map(word).collect(),
+            shape,
+            rmse: known.accuracy.rmse,
+            max_error: known.accuracy.max_error,
+            damaged: known.damaged.iter().map(word).collect(),
         })
     }
 }

@@ -19,14 +19,6 @@ pub(crate) fn stored_bytes(payload_bytes: u64, block_bytes: u64) -> u64 {
     payload_bytes + payload_bytes.div_ceil(block_bytes) * CHECKSUM_BYTES
 }
 
-/// Append a payload in blocks.
-pub(crate) fn append(payload: &[u8], block_bytes: usize, stream: &mut Vec<u8>) {
-    for block in payload.chunks(block_bytes) {
-        stream.extend_from_slice(block);
-        stream.extend_from_slice(&crc32c::crc32c(block).to_le_bytes());
-    }
-}
-
 /// The payload of one stored block, if its checksum is right.
 pub(crate) fn checked(stored: &[u8]) -> Option<&[u8]> {
     let (payload, checksum) = stored.split_at_checked(stored.len().checked_sub(CHECKSUM_BYTES as usize)?)?;

@@ -14,6 +14,16 @@ pub(crate) fn put_double(value: f64, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&value.to_le_bytes());
 }
 
+/// The least number above `value`, which is not negative, that half of a double's bits hold.
+pub(crate) fn rounded_up(value: f64) -> f64 {
+    f64::from_bits((value.to_bits() + u64::from(u32::MAX)) >> 32 << 32)
+}
+
+/// Append [`rounded_up`] of a number.
+pub(crate) fn put_rounded_up(value: f64, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&((rounded_up(value).to_bits() >> 32) as u32).to_le_bytes());
+}
+
 /// Takes numbers from the front of bytes; `None` where they end too early or mean nothing.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -43,6 +53,11 @@ impl<'a> Reader<'a> {
         self.take(8)?.try_into().ok().map(f64::from_le_bytes)
     }
 
+    pub(crate) fn rounded_up(&mut self) -> Option<f64> {
+        let bits = self.take(4)?.try_into().ok().map(u32::from_le_bytes)?;
+        Some(f64::from_bits(u64::from(bits) << 32))
+    }
+
     pub(crate) fn integer(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -67,6 +82,20 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn doubles_are_rounded_up_by_little() {
+        for value in [0.0, 1.0, 0.1, 1e-310, 5e-324, f64::MAX, f64::INFINITY] {
+            let mut bytes = Vec::new();
+            put_rounded_up(value, &mut bytes);
+            let back = Reader::new(&bytes).rounded_up().expect("four bytes");
+            assert!(back >= value && back == rounded_up(back), "{value:e} {back:e}");
+            assert!(
+                back <= value * (1.0 + 1e-6) || value < 1e-300 || value == f64::MAX,
+                "{value:e} {back:e}"
+            );
+        }
+    }
 
     #[test]
     fn integers_come_back() {

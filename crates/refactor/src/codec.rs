@@ -1,5 +1,6 @@
 //! What a codec of one tile does.
 
+use crate::judge::{Errors, Measuring};
 use crate::sample::Sample;
 
 /// A piece of an encoded tile: what layer it belongs to, and its bytes.
@@ -11,11 +12,34 @@ pub struct Segment {
     pub bytes: Vec<u8>,
 }
 
+/// What is off when a tile is known up to a point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// All layers before this one are there.
+    pub layer: u16,
+    /// And so many bytes of it.
+    pub bytes: usize,
+    /// The errors of the tile's samples. Between two points of a layer the sum of squares falls along a straight line,
+    /// and the largest error is that of the first.
+    pub errors: Errors,
+    /// They were measured, and not derived.
+    pub measured: bool,
+}
+
+/// An encoded tile.
+#[derive(Clone, Debug, Default)]
+pub struct Coded {
+    /// In the order of their layers.
+    pub segments: Vec<Segment>,
+    /// In the order of layers and bytes, from nothing to everything.
+    pub progress: Vec<Progress>,
+}
+
 /// Codes one tile, most important bytes first.
 pub trait TileCodec<T: Sample>: Sync {
-    /// The tile's segments in the order of their layers. `samples` are in C order; axes that the array lacks come
-    /// first with length 1.
-    fn encode(&self, samples: &[T], shape: [usize; 4]) -> Vec<Segment>;
+    /// The tile's segments, and what they are worth. `samples` are in C order; axes that the array lacks come first
+    /// with length 1.
+    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded;
 
     /// The best estimate from the segments of layers 0, 1, ...: they may stop anywhere, the last one may be cut
     /// anywhere, and layers that the tile has no bytes in are empty. Hostile bytes give wrong samples, never a panic.

@@ -2,11 +2,13 @@
 //!
 //! Source: "io-variation" paper, section III-B, equations (1) to (4): level `l` keeps every `d^l`-th element of the
 //! linearised array, beginning with the first; an augmentation is what the next finer level differs from the straight
-//! lines between the samples of the coarser one. Residuals of largest magnitude come first, so a part of an
-//! augmentation corrects most. Samples that lie on the line have none. Every operation rounds as IEEE 754 says, so
-//! results are the same bit for bit everywhere.
+//! lines between the samples of the coarser one, as a reader of everything before restores them. Residuals of largest
+//! magnitude come first, so a part of an augmentation corrects most. Samples that lie on the line have none. Every
+//! operation rounds as IEEE 754 says, so results are the same bit for bit everywhere.
 
-use crate::codec::{Segment, TileCodec};
+use crate::codec::{Coded, Progress, Segment, TileCodec};
+use crate::judge::{judged, Errors, Judge, Measuring};
+use crate::residuals::{for_each_piece, sorted_records, Augmentation, Record};
 use crate::sample::Sample;
 
 /// The codec: layer 0 is the coarsest level, layer 1 its augmentation, and so on.
@@ -16,29 +18,8 @@ pub struct Decimate {
     pub ratios: Vec<usize>,
 }
 
-/// Where index and residual stand in the record of one.
-struct Record {
-    index_bytes: usize,
-}
-
-impl Record {
-    fn new(samples: usize) -> Self {
-        Self { index_bytes: if u32::try_from(samples).is_ok() { 4 } else { 8 } }
-    }
-
-    fn put<T: Sample>(&self, index: usize, residual: T, bytes: &mut [u8]) {
-        let (position, value) = bytes.split_at_mut(self.index_bytes);
-        position.copy_from_slice(&(index as u64).to_le_bytes()[..position.len()]);
-        residual.put(value);
-    }
-
-    fn take<T: Sample>(&self, bytes: &[u8]) -> (usize, T) {
-        let (position, value) = bytes.split_at(self.index_bytes);
-        let mut index = [0; 8];
-        index[..position.len()].copy_from_slice(position);
-        (usize::try_from(u64::from_le_bytes(index)).unwrap_or(usize::MAX), T::take(value))
-    }
-}
+/// What derived squares of coarser levels are raised by.
+const COARSE_MARGIN: f64 = 1.35;
 
 impl Decimate {
     /// Ratios for a base of about `base_bytes`: three levels, as the paper has.
@@ -62,10 +43,14 @@ impl Decimate {
             })
     }
 
-    /// Ratio between each level and the next coarser one, finest first.
-    fn steps(&self) -> Vec<usize> {
+    /// Ratio of each level and step to the next coarser one, finest first.
+    fn steps(&self) -> Vec<(usize, usize)> {
         let mut before = 1;
-        self.ratios.iter().map(|ratio| ratio / std::mem::replace(&mut before, *ratio)).collect()
+        let step = |ratio: &usize| {
+            let own = std::mem::replace(&mut before, *ratio);
+            (own, ratio / own)
+        };
+        self.ratios.iter().map(step).collect()
     }
 
     /// Lengths of levels 0 to k.
@@ -75,23 +60,40 @@ impl Decimate {
 }
 
 impl<T: Sample> TileCodec<T> for Decimate {
-    fn encode(&self, samples: &[T], _shape: [usize; 4]) -> Vec<Segment> {
-        let mut level: Vec<T> = samples.to_vec();
-        let mut augmentations = Vec::new();
-        for step in self.steps() {
-            let coarse: Vec<T> = level.iter().copied().step_by(step).collect();
-            augmentations.push(augmentation(&level, &coarse, step));
-            level = coarse;
-        }
+    fn encode(&self, samples: &[T], _shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
+        let steps = self.steps();
+        let coarsest = self.ratios.last().copied().unwrap_or(1);
+        let mut level: Vec<T> = samples.iter().copied().step_by(coarsest).collect();
         let mut base = vec![0; level.len() * T::KIND.bytes()];
         for (sample, bytes) in level.iter().zip(base.chunks_exact_mut(T::KIND.bytes())) {
             sample.put(bytes);
         }
-        std::iter::once(base)
-            .chain(augmentations.into_iter().rev())
-            .enumerate()
-            .map(|(layer, bytes)| Segment { layer: layer as u16, bytes })
-            .collect()
+        let judge = measuring.judge;
+        let nothing = judged(judge, samples.len(), |range, piece| piece.resize(range.len(), T::default()));
+        let mut known = left_by(&level, &steps, samples.len(), judge);
+        let mut progress = vec![Progress { layer: 0, bytes: 0, errors: nothing, measured: true }];
+        progress.push(Progress { bytes: base.len().saturating_sub(1), ..progress[0] });
+        progress.push(Progress { layer: 0, bytes: base.len(), errors: known, measured: true });
+        let mut segments = vec![Segment { layer: 0, bytes: base }];
+        for (number, (ratio, step)) in steps.iter().enumerate().rev() {
+            let layer = (self.ratios.len() - number) as u16;
+            let augmentation = sorted_records(samples, *ratio, &level, *step);
+            // On the finest level, what residuals are not applied is the error, but for what rounding leaves.
+            let (after, exact) = match number {
+                0 => (augmentation.rounding, true),
+                _ => {
+                    level = corrected(
+                        prolong(&level, samples.len().div_ceil(*ratio), *step),
+                        &augmentation.bytes,
+                    );
+                    (left_by(&level, &steps[..number], samples.len(), judge), false)
+                }
+            };
+            append_progress(&augmentation, layer, (known, after), exact, &mut progress);
+            segments.push(Segment { layer, bytes: augmentation.bytes });
+            known = after;
+        }
+        Coded { segments, progress }
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
@@ -101,101 +103,91 @@ impl<T: Sample> TileCodec<T> for Decimate {
         let mut level: Vec<T> = base.chunks_exact(T::KIND.bytes()).take(coarsest).map(T::take).collect();
         let last = level.last().copied().unwrap_or_default();
         level.resize(coarsest, if last.is_finite() { last } else { T::default() });
-        for (number, step) in self.steps().iter().enumerate().rev() {
-            level = prolong(&level, lengths[number], *step);
+        for (number, (_, step)) in self.steps().iter().enumerate().rev() {
             let layer = self.ratios.len() - number;
-            correct(&mut level, segments.get(layer).copied().unwrap_or_default());
+            let records = segments.get(layer).copied().unwrap_or_default();
+            level = corrected(prolong(&level, lengths[number], *step), records);
         }
         level
     }
 }
 
-/// Equations (1) and (2): the records of one augmentation, largest magnitude first.
-fn augmentation<T: Sample>(fine: &[T], coarse: &[T], step: usize) -> Vec<u8> {
-    let estimate = prolong(coarse, fine.len(), step);
-    let mut residuals: Vec<(u64, u64)> = Vec::new();
-    for (index, (sample, estimate)) in fine.iter().zip(&estimate).enumerate() {
-        if index % step != 0 && sample.distance(*estimate) != 0.0 {
-            residuals.push((!sample.minus(*estimate).magnitude(), index as u64));
-        }
+/// The errors of the samples that straight lines give, from a level down to the finest.
+fn left_by<T: Sample>(level: &[T], steps: &[(usize, usize)], samples: usize, judge: &dyn Judge<T>) -> Errors {
+    let Some(((_, finest), coarser)) = steps.split_first() else { return Errors::default() };
+    let mut level = std::borrow::Cow::Borrowed(level);
+    for (ratio, step) in coarser.iter().rev() {
+        level = prolong(&level, samples.div_ceil(*ratio), *step).into();
     }
-    let residuals = sorted(residuals);
-    let record = Record::new(fine.len());
-    let record_bytes = record.index_bytes + T::KIND.bytes();
-    let mut bytes = vec![0; residuals.len() * record_bytes];
-    for ((_, index), bytes) in residuals.iter().zip(bytes.chunks_exact_mut(record_bytes)) {
-        let index = *index as usize;
-        record.put(index, fine[index].minus(estimate[index]), bytes);
-    }
-    bytes
+    let mut errors = Errors::default();
+    for_each_piece(&level, samples, *finest, |start, piece| errors = errors.and(judge.errors(start, piece)));
+    errors
 }
 
-/// Bits of one digit when sorting: counts of all digits fit into the first-level cache.
-const DIGIT_BITS: u32 = 11;
-
-/// Pairs in rising order of their first number; those of equal ones stay in their order.
-///
-/// By digits, from the lowest: a comparison sort of as many pairs takes several times as long. Digits that are the same
-/// in all pairs are skipped.
-fn sorted(mut pairs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    let first = pairs.first().map_or(0, |(key, _)| *key);
-    let varying = pairs.iter().fold(0, |bits, (key, _)| bits | (key ^ first));
-    let mut other = vec![(0, 0); pairs.len()];
-    for shift in (0..u64::BITS).step_by(DIGIT_BITS as usize) {
-        let digit = |bits: u64| (bits >> shift) as usize & ((1 << DIGIT_BITS) - 1);
-        if digit(varying) == 0 {
-            continue;
-        }
-        let mut places = [0_usize; 1 << DIGIT_BITS];
-        pairs.iter().for_each(|(key, _)| places[digit(*key)] += 1);
-        let mut place = 0;
-        for count in &mut places {
-            place += std::mem::replace(count, place);
-        }
-        for pair in &pairs {
-            let place = &mut places[digit(pair.0)];
-            other[*place] = *pair;
-            *place += 1;
-        }
-        std::mem::swap(&mut pairs, &mut other);
+/// What is left while an augmentation is read whose beginning and end leave these errors. The errors of a coarser level's
+/// samples reach the finest by straight lines: in squares, by a factor that beginning and end tell.
+fn append_progress(
+    augmentation: &Augmentation,
+    layer: u16,
+    (before, after): (Errors, Errors),
+    exact: bool,
+    progress: &mut Vec<Progress>,
+) {
+    let all = augmentation.marks.first().map_or(0.0, |mark| mark.left.squares);
+    let factor = match exact {
+        true => 1.0,
+        false if all > 0.0 => COARSE_MARGIN * (before.squares - after.squares).max(0.0) / all,
+        false => 0.0,
+    };
+    for mark in &augmentation.marks {
+        let squares = (after.squares + factor * mark.left.squares).min(before.squares.max(after.squares));
+        let errors = Errors { squares, largest: after.largest + mark.left.largest };
+        // A record counts when all of its bytes are there.
+        let bytes = ((mark.records + 1) * augmentation.record_bytes).min(augmentation.bytes.len()) - 1;
+        progress.push(Progress { layer, bytes, errors, measured: exact });
     }
-    pairs
+    progress.push(Progress { layer, bytes: augmentation.bytes.len(), errors: after, measured: true });
 }
 
 /// Equations (3) and (4): add the residuals that are there to the estimate.
-fn correct<T: Sample>(level: &mut [T], records: &[u8]) {
+fn corrected<T: Sample>(mut level: Vec<T>, records: &[u8]) -> Vec<T> {
     let record = Record::new(level.len());
-    for bytes in records.chunks_exact(record.index_bytes + T::KIND.bytes()) {
+    for bytes in records.chunks_exact(record.bytes::<T>()) {
         let (index, residual) = record.take::<T>(bytes);
         if let Some(sample) = level.get_mut(index) {
             *sample = sample.plus(residual);
         }
     }
+    level
 }
 
 /// `Estimate`: straight lines between the samples of the coarser level; behind the last one it stays as it is.
 fn prolong<T: Sample>(coarse: &[T], length: usize, step: usize) -> Vec<T> {
     let mut fine = Vec::with_capacity(length);
-    for (index, left) in coarse.iter().enumerate() {
-        let right = coarse.get(index + 1).unwrap_or(left);
-        fine.push(*left);
-        let positions = 1..step.min(length - index * step);
-        fine.extend(positions.map(|position| T::interpolate(*left, *right, position, step)));
-    }
+    for_each_piece(coarse, length, step, |_, piece| fine.extend_from_slice(piece));
     fine
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::judge::Original;
+    use crate::ordinary::Ordinary;
+
+    fn coded<T: Sample>(codec: &Decimate, samples: &[T]) -> Coded {
+        let judge = Original { samples, taken: Some(Ordinary::FINITE) };
+        codec.encode(
+            samples,
+            [1, 1, 1, samples.len()],
+            &Measuring { judge: &judge, unit: 1.0, base_bytes: 0 },
+        )
+    }
 
     fn restored<T: Sample>(codec: &Decimate, samples: &[T], layers: usize) -> Vec<T> {
-        let shape = [1, 1, 1, samples.len()];
-        let segments = codec.encode(samples, shape);
+        let segments = coded(codec, samples).segments;
         let bytes: Vec<&[u8]> =
             segments.iter().take(layers).map(|segment| segment.bytes.as_slice()).collect();
-        codec.decode(shape, &bytes)
+        codec.decode([1, 1, 1, samples.len()], &bytes)
     }
 
     #[test]
@@ -203,22 +195,11 @@ mod tests {
         let codec = Decimate { ratios: vec![4] };
         let samples = [8.0_f32, 1.0, 7.0, 2.0, 16.0];
         assert_eq!(restored(&codec, &samples, 1), [8.0, 10.0, 12.0, 14.0, 16.0]);
-        let segments = codec.encode(&samples, [1, 1, 1, 5]);
+        let segments = coded(&codec, &samples).segments;
         let residuals: Vec<(usize, f32)> =
             segments[1].bytes.chunks_exact(8).map(|bytes| Record::new(5).take(bytes)).collect();
         assert_eq!(residuals, [(3, -12.0), (1, -9.0), (2, -5.0)]);
         assert_eq!(restored(&codec, &samples, 2), samples);
-    }
-
-    proptest! {
-        #[test]
-        fn pairs_are_sorted_as_by_comparisons(keys in proptest::collection::vec(any::<u64>(), 0..300), narrow in 0..64) {
-            let pairs: Vec<(u64, u64)> =
-                keys.iter().enumerate().map(|(index, key)| (key >> narrow, index as u64)).collect();
-            let mut expected = pairs.clone();
-            expected.sort();
-            prop_assert_eq!(sorted(pairs), expected);
-        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum RefactorError {
     Codec(String),
     #[error("these are not the bytes of a refactored array: they begin with {0:02x?}")]
     Magic(Vec<u8>),
-    #[error("version {0} of the container is newer than this program, which knows {1}; update it")]
+    #[error("the container is of version {0}, and this program reads version {1}: use the program that wrote it, or write it again")]
     Version(u16, u16),
     #[error("the header needs {needed} bytes, but only {given} are given; read that many from its start")]
     HeaderShort { needed: u64, given: u64 },

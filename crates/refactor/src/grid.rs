@@ -77,18 +77,29 @@ pub(crate) fn intersection(one: &Bounds, other: &Bounds) -> Option<Bounds> {
     shared.iter().all(|range| range.start < range.end).then_some(shared)
 }
 
-/// Copy the box `part` from an array that holds the box `source` into one that holds the box `target`.
-pub(crate) fn copy<T: Copy>(from: &[T], source: &Bounds, to: &mut [T], target: &Bounds, part: &Bounds) {
-    let length = part[3].len();
+/// Call `work` with where each row of the box `part` begins in an array that holds the box `source` and in one that holds
+/// the box `target`, and with its length.
+pub(crate) fn for_each_row(
+    source: &Bounds,
+    target: &Bounds,
+    part: &Bounds,
+    mut work: impl FnMut(usize, usize, usize),
+) {
     for first in part[0].clone() {
         for second in part[1].clone() {
             for third in part[2].clone() {
                 let at = |bounds: &Bounds| offset(bounds, [first, second, third, part[3].start]);
-                let (read, written) = (at(source), at(target));
-                to[written..written + length].copy_from_slice(&from[read..read + length]);
+                work(at(source), at(target), part[3].len());
             }
         }
     }
+}
+
+/// Copy the box `part` from an array that holds the box `source` into one that holds the box `target`.
+pub(crate) fn copy<T: Copy>(from: &[T], source: &Bounds, to: &mut [T], target: &Bounds, part: &Bounds) {
+    for_each_row(source, target, part, |read, written, length| {
+        to[written..written + length].copy_from_slice(&from[read..read + length]);
+    });
 }
 
 fn offset(bounds: &Bounds, point: [usize; 4]) -> usize {

@@ -3,7 +3,7 @@
 //! The format is described in docs/reference/refactored.md.
 
 use crate::block::{stored_bytes, CHECKSUM_BYTES};
-use crate::bytes::{put_double, put_integer, Reader};
+use crate::bytes::{put_double, put_integer, put_rounded_up, rounded_up, Reader};
 use crate::error::RefactorError;
 use crate::grid::Grid;
 use crate::parameters::CodecParameters;
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// The first bytes of every container. The line ends show a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89WRF\r\n\x1a\n";
 /// The version that this program writes.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes after which the length of the header is known.
 pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
@@ -29,15 +29,35 @@ pub struct Accuracy {
     pub max_error: f64,
 }
 
-/// One entry of the chunk table.
+impl Accuracy {
+    /// As the table holds it.
+    pub(crate) fn rounded_up(self) -> Self {
+        Self { rmse: rounded_up(self.rmse), max_error: rounded_up(self.max_error) }
+    }
+}
+
+/// A point of the table: what the array is worth when so much of it is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Bytes of the payload.
+    pub(crate) payload: u64,
+    /// Upper bounds.
+    pub accuracy: Accuracy,
+    /// They were measured, and not derived from the coefficients.
+    pub measured: bool,
+}
+
+/// One piece of the container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
     /// Where it begins in the container.
     pub offset: u64,
     /// How many bytes it has there.
     pub length: u64,
-    /// Measured when everything up to its end is there.
+    /// When everything up to its end is there.
     pub accuracy: Accuracy,
+    /// The accuracy was measured.
+    pub measured: bool,
     /// The part of the payload that it holds.
     pub(crate) payload: Range<u64>,
 }
@@ -57,6 +77,8 @@ pub struct Header {
     pub blank: Accuracy,
     /// The base, then the augmentations.
     pub chunks: Vec<Chunk>,
+    /// What prefixes are worth, from the base on: the ends of all chunks, and places between them.
+    pub(crate) points: Vec<Point>,
     /// Bytes of the header itself.
     pub header_bytes: u64,
     /// The last layer makes the samples exact.
@@ -89,11 +111,15 @@ impl Header {
             body.push(u8::from(is_used));
             layer.iter().filter(|_| is_used).for_each(|length| put_integer(*length, &mut body));
         }
-        put_integer(self.chunks.len() as u64, &mut body);
-        for chunk in &self.chunks {
-            put_integer(chunk.payload.end - chunk.payload.start, &mut body);
-            put_double(chunk.accuracy.rmse, &mut body);
-            put_double(chunk.accuracy.max_error, &mut body);
+        put_integer(self.points.len() as u64, &mut body);
+        let mut start = 0;
+        for point in &self.points {
+            let ends_chunk = self.chunks.iter().any(|chunk| chunk.payload.end == point.payload);
+            let marks = u64::from(ends_chunk) << 1 | u64::from(point.measured);
+            put_integer((point.payload - start) << 2 | marks, &mut body);
+            put_rounded_up(point.accuracy.rmse, &mut body);
+            put_rounded_up(point.accuracy.max_error, &mut body);
+            start = point.payload;
         }
         let length = PREFIX_BYTES + body.len() + CHECKSUM_BYTES as usize;
         let mut header = MAGIC.to_vec();
@@ -163,15 +189,7 @@ impl Header {
                 _ => return None,
             });
         }
-        let chunk_count = reader.length()?;
-        let mut chunks = Vec::new();
-        let mut start = 0_u64;
-        for _ in 0..chunk_count {
-            let end = start.checked_add(reader.integer()?)?;
-            let accuracy = Accuracy { rmse: reader.double()?, max_error: reader.double()? };
-            chunks.push(Chunk { offset: 0, length: 0, accuracy, payload: start..end });
-            start = end;
-        }
+        let (points, chunks) = take_points(reader)?;
         reader.rest().is_empty().then_some(())?;
         Some(Self {
             kind,
@@ -180,6 +198,7 @@ impl Header {
             range,
             blank,
             chunks,
+            points,
             header_bytes: 0,
             exact,
             grid,
@@ -205,6 +224,24 @@ impl Header {
     }
 }
 
+/// The table, and the chunks that end at some of its points.
+fn take_points(reader: &mut Reader<'_>) -> Option<(Vec<Point>, Vec<Chunk>)> {
+    let (mut points, mut chunks) = (Vec::new(), Vec::new());
+    let (mut payload, mut start) = (0_u64, 0);
+    for _ in 0..reader.length()? {
+        let code = reader.integer()?;
+        payload = payload.checked_add(code >> 2)?;
+        let accuracy = Accuracy { rmse: reader.rounded_up()?, max_error: reader.rounded_up()? };
+        let measured = code & 1 != 0;
+        points.push(Point { payload, accuracy, measured });
+        if code & 2 != 0 {
+            chunks.push(Chunk { offset: 0, length: 0, accuracy, measured, payload: start..payload });
+            start = payload;
+        }
+    }
+    (start == payload).then_some((points, chunks))
+}
+
 /// Bytes of the header that `head` begins with.
 ///
 /// # Errors
@@ -217,7 +254,7 @@ pub fn header_bytes(head: &[u8]) -> Result<u64, RefactorError> {
     let short = || RefactorError::HeaderShort { needed: PREFIX_BYTES as u64, given: head.len() as u64 };
     let mut reader = Reader::new(head.get(MAGIC.len()..PREFIX_BYTES).ok_or_else(short)?);
     let version = reader.take(2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
-    if version > VERSION {
+    if version != VERSION {
         return Err(RefactorError::Version(version, VERSION));
     }
     let length = reader.take(4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);

@@ -6,14 +6,17 @@
 //! tiles run on as many threads as the caller says.
 #![deny(unsafe_code)]
 
+mod assemble;
 mod block;
 mod bytes;
 pub mod codec;
+mod curve;
 mod decimate;
 mod error;
 mod escape;
 mod grid;
 mod header;
+mod judge;
 mod lossless;
 mod mesh;
 mod ordinary;
@@ -21,6 +24,7 @@ mod parallel;
 mod parameters;
 pub mod planes;
 mod quantised;
+mod residuals;
 mod restore;
 mod sample;
 mod scaled;
@@ -28,13 +32,15 @@ mod stream;
 mod tile;
 mod write;
 
-pub use codec::{Segment, TileCodec};
+pub use assemble::Container;
+pub use codec::{Coded, Progress, Segment, TileCodec};
 pub use decimate::Decimate;
 pub use error::RefactorError;
-pub use header::{header_bytes, Accuracy, Chunk, Header, MAGIC, PREFIX_BYTES, VERSION};
+pub use header::{header_bytes, Accuracy, Chunk, Header, Point, MAGIC, PREFIX_BYTES, VERSION};
+pub use judge::{Errors, Judge, Measuring};
 pub use mesh::{order_by_connectivity, order_by_coordinates, NodeOrder};
 pub use parameters::CodecParameters;
-pub use restore::{Region, Restored};
+pub use restore::{Known, Region, Restored};
 pub use sample::{DataType, Sample};
 pub use stream::Part;
 pub use write::{refactor, Options};

@@ -3,6 +3,8 @@
 //! One fill value of 1e20 in a field of temperatures would leave them no plane of bits of their own. What lies far
 //! above all other samples, and is rare or takes few values, goes the way of what is no number.
 
+use crate::parallel;
+use crate::parameters::PIECE_SAMPLES;
 use crate::sample::Sample;
 
 /// As many exponents without a sample lie below an outlier: it has more than 128 times the others' magnitude.
@@ -14,6 +16,8 @@ const FILL_VALUES_MAX: usize = 4;
 /// Exponents of doubles.
 const EXPONENTS: usize = 1 << 11;
 const FRACTION_BITS: u32 = 52;
+/// Samples that are counted at a time.
+const COUNT_LANES: usize = 4;
 
 /// The samples of an array that its codec takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,11 +30,12 @@ impl Ordinary {
     pub(crate) const FINITE: Self = Self { magnitude_max: f64::MAX };
 
     /// The finite numbers that are no outliers among `samples`.
-    pub(crate) fn of<T: Sample>(samples: &[T]) -> Self {
+    pub(crate) fn of<T: Sample>(samples: &[T], threads: usize) -> Self {
         let mut ordinary = Self::FINITE;
+        let pieces: Vec<&[T]> = samples.chunks(PIECE_SAMPLES).collect();
         let mut counts = vec![0_usize; EXPONENTS];
-        for sample in samples.iter().filter(|sample| sample.is_finite()) {
-            counts[exponent(*sample)] += 1;
+        for piece in parallel::map(pieces.len(), threads, |piece| counts_of(pieces[piece])) {
+            counts.iter_mut().zip(piece).for_each(|(all, count)| *all += count as usize);
         }
         // Samples of exponent 0 are nothing beside all others, but no reason to call those outliers.
         let mut occupied = (1..EXPONENTS).rev().filter(|exponent| counts[*exponent] > 0).peekable();
@@ -72,6 +77,19 @@ impl Ordinary {
     }
 }
 
+/// How many samples have each exponent; those of the last are no finite numbers.
+fn counts_of<T: Sample>(samples: &[T]) -> Vec<u32> {
+    // Neighbours mostly have the same exponent: in one table, each would wait for the one before.
+    let mut counts = vec![[0_u32; COUNT_LANES]; EXPONENTS];
+    for row in samples.chunks(COUNT_LANES) {
+        for (lane, sample) in row.iter().enumerate() {
+            counts[exponent(*sample) & (EXPONENTS - 1)][lane] += 1;
+        }
+    }
+    counts[EXPONENTS - 1] = [0; COUNT_LANES];
+    counts.into_iter().map(|lanes| lanes.iter().sum()).collect()
+}
+
 /// The biased exponent of a sample as a double.
 #[inline]
 fn exponent<T: Sample>(sample: T) -> usize {
@@ -87,7 +105,7 @@ mod tests {
     }
 
     fn escaped(samples: &[f32]) -> Vec<f32> {
-        let ordinary = Ordinary::of(samples);
+        let ordinary = Ordinary::of(samples, 1);
         samples.iter().copied().filter(|sample| !ordinary.holds(*sample)).collect()
     }
 
@@ -129,7 +147,7 @@ mod tests {
     fn integers_have_fill_values_too() {
         let mut packed: Vec<i16> = (0..5000).map(|n| n % 100).collect();
         packed[..50].fill(i16::MIN);
-        let ordinary = Ordinary::of(&packed);
+        let ordinary = Ordinary::of(&packed, 2);
         assert!(!ordinary.holds(i16::MIN) && ordinary.holds(99));
     }
 }

@@ -35,6 +35,18 @@ pub(crate) fn map<R: Send>(count: usize, threads: usize, work: impl Fn(usize) ->
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// `work` on every item, on at most `threads` threads.
+pub(crate) fn for_each<I: Send>(items: Vec<I>, threads: usize, work: impl Fn(I) + Sync) {
+    let count = items.len();
+    let items = Mutex::new(items.into_iter());
+    let next = || items.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
+    map(threads.min(count), threads, |_| {
+        while let Some(item) = next() {
+            work(item);
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::map;

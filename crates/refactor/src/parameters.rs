@@ -7,6 +7,7 @@ use crate::error::RefactorError;
 use crate::grid::{Grid, TILE_SAMPLES};
 use crate::header::Header;
 use crate::ordinary::Ordinary;
+use crate::parallel;
 use crate::planes::{Number, Settings};
 use crate::quantised::{values_of, Quantised};
 use crate::sample::{DataType, Sample};
@@ -125,7 +126,7 @@ impl Header {
 /// The tiles and the codec.
 pub(crate) fn plan<T: Number>(
     samples: &[T],
-    ordinary: Ordinary,
+    (ordinary, range): (Ordinary, (f64, f64)),
     shape: [usize; 4],
     options: &Options,
 ) -> Result<(Grid, CodecParameters), RefactorError> {
@@ -142,11 +143,12 @@ pub(crate) fn plan<T: Number>(
                     let settings = integer_settings((values.len() - 1) as f64, tile_samples, tolerance);
                     CodecParameters::Quantised(settings, values.iter().map(|value| value.to_f64()).collect())
                 }
-                None if T::INTEGER => {
-                    let (low, high) = range(samples, ordinary);
-                    CodecParameters::Planes(integer_settings(high - low, tile_samples, options.tolerance))
-                }
-                None => float_planes::<T>(range(samples, ordinary), tile_samples, options.tolerance),
+                None if T::INTEGER => CodecParameters::Planes(integer_settings(
+                    range.1 - range.0,
+                    tile_samples,
+                    options.tolerance,
+                )),
+                None => float_planes::<T>(range, tile_samples, options.tolerance),
             };
             Ok((grid, codec))
         }
@@ -238,13 +240,45 @@ impl CodecParameters {
     }
 }
 
-/// The smallest and the largest sample that the codec takes.
-pub(crate) fn range<T: Sample>(samples: &[T], ordinary: Ordinary) -> (f64, f64) {
-    let taken = samples.iter().filter(|sample| ordinary.holds(**sample)).map(|sample| sample.to_f64());
-    taken
-        .fold(None, |range: Option<(f64, f64)>, sample| {
-            let (low, high) = range.unwrap_or((sample, sample));
-            Some((low.min(sample), high.max(sample)))
-        })
-        .unwrap_or((0.0, 0.0))
+/// The smallest and the largest sample that the codec takes, both 0 if there is none.
+pub(crate) fn range<T: Sample>(samples: &[T], ordinary: Ordinary, threads: usize) -> (f64, f64) {
+    let pieces: Vec<&[T]> = samples.chunks(PIECE_SAMPLES).collect();
+    let ranges = parallel::map(pieces.len(), threads, |piece| range_of(pieces[piece], ordinary));
+    let both = |one: (T, T), other: (T, T)| (lesser(one.0, other.0), greater(one.1, other.1));
+    let range = ranges.into_iter().flatten().reduce(both);
+    range.map_or((0.0, 0.0), |(low, high)| (low.to_f64(), high.to_f64()))
+}
+
+/// Samples that one thread looks through at a time.
+pub(crate) const PIECE_SAMPLES: usize = 1 << 18;
+/// Lanes that need not wait for each other.
+const LANES: usize = 16;
+
+fn range_of<T: Sample>(samples: &[T], ordinary: Ordinary) -> Option<(T, T)> {
+    let first = *samples.iter().find(|sample| ordinary.holds(**sample))?;
+    let (mut low, mut high) = ([first; LANES], [first; LANES]);
+    let taken = |sample: T| if ordinary.holds(sample) { sample } else { first };
+    for row in samples.chunks(LANES) {
+        for ((low, high), sample) in low.iter_mut().zip(&mut high).zip(row) {
+            let sample = taken(*sample);
+            (*low, *high) = (lesser(sample, *low), greater(sample, *high));
+        }
+    }
+    Some((low.into_iter().fold(first, lesser), high.into_iter().fold(first, greater)))
+}
+
+fn lesser<T: Sample>(one: T, other: T) -> T {
+    if one < other {
+        one
+    } else {
+        other
+    }
+}
+
+fn greater<T: Sample>(one: T, other: T) -> T {
+    if one > other {
+        one
+    } else {
+        other
+    }
 }

@@ -4,8 +4,9 @@
 //! they are restored without loss long before a transform of floats would have got to their last bits.
 
 use crate::bytes::{put_integer, Reader};
-use crate::codec::{Segment, TileCodec};
+use crate::codec::{Coded, TileCodec};
 use crate::escape::decompressed;
+use crate::judge::{Converted, Measuring};
 use crate::ordinary::Ordinary;
 use crate::planes::{Number, Settings};
 use crate::sample::Sample;
@@ -72,6 +73,10 @@ impl<T: Number> Quantised<T> {
         self.values.partition_point(before) as i32
     }
 
+    fn value(&self, place: i32) -> T {
+        self.values[place.clamp(0, self.values.len() as i32 - 1) as usize]
+    }
+
     /// The list for the header: bits of the values, each less the one before, twice.
     pub(crate) fn put_values(values: &[T], bytes: &mut Vec<u8>) {
         let mut plain = Vec::new();
@@ -107,7 +112,7 @@ impl<T: Number> Quantised<T> {
 }
 
 impl<T: Number> TileCodec<T> for Quantised<T> {
-    fn encode(&self, samples: &[T], shape: [usize; 4]) -> Vec<Segment> {
+    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
         let mut before = (samples.first().copied().unwrap_or_default(), 0);
         before.1 = self.place(before.0);
         let places: Vec<i32> = samples
@@ -119,13 +124,20 @@ impl<T: Number> TileCodec<T> for Quantised<T> {
                 before.1
             })
             .collect();
-        TileCodec::<i32>::encode(&self.settings, &places, shape)
+        let judge = Converted { judge: measuring.judge, convert: |place: i32| self.value(place) };
+        let last = self.values.len().saturating_sub(1);
+        let span = self.value(last as i32).to_f64() - self.value(0).to_f64();
+        let unit = measuring.unit * span / last.max(1) as f64;
+        self.settings.encode(
+            &places,
+            shape,
+            &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
+        )
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
-        let last = self.values.len() as i32 - 1;
-        let places: Vec<i32> = TileCodec::<i32>::decode(&self.settings, shape, segments);
-        places.iter().map(|place| self.values[(*place).clamp(0, last) as usize]).collect()
+        let places: Vec<i32> = self.settings.decode(shape, segments);
+        places.iter().map(|place| self.value(*place)).collect()
     }
 }
 

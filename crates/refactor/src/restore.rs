@@ -1,16 +1,19 @@
 //! From the parts of a container that are there to an array, and what it is worth.
 
+use crate::curve::between;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds};
-use crate::header::{padded, Accuracy, Header};
+use crate::header::{padded, Accuracy, Header, Point};
 use crate::parallel;
 use crate::planes::Number;
-use crate::stream::{ranges_of, Part, Parts, Stream};
+use crate::sample::Sample;
+use crate::stream::{block_at, ranges_of, Part, Parts, Stream};
 use std::ops::Range;
+use std::sync::Mutex;
 
-/// Between two entries of the table an error may rise for a while, since coefficients that are refined no longer cancel
-/// others: by at most 6 % on real fields, which proves nothing. What is reported is this many times the entry before.
-const UNMEASURED_FACTOR: f64 = 2.0;
+/// Where some tiles are known farther than the first byte that is missing, their errors may have risen by as much since
+/// then as errors of few coefficients that cancelled others do.
+const BEYOND: f64 = 1.25;
 
 /// One half-open range an axis of the array.
 pub type Region = Vec<(usize, usize)>;
@@ -22,10 +25,39 @@ pub struct Restored<T> {
     pub samples: Vec<T>,
     /// The array's shape, or the region's.
     pub shape: Vec<usize>,
+    /// What the samples are worth.
+    pub known: Known,
+}
+
+/// What was known of an array, or of a region of it, when it was restored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
     /// Upper bounds.
     pub accuracy: Accuracy,
     /// Container offsets of blocks whose checksum is wrong.
     pub damaged: Vec<u64>,
+}
+
+/// Where restored samples go: row by row, in any order.
+trait Rows<T>: Send {
+    fn put(&mut self, start: usize, row: &[T]);
+}
+
+impl<T: Sample> Rows<T> for &mut [T] {
+    fn put(&mut self, start: usize, row: &[T]) {
+        self[start..start + row.len()].copy_from_slice(row);
+    }
+}
+
+/// Samples as their little-endian bytes.
+struct Bytes<'a>(&'a mut [u8]);
+
+impl<T: Sample> Rows<T> for Bytes<'_> {
+    fn put(&mut self, start: usize, row: &[T]) {
+        let width = T::KIND.bytes();
+        let bytes = self.0[start * width..(start + row.len()) * width].chunks_exact_mut(width);
+        row.iter().zip(bytes).for_each(|(sample, bytes)| sample.put(bytes));
+    }
 }
 
 impl Header {
@@ -40,47 +72,81 @@ impl Header {
         region: Option<&Region>,
         threads: usize,
     ) -> Result<Restored<T>, RefactorError> {
-        if T::KIND != self.kind {
-            return Err(RefactorError::DataType { stored: self.kind.name(), asked: T::KIND.name() });
-        }
-        let bounds = self.bounds(region)?;
-        let count: usize = grid::lengths(&bounds).iter().product();
+        let shape = self.restored_shape(region)?;
+        let count: usize = shape.iter().product();
         let mut samples: Vec<T> = Vec::new();
         samples
             .try_reserve_exact(count)
             .map_err(|_| RefactorError::Memory((count * T::KIND.bytes()) as u64))?;
         samples.resize(count, T::default());
+        let known = self.restore_rows(parts, region, threads, samples.as_mut_slice())?;
+        Ok(Restored { samples, shape, known })
+    }
+
+    /// As [`Header::restore`], to the little-endian bytes of the samples of [`Header::restored_shape`].
+    ///
+    /// # Errors
+    /// The array is of another type, or the region lies outside.
+    ///
+    /// # Panics
+    /// There are not as many bytes as the samples have.
+    pub fn restore_to_bytes<T: Number>(
+        &self,
+        parts: &[Part<'_>],
+        region: Option<&Region>,
+        threads: usize,
+        bytes: &mut [u8],
+    ) -> Result<Known, RefactorError> {
+        let count: usize = self.restored_shape(region)?.iter().product();
+        assert_eq!(bytes.len(), count * self.kind.bytes(), "an array is restored as a whole");
+        self.restore_rows::<T>(parts, region, threads, Bytes(bytes))
+    }
+
+    /// The shape of the array, or of a region of it.
+    ///
+    /// # Errors
+    /// The region lies outside.
+    pub fn restored_shape(&self, region: Option<&Region>) -> Result<Vec<usize>, RefactorError> {
+        Ok(grid::lengths(&self.bounds(region)?)[4 - self.shape.len()..].to_vec())
+    }
+
+    fn restore_rows<T: Number>(
+        &self,
+        parts: &[Part<'_>],
+        region: Option<&Region>,
+        threads: usize,
+        rows: impl Rows<T>,
+    ) -> Result<Known, RefactorError> {
+        if T::KIND != self.kind {
+            return Err(RefactorError::DataType { stored: self.kind.name(), asked: T::KIND.name() });
+        }
+        let bounds = self.bounds(region)?;
         let stream = Stream::new(self, Parts::new(parts));
         let coder = self.coder::<T>();
         let tiles = self.grid.touched(&bounds);
-        let mut damaged = Vec::new();
-        let (mut known, mut used) = (u64::MAX, 0);
-        // As many tiles at a time as there are threads, so that memory is that of the answer and a few tiles.
-        for some in tiles.chunks(threads.max(1)) {
-            let decoded = parallel::map(some.len(), threads, |number| {
-                let tile = self.grid.bounds(some[number]);
-                let bytes = stream.tile(some[number]);
-                let mut layers: Vec<&[u8]> = bytes.segments.iter().map(Vec::as_slice).collect();
-                let is_whole = bytes.known == u64::MAX && layers.len() == self.layers.len();
-                let residual =
-                    if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
-                let own = coder.decode(grid::lengths(&tile), &layers, residual.filter(|_| is_whole));
-                drop(layers);
-                (tile, own, bytes)
-            });
-            for (tile, own, bytes) in decoded {
-                if let Some(part) = grid::intersection(&tile, &bounds) {
-                    grid::copy(&own, &tile, &mut samples, &bounds, &part);
-                }
-                known = known.min(bytes.known);
-                used = used.max(bytes.used);
-                damaged.extend(bytes.damaged);
+        let rows = Mutex::new(rows);
+        let found = parallel::map(tiles.len(), threads, |number| {
+            let tile = self.grid.bounds(tiles[number]);
+            let bytes = stream.tile(tiles[number]);
+            let mut layers: Vec<&[u8]> = bytes.segments.iter().map(Vec::as_slice).collect();
+            let is_whole = bytes.known == u64::MAX && layers.len() == self.layers.len();
+            let residual = if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
+            let own = coder.decode(grid::lengths(&tile), &layers, residual.filter(|_| is_whole));
+            if let Some(part) = grid::intersection(&tile, &bounds) {
+                let mut rows = rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                grid::for_each_row(&tile, &bounds, &part, |from, to, length| {
+                    rows.put(to, &own[from..from + length]);
+                });
             }
-        }
+            (bytes.known..bytes.used, bytes.damaged)
+        });
+        let known = found.iter().map(|(range, _)| range.start).min().unwrap_or(u64::MAX);
+        let used = found.iter().map(|(range, _)| range.end).max().unwrap_or(0);
+        let mut damaged: Vec<u64> = found.into_iter().flat_map(|(_, damaged)| damaged).collect();
         damaged.sort_unstable();
         damaged.dedup();
-        let shape = grid::lengths(&bounds)[4 - self.shape.len()..].to_vec();
-        Ok(Restored { samples, shape, accuracy: self.accuracy(known..used, count), damaged })
+        let count: usize = grid::lengths(&bounds).iter().product();
+        Ok(Known { accuracy: self.accuracy(known..used, count), damaged })
     }
 
     /// Container ranges that hold what a region needs of the first `chunks` chunks.
@@ -93,12 +159,40 @@ impl Header {
         Ok(ranges_of(self, &tiles, end))
     }
 
-    /// How many chunks from the base on reach an accuracy; all of them if none does.
-    pub fn chunks_for(&self, is_reached: impl Fn(Accuracy) -> bool) -> usize {
-        self.chunks
+    /// How many bytes from the beginning reach an accuracy; none if the whole container does not.
+    pub fn bytes_for(&self, asked: Accuracy) -> Option<u64> {
+        let within = |one: f64, other: f64| one <= other;
+        let found = self.points.iter().position(|point| {
+            within(point.accuracy.rmse, asked.rmse) && within(point.accuracy.max_error, asked.max_error)
+        });
+        let Some(found) = found.map(|index| (index, self.points[index])) else {
+            return self.points.is_empty().then_some(self.header_bytes);
+        };
+        let (index, point) = found;
+        let mut payload = point.payload;
+        if let Some(before) = index.checked_sub(1).map(|before| self.points[before]) {
+            // The largest error is that of the point before, so only the other may be reached earlier.
+            if within(before.accuracy.max_error, asked.max_error) {
+                payload = reached(&before, &point, asked.rmse / between(self.kind, self.grid.samples()));
+            }
+        }
+        Some(self.container_end(payload))
+    }
+
+    /// What prefixes of the container are worth: bytes, upper bounds, and whether these were measured.
+    pub fn table(&self) -> Vec<(u64, Accuracy, bool)> {
+        self.points
             .iter()
-            .position(|chunk| is_reached(chunk.accuracy))
-            .map_or(self.chunks.len(), |chunk| chunk + 1)
+            .map(|point| (self.container_end(point.payload), point.accuracy, point.measured))
+            .collect()
+    }
+
+    /// Where the container ends that holds this much of the payload: behind the block of its last byte.
+    fn container_end(&self, payload: u64) -> u64 {
+        match payload.checked_sub(1) {
+            Some(last) if !self.chunks.is_empty() => block_at(self, last).stored.end,
+            _ => self.header_bytes,
+        }
     }
 
     fn bounds(&self, region: Option<&Region>) -> Result<Bounds, RefactorError> {
@@ -117,15 +211,45 @@ impl Header {
     /// Bounds of the errors of `count` samples whose tiles are known up to the start of a range of the payload, and some
     /// up to its end.
     fn accuracy(&self, payload: Range<u64>, count: usize) -> Accuracy {
-        let chunks = self.chunks.partition_point(|chunk| chunk.payload.end <= payload.start);
-        let (end, whole) = match chunks.checked_sub(1) {
-            Some(last) => (self.chunks[last].payload.end, self.chunks[last].accuracy),
-            None => (0, self.blank),
-        };
-        let factor = if payload.end > end { UNMEASURED_FACTOR } else { 1.0 };
+        let Accuracy { mut rmse, mut max_error } = self.prefix_accuracy(payload.start);
+        if payload.end > payload.start {
+            (rmse, max_error) = (rmse * BEYOND, max_error * BEYOND);
+        }
         // A region may hold all of the array's error.
         let share = (self.grid.samples() as f64 / count.max(1) as f64).max(1.0).sqrt();
-        let max_error = whole.max_error * factor;
-        Accuracy { rmse: (whole.rmse * factor * share).min(max_error), max_error }
+        Accuracy { rmse: (rmse * share).min(max_error), max_error }
+    }
+
+    /// Bounds of the errors when the payload is there up to a place.
+    fn prefix_accuracy(&self, payload: u64) -> Accuracy {
+        let next = self.points.partition_point(|point| point.payload <= payload);
+        let Some(before) = next.checked_sub(1).map(|before| self.points[before]) else { return self.blank };
+        match self.points.get(next) {
+            Some(after) if before.payload < payload => {
+                let part = (payload - before.payload) as f64 / (after.payload - before.payload) as f64;
+                let (one, other) = (before.accuracy.rmse, after.accuracy.rmse);
+                let rmse = (one * one * (1.0 - part) + other * other * part).sqrt()
+                    * between(self.kind, self.grid.samples());
+                // Squares of very large or small errors are no doubles.
+                let rmse = if rmse.is_normal() { rmse.min(one) } else { one };
+                Accuracy { rmse, max_error: before.accuracy.max_error }
+            }
+            _ => before.accuracy,
+        }
+    }
+}
+
+/// The place between two points of the table where the RMSE is `asked`.
+fn reached(before: &Point, after: &Point, asked: f64) -> u64 {
+    let square = |rmse: f64| rmse * rmse;
+    let (first, last) = (square(before.accuracy.rmse), square(after.accuracy.rmse));
+    let part = (first - square(asked)) / (first - last);
+    let length = (after.payload - before.payload) as f64;
+    // A byte more, for what the sum of squares loses by rounding.
+    let payload = before.payload.saturating_add((part.clamp(0.0, 1.0) * length).ceil() as u64 + 1);
+    if part.is_nan() {
+        after.payload
+    } else {
+        payload.min(after.payload)
     }
 }

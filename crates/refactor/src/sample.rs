@@ -106,8 +106,14 @@ pub trait Sample: Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + 
     /// `self + residual`.
     fn plus(self, residual: Self) -> Self;
 
+    /// A residual as an unsigned number of as many bits, from which [`Sample::magnitude`] follows.
+    fn folded(self) -> u64;
+
+    /// Undo [`Sample::folded`].
+    fn unfolded(folded: u64) -> Self;
+
     /// Larger for residuals of larger magnitude; largest for those that are no number.
-    fn magnitude(self) -> u64;
+    fn magnitude(folded: u64) -> u64;
 }
 
 macro_rules! little_endian {
@@ -125,7 +131,7 @@ macro_rules! little_endian {
 }
 
 macro_rules! float_sample {
-    ($float:ty, $kind:ident, $absolute:expr) => {
+    ($float:ty, $kind:ident, $bits:ty) => {
         impl Sample for $float {
             const KIND: DataType = DataType::$kind;
 
@@ -178,18 +184,28 @@ macro_rules! float_sample {
             }
 
             #[inline]
-            fn magnitude(self) -> u64 {
-                u64::from(self.to_bits() & $absolute)
+            fn folded(self) -> u64 {
+                u64::from(self.to_bits().rotate_left(1))
+            }
+
+            #[inline]
+            fn unfolded(folded: u64) -> Self {
+                Self::from_bits((folded as $bits).rotate_right(1))
+            }
+
+            #[inline]
+            fn magnitude(folded: u64) -> u64 {
+                folded >> 1
             }
         }
     };
 }
 
-float_sample!(f32, Float32, 0x7fff_ffff);
-float_sample!(f64, Float64, 0x7fff_ffff_ffff_ffff);
+float_sample!(f32, Float32, u32);
+float_sample!(f64, Float64, u64);
 
 macro_rules! integer_sample {
-    ($integer:ty, $signed:ty, $kind:ident) => {
+    ($integer:ty, $signed:ty, $unsigned:ty, $kind:ident) => {
         impl Sample for $integer {
             const KIND: DataType = DataType::$kind;
 
@@ -228,18 +244,29 @@ macro_rules! integer_sample {
             }
 
             #[inline]
-            fn magnitude(self) -> u64 {
-                u64::from((self as $signed).unsigned_abs())
+            fn folded(self) -> u64 {
+                let signed = self as $signed;
+                u64::from(((signed << 1) ^ (signed >> (<$signed>::BITS - 1))) as $unsigned)
+            }
+
+            #[inline]
+            fn unfolded(folded: u64) -> Self {
+                ((folded >> 1) ^ (folded & 1).wrapping_neg()) as Self
+            }
+
+            #[inline]
+            fn magnitude(folded: u64) -> u64 {
+                (folded >> 1) + (folded & 1)
             }
         }
     };
 }
 
-integer_sample!(i8, i8, Int8);
-integer_sample!(i16, i16, Int16);
-integer_sample!(i32, i32, Int32);
-integer_sample!(i64, i64, Int64);
-integer_sample!(u8, i8, Uint8);
-integer_sample!(u16, i16, Uint16);
-integer_sample!(u32, i32, Uint32);
-integer_sample!(u64, i64, Uint64);
+integer_sample!(i8, i8, u8, Int8);
+integer_sample!(i16, i16, u16, Int16);
+integer_sample!(i32, i32, u32, Int32);
+integer_sample!(i64, i64, u64, Int64);
+integer_sample!(u8, i8, u8, Uint8);
+integer_sample!(u16, i16, u16, Uint16);
+integer_sample!(u32, i32, u32, Uint32);
+integer_sample!(u64, i64, u64, Uint64);

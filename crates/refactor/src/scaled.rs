@@ -2,7 +2,8 @@
 //!
 //! They are coded as multiples of a power of two.
 
-use crate::codec::{Segment, TileCodec};
+use crate::codec::{Coded, TileCodec};
+use crate::judge::{Converted, Measuring};
 use crate::planes::{Number, Settings};
 
 /// Ranges whose exponent is farther from 0 than this are scaled. Single precision holds some 126 on either side, of
@@ -24,9 +25,15 @@ pub(crate) fn scaled<T: Number>(sample: T, exponent: i32) -> T {
 }
 
 impl<T: Number> TileCodec<T> for Scaled {
-    fn encode(&self, samples: &[T], shape: [usize; 4]) -> Vec<Segment> {
+    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
         let samples: Vec<T> = samples.iter().map(|sample| scaled(*sample, -self.exponent)).collect();
-        TileCodec::<T>::encode(&self.settings, &samples, shape)
+        let judge = Converted { judge: measuring.judge, convert: |sample: T| scaled(sample, self.exponent) };
+        let unit = measuring.unit * f64::from(self.exponent).exp2();
+        self.settings.encode(
+            &samples,
+            shape,
+            &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
+        )
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {

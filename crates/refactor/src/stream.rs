@@ -134,13 +134,13 @@ impl<'a> Stream<'a> {
 }
 
 /// One block: the payload bytes it holds, and where it lies in the container with its checksum.
-struct Block {
-    payload: Range<u64>,
-    stored: Range<u64>,
+pub(crate) struct Block {
+    pub(crate) payload: Range<u64>,
+    pub(crate) stored: Range<u64>,
 }
 
 /// The block that holds a byte of the payload.
-fn block_at(header: &Header, payload: u64) -> Block {
+pub(crate) fn block_at(header: &Header, payload: u64) -> Block {
     let number = header.chunks.partition_point(|chunk| chunk.payload.end <= payload);
     let chunk = &header.chunks[number];
     let block = (payload - chunk.payload.start) / header.block_bytes;

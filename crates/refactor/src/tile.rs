@@ -1,10 +1,11 @@
 //! One tile: its escapes, its codec's layers, and the residual that makes it exact.
 //!
-//! Layer 0 holds the samples that the codec does not take, the next ones are the codec's. Where an array is exact, its last
-//! layer holds what the bits of the samples differ from those that all layers before it restore.
+//! Layer 0 holds the samples that the codec does not take, the next ones are the codec's. Where an array is exact, its
+//! last layer holds what the bits of the samples differ from those that all layers before it restore.
 
-use crate::codec::TileCodec;
+use crate::codec::{Progress, TileCodec};
 use crate::escape;
+use crate::judge::{Errors, Measuring, Original};
 use crate::lossless;
 use crate::ordinary::Ordinary;
 use crate::sample::Sample;
@@ -15,6 +16,8 @@ pub(crate) struct Encoded {
     pub(crate) layers: Vec<Vec<u8>>,
     /// Empty if the layers restore every bit.
     pub(crate) residual: Vec<u8>,
+    /// What is left, from nothing to all layers.
+    pub(crate) progress: Vec<Progress>,
 }
 
 /// Codes the tiles of an array.
@@ -24,10 +27,21 @@ pub(crate) struct Coder<T: Sample> {
 }
 
 impl<T: Sample> Coder<T> {
-    pub(crate) fn encode(&self, samples: &[T], shape: [usize; 4], ordinary: Ordinary) -> Encoded {
+    /// `base_bytes` of the tile are in the base, about.
+    pub(crate) fn encode(
+        &self,
+        samples: &[T],
+        shape: [usize; 4],
+        ordinary: Ordinary,
+        base_bytes: usize,
+    ) -> Encoded {
         let (escaped, filled) = escape::encode(samples, ordinary);
+        let judge = Original { samples, taken: filled.is_some().then_some(ordinary) };
+        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes };
+        let coded = self.codec.encode(filled.as_deref().unwrap_or(samples), shape, &measuring);
+        let mut progress = with_escapes(coded.progress, escaped.len());
         let mut layers = vec![escaped];
-        for segment in self.codec.encode(filled.as_deref().unwrap_or(samples), shape) {
+        for segment in coded.segments {
             let layer = usize::from(segment.layer) + 1;
             layers.resize(layers.len().max(layer + 1), Vec::new());
             layers[layer] = segment.bytes;
@@ -36,8 +50,11 @@ impl<T: Sample> Coder<T> {
         if self.exact {
             let segments: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
             residual = lossless::encode(samples, &self.decode_layers(shape, &segments));
+            if let Some(last) = progress.last_mut().filter(|_| residual.is_empty()) {
+                last.errors = Errors::default();
+            }
         }
-        Encoded { layers, residual }
+        Encoded { layers, residual, progress }
     }
 
     /// The best estimate from the first layers, of which the last may be cut. `residual` is the last layer if that and
@@ -55,4 +72,19 @@ impl<T: Sample> Coder<T> {
         escape::decode(layers.first().copied().unwrap_or_default(), &mut samples);
         samples
     }
+}
+
+/// The codec's progress behind that of the escapes: without them, what the codec does not take is as wrong as can be.
+fn with_escapes(codec: Vec<Progress>, escaped_bytes: usize) -> Vec<Progress> {
+    let mut progress = Vec::with_capacity(codec.len() + 2);
+    if escaped_bytes > 0 {
+        let errors = Errors { squares: f64::INFINITY, largest: f64::INFINITY };
+        let wrong = |bytes| Progress { layer: 0, bytes, errors, measured: true };
+        progress.extend([wrong(0), wrong(escaped_bytes - 1)]);
+    }
+    if let Some(nothing) = codec.first() {
+        progress.push(Progress { layer: 0, bytes: escaped_bytes, ..*nothing });
+    }
+    progress.extend(codec.into_iter().map(|point| Progress { layer: point.layer + 1, ..point }));
+    progress
 }

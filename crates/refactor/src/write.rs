@@ -1,25 +1,25 @@
 //! From an array to a container.
 
+use crate::assemble::Container;
 use crate::block;
+use crate::codec::Progress;
+use crate::curve::Curve;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
-use crate::header::{padded, Accuracy, Chunk, Header};
+use crate::header::{padded, Accuracy, Chunk, Header, Point};
 use crate::ordinary::Ordinary;
 use crate::parallel;
 use crate::parameters::{plan, range, CodecParameters, BASE_PART};
 use crate::planes::Number;
 use crate::sample::Sample;
-use crate::stream::starts;
 use crate::tile::Encoded;
 
 /// Chunks of a small array have this part of its bytes.
 const CHUNK_PART: usize = 128;
 /// A chunk is at least this long.
 const CHUNK_BYTES_MIN: usize = 1024;
-/// Each chunk has so many times the bytes before it: every entry of the table costs a decoding when it is measured.
+/// Each chunk has so many times the bytes before it.
 const CHUNK_GROWTH: f64 = 1.2;
-/// Sums in another order may differ by this part.
-const SUM_ROUNDING: f64 = 1e-9;
 
 /// How to refactor an array.
 #[derive(Clone, Debug)]
@@ -65,50 +65,55 @@ pub fn refactor<T: Number>(
     samples: &[T],
     shape: &[usize],
     options: &Options,
-) -> Result<Vec<u8>, RefactorError> {
+) -> Result<Container, RefactorError> {
     check(samples.len(), shape, options)?;
     let array_bytes = samples.len() * T::KIND.bytes();
     let ordinary = ordinary(samples, options);
-    let (grid, mut codec) = plan(samples, ordinary, padded(shape), options)?;
+    let range = range(samples, ordinary, options.threads);
+    let (grid, codec) = plan(samples, (ordinary, range), padded(shape), options)?;
     let mut header = Header {
         kind: T::KIND,
         shape: shape.to_vec(),
-        range: range(samples, ordinary),
+        range,
         blank: Accuracy { rmse: 0.0, max_error: 0.0 },
         chunks: Vec::new(),
+        points: Vec::new(),
         header_bytes: 0,
         block_bytes: block::block_bytes(array_bytes) as u64,
         exact: options.exact,
-        codec: codec.clone(),
+        codec,
         grid,
         layers: Vec::new(),
     };
     let tolerance = options.tolerance.unwrap_or(f64::INFINITY);
     for attempt in 1.. {
-        header.codec = codec.clone();
-        let encoded = encode(samples, ordinary, &mut header, options.threads);
+        let (tiles, progress) = encode(samples, ordinary, &mut header, options);
+        let curve = Curve::new(&header, &progress);
         let ends = chunk_ends(&header, array_bytes, options);
-        let accuracies = measure(samples, &header, &encoded, &ends, options.threads);
-        if header.exact || accuracies.last().is_none_or(|last| last.max_error <= tolerance) {
-            return Ok(assemble(header, &encoded, &ends, &accuracies));
+        header.points = curve.table(&ends);
+        let is_kept = header.points.last().is_none_or(|last| last.accuracy.max_error <= tolerance);
+        if header.exact || is_kept {
+            header.blank = curve.blank();
+            header.chunks = chunks(&ends, &header.points);
+            return Ok(Container::new(header, tiles));
         }
         // Below the rounding of the samples no step is fine enough.
-        header.exact = attempt == ATTEMPTS || !codec.refine();
+        header.exact = attempt == ATTEMPTS || !header.codec.refine();
     }
     unreachable!("the last attempt is exact")
 }
 
+/// Bytes of each tile in each layer, and what they are worth.
+type Tiles = (Vec<Vec<Vec<u8>>>, Vec<Vec<Progress>>);
+
 /// Encode all tiles and list what they have in each layer.
-fn encode<T: Number>(
-    samples: &[T],
-    ordinary: Ordinary,
-    header: &mut Header,
-    threads: usize,
-) -> Vec<Vec<Vec<u8>>> {
+fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, options: &Options) -> Tiles {
     let coder = header.coder::<T>();
-    let tiles = parallel::map(header.grid.tiles(), threads, |tile| {
+    let base_part = base_bytes(samples.len() * T::KIND.bytes(), options) as f64 / samples.len().max(1) as f64;
+    let tiles = parallel::map(header.grid.tiles(), options.threads, |tile| {
         let bounds = header.grid.bounds(tile);
-        coder.encode(&cut(samples, &header.grid, &bounds), grid::lengths(&bounds), ordinary)
+        let own = cut(samples, &header.grid, &bounds);
+        coder.encode(&own, grid::lengths(&bounds), ordinary, (base_part * own.len() as f64) as usize)
     });
     let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);
     let is_exact = header.exact;
@@ -118,18 +123,18 @@ fn encode<T: Number>(
         if is_exact {
             layers.push(tile.residual);
         }
-        layers
+        (layers, tile.progress)
     };
-    let tiles: Vec<Vec<Vec<u8>>> = tiles.into_iter().map(whole).collect();
+    let (tiles, progress): Tiles = tiles.into_iter().map(whole).unzip();
     let lengths = |layer: usize| tiles.iter().map(|tile| tile[layer].len() as u64).collect();
     header.layers = (0..tiles.first().map_or(0, Vec::len)).map(lengths).collect();
-    tiles
+    (tiles, progress)
 }
 
 /// The samples that the codec takes; `decimate` keeps to the paper.
 fn ordinary<T: Sample>(samples: &[T], options: &Options) -> Ordinary {
     match options.codec.as_str() {
-        "planes" => Ordinary::of(samples),
+        "planes" => Ordinary::of(samples, options.threads),
         _ => Ordinary::FINITE,
     }
 }
@@ -165,14 +170,19 @@ fn cut<T: Sample>(samples: &[T], grid: &Grid, bounds: &Bounds) -> Vec<T> {
     own
 }
 
+/// Bytes that the base should have.
+fn base_bytes(array_bytes: usize, options: &Options) -> usize {
+    options.base_bytes.unwrap_or((array_bytes / BASE_PART).max(CHUNK_BYTES_MIN))
+}
+
 /// Payload offsets at which the base and the augmentations end.
 fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64> {
     let total: u64 = header.layers.iter().flatten().sum();
     // What is no number, and what each tile begins with or its coarsest level.
     let least_base: u64 = header.layers.iter().take(2).flatten().sum();
-    let base = match (&header.codec, options.base_bytes) {
-        (CodecParameters::Decimate(_), _) => least_base,
-        (_, base) => least_base.max(base.unwrap_or((array_bytes / BASE_PART).max(CHUNK_BYTES_MIN)) as u64),
+    let base = match &header.codec {
+        CodecParameters::Decimate(_) => least_base,
+        _ => least_base.max(base_bytes(array_bytes, options) as u64),
     };
     let small = (array_bytes / CHUNK_PART).max(CHUNK_BYTES_MIN);
     let least = options.chunk_bytes.min(small) as u64;
@@ -190,80 +200,13 @@ fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64
     ends
 }
 
-/// The accuracy of what is restored from nothing, and from the payload up to each of `ends`.
-fn measure<T: Number>(
-    samples: &[T],
-    header: &Header,
-    encoded: &[Vec<Vec<u8>>],
-    ends: &[u64],
-    threads: usize,
-) -> Vec<Accuracy> {
-    let starts = starts(&header.layers);
-    let coder = header.coder::<T>();
-    let tiles = parallel::map(header.grid.tiles(), threads, |tile| {
-        let bounds = header.grid.bounds(tile);
-        let own = cut(samples, &header.grid, &bounds);
-        let mut before: Option<(Vec<usize>, (f64, f64))> = None;
-        let mut errors = Vec::new();
-        for end in std::iter::once(&0).chain(ends) {
-            let known = |layer: usize, bytes: &Vec<u8>| {
-                (end.saturating_sub(starts[layer][tile])).min(bytes.len() as u64) as usize
-            };
-            let lengths: Vec<usize> =
-                encoded[tile].iter().enumerate().map(|(layer, bytes)| known(layer, bytes)).collect();
-            let error = match before {
-                Some((ref same, error)) if *same == lengths => error,
-                _ => {
-                    let mut layers: Vec<&[u8]> =
-                        encoded[tile].iter().zip(&lengths).map(|(bytes, length)| &bytes[..*length]).collect();
-                    let is_whole =
-                        encoded[tile].iter().zip(&layers).all(|(all, some)| all.len() == some.len());
-                    let residual = if header.exact { layers.pop() } else { None };
-                    let restored =
-                        coder.decode(grid::lengths(&bounds), &layers, residual.filter(|_| is_whole));
-                    error_sums(&own, &restored)
-                }
-            };
-            before = Some((lengths, error));
-            errors.push(error);
-        }
-        errors
-    });
-    let count = samples.len().max(1) as f64;
-    (0..=ends.len())
-        .map(|point| {
-            let squares: f64 = tiles.iter().map(|errors| errors[point].0).sum();
-            let max_error = tiles.iter().map(|errors| errors[point].1).fold(0.0, f64::max);
-            Accuracy { rmse: (squares / count).sqrt() * (1.0 + SUM_ROUNDING), max_error }
-        })
-        .collect()
-}
-
-/// The sum of the squared errors, and the largest error.
-fn error_sums<T: Sample>(original: &[T], restored: &[T]) -> (f64, f64) {
-    original.iter().zip(restored).fold((0.0, 0.0), |(squares, largest), (one, other)| {
-        let distance = one.distance(*other);
-        (squares + distance * distance, f64::max(largest, distance))
-    })
-}
-
-/// The container's bytes.
-fn assemble(mut header: Header, encoded: &[Vec<Vec<u8>>], ends: &[u64], accuracies: &[Accuracy]) -> Vec<u8> {
-    let mut payload = Vec::new();
-    for layer in 0..header.layers.len() {
-        encoded.iter().filter_map(|tile| tile.get(layer)).for_each(|bytes| payload.extend_from_slice(bytes));
-    }
+/// Chunks that end at these points of the table.
+fn chunks(ends: &[u64], points: &[Point]) -> Vec<Chunk> {
     let mut start = 0;
-    header.blank = accuracies[0];
-    for (end, accuracy) in ends.iter().zip(&accuracies[1..]) {
-        let payload = start..*end;
-        header.chunks.push(Chunk { offset: 0, length: 0, accuracy: *accuracy, payload });
-        start = *end;
-    }
-    let mut stream = header.encode();
-    for chunk in &header.chunks {
-        let part = &payload[chunk.payload.start as usize..chunk.payload.end as usize];
-        block::append(part, header.block_bytes as usize, &mut stream);
-    }
-    stream
+    let chunk = |end: &u64| {
+        let point = points[points.partition_point(|point| point.payload < *end)];
+        let payload = std::mem::replace(&mut start, *end)..*end;
+        Chunk { offset: 0, length: 0, accuracy: point.accuracy, measured: point.measured, payload }
+    };
+    ends.iter().map(chunk).collect()
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_refactor::planes::Number;
-use weir_refactor::{refactor, Header, Options, Region, Restored};
+use weir_refactor::{Accuracy, Header, Options, RefactorError, Region, Restored};
 
 /// A smooth wave with noise, so that every layer has bits.
 fn wave(shape: &[usize], seed: u64) -> Vec<f64> {
@@ -25,6 +25,11 @@ fn as_kind<T: Number>(samples: &[f64]) -> Vec<T> {
     samples.iter().map(|sample| T::from_f64(sample.abs() * 2.9)).collect()
 }
 
+/// The bytes of a container.
+fn refactor<T: Number>(samples: &[T], shape: &[usize], options: &Options) -> Result<Vec<u8>, RefactorError> {
+    Ok(weir_refactor::refactor(samples, shape, options)?.to_bytes(options.threads))
+}
+
 fn options(codec: &str) -> Options {
     let ratios = (codec == "decimate").then(|| vec![2, 8]);
     Options { codec: codec.to_owned(), ratios, ..Options::default() }
@@ -45,7 +50,7 @@ fn errors<T: Number>(original: &[T], restored: &[T]) -> (f64, f64) {
 
 fn check_bounds<T: Number>(original: &[T], restored: &Restored<T>) -> Result<(), TestCaseError> {
     let (rmse, max_error) = errors(original, &restored.samples);
-    let bound = restored.accuracy;
+    let bound = restored.known.accuracy;
     prop_assert!(rmse <= bound.rmse * (1.0 + 1e-9), "rmse {rmse} > {}", bound.rmse);
     prop_assert!(max_error <= bound.max_error, "max_error {max_error} > {}", bound.max_error);
     Ok(())
@@ -57,7 +62,7 @@ fn check_kind<T: Number>(shape: &[usize], seed: u64, codec: &str) -> Result<(), 
     let stream = refactor(&samples, shape, &exact).expect("a sound array");
     let whole = restored::<T>(&stream, stream.len(), None);
     prop_assert_eq!(&whole.samples, &samples);
-    prop_assert_eq!(whole.accuracy.max_error, 0.0);
+    prop_assert_eq!(whole.known.accuracy.max_error, 0.0);
     let header = Header::decode(&stream).expect("a sound header");
     prop_assert_eq!(header.total_bytes(), stream.len() as u64);
     for part in 0..8 {
@@ -67,7 +72,7 @@ fn check_kind<T: Number>(shape: &[usize], seed: u64, codec: &str) -> Result<(), 
     }
     for chunk in &header.chunks {
         let whole = restored::<T>(&stream, (chunk.offset + chunk.length) as usize, None);
-        prop_assert_eq!(whole.accuracy, chunk.accuracy);
+        prop_assert_eq!(whole.known.accuracy, chunk.accuracy);
         check_bounds(&samples, &whole)?;
     }
     Ok(())
@@ -126,6 +131,59 @@ proptest! {
     }
 
     #[test]
+    fn errors_are_bounded_at_any_cut_and_not_by_much(
+        shape in prop_oneof![Just(vec![300, 230]), Just(vec![40, 41, 42]), Just(vec![70_000]), Just(vec![2, 500, 2, 50])],
+        seed in any::<u64>(), cuts in proptest::collection::vec(0.0_f64..1.0, 8), codec in codecs(),
+    ) {
+        let samples: Vec<f32> = as_kind(&wave(&shape, seed));
+        let stream = refactor(&samples, &shape, &options(codec)).expect("a sound array");
+        let header = Header::decode(&stream).expect("a sound header");
+        let base = (header.chunks[0].offset + header.chunks[0].length) as usize;
+        for (bytes, accuracy, measured) in header.table() {
+            let whole = restored::<f32>(&stream, bytes as usize, None);
+            check_bounds(&samples, &whole)?;
+            let (rmse, max_error) = errors(&samples, &whole.samples);
+            // A part of the last residuals of decimation may be all that is off.
+            if codec == "planes" {
+                prop_assert!(accuracy.rmse <= 1.15 * rmse, "{bytes}: {accuracy:?} for {rmse}");
+            }
+            if measured && bytes == stream.len() as u64 {
+                prop_assert!(accuracy.rmse <= 1.001 * rmse && accuracy.max_error <= 1.001 * max_error);
+            }
+        }
+        for cut in cuts {
+            let length = base + ((stream.len() - base) as f64 * cut) as usize;
+            let part = restored::<f32>(&stream, length, None);
+            check_bounds(&samples, &part)?;
+            let (rmse, _) = errors(&samples, &part.samples);
+            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 1.3 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
+        }
+    }
+
+    #[test]
+    fn bytes_for_an_accuracy_reach_it(seed in any::<u64>(), part in 0.0_f64..1.0, codec in codecs()) {
+        let shape = [150, 140];
+        let samples: Vec<f32> = as_kind(&wave(&shape, seed));
+        let stream = refactor(&samples, &shape, &options(codec)).expect("a sound array");
+        let header = Header::decode(&stream).expect("a sound header");
+        let (first, last) = (header.chunks[0].accuracy, header.chunks[header.chunks.len() - 1].accuracy);
+        let between = |first: f64, last: f64| (first.ln() * (1.0 - part) + last.max(1e-12).ln() * part).exp();
+        let infinite = f64::INFINITY;
+        for asked in [
+            Accuracy { rmse: between(first.rmse, last.rmse), max_error: infinite },
+            Accuracy { rmse: infinite, max_error: between(first.max_error, last.max_error) },
+        ] {
+            let Some(bytes) = header.bytes_for(asked) else { continue };
+            let restored = restored::<f32>(&stream, bytes as usize, None);
+            let accuracy = restored.known.accuracy;
+            prop_assert!(accuracy.rmse <= asked.rmse * (1.0 + 1e-9), "{accuracy:?} for {asked:?}");
+            prop_assert!(accuracy.max_error <= asked.max_error, "{accuracy:?} for {asked:?}");
+            check_bounds(&samples, &restored)?;
+        }
+        prop_assert_eq!(header.bytes_for(Accuracy { rmse: -1.0, max_error: -1.0 }), None);
+    }
+
+    #[test]
     fn regions_are_cut_from_the_array(shape in shapes(), seed in any::<u64>(), corner in any::<[u16; 8]>()) {
         let samples: Vec<f32> = as_kind(&wave(&shape, seed));
         let stream = refactor(&samples, &shape, &Options { exact: true, ..options("planes") }).expect("sound");
@@ -161,7 +219,7 @@ proptest! {
             .collect();
         let part = header.restore::<f32>(&parts, Some(&region), 1).expect("sound");
         prop_assert_eq!(&part.samples, &inside);
-        prop_assert!(part.samples.is_empty() || part.accuracy.max_error == 0.0);
+        prop_assert!(part.samples.is_empty() || part.known.accuracy.max_error == 0.0);
     }
 
     #[test]
@@ -182,7 +240,7 @@ proptest! {
         let whole = header.restore::<f32>(&[(0, &stream)], None, 2).expect("sound");
         check_bounds(&samples, &whole)?;
         if whole.samples != samples {
-            prop_assert!(!whole.damaged.is_empty());
+            prop_assert!(!whole.known.damaged.is_empty());
         }
     }
 
@@ -237,10 +295,10 @@ fn several_tiles_restore_alike_on_any_number_of_threads() {
     damaged[(last.offset + last.length) as usize - 100] ^= 1;
     let whole = header.restore::<f32>(&[(0, stream)], None, 1).expect("sound");
     let lowered = header.restore::<f32>(&[(0, &damaged)], None, 3).expect("sound");
-    assert_eq!(lowered.damaged.len(), 1);
+    assert_eq!(lowered.known.damaged.len(), 1);
     assert!(whole.samples != lowered.samples);
-    assert!(errors(&samples, &lowered.samples).1 <= lowered.accuracy.max_error);
-    assert!(whole.accuracy.max_error <= 0.5);
+    assert!(errors(&samples, &lowered.samples).1 <= lowered.known.accuracy.max_error);
+    assert!(whole.known.accuracy.max_error <= 0.5);
 }
 
 #[test]
@@ -286,9 +344,9 @@ fn constants_denormals_and_holes_survive() {
     let stream = refactor(&holes, &[40, 40], &options("planes")).expect("sound");
     let header = Header::decode(&stream).expect("sound");
     let base = restored::<f64>(&stream, (header.chunks[0].offset + header.chunks[0].length) as usize, None);
-    assert!(base.accuracy.max_error.is_finite());
+    assert!(base.known.accuracy.max_error.is_finite());
     assert!(base.samples.iter().zip(&holes).all(|(one, other)| one.is_nan() == other.is_nan()));
     assert_eq!(base.samples[3], f64::NEG_INFINITY);
     let blind = restored::<f64>(&stream, header.header_bytes as usize, None);
-    assert_eq!(blind.accuracy.max_error, f64::INFINITY);
+    assert_eq!(blind.known.accuracy.max_error, f64::INFINITY);
 }

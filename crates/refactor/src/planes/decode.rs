@@ -44,38 +44,59 @@ impl<T: Number> Kernel for DecodingTo<'_, T> {
         let plan = Plan::new(extents);
         let highest = tile.settings.top.saturating_sub(i32::from(descent));
         if T::INTEGER {
-            let layout = Layout::integers(extents, plan, tile.settings, highest);
-            let offsets: Vec<i64> = tile.coefficients(&layout, words);
+            let known = tile.read(Layout::integers(extents, plan, tile.settings, highest), words);
+            let offsets: Vec<i64> = known.restored();
             let sample = |&offset| T::uncentred(offset, header.centre as i64, header.wrapping);
             return offsets.iter().map(sample).collect();
         }
-        let layout = Layout::floats(extents, plan, tile.settings, highest);
-        if is_single(highest, tile.settings) {
-            let offsets: Vec<f32> = tile.coefficients(&layout, words);
+        let known = tile.read(Layout::floats(extents, plan, tile.settings, highest), words);
+        if is_single(highest, known.last_exponent()) {
+            let offsets: Vec<f32> = known.restored();
             offsets.iter().map(|&offset| T::from_f64(f64::from(offset) + centre)).collect()
         } else {
-            let offsets: Vec<f64> = tile.coefficients(&layout, words);
+            let offsets: Vec<f64> = known.restored();
             offsets.iter().map(|&offset| T::from_f64(offset + centre)).collect()
         }
     }
 }
 
-impl Decoding<'_> {
-    /// What the segments say of the samples' distances from the centre.
+/// The bits of a tile, as far as they are there.
+struct Known {
+    layout: Layout,
+    bands: Vec<Blocks>,
+    /// The lowest bit that was begun, of each band.
+    last: Vec<Option<usize>>,
+}
+
+impl Known {
+    /// The exponent of the lowest plane that was begun.
+    fn last_exponent(&self) -> i32 {
+        let exponents = self.last.iter().zip(&self.layout.exponents);
+        let begun = exponents.filter_map(|(last, exponent)| last.map(|last| exponent + last as i32));
+        begun.min().unwrap_or(self.layout.highest)
+    }
+
+    /// What the bits say of the samples' distances from the centre.
     #[inline(always)]
-    fn coefficients<C: Coefficient, W: Words>(&self, layout: &Layout, words: W) -> Vec<C> {
-        let bands: Vec<usize> = (0..layout.plan.bands.len()).collect();
-        let mut blocks: Vec<Blocks> =
-            bands.iter().map(|&band| Blocks::new(&layout.plan.bands[band], layout.bits(band))).collect();
-        let last = self.read_planes(layout, &mut blocks, words);
-        let mut samples = vec![C::default(); layout.extents.iter().product()];
-        for (index, blocks) in blocks.iter().enumerate() {
-            if let Some(&Some(last)) = last.get(index) {
-                scatter(blocks, last, layout, index, &mut samples);
+    fn restored<C: Coefficient>(&self) -> Vec<C> {
+        let mut samples = vec![C::default(); self.layout.extents.iter().product()];
+        for (index, blocks) in self.bands.iter().enumerate() {
+            if let Some(last) = self.last[index] {
+                scatter(blocks, last, &self.layout, index, &mut samples);
             }
         }
-        transform::inverse(&mut samples, layout.extents, &layout.plan);
+        transform::inverse(&mut samples, self.layout.extents, &self.layout.plan);
         samples
+    }
+}
+
+impl Decoding<'_> {
+    #[inline(always)]
+    fn read<W: Words>(&self, layout: Layout, words: W) -> Known {
+        let blocks = |(index, band)| Blocks::new(band, layout.bits(index));
+        let mut bands: Vec<Blocks> = layout.plan.bands.iter().enumerate().map(blocks).collect();
+        let last = self.read_planes(&layout, &mut bands, words);
+        Known { layout, bands, last }
     }
 
     /// Read passes until the bytes end. The lowest bit that was begun, of each band.
@@ -109,28 +130,27 @@ impl Decoding<'_> {
 #[inline(always)]
 fn scatter<C: Coefficient>(blocks: &Blocks, last: usize, layout: &Layout, index: usize, samples: &mut [C]) {
     let band = &layout.plan.bands[index];
-    let step = f64::from(layout.exponents[index]).exp2();
-    blocks.lattice.for_each_block(|block, place| {
+    let step = f64::from(layout.exponents[index] + last as i32).exp2();
+    for (block, place) in blocks.lattice.places() {
         if blocks.significant[place] == 0 {
-            return;
+            continue;
         }
         let mut magnitudes = Magnitudes::ZERO;
-        let plane_word = |plane: usize| blocks.planes[plane][place];
-        for plane in last..blocks.bits {
-            match plane_word(plane) {
+        for (plane, words) in blocks.planes[last..].iter().enumerate() {
+            match words[place] {
                 0 => {}
                 word => magnitudes.add_plane(plane, word),
             }
         }
         let uncertainty = if usize::from(blocks.refined[place]) == last {
-            Uncertainty { width: 1 << last, halved: 0 }
+            Uncertainty { bits: last, doubled: 0 }
         } else {
-            Uncertainty { width: 2 << last, halved: plane_word(last) }
+            Uncertainty { bits: last, doubled: !blocks.planes[last][place] }
         };
         let values = C::restored(&magnitudes, blocks.negative[place], &uncertainty, step);
         let part = block_box(&blocks.lattice, block, band);
         copy_rows(part, layout.extents, blocks.lattice.block, |start, bit, length| {
             copy_row(&values[bit..bit + length], &mut samples[start..start + length]);
         });
-    });
+    }
 }

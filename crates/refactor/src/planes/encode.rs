@@ -4,26 +4,31 @@ use super::bands::{Band, Extents, Plan};
 use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
 use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX, FLOAT_EXPONENT_MIN};
-use super::number::{Coefficient, Number};
+use super::leading::Leading;
+use super::measure::{beginning, Estimated, Passes, Tile};
+use super::number::Number;
 use super::passes::{Blocks, Models, PASSES};
 use super::rans::Encoder;
 use super::words::{Kernel, Words};
 use super::{transform, Settings};
-use crate::codec::Segment;
+use crate::codec::{Coded, Segment};
+use crate::judge::Measuring;
 
 pub(super) struct Encoding<'a, T> {
     pub(super) samples: &'a [T],
     pub(super) shape: [usize; 4],
     pub(super) settings: Settings,
+    /// Without it, nothing is measured.
+    pub(super) measuring: Option<&'a Measuring<'a, T>>,
 }
 
 impl<T: Number> Kernel for Encoding<'_, T> {
-    type Output = Vec<Segment>;
+    type Output = Coded;
 
     #[inline(always)]
-    fn run<W: Words>(self, words: W) -> Vec<Segment> {
+    fn run<W: Words>(self, words: W) -> Coded {
         if self.samples.is_empty() {
-            return Vec::new();
+            return Coded::default();
         }
         if T::INTEGER {
             self.integers(words)
@@ -35,36 +40,51 @@ impl<T: Number> Kernel for Encoding<'_, T> {
 
 impl<T: Number> Encoding<'_, T> {
     #[inline(always)]
-    fn floats<W: Words>(&self, words: W) -> Vec<Segment> {
+    fn floats<W: Words>(&self, words: W) -> Coded {
         let (least, most) = range(self.samples);
         let (least, most) = (least.to_f64(), most.to_f64());
         let centre = T::from_f64(least / 2.0 + most / 2.0).to_f64();
         let header = Header { centre: centre.to_bits(), descent: None, wrapping: false };
         if least == most {
-            return vec![Segment { layer: 0, bytes: header.to_bytes() }];
+            return self.constant(header);
         }
         let extents = compact(self.shape);
         let plan = Plan::new(extents);
         // Half the range is left around the centre, and the coarsest band multiplies it most.
         let highest = highest_plane((most / 2.0 - least / 2.0) * plan.gain(), self.settings);
-        if is_single(highest, self.settings) {
+        if is_single(highest, self.settings.finest) {
             let centred = self.samples.iter().map(|sample| (sample.to_f64() - centre) as f32).collect();
-            code_floats::<f32, W>(centred, extents, plan, self.settings, header, words)
+            self.code_floats::<f32, W>(centred, extents, plan, header, words)
         } else {
             let centred = self.samples.iter().map(|sample| sample.to_f64() - centre).collect();
-            code_floats::<f64, W>(centred, extents, plan, self.settings, header, words)
+            self.code_floats::<f64, W>(centred, extents, plan, header, words)
         }
     }
 
     #[inline(always)]
-    fn integers<W: Words>(&self, words: W) -> Vec<Segment> {
+    fn code_floats<C: Estimated + Into<f64>, W: Words>(
+        &self,
+        mut coefficients: Vec<C>,
+        extents: Extents,
+        plan: Plan,
+        header: Header,
+        words: W,
+    ) -> Coded {
+        transform::forward(&mut coefficients, extents, &plan);
+        let largest = coefficients.iter().fold(0.0_f64, |largest, &value| largest.max(value.into().abs()));
+        let highest = highest_plane(largest, self.settings);
+        self.code(&coefficients, header, Layout::floats(extents, plan, self.settings, highest), words)
+    }
+
+    #[inline(always)]
+    fn integers<W: Words>(&self, words: W) -> Coded {
         let (least, most) = range(self.samples);
         let (least, most) = (least.centred(0), most.centred(0));
         let span = most.wrapping_sub(least) as u64;
         let centre = least.wrapping_add((span / 2) as i64);
         let header = Header { centre: centre as u64, descent: None, wrapping: span >> 61 != 0 };
         if span == 0 {
-            return vec![Segment { layer: 0, bytes: header.to_bytes() }];
+            return self.constant(header);
         }
         let extents = compact(self.shape);
         let plan = Plan::new(extents);
@@ -73,7 +93,44 @@ impl<T: Number> Encoding<'_, T> {
         let highest_of =
             |band: &Band| integer_exponent(band) + bits_of(&coefficients, extents, band) as i32 - 1;
         let highest = plan.bands.iter().map(highest_of).max().unwrap_or(0).min(self.settings.top);
-        code(&coefficients, header, Layout::integers(extents, plan, self.settings, highest), words)
+        self.code(&coefficients, header, Layout::integers(extents, plan, self.settings, highest), words)
+    }
+
+    /// A tile that is its centre.
+    fn constant(&self, header: Header) -> Coded {
+        let bytes = header.to_bytes();
+        let progress = self.measuring.map(|measuring| beginning(self.tile(header, measuring), bytes.len()));
+        Coded { segments: vec![Segment { layer: 0, bytes }], progress: progress.unwrap_or_default() }
+    }
+
+    fn tile<'b>(&'b self, header: Header, measuring: &'b Measuring<'b, T>) -> Tile<'b, T> {
+        let Header { centre, wrapping, .. } = header;
+        Tile { samples: self.samples, judge: measuring.judge, unit: measuring.unit, centre, wrapping }
+    }
+
+    /// All planes of all bands, and what they are worth.
+    #[inline(always)]
+    fn code<C: Estimated, W: Words>(
+        &self,
+        coefficients: &[C],
+        mut header: Header,
+        layout: Layout,
+        words: W,
+    ) -> Coded {
+        header.descent = u16::try_from(layout.top - layout.highest).ok();
+        let mut leading = Leading::new(&layout, T::INTEGER);
+        let bands =
+            (0..layout.plan.bands.len()).map(|band| gather(coefficients, &layout, band, &mut leading));
+        let mut bands: Vec<Blocks> = bands.collect();
+        let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
+        code_planes(&mut bands, &layout, &mut leading, words, &mut segments);
+        let Some(measuring) = self.measuring else {
+            return Coded { segments, progress: Vec::new() };
+        };
+        let squares = leading.squares(&layout, PASSES);
+        let passes = Passes { layout: &layout, segments: &segments, squares, per_plane: PASSES };
+        let progress = passes.progress(coefficients, self.tile(header, measuring), measuring.base_bytes);
+        Coded { segments, progress }
     }
 }
 
@@ -91,21 +148,6 @@ fn highest_plane(largest: f64, settings: Settings) -> i32 {
     exponent.max(settings.top.saturating_sub(DESCENT_MAX)).min(settings.top)
 }
 
-#[inline(always)]
-fn code_floats<C: Coefficient + Into<f64> + PartialOrd, W: Words>(
-    mut coefficients: Vec<C>,
-    extents: Extents,
-    plan: Plan,
-    settings: Settings,
-    header: Header,
-    words: W,
-) -> Vec<Segment> {
-    transform::forward(&mut coefficients, extents, &plan);
-    let largest = coefficients.iter().fold(0.0_f64, |largest, &value| largest.max(value.into().abs()));
-    let highest = highest_plane(largest, settings);
-    code(&coefficients, header, Layout::floats(extents, plan, settings, highest), words)
-}
-
 /// Bits that the largest magnitude of a band needs.
 fn bits_of(coefficients: &[i64], extents: Extents, band: &Band) -> u32 {
     let mut union = 0;
@@ -117,25 +159,26 @@ fn bits_of(coefficients: &[i64], extents: Extents, band: &Band) -> u32 {
     u64::BITS - union.leading_zeros()
 }
 
-/// All planes of all bands.
+/// Append the segments of all passes, and note what the first pass of each plane finds.
 #[inline(always)]
-fn code<C: Coefficient, W: Words>(
-    coefficients: &[C],
-    mut header: Header,
-    layout: Layout,
+fn code_planes<W: Words>(
+    bands: &mut [Blocks],
+    layout: &Layout,
+    leading: &mut Leading,
     words: W,
-) -> Vec<Segment> {
-    header.descent = u16::try_from(layout.top - layout.highest).ok();
-    let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
-    let mut bands: Vec<Blocks> =
-        (0..layout.plan.bands.len()).map(|band| gather(coefficients, &layout, band)).collect();
+    segments: &mut Vec<Segment>,
+) {
     let mut models = Models::new();
     let mut encoder = Encoder::default();
     for exponent in (layout.lowest..=layout.highest).rev() {
         for pass in 0..PASSES {
             for (index, band) in bands.iter_mut().enumerate() {
                 if let Some(bit) = layout.bit(index, exponent) {
+                    let before = band.found;
                     band.pass(pass, bit, &mut encoder, &mut models, words);
+                    if pass == 0 {
+                        leading.found_likely(index, bit, band.found - before);
+                    }
                 }
             }
             let bytes = encoder.finish();
@@ -144,31 +187,34 @@ fn code<C: Coefficient, W: Words>(
             }
         }
     }
-    segments
 }
 
 /// A band's coefficients as planes of blocks.
 #[inline(always)]
-fn gather<C: Coefficient>(coefficients: &[C], layout: &Layout, index: usize) -> Blocks {
+fn gather<C: Estimated>(coefficients: &[C], layout: &Layout, index: usize, leading: &mut Leading) -> Blocks {
     let band = &layout.plan.bands[index];
     let bits = layout.bits(index);
     let mut blocks = Blocks::new(band, bits);
     let step_inverse = (-f64::from(layout.exponents[index])).exp2();
     (0..bits).for_each(|plane| blocks.open(plane));
-    let lattice = blocks.lattice.clone();
-    lattice.for_each_block(|block, place| {
+    for (block, place) in blocks.lattice.places() {
         let mut values = [C::default(); BLOCK];
-        let part = block_box(&lattice, block, band);
-        copy_rows(part, layout.extents, lattice.block, |start, bit, length| {
+        let part = block_box(&blocks.lattice, block, band);
+        copy_rows(part, layout.extents, blocks.lattice.block, |start, bit, length| {
             copy_row(&coefficients[start..start + length], &mut values[bit..bit + length]);
         });
-        let (magnitudes, negative) = C::quantised(&values, step_inverse);
+        let (magnitudes, negative) = C::quantised(&values, step_inverse, bits);
         let used = (magnitudes.bits() as usize).min(bits);
         if used > 0 {
-            magnitudes.for_each_plane(used, |plane, word| blocks.planes[plane][place] = word);
+            let mut planes = [0; BLOCK];
+            magnitudes.for_each_plane(used, |plane, word| planes[plane] = word);
+            for (words, word) in blocks.planes.iter_mut().zip(planes).take(used) {
+                words[place] = word;
+            }
+            leading.count(index, &planes, used);
             blocks.negative[place] = negative;
             blocks.raise(block, used);
         }
-    });
+    }
     blocks
 }

@@ -128,6 +128,13 @@ impl Lattice {
         }
     }
 
+    /// The coordinates of each block and its place in the array, in C order.
+    pub(super) fn places(&self) -> Vec<(Extents, usize)> {
+        let mut places = Vec::with_capacity(self.blocks.iter().product());
+        self.for_each_block(|block, place| places.push((block, place)));
+        places
+    }
+
     /// The bits of a block that stand for items.
     #[inline(always)]
     pub(super) fn valid(&self, block: Extents) -> u64 {

@@ -8,8 +8,8 @@ use super::Settings;
 const FLOAT_PLANES_MAX: i32 = 50;
 /// Steps below this have no inverse among doubles.
 pub(super) const FLOAT_EXPONENT_MIN: i32 = -1000;
-/// Planes that single precision restores without loss worth naming: its rounding lies two bits below the last.
-const SINGLE_PLANES_MAX: i32 = 20;
+/// Planes that single precision restores without loss worth naming: its rounding lies four bits below the last.
+const SINGLE_PLANES_MAX: i32 = 18;
 /// Largest exponent, of either sign, that single precision takes, with room for the transform.
 const SINGLE_EXPONENT_MAX: i32 = 100;
 /// Bits of an integer coefficient.
@@ -112,14 +112,19 @@ impl Layout {
     }
 }
 
-/// Whether single precision will do for planes from `highest` down.
-pub(super) fn is_single(highest: i32, settings: Settings) -> bool {
-    let is_near_one = -SINGLE_EXPONENT_MAX < settings.finest && highest < SINGLE_EXPONENT_MAX;
-    is_near_one && highest.saturating_sub(settings.finest) < SINGLE_PLANES_MAX
+/// Whether single precision will do for planes from `highest` down to `last`.
+pub(super) fn is_single(highest: i32, last: i32) -> bool {
+    let is_near_one = -SINGLE_EXPONENT_MAX < last && highest < SINGLE_EXPONENT_MAX;
+    is_near_one && highest.saturating_sub(last) < SINGLE_PLANES_MAX
 }
 
 /// Weight of a band's least bit: the norm of its wavelets, as a power of two.
 pub(super) fn integer_exponent(band: &Band) -> i32 {
+    integer_norm_log2(band).round() as i32
+}
+
+/// The norm of a band's wavelets, as the exponent of a power of two.
+pub(super) fn integer_norm_log2(band: &Band) -> f64 {
     let mut norm = 0.0;
     for axis in 0..AXES {
         if band.level[axis] > 0 {
@@ -129,5 +134,5 @@ pub(super) fn integer_exponent(band: &Band) -> i32 {
             norm += norms[level - beyond] + 0.5 * beyond as f64;
         }
     }
-    norm.round() as i32
+    norm
 }

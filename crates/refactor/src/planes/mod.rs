@@ -18,8 +18,10 @@ mod decode;
 mod encode;
 mod lattice;
 mod layout;
+mod leading;
 mod lifting;
 mod magnitudes;
+mod measure;
 mod model;
 mod number;
 mod passes;
@@ -29,7 +31,8 @@ mod tests;
 mod transform;
 mod words;
 
-use crate::codec::{Segment, TileCodec};
+use crate::codec::{Coded, Segment, TileCodec};
+use crate::judge::Measuring;
 pub use number::Number;
 
 /// What all tiles of an array share. Coefficients have unit gain in the L2 norm, so a plane of exponent `e` means a
@@ -44,7 +47,7 @@ pub struct Settings {
 
 /// Encode a tile of finite samples in C order.
 pub fn encode_tile<T: Number>(samples: &[T], shape: [usize; 4], settings: Settings) -> Vec<Segment> {
-    words::dispatch(encode::Encoding { samples, shape, settings })
+    words::dispatch(encode::Encoding { samples, shape, settings, measuring: None }).segments
 }
 
 /// The best estimate that the segments of layers 0, 1, ... give.
@@ -54,8 +57,9 @@ pub fn decode_tile<T: Number>(shape: [usize; 4], settings: Settings, segments: &
 }
 
 impl<T: Number> TileCodec<T> for Settings {
-    fn encode(&self, samples: &[T], shape: [usize; 4]) -> Vec<Segment> {
-        encode_tile(samples, shape, *self)
+    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
+        let measuring = Some(measuring);
+        words::dispatch(encode::Encoding { samples, shape, settings: *self, measuring })
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {

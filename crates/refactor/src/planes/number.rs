@@ -75,13 +75,15 @@ integer_number!(i8 i16 i32 i64 u8 u16 u32 u64);
 
 /// Coefficients whose bits a 32-bit word holds.
 const HALF: usize = BLOCK / 2;
+/// Bits of half a magnitude.
+const HALF_BITS: usize = 32;
 
 /// A number that the transform yields.
 pub(super) trait Coefficient: Lift {
-    /// Magnitudes in whole steps, rounded towards zero, and a word of signs (one is negative).
-    fn quantised(block: &[Self; BLOCK], step_inverse: f64) -> (Magnitudes, u64);
+    /// Magnitudes of so many bits in whole steps, rounded towards zero, and a word of signs (one is negative).
+    fn quantised(block: &[Self; BLOCK], step_inverse: f64, bits: usize) -> (Magnitudes, u64);
 
-    /// The coefficients that `magnitudes`, of which all bits below those of `uncertain` are unknown, stand for.
+    /// The coefficients that `magnitudes` stand for: their known bits, in units of `step`.
     fn restored(
         magnitudes: &Magnitudes,
         negative: u64,
@@ -93,33 +95,38 @@ pub(super) trait Coefficient: Lift {
 /// What the known planes leave open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Uncertainty {
-    /// Width of the interval of most magnitudes, in steps: a power of two.
-    pub(super) width: u64,
-    /// Coefficients whose interval is only half as wide.
-    pub(super) halved: u64,
+    /// Bits below those that are known of most magnitudes.
+    pub(super) bits: usize,
+    /// Coefficients of which the lowest of these is not known either.
+    pub(super) doubled: u64,
 }
 
 /// Where in its interval a magnitude is restored of which only the leading bit is known, and one of which more is known.
 /// Magnitudes are denser near zero: the centre of mass lies below the middle.
-const CENTRE_LEADING: f64 = 0.42;
-const CENTRE: f64 = 0.48;
+pub(super) const CENTRE_LEADING: f64 = 0.42;
+pub(super) const CENTRE: f64 = 0.48;
 
 macro_rules! float_coefficient {
-    ($float:ty, $word:ty) => {
+    ($float:ty) => {
         impl Coefficient for $float {
             #[inline(always)]
-            fn quantised(block: &[Self; BLOCK], step_inverse: f64) -> (Magnitudes, u64) {
+            fn quantised(block: &[Self; BLOCK], step_inverse: f64, bits: usize) -> (Magnitudes, u64) {
                 let mut magnitudes = Magnitudes::ZERO;
                 let step_inverse = step_inverse as $float;
                 let mut negative = 0;
                 for (bit, &value) in block.iter().enumerate() {
                     negative |= u64::from(value < 0.0) << bit;
-                    let steps = (value.abs() * step_inverse) as $word;
-                    magnitudes.low[bit] = steps as u32;
-                    #[allow(arithmetic_overflow)]
-                    if <$word>::BITS > 32 {
-                        magnitudes.high[bit] = (steps as u64 >> 32) as u32;
+                }
+                if bits < HALF_BITS {
+                    for (low, &value) in magnitudes.low.iter_mut().zip(block) {
+                        *low = (value.abs() * step_inverse) as i32 as u32;
                     }
+                    return (magnitudes, negative);
+                }
+                for (bit, &value) in block.iter().enumerate() {
+                    let steps = (value.abs() * step_inverse) as i64 as u64;
+                    magnitudes.low[bit] = steps as u32;
+                    magnitudes.high[bit] = (steps >> HALF_BITS) as u32;
                 }
                 (magnitudes, negative)
             }
@@ -132,21 +139,28 @@ macro_rules! float_coefficient {
                 step: f64,
             ) -> [Self; BLOCK] {
                 let mut block = [0.0; BLOCK];
-                let width = uncertainty.width as $word;
                 let step = step as $float;
+                let wide = magnitudes.high.iter().fold(0, |union, high| union | high) != 0
+                    || magnitudes.low.iter().fold(0, |union, low| union | low) >> (HALF_BITS - 1) != 0;
                 for (half, values) in block.chunks_exact_mut(HALF).enumerate() {
                     let first = half * HALF;
-                    let halved = (uncertainty.halved >> first) as u32;
+                    let doubled = (uncertainty.doubled >> first) as u32;
                     let negative = (negative >> first) as u32;
                     for (bit, value) in values.iter_mut().enumerate() {
-                        let mut magnitude = magnitudes.low[first + bit] as $word;
-                        if <$word>::BITS > 32 {
-                            magnitude |= (u64::from(magnitudes.high[first + bit]) << 32) as $word;
+                        *value = magnitudes.low[first + bit] as i32 as $float;
+                    }
+                    if wide {
+                        for (bit, value) in values.iter_mut().enumerate() {
+                            let high = u64::from(magnitudes.high[first + bit]) << HALF_BITS;
+                            *value = (high | u64::from(magnitudes.low[first + bit])) as $float;
                         }
-                        let width = if halved & 1 << bit != 0 { width / 2 } else { width };
+                    }
+                    for (bit, value) in values.iter_mut().enumerate() {
+                        let magnitude = *value;
+                        let width = if doubled & 1 << bit != 0 { 2.0 } else { 1.0 };
                         let centre = if magnitude == width { CENTRE_LEADING } else { CENTRE } as $float;
-                        let steps = (magnitude as $float + centre * width as $float) * step;
-                        let steps = if magnitude == 0 { 0.0 } else { steps };
+                        let steps = (magnitude + centre * width) * step;
+                        let steps = if magnitude == 0.0 { 0.0 } else { steps };
                         *value = if negative & 1 << bit != 0 { -steps } else { steps };
                     }
                 }
@@ -156,12 +170,12 @@ macro_rules! float_coefficient {
     };
 }
 
-float_coefficient!(f32, i32);
-float_coefficient!(f64, i64);
+float_coefficient!(f32);
+float_coefficient!(f64);
 
 impl Coefficient for i64 {
     #[inline(always)]
-    fn quantised(block: &[Self; BLOCK], _step_inverse: f64) -> (Magnitudes, u64) {
+    fn quantised(block: &[Self; BLOCK], _step_inverse: f64, _bits: usize) -> (Magnitudes, u64) {
         let mut magnitudes = Magnitudes::ZERO;
         let mut negative = 0;
         for (bit, &value) in block.iter().enumerate() {
@@ -183,9 +197,10 @@ impl Coefficient for i64 {
         let mut block = [0; BLOCK];
         for (bit, value) in block.iter_mut().enumerate() {
             let magnitude = u64::from(magnitudes.high[bit]) << 32 | u64::from(magnitudes.low[bit]);
-            let width = uncertainty.width >> (uncertainty.halved >> bit & 1);
-            let centre = if magnitude == 0 { 0 } else { width.saturating_sub(1) / 2 };
-            let magnitude = magnitude.wrapping_add(centre) as i64;
+            let bits = uncertainty.bits as u32 + (uncertainty.doubled >> bit & 1) as u32;
+            let unknown = 1_u64.checked_shl(bits).unwrap_or(0).wrapping_sub(1);
+            let centre = if magnitude == 0 { 0 } else { unknown / 2 };
+            let magnitude = (magnitude << uncertainty.bits).wrapping_add(centre) as i64;
             *value = if negative >> bit & 1 == 1 { magnitude.wrapping_neg() } else { magnitude };
         }
         block

@@ -33,6 +33,8 @@ pub(super) struct Blocks {
     pub(super) planes: Vec<Vec<u64>>,
     /// Lowest plane of each block whose refinement is complete.
     pub(super) refined: Vec<u8>,
+    /// How many coefficients have become significant.
+    pub(super) found: u32,
     above: Above,
 }
 
@@ -270,6 +272,7 @@ impl Blocks {
             negative: empty(),
             planes: vec![Vec::new(); bits],
             refined: vec![bits as u8; length],
+            found: 0,
             above,
             lattice,
         }
@@ -434,6 +437,7 @@ impl Blocks {
         if channel.exhausted() {
             return false;
         }
+        self.found += found.count_ones();
         self.significant[index] |= found;
         self.fresh[index] |= found;
         self.negative[index] = self.negative[index] & !found | words.deposit(signs, found);

@@ -88,7 +88,11 @@ impl Encoder {
         self.intervals.clear();
         self.plain.clear();
         (self.symbols, self.pending, self.pending_bits, self.ahead_bits) = (0, 0, 0, 0);
-        words.iter().rev().flat_map(|word| word.to_le_bytes()).collect()
+        let mut bytes = vec![0; 2 * words.len()];
+        for (bytes, word) in bytes.chunks_exact_mut(2).zip(words.iter().rev()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 }
 

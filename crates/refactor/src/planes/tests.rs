@@ -1,6 +1,10 @@
 //! The laws of the codec, on random tiles and hostile bytes.
 
+use super::decode::{Decoding, DecodingTo};
+use super::encode::Encoding;
+use super::words::{Kernel, Portable};
 use super::*;
+use crate::judge::Original;
 use proptest::prelude::*;
 
 const SETTINGS: Settings = Settings { top: 12, finest: -9 };
@@ -103,6 +107,67 @@ proptest! {
         prop_assert_eq!(&decode_tile::<u8>(shape, settings, &by_layer(&encode_tile(&small, shape, settings))), &small);
         let short: Vec<i16> = wide.iter().map(|&x| x as i16).collect();
         prop_assert_eq!(&decode_tile::<i16>(shape, settings, &by_layer(&encode_tile(&short, shape, settings))), &short);
+    }
+
+    #[test]
+    fn every_processor_codes_the_same_bits(shape in shapes(), seed in any::<u64>(), noise in 0.0_f64..50.0, part in 0.0_f64..1.0) {
+        fn check<T: Number>(samples: &[T], shape: [usize; 4], part: f64) -> Result<(), TestCaseError> {
+            let encoding = || Encoding { samples, shape, settings: SETTINGS, measuring: None };
+            let segments = encoding().run(Portable).segments;
+            prop_assert_eq!(&segments, &words::dispatch(encoding()).segments);
+            let layers = by_layer(&segments);
+            let total: usize = layers.iter().map(|layer| layer.len()).sum();
+            let parts = cut(&layers, (part * total as f64) as usize);
+            let tile = || Decoding { shape, settings: SETTINGS, segments: &parts };
+            let restored: Vec<T> = DecodingTo { tile: tile(), kind: std::marker::PhantomData }.run(Portable);
+            let dispatched: Vec<T> =
+                words::dispatch(DecodingTo { tile: tile(), kind: std::marker::PhantomData });
+            let bits = |all: &[T]| all.iter().map(|sample| sample.folded()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&restored), bits(&dispatched));
+            Ok(())
+        }
+        let samples = field(shape, seed, noise);
+        check(&samples, shape, part)?;
+        check(&samples.iter().map(|&sample| sample as f32).collect::<Vec<_>>(), shape, part)?;
+        check(&samples.iter().map(|&sample| sample as i16).collect::<Vec<_>>(), shape, part)?;
+    }
+
+    #[test]
+    fn what_passes_leave_is_known_without_decoding(
+        shape in prop_oneof![Just([1, 1, 300, 230]), Just([1, 40, 43, 39]), Just([1, 1, 1, 70_000])],
+        seed in any::<u64>(), noise in 0.3_f64..50.0,
+    ) {
+        let samples = field(shape, seed, noise);
+        let judge = Original { samples: &samples, taken: None };
+        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: 1000 };
+        let coded: Coded = SETTINGS.encode(&samples, shape, &measuring);
+        let layers = by_layer(&coded.segments);
+        let mut bytes = 0;
+        for point in coded.progress {
+            let layer = usize::from(point.layer);
+            let length = layers.get(layer).map_or(0, |layer| layer.len());
+            if point.bytes < length || length == 0 {
+                continue;
+            }
+            bytes += length;
+            // What lies within the base is not told.
+            if bytes < measuring.base_bytes {
+                continue;
+            }
+            let restored: Vec<f64> = decode_tile(shape, SETTINGS, &layers[..=layer]);
+            let error = root_mean_square(&samples, &restored);
+            let largest = samples.iter().zip(&restored).fold(0.0_f64, |most, (a, b)| most.max((a - b).abs()));
+            let told = (point.errors.squares / samples.len() as f64).sqrt();
+            prop_assert!(error <= told * (1.0 + 1e-6), "layer {layer}: {error} > {told}");
+            prop_assert!(largest <= point.errors.largest * (1.0 + 1e-4), "layer {layer}: {largest} > {}", point.errors.largest);
+            // Of the first coefficients, chance decides.
+            if bytes > 4000 {
+                prop_assert!(told <= 1.12 * error, "layer {layer}: {told} for {error}");
+            }
+            if point.measured && layer > 0 {
+                prop_assert!(told <= 1.001 * error, "layer {layer}: {told} measured for {error}");
+            }
+        }
     }
 
     #[test]

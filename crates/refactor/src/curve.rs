@@ -1,0 +1,229 @@
+//! The error of the array by the bytes of payload that are there, and the table that a reader gets of it.
+
+use crate::codec::Progress;
+use crate::header::{Accuracy, Header, Point};
+use crate::judge::Errors;
+use crate::sample::DataType;
+use crate::stream::starts;
+
+/// Sums in another order may differ by this part.
+const SUM_ROUNDING: f64 = 1e-9;
+/// The table has so many points that the straight lines between them are at most this far above the curve, as a part
+/// of the root of the mean square.
+const ABOVE_MAX: f64 = 1.15;
+/// And this far below, which a reader makes up for between points.
+const BELOW_MAX: f64 = 1.01;
+
+/// Within a pass squares fall along a straight line, but for this factor of their root: on real fields, they were up to
+/// 2 % above it.
+const BETWEEN: f64 = 1.04;
+/// And what few samples may add by chance, times the root of their number.
+const BETWEEN_CHANCE: f64 = 1.5;
+
+/// And what integers may: the largest of a pass are clipped to their range, and bands weigh by powers of two.
+const BETWEEN_INTEGERS: f64 = 0.05;
+
+/// What an error between two points of the table of an array of so many samples is raised by.
+pub(crate) fn between(kind: DataType, samples: usize) -> f64 {
+    let integers = if kind.is_float() { 0.0 } else { BETWEEN_INTEGERS };
+    BETWEEN + integers + BETWEEN_CHANCE / (samples.max(1) as f64).sqrt()
+}
+
+/// What is left when so many bytes of payload are there. Between two points squares fall along a straight line.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    payload: u64,
+    errors: Errors,
+    measured: bool,
+}
+
+/// From nothing to everything, never rising.
+pub(crate) struct Curve {
+    points: Vec<Left>,
+    samples: f64,
+    between: f64,
+}
+
+/// Errors of several tiles, and whether all of them were measured.
+#[derive(Clone, Copy)]
+struct Sum {
+    errors: Errors,
+    measured: bool,
+}
+
+impl Sum {
+    const NONE: Self = Self { errors: Errors { squares: 0.0, largest: 0.0 }, measured: true };
+
+    fn and(self, other: Self) -> Self {
+        Self { errors: self.errors.and(other.errors), measured: self.measured && other.measured }
+    }
+}
+
+impl Curve {
+    /// Of the tiles' progress, by the bytes that the header says they have in each layer.
+    pub(crate) fn new(header: &Header, progress: &[Vec<Progress>]) -> Self {
+        let (lengths, samples) = (&header.layers, header.grid.samples());
+        let starts = starts(lengths);
+        let mut rest: Vec<&[Progress]> = progress.iter().map(Vec::as_slice).collect();
+        let mut before = vec![Sum::NONE; rest.len()];
+        let mut points = Vec::new();
+        for (layer, lengths) in lengths.iter().enumerate() {
+            let is_exact = header.exact && layer + 1 == starts.len();
+            let steps: Vec<Vec<Progress>> = rest
+                .iter_mut()
+                .zip(lengths.iter().zip(&before))
+                .map(|(rest, (length, before))| {
+                    let count = rest.partition_point(|point| usize::from(point.layer) == layer);
+                    let (own, later) = rest.split_at(count);
+                    *rest = later;
+                    if is_exact {
+                        corrected(*length, *before)
+                    } else {
+                        own.to_vec()
+                    }
+                })
+                .collect();
+            let after: Vec<Sum> = steps
+                .iter()
+                .zip(&before)
+                .map(|(steps, before)| steps.last().map_or(*before, |last| sum_of(last)))
+                .collect();
+            append(&mut points, &starts[layer], &steps, &before, &after);
+            before = after;
+        }
+        Self {
+            points: falling(points),
+            samples: samples.max(1) as f64,
+            between: between(header.kind, samples),
+        }
+    }
+
+    /// Errors of a restored array for which nothing is there.
+    pub(crate) fn blank(&self) -> Accuracy {
+        self.points
+            .first()
+            .map_or(Accuracy { rmse: 0.0, max_error: 0.0 }, |first| self.accuracy(first.errors))
+    }
+
+    fn accuracy(&self, errors: Errors) -> Accuracy {
+        let rmse = (errors.squares / self.samples).sqrt() * (1.0 + SUM_ROUNDING);
+        Accuracy { rmse: rmse.min(errors.largest), max_error: errors.largest }.rounded_up()
+    }
+
+    fn at(&self, payload: u64) -> Left {
+        let next = self.points.partition_point(|point| point.payload < payload);
+        let nothing = Left { payload, errors: Errors::default(), measured: true };
+        let Some(after) = self.points.get(next).or(self.points.last()) else { return nothing };
+        match next.checked_sub(1).map(|before| self.points[before]) {
+            Some(before) if after.payload > payload => {
+                let raised = line(&before, after, payload) * self.between.powi(2);
+                let errors = Errors { squares: raised.min(before.errors.squares), ..before.errors };
+                Left { payload, errors, measured: false }
+            }
+            _ => Left { payload, ..*after },
+        }
+    }
+
+    /// A table of it that has all of `ends`, in rising order, among its points.
+    pub(crate) fn table(&self, ends: &[u64]) -> Vec<Point> {
+        let mut chosen: Vec<Left> = Vec::new();
+        for end in ends {
+            let end = self.at(*end);
+            if let Some(last) = chosen.last().copied() {
+                self.refine(last, end, &mut chosen);
+            }
+            chosen.push(end);
+        }
+        let point = |left: &Left| Point {
+            payload: left.payload,
+            accuracy: self.accuracy(left.errors),
+            measured: left.measured,
+        };
+        chosen.iter().map(point).collect()
+    }
+
+    /// Add the points between two that the line between these is too far from.
+    fn refine(&self, first: Left, last: Left, chosen: &mut Vec<Left>) {
+        let start = self.points.partition_point(|point| point.payload <= first.payload);
+        let end = self.points.partition_point(|point| point.payload < last.payload);
+        let off = |point: &Left| {
+            let ratio = (line(&first, &last, point.payload) / point.errors.squares).sqrt();
+            // 0 / 0: neither has an error.
+            if ratio.is_nan() {
+                0.0
+            } else {
+                (ratio.ln() / ABOVE_MAX.ln()).max(-ratio.ln() / BELOW_MAX.ln())
+            }
+        };
+        let inner = self.points.get(start..end).unwrap_or_default();
+        let Some(worst) = inner.iter().max_by(|one, other| off(one).total_cmp(&off(other))) else { return };
+        if off(worst) > 1.0 {
+            self.refine(first, *worst, chosen);
+            chosen.push(*worst);
+            self.refine(*worst, last, chosen);
+        }
+    }
+}
+
+fn sum_of(point: &Progress) -> Sum {
+    Sum { errors: point.errors, measured: point.measured }
+}
+
+/// What the last layer of an exact tile changes: nothing before its last byte.
+fn corrected(length: u64, before: Sum) -> Vec<Progress> {
+    let bytes = length as usize;
+    let whole = Progress { layer: 0, bytes, errors: Errors::default(), measured: true };
+    let cut = Progress {
+        bytes: bytes.saturating_sub(1),
+        errors: before.errors,
+        measured: before.measured,
+        ..whole
+    };
+    vec![cut, whole]
+}
+
+/// Points of one layer: what tiles before have of it, and tiles behind have not.
+fn append(points: &mut Vec<Left>, starts: &[u64], steps: &[Vec<Progress>], before: &[Sum], after: &[Sum]) {
+    let mut behind = vec![Sum::NONE; before.len() + 1];
+    for tile in (0..before.len()).rev() {
+        behind[tile] = behind[tile + 1].and(before[tile]);
+    }
+    let mut done = Sum::NONE;
+    for (tile, steps) in steps.iter().enumerate() {
+        for step in steps {
+            let all = done.and(sum_of(step)).and(behind[tile + 1]);
+            let payload = starts[tile] + step.bytes as u64;
+            points.push(Left { payload, errors: all.errors, measured: all.measured });
+        }
+        done = done.and(after[tile]);
+    }
+}
+
+/// One point for each place, and none with a smaller error than one behind it.
+fn falling(points: Vec<Left>) -> Vec<Left> {
+    let mut falling: Vec<Left> = Vec::with_capacity(points.len());
+    for point in points.into_iter().rev() {
+        match falling.last().copied() {
+            Some(last) if last.payload <= point.payload => {}
+            Some(last) => {
+                let squares = point.errors.squares.max(last.errors.squares);
+                let largest = point.errors.largest.max(last.errors.largest);
+                let measured =
+                    point.measured && squares == point.errors.squares && largest == point.errors.largest;
+                falling.push(Left { errors: Errors { squares, largest }, measured, ..point });
+            }
+            None => falling.push(point),
+        }
+    }
+    falling.reverse();
+    falling
+}
+
+/// The sum of squares at a place on the line between two points.
+fn line(first: &Left, last: &Left, payload: u64) -> f64 {
+    if payload <= first.payload || first.errors.squares == last.errors.squares {
+        return first.errors.squares;
+    }
+    let part = (payload - first.payload) as f64 / (last.payload - first.payload) as f64;
+    first.errors.squares * (1.0 - part) + last.errors.squares * part
+}

@@ -1,0 +1,126 @@
+//! How far what is restored lies from the original.
+
+use crate::ordinary::Ordinary;
+use crate::sample::Sample;
+
+/// Sums run in so many lanes, so that they need not wait for each other.
+const LANES: usize = 8;
+
+/// Errors of some samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// The sum of their squares.
+    pub squares: f64,
+    /// The largest.
+    pub largest: f64,
+}
+
+impl Errors {
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { squares: self.squares + other.squares, largest: self.largest.max(other.largest) }
+    }
+
+    fn of<T: Copy>(one: &[T], other: &[T], distance: impl Fn(T, T) -> f64) -> Self {
+        let (mut squares, mut largest) = ([0.0; LANES], [0.0; LANES]);
+        let (ones, others) = (one.chunks_exact(LANES), other.chunks_exact(LANES));
+        let rest = ones.remainder().iter().zip(others.remainder());
+        for (one, other) in ones.zip(others) {
+            for lane in 0..LANES {
+                let distance = distance(one[lane], other[lane]);
+                squares[lane] += distance * distance;
+                largest[lane] = if distance > largest[lane] { distance } else { largest[lane] };
+            }
+        }
+        let lanes = Self { squares: squares.iter().sum(), largest: largest.into_iter().fold(0.0, f64::max) };
+        let all = rest.fold(lanes, |all, (one, other)| {
+            let distance = distance(*one, *other);
+            all.and(Self { squares: distance * distance, largest: distance })
+        });
+        // What overflowed is as far as can be.
+        if all.squares.is_finite() {
+            all
+        } else {
+            Self {
+                squares: f64::INFINITY,
+                largest: if all.largest > 0.0 { all.largest } else { f64::INFINITY },
+            }
+        }
+    }
+}
+
+/// Knows the original of a tile.
+pub trait Judge<T>: Sync {
+    /// The errors of the tile's samples from `start` on.
+    fn errors(&self, start: usize, restored: &[T]) -> Errors;
+}
+
+/// A judge, and what else an encoder wants to know to choose where it measures.
+pub struct Measuring<'a, T> {
+    /// Who says how far samples are off.
+    pub judge: &'a dyn Judge<T>,
+    /// The judge's distance between samples of the codec that lie one apart.
+    pub unit: f64,
+    /// Bytes of the tile that belong to the base, about.
+    pub base_bytes: usize,
+}
+
+/// Judges by the samples themselves.
+pub(crate) struct Original<'a, T> {
+    pub(crate) samples: &'a [T],
+    /// Where not all samples are the codec's: which are. The others are restored by other means.
+    pub(crate) taken: Option<Ordinary>,
+}
+
+impl<T: Sample> Judge<T> for Original<'_, T> {
+    fn errors(&self, start: usize, restored: &[T]) -> Errors {
+        let own = &self.samples[start..start + restored.len()];
+        let distance = |one: T, other: T| match T::KIND.is_float() {
+            true => (one.to_f64() - other.to_f64()).abs(),
+            false => one.distance(other),
+        };
+        match self.taken {
+            None => Errors::of(own, restored, distance),
+            Some(taken) => {
+                Errors::of(
+                    own,
+                    restored,
+                    |one, other| if taken.holds(one) { distance(one, other) } else { 0.0 },
+                )
+            }
+        }
+    }
+}
+
+/// Judges what another judge knows in other units.
+pub(crate) struct Converted<'a, T, F> {
+    pub(crate) judge: &'a dyn Judge<T>,
+    pub(crate) convert: F,
+}
+
+impl<S: Copy, T, F: Fn(S) -> T + Sync> Judge<S> for Converted<'_, T, F> {
+    fn errors(&self, start: usize, restored: &[S]) -> Errors {
+        let converted: Vec<T> = restored.iter().map(|sample| (self.convert)(*sample)).collect();
+        self.judge.errors(start, &converted)
+    }
+}
+
+/// Samples that are restored and judged at a time: they stay in the first-level cache.
+const PIECE_SAMPLES: usize = 2048;
+
+/// The errors of `count` samples, of which `restore` appends a range.
+#[inline(always)]
+pub(crate) fn judged<T>(
+    judge: &dyn Judge<T>,
+    count: usize,
+    mut restore: impl FnMut(std::ops::Range<usize>, &mut Vec<T>),
+) -> Errors {
+    let mut piece = Vec::with_capacity(PIECE_SAMPLES);
+    let mut errors = Errors::default();
+    for start in (0..count).step_by(PIECE_SAMPLES) {
+        piece.clear();
+        restore(start..(start + PIECE_SAMPLES).min(count), &mut piece);
+        errors = errors.and(judge.errors(start, &piece));
+    }
+    errors
+}
