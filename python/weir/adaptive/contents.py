@@ -24,7 +24,8 @@ def manifest_of(place: Place, number: int) -> Manifest:
 
 
 def accuracies(places: Sequence[Place], number: int) -> list[dict[str, Any]]:
-    """How accurate a step is once so many of its bytes are read: bytes, tier they end on, rmse and max_error.
+    """How accurate a step is once so many of its bytes are read: bytes, tier they end on, rmse, max_error, and whether
+    these were measured or derived from the coefficients.
 
     Raises:
         StepError: The step cannot be read.
@@ -38,8 +39,8 @@ def accuracies(places: Sequence[Place], number: int) -> list[dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise StepError(number, places[0].name(name), f"cannot be used: {error}") from error
     lines = []
-    for offset, length, rmse, max_error in refactored.chunks:
-        end = offset + length
+    for end, rmse, max_error, measured in refactored.table:
         tier = next((index for index, part in enumerate(manifest.parts) if end <= part.end), len(manifest.parts) - 1)
-        lines.append({"bytes": end, "tier": places[tier].tier.url, "rmse": rmse, "max_error": max_error})
+        line = {"bytes": end, "tier": places[tier].tier.url, "rmse": rmse, "max_error": max_error, "measured": measured}
+        lines.append(line)
     return lines

@@ -125,8 +125,12 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
                 say(_told(catalogue))
             return
         lines = accuracies(places, number)
-    header = ("BYTES", "TIER", "RMSE", "MAX ERROR")
-    rows = [(size(line["bytes"]), line["tier"], f"{line['rmse']:.6g}", f"{line['max_error']:.6g}") for line in lines]
+    header = ("BYTES", "TIER", "RMSE", "MAX ERROR", "BOUNDS")
+    bounds = {True: "measured", False: "derived"}
+    rows = [
+        (size(line["bytes"]), line["tier"], f"{line['rmse']:.6g}", f"{line['max_error']:.6g}", bounds[line["measured"]])
+        for line in lines
+    ]
     show(output, lines, header, rows)
 
 

@@ -17,7 +17,7 @@ use crate::sample::DataType;
 /// A tile of at most so many samples is measured at every plane: there, chance rules.
 const SMALL_SAMPLES: usize = 1 << 16;
 /// Planes that are measured of a larger one: that of the base, the last, and some between them.
-const PLANES_MEASURED: usize = 4;
+const PLANES_MEASURED: usize = 3;
 /// Integers have fewer coefficients of any one kind, for norms are rounded to powers of two.
 const INTEGER_PLANES_MEASURED: usize = 7;
 /// What derived errors are raised by, for the root of the mean square and for the largest: on real fields, the first
