@@ -131,7 +131,9 @@ def speed() -> dict[str, float]:
     target = np.empty_like(field)
     copied = megabytes / _seconds(partial(np.copyto, target, field))
     figures: dict[str, float] = {"copy_mb_per_second": copied}
-    print(f"an array of {' x '.join(map(str, field.shape))}, {megabytes:.0f} MB; a copy of it runs at {copied:.0f} MB/s")
+    print(
+        f"an array of {' x '.join(map(str, field.shape))}, {megabytes:.0f} MB; a copy of it runs at {copied:.0f} MB/s"
+    )
     for codec, prefix in (("planes", ""), ("decimate", "decimate_")):
         container = _core.refactor(field, codec=codec)
         actions: dict[str, Callable[..., object]] = {"encode": partial(_core.refactor, field, codec=codec)}

@@ -42,6 +42,47 @@ def test_a_few_bytes_of_a_real_field_are_much(name: str) -> None:
         assert (restored.rmse, restored.max_error) == (rmse, max_error)
 
 
+def generated(name: str) -> Any:
+    random = np.random.default_rng(5)
+    match name:
+        case "white noise":
+            return random.standard_normal((64, 64, 64)).astype(np.float32)
+        case "walk":
+            return np.cumsum(random.standard_normal(200_000))
+        case "peak":
+            axis = np.linspace(-1, 1, 70)
+            return np.exp(-20 * (axis**2 + axis[:, None] ** 2 + axis[:, None, None] ** 2)).astype(np.float32)
+        case "packed":
+            return np.round(field("echam_t_17x96x192"), 1)
+        case "bytes":
+            return np.clip(128 + 2 * random.standard_normal((300, 400)).cumsum(0), 0, 255).astype(np.uint8)
+        case "tiles":
+            return np.tile(field("wmag_91")[:40], (1, 2, 3))
+        case _:
+            return field(name)
+
+
+@pytest.mark.parametrize("codec", ["planes", "decimate"])
+@pytest.mark.parametrize("name", [*NAMES, "white noise", "walk", "peak", "packed", "bytes", "tiles"])
+def test_what_is_told_of_an_error_bounds_it(name: str, codec: str) -> None:
+    original = generated(name)
+    container = _core.refactor(original, codec=codec, threads=2)
+    header = _core.Refactored(container)
+    assert header.table[-1][3] and header.table[-1][0] == len(container)
+    base = header.chunks[0][0] + header.chunks[0][1]
+    random = np.random.default_rng(1)
+    cuts = [int(cut) for cut in np.exp(random.uniform(np.log(base), np.log(len(container)), 20))]
+    for size in [bytes_ for bytes_, *_ in header.table] + cuts:
+        restored = restore(container[:size])
+        error = np.abs(restored.data.astype(np.float64) - original.astype(np.float64))
+        rmse = np.sqrt(np.mean(error**2))
+        assert rmse <= restored.rmse * (1 + 1e-9)
+        assert error.max() <= restored.max_error * (1 + 1e-9)
+        # The last bits of decimation, and those below the rounding of the samples, are told by more.
+        if codec == "planes" and name in NAMES:
+            assert restored.rmse <= (1.27 if size in cuts else 1.16) * rmse
+
+
 @pytest.mark.parametrize("codec", ["planes", "decimate"])
 def test_exact_means_every_bit(codec: str) -> None:
     original = field("echam_t_17x96x192")[:, ::2]

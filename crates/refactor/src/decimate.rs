@@ -20,6 +20,8 @@ pub struct Decimate {
 
 /// What derived squares of coarser levels are raised by.
 const COARSE_MARGIN: f64 = 1.35;
+/// Corrections of a coarser level may raise the squares for a while by this factor.
+const RISE_MAX: f64 = 1.05;
 
 impl Decimate {
     /// Ratios for a base of about `base_bytes`: three levels, as the paper has.
@@ -134,13 +136,14 @@ fn append_progress(
     progress: &mut Vec<Progress>,
 ) {
     let all = augmentation.marks.first().map_or(0.0, |mark| mark.left.squares);
-    let factor = match exact {
-        true => 1.0,
-        false if all > 0.0 => COARSE_MARGIN * (before.squares - after.squares).max(0.0) / all,
-        false => 0.0,
-    };
+    let factor =
+        if all > 0.0 { COARSE_MARGIN * (before.squares - after.squares).max(0.0) / all } else { 0.0 };
     for mark in &augmentation.marks {
-        let squares = (after.squares + factor * mark.left.squares).min(before.squares.max(after.squares));
+        let squares = match exact {
+            true => after.squares + mark.left.squares,
+            false => (RISE_MAX * after.squares + factor * mark.left.squares)
+                .min(RISE_MAX * before.squares.max(after.squares)),
+        };
         let errors = Errors { squares, largest: after.largest + mark.left.largest };
         // A record counts when all of its bytes are there.
         let bytes = ((mark.records + 1) * augmentation.record_bytes).min(augmentation.bytes.len()) - 1;

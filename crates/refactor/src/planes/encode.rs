@@ -128,7 +128,8 @@ impl<T: Number> Encoding<'_, T> {
             return Coded { segments, progress: Vec::new() };
         };
         let squares = leading.squares(&layout, PASSES);
-        let passes = Passes { layout: &layout, segments: &segments, squares, per_plane: PASSES };
+        let passes =
+            Passes { layout: &layout, segments: &segments, squares, per_plane: PASSES, integer: T::INTEGER };
         let progress = passes.progress(coefficients, self.tile(header, measuring), measuring.base_bytes);
         Coded { segments, progress }
     }

@@ -114,8 +114,12 @@ impl Leading {
         if all.count == 0.0 {
             return 0.0;
         }
-        let known = if self.integer { all.count * self.interval(bit) } else { all.behind[0] };
-        (all.unknown - known) * f64::from(band.likely[bit]) / all.count
+        let share = f64::from(band.likely[bit]) / all.count;
+        match self.integer {
+            // Near the last bits, what is found and what is not cancel each other less than chance would have it.
+            true => 0.5 * share * (all.unknown - all.count * self.interval(bit)),
+            false => share * (all.unknown - all.behind[0]),
+        }
     }
 
     /// The mean square of what is unknown of a magnitude whose bits from `bit` up are known.

@@ -17,13 +17,15 @@ use crate::sample::DataType;
 /// A tile of at most so many samples is measured at every plane: there, chance rules.
 const SMALL_SAMPLES: usize = 1 << 16;
 /// Planes that are measured of a larger one: that of the base, the last, and some between them.
-const PLANES_MEASURED: usize = 3;
-/// Integers have fewer coefficients of any one kind, for norms are rounded to powers of two.
-const INTEGER_PLANES_MEASURED: usize = 7;
+const PLANES_MEASURED: usize = 4;
+/// So many of the last planes of integers are measured too: there, errors are whole numbers, and few.
+const INTEGER_PLANES_LAST: usize = 5;
 /// What derived errors are raised by, for the root of the mean square and for the largest: on real fields, the first
 /// is off by at most 2 %, the second scatters by up to 35 % from plane to plane.
 const RMSE_MARGIN: f64 = 1.05;
-const LARGEST_MARGIN: f64 = 1.5;
+const LARGEST_MARGIN: f64 = 1.7;
+/// What the first is raised by for integers, whose rounding in the transform is none of the coefficients' errors.
+const INTEGER_RMSE_MARGIN: f64 = 1.12;
 /// The same before the first plane that is measured.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.0;
@@ -145,6 +147,7 @@ pub(super) struct Passes<'a> {
     /// One for each pass.
     pub(super) squares: Vec<f64>,
     pub(super) per_plane: usize,
+    pub(super) integer: bool,
 }
 
 /// A plane that was measured: the pass that ends it, the samples' errors in units of the coefficients', and theirs.
@@ -170,7 +173,7 @@ impl Passes<'_> {
         self.squares.iter_mut().for_each(|squares| *squares *= tile.unit * tile.unit);
         let rounding = rounding_of(tile);
         let mut measured: Vec<Measured> = Vec::new();
-        for plane in self.planes_measured(samples, T::INTEGER, base_bytes) {
+        for plane in self.planes_measured(samples, base_bytes) {
             let errors = C::errors_at(coefficients, self.layout, self.layout.highest - plane as i32, tile);
             let pass = (plane + 1) * self.per_plane - 1;
             measured.push(self.measured(pass, errors, samples, (rounding, measured.last())));
@@ -197,7 +200,7 @@ impl Passes<'_> {
     }
 
     /// The planes to measure, first to last.
-    fn planes_measured(&self, samples: usize, integer: bool, base_bytes: usize) -> Vec<usize> {
+    fn planes_measured(&self, samples: usize, base_bytes: usize) -> Vec<usize> {
         let planes = self.squares.len() / self.per_plane;
         if samples <= SMALL_SAMPLES {
             return (0..planes).collect();
@@ -210,9 +213,12 @@ impl Passes<'_> {
         let layer = base.map_or(0, |index| usize::from(self.segments[index].layer));
         let above = self.layout.layer(self.layout.highest, 0);
         let first = (layer.saturating_sub(above) / self.per_plane).saturating_sub(1).min(planes - 1);
-        let count = if integer { INTEGER_PLANES_MEASURED } else { PLANES_MEASURED };
-        let mut all: Vec<usize> =
-            (0..count).map(|number| first + (planes - 1 - first) * number / (count - 1)).collect();
+        let spread = |number| first + (planes - 1 - first) * number / (PLANES_MEASURED - 1);
+        let mut all: Vec<usize> = (0..PLANES_MEASURED).map(spread).collect();
+        if self.integer {
+            all.extend(first.max(planes.saturating_sub(INTEGER_PLANES_LAST))..planes);
+            all.sort_unstable();
+        }
         all.dedup();
         all
     }
@@ -264,6 +270,7 @@ impl Passes<'_> {
             }
             None => (after.ratio, after.crest, EARLY_RMSE_MARGIN, EARLY_LARGEST_MARGIN),
         };
+        let rmse_margin = if self.integer { f64::max(rmse_margin, INTEGER_RMSE_MARGIN) } else { rmse_margin };
         let squares = self.squares[pass] * ratio * (rmse_margin * chance).powi(2) + rounding.squares;
         let squares = squares.max(after.errors.squares);
         let crest = crest * largest_margin * chance;
