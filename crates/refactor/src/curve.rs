@@ -86,7 +86,7 @@ impl Curve {
             let after: Vec<Sum> = steps
                 .iter()
                 .zip(&before)
-                .map(|(steps, before)| steps.last().map_or(*before, |last| sum_of(last)))
+                .map(|(steps, before)| steps.last().map_or(*before, sum_of))
                 .collect();
             append(&mut points, &starts[layer], &steps, &before, &after);
             before = after;

@@ -145,7 +145,7 @@ proptest! {
             let (rmse, max_error) = errors(&samples, &whole.samples);
             // A part of the last residuals of decimation may be all that is off.
             if codec == "planes" {
-                prop_assert!(accuracy.rmse <= 1.15 * rmse, "{bytes}: {accuracy:?} for {rmse}");
+                prop_assert!(accuracy.rmse <= 1.3 * rmse, "{bytes}: {accuracy:?} for {rmse}");
             }
             if measured && bytes == stream.len() as u64 {
                 prop_assert!(accuracy.rmse <= 1.001 * rmse && accuracy.max_error <= 1.001 * max_error);
@@ -156,7 +156,7 @@ proptest! {
             let part = restored::<f32>(&stream, length, None);
             check_bounds(&samples, &part)?;
             let (rmse, _) = errors(&samples, &part.samples);
-            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 1.3 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
+            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 1.4 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
         }
     }
 
