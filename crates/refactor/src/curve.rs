@@ -16,9 +16,9 @@ const BELOW_MAX: f64 = 1.01;
 
 /// Within a pass squares fall along a straight line, but for this factor of their root: on real fields, they were up to
 /// 2 % above it.
-const BETWEEN: f64 = 1.04;
+const BETWEEN: f64 = 1.07;
 /// And what few samples may add by chance, times the root of their number.
-const BETWEEN_CHANCE: f64 = 1.5;
+const BETWEEN_CHANCE: f64 = 3.0;
 
 /// And what integers may: the largest of a pass are clipped to their range, and bands weigh by powers of two.
 const BETWEEN_INTEGERS: f64 = 0.05;

@@ -156,7 +156,7 @@ proptest! {
             let part = restored::<f32>(&stream, length, None);
             check_bounds(&samples, &part)?;
             let (rmse, _) = errors(&samples, &part.samples);
-            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 1.4 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
+            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 1.45 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
         }
     }
 
