@@ -148,7 +148,7 @@ proptest! {
             let (rmse, _) = errors(&samples, &whole.samples);
             // A part of the last residuals of decimation may be all that is off.
             if codec == "planes" {
-                prop_assert!(accuracy.rmse <= 1.3 * rmse, "{bytes}: {accuracy:?} for {rmse}");
+                prop_assert!(accuracy.rmse <= 2.0 * rmse, "{bytes}: {accuracy:?} for {rmse}");
             }
             prop_assert!(measured || bytes < stream.len() as u64, "the end of a container is measured");
         }
@@ -157,7 +157,7 @@ proptest! {
             let part = restored::<f32>(&stream, length, None);
             check_bounds(&samples, &part)?;
             let (rmse, _) = errors(&samples, &part.samples);
-            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 1.45 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
+            prop_assert!(codec != "planes" || part.known.accuracy.rmse <= 2.0 * rmse, "{length}: {:?} for {rmse}", part.known.accuracy);
         }
     }
 
