@@ -14,19 +14,52 @@ const ABOVE_MAX: f64 = 1.15;
 /// And this far below, which a reader makes up for between points.
 const BELOW_MAX: f64 = 1.01;
 
-/// Within a pass squares fall along a straight line, but for this factor of their root: on real fields, they were up to
-/// 2 % above it.
-const BETWEEN: f64 = 1.07;
-/// And what few samples may add by chance, times the root of their number.
-const BETWEEN_CHANCE: f64 = 3.0;
+/// Within a pass squares fall along a straight line, but for this factor of their root (on real fields, they were up to
+/// 2 % above it), and what few samples add to it by chance, times the root of their number.
+const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
+/// Errors of integers are few whole numbers near the last bits, and may rise within a pass: a coefficient of one band
+/// changes more of them than one of another.
+const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
 
-/// And what integers may: the largest of a pass are clipped to their range, and bands weigh by powers of two.
-const BETWEEN_INTEGERS: f64 = 0.05;
+/// What errors between two points of a table are raised by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Between {
+    factor: f64,
+    /// Errors between two points may be above those of the first.
+    rises: bool,
+}
 
-/// What an error between two points of the table of an array of so many samples is raised by.
-pub(crate) fn between(kind: DataType, samples: usize) -> f64 {
-    let integers = if kind.is_float() { 0.0 } else { BETWEEN_INTEGERS };
-    BETWEEN + integers + BETWEEN_CHANCE / (samples.max(1) as f64).sqrt()
+impl Between {
+    /// Of an array of so many samples.
+    pub(crate) fn new(kind: DataType, samples: usize) -> Self {
+        let (least, chance) = if kind.is_float() { FLOATS_BETWEEN } else { INTEGERS_BETWEEN };
+        Self { factor: least + chance / (samples.max(1) as f64).sqrt(), rises: !kind.is_float() }
+    }
+
+    /// Of the root of the mean square on the line between two points, of which the first has `before`.
+    pub(crate) fn rmse(self, line: f64, before: f64) -> f64 {
+        let raised = line * self.factor;
+        // Squares of very large or small errors are no doubles.
+        match raised.is_normal() {
+            true if self.rises => raised,
+            true => raised.min(before),
+            false => before,
+        }
+    }
+
+    /// Of the largest error, that of the first point being `before`.
+    pub(crate) fn largest(self, before: f64) -> f64 {
+        if self.rises {
+            before * self.factor
+        } else {
+            before
+        }
+    }
+
+    /// The root of the mean square on the line where `told` is what is told.
+    pub(crate) fn untold(self, told: f64) -> f64 {
+        told / self.factor
+    }
 }
 
 /// What is left when so many bytes of payload are there. Between two points squares fall along a straight line.
@@ -41,7 +74,7 @@ struct Left {
 pub(crate) struct Curve {
     points: Vec<Left>,
     samples: f64,
-    between: f64,
+    between: Between,
 }
 
 /// Errors of several tiles, and whether all of them were measured.
@@ -94,7 +127,7 @@ impl Curve {
         Self {
             points: falling(points),
             samples: samples.max(1) as f64,
-            between: between(header.kind, samples),
+            between: Between::new(header.kind, samples),
         }
     }
 
@@ -116,8 +149,10 @@ impl Curve {
         let Some(after) = self.points.get(next).or(self.points.last()) else { return nothing };
         match next.checked_sub(1).map(|before| self.points[before]) {
             Some(before) if after.payload > payload => {
-                let raised = line(&before, after, payload) * self.between.powi(2);
-                let errors = Errors { squares: raised.min(before.errors.squares), ..before.errors };
+                let rmse =
+                    self.between.rmse(line(&before, after, payload).sqrt(), before.errors.squares.sqrt());
+                let errors =
+                    Errors { squares: rmse * rmse, largest: self.between.largest(before.errors.largest) };
                 Left { payload, errors, measured: false }
             }
             _ => Left { payload, ..*after },

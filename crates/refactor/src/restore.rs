@@ -1,6 +1,6 @@
 //! From the parts of a container that are there to an array, and what it is worth.
 
-use crate::curve::between;
+use crate::curve::Between;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds};
 use crate::header::{padded, Accuracy, Header, Point};
@@ -171,9 +171,10 @@ impl Header {
         let (index, point) = found;
         let mut payload = point.payload;
         if let Some(before) = index.checked_sub(1).map(|before| self.points[before]) {
+            let between = Between::new(self.kind, self.grid.samples());
             // The largest error is that of the point before, so only the other may be reached earlier.
-            if within(before.accuracy.max_error, asked.max_error) {
-                payload = reached(&before, &point, asked.rmse / between(self.kind, self.grid.samples()));
+            if within(between.largest(before.accuracy.max_error), asked.max_error) {
+                payload = reached(&before, &point, between.untold(asked.rmse));
             }
         }
         Some(self.container_end(payload))
@@ -228,11 +229,10 @@ impl Header {
             Some(after) if before.payload < payload => {
                 let part = (payload - before.payload) as f64 / (after.payload - before.payload) as f64;
                 let (one, other) = (before.accuracy.rmse, after.accuracy.rmse);
-                let rmse = (one * one * (1.0 - part) + other * other * part).sqrt()
-                    * between(self.kind, self.grid.samples());
-                // Squares of very large or small errors are no doubles.
-                let rmse = if rmse.is_normal() { rmse.min(one) } else { one };
-                Accuracy { rmse, max_error: before.accuracy.max_error }
+                let line = (one * one * (1.0 - part) + other * other * part).sqrt();
+                let between = Between::new(self.kind, self.grid.samples());
+                let max_error = between.largest(before.accuracy.max_error);
+                Accuracy { rmse: between.rmse(line, one).min(max_error), max_error }
             }
             _ => before.accuracy,
         }

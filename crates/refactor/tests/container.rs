@@ -48,14 +48,11 @@ fn errors<T: Number>(original: &[T], restored: &[T]) -> (f64, f64) {
     ((squares / distances.len().max(1) as f64).sqrt(), distances.iter().copied().fold(0.0, f64::max))
 }
 
-/// What is derived is no proof: on fields of mere noise, errors up to 3 % above what was told have been seen.
-const UNPROVEN: f64 = 1.12;
-
 fn check_bounds<T: Number>(original: &[T], restored: &Restored<T>) -> Result<(), TestCaseError> {
     let (rmse, max_error) = errors(original, &restored.samples);
     let bound = restored.known.accuracy;
-    prop_assert!(rmse <= bound.rmse * UNPROVEN, "rmse {rmse} > {}", bound.rmse);
-    prop_assert!(max_error <= bound.max_error * UNPROVEN, "max_error {max_error} > {}", bound.max_error);
+    prop_assert!(rmse <= bound.rmse * (1.0 + 1e-9), "rmse {rmse} > {}", bound.rmse);
+    prop_assert!(max_error <= bound.max_error, "max_error {max_error} > {}", bound.max_error);
     Ok(())
 }
 
@@ -148,7 +145,8 @@ proptest! {
             let (rmse, _) = errors(&samples, &whole.samples);
             // A part of the last residuals of decimation may be all that is off.
             if codec == "planes" {
-                prop_assert!(accuracy.rmse <= 2.0 * rmse, "{bytes}: {accuracy:?} for {rmse}");
+                let above = if measured { 1.001 } else { 1.5 };
+                prop_assert!(accuracy.rmse <= above * rmse, "{bytes}: {accuracy:?} for {rmse}");
             }
             prop_assert!(measured || bytes < stream.len() as u64, "the end of a container is measured");
         }

@@ -25,7 +25,7 @@ const INTEGER_PLANES_LAST: usize = 5;
 const RMSE_MARGIN: f64 = 1.08;
 const LARGEST_MARGIN: f64 = 1.7;
 /// What the first is raised by for integers, whose rounding in the transform is none of the coefficients' errors.
-const INTEGER_RMSE_MARGIN: f64 = 1.12;
+const INTEGER_RMSE_MARGIN: f64 = 1.35;
 /// The same before the first plane that is measured.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.0;
@@ -35,6 +35,9 @@ const CHANCE: f64 = 2.0;
 const CREST_USUAL: f64 = 8.0;
 /// Square of the samples' over that of the coefficients' errors: what is outside of this was not made by the filters.
 const RATIOS: std::ops::RangeInclusive<f64> = 0.7..=1.6;
+/// Part of the squares of the errors that rounding may make for the rest to tell of the filters: errors not much larger
+/// than a last bit do not add to its rounding, but often vanish in it.
+const ROUNDING_MAX: f64 = 0.05;
 /// Segments shorter than this have few symbols: a cut one may be worth no more than none.
 const SEGMENT_BYTES_MIN: usize = 64;
 
@@ -231,7 +234,7 @@ impl Passes<'_> {
         (rounding, before): (Errors, Option<&Measured>),
     ) -> Measured {
         let ratio = (errors.squares - rounding.squares) / self.squares[pass];
-        if RATIOS.contains(&ratio) {
+        if RATIOS.contains(&ratio) && rounding.squares < ROUNDING_MAX * errors.squares {
             let crest = errors.largest / (errors.squares / samples as f64).sqrt();
             return Measured { pass, ratio, crest, errors };
         }
