@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from weir.placement.database import END_OF_FILE, Component, DatabaseError, read, write
 
@@ -103,6 +103,7 @@ def test_other_databases_are_not_read(tmp_path: Path) -> None:
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@example(changes=[(4089, 128)], length=4097)  # the name of a column that is no text
 @given(changes=st.lists(st.tuples(st.integers(0, 8191), st.integers(0, 255)), max_size=20), length=st.integers(0, 8192))
 def test_damage_is_an_error_or_still_rows(tmp_path: Path, changes: list[tuple[int, int]], length: int) -> None:
     file = tmp_path / "placement.db"

@@ -120,7 +120,7 @@ def read(file: Path, path: str | None = None) -> list[Component]:
             _check_version(file, connection)
             rows = connection.execute(f"SELECT {_COLUMNS} FROM placement {condition} ORDER BY path, component", values)
             return [_component(row) for row in rows]
-    except (sqlite3.Error, TypeError) as error:
+    except (sqlite3.Error, TypeError, UnicodeDecodeError) as error:
         raise DatabaseError(
             f"cannot read the interaction database {file}: {error}", hint="write it anew with `weir place`"
         ) from error
