@@ -157,8 +157,8 @@ pub(crate) struct Restored {
     rmse: f64,
     /// Upper bound of the error of a sample.
     max_error: f64,
-    /// What is damaged, in words.
-    damaged: Vec<String>,
+    /// Container offsets of the blocks that are damaged.
+    damaged: Vec<u64>,
 }
 
 #[pymethods]
@@ -166,6 +166,12 @@ impl Refactored {
     #[new]
     fn new(head: &[u8]) -> PyResult<Self> {
         Ok(Self { header: Header::decode(head).map_err(error)? })
+    }
+
+    /// The version of the container's format.
+    #[getter]
+    fn version(&self) -> u16 {
+        weir_refactor::VERSION
     }
 
     /// The array's shape.
@@ -315,13 +321,12 @@ impl Refactored {
             Ok(())
         })?;
         let Some(known) = known else { unreachable!("an array that was made has been restored") };
-        let word = |offset: &u64| format!("the block at byte {offset} of the container is damaged");
         Ok(Restored {
             data: data.unbind(),
             shape,
             rmse: known.accuracy.rmse,
             max_error: known.accuracy.max_error,
-            damaged: known.damaged.iter().map(word).collect(),
+            damaged: known.damaged,
         })
     }
 }

@@ -50,7 +50,8 @@ def restore(
     header = _core.Refactored(head)
     restored = header.restore(pieces, region=region, threads=threads)
     data = np.frombuffer(restored.data, dtype=header.dtype).reshape(restored.shape)
-    return Restored(data, restored.rmse, restored.max_error, restored.damaged)
+    damaged = [f"the block at byte {offset} of the container is damaged" for offset in restored.damaged]
+    return Restored(data, restored.rmse, restored.max_error, damaged)
 
 
 def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":

@@ -124,8 +124,8 @@ def stream_at(place: Place) -> Stream:
 
 def complete(
     given: "Sequence[TierLike] | TierLike", *, seconds: float = OPEN_SECONDS_MAX
-) -> tuple[tuple[Tier, ...], tuple[Place, ...], Catalogue]:
-    """The tiers that are named, with what the stream itself says of those and of the ones that are not.
+) -> tuple[tuple[Place, ...], Catalogue]:
+    """Places of the tiers that are named, with what the stream itself says of those and of the ones that are not.
 
     Each tier is given so many seconds for an answer.
 
@@ -146,7 +146,7 @@ def complete(
     tiers = tiers_of(
         [replace(tier, zone=tier.zone or _zone(zone, first)) for tier, (_, zone) in zip(named, recorded, strict=True)]
     )
-    return tiers, (first, *(place_of(tier, seconds) for tier in tiers[1:])), catalogue
+    return (first, *(place_of(tier, seconds) for tier in tiers[1:])), catalogue
 
 
 def place_of(tier: Tier, seconds: float = OPEN_SECONDS_MAX) -> Place:

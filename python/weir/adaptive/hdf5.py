@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir.adaptive.array import Restored
-from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, restored_from
+from weir.adaptive.layout import ATTRIBUTE, datasets_of, restored_from
 
 
 def save(parent: Any, name: str, container: bytes) -> None:
@@ -23,7 +23,7 @@ def save(parent: Any, name: str, container: bytes) -> None:
     group = parent.create_group(name)
     for dataset, part in datasets.items():
         group.create_dataset(dataset, data=np.frombuffer(part, dtype=np.uint8))
-    group.attrs.update({ATTRIBUTE: CONTAINER_VERSION, **attributes})
+    group.attrs.update(attributes)
 
 
 def load(

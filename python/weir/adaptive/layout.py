@@ -8,7 +8,6 @@ from weir.adaptive.array import Restored, restore
 
 ATTRIBUTE = "weir_refactored"
 """Attribute of a group that holds a container; its value is the container's version."""
-CONTAINER_VERSION = 1
 _HEADER = "header"
 
 
@@ -28,7 +27,8 @@ def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
     datasets = {_HEADER: container[: header.header_bytes]}
     for number, (offset, length, _, _) in enumerate(header.chunks):
         datasets[_chunk_name(number)] = container[offset : offset + length]
-    return datasets, {"dtype": header.dtype, "shape": list(header.shape), "codec": header.codec}
+    attributes = {"dtype": header.dtype, "shape": list(header.shape), "codec": header.codec}
+    return datasets, {ATTRIBUTE: header.version, **attributes}
 
 
 def restored_from(

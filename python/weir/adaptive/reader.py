@@ -2,7 +2,6 @@
 
 import asyncio
 import operator
-import re
 import threading
 import time
 import warnings
@@ -19,7 +18,7 @@ from weir.adaptive.lanes import Lane
 from weir.adaptive.manifest import Manifest, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Fixed, Planner, Policy, policy_of
 from weir.adaptive.region import Region, bounds_of
-from weir.adaptive.tiers import Place, Tier, TierLike
+from weir.adaptive.tiers import Place, TierLike
 
 if TYPE_CHECKING:
     import numpy
@@ -32,7 +31,6 @@ _POLL_SECONDS = 0.2
 """How often a reader looks for a step that is not there yet."""
 _RESTORED_STEPS = 5
 """Steps by which the time is judged that restoring takes."""
-_DAMAGED = re.compile(r"byte (\d+) of the container")
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Reader:
                 raise AdaptiveError(f"{name} = {amount} makes no sense", hint=f"it is at least {least:g}")
         chosen = policy_of(policy)
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
-        _, places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds)
+        places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds)
         self._channels = [_channel(place, chosen, warm_up_steps) for place in places]
         self._accuracy = accuracy
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
@@ -313,7 +311,7 @@ class Reader:
         restore_seconds = time.monotonic() - came
         self._restoring.append(restore_seconds)
         late = arrived.late or (self._has_deadline and time.monotonic() > begun + self._wait_seconds)
-        problems = (*map(str, arrived.failures), *(self._located(manifest, text) for text in restored.damaged))
+        problems = (*map(str, arrived.failures), *(self._located(manifest, offset) for offset in restored.damaged))
         for problem in (*problems, *self._doubts(arrived)):
             warnings.warn(problem, AdaptiveWarning, stacklevel=5)
         read = sum(len(data) for _, data in arrived.parts)
@@ -343,14 +341,12 @@ class Reader:
             self._doubted |= new
         return [doubts[key] for key in new]
 
-    def _located(self, manifest: Manifest, damage: str) -> str:
-        """`damage` with the file that it lies in, and where in that file."""
-        found = _DAMAGED.search(damage)
-        offset = int(found[1]) if found else 0
+    def _located(self, manifest: Manifest, offset: int) -> str:
+        """The damaged block at an offset in the container: the file that it lies in, and where in that file."""
         tier = next((index for index, part in enumerate(manifest.parts) if offset < part.end), 0)
         part = manifest.parts[tier]
         place = self._channels[tier].place.name(part.name)
-        return f"step {manifest.number}: {place}: " + _DAMAGED.sub(f"byte {offset - part.offset}", damage)
+        return f"step {manifest.number}: {place}: the block at byte {offset - part.offset} is damaged"
 
     def _baseless(self, number: int, arrived: Arrived) -> StepError:
         if arrived.failures:
@@ -389,8 +385,8 @@ def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
 
 def _opened(
     tiers: Sequence[TierLike] | TierLike, seconds: float, follow_seconds: float
-) -> tuple[tuple[Tier, ...], tuple[Place, ...], Catalogue]:
-    """Tiers, their places and the stream on them, for which is waited so long where it is still to be begun."""
+) -> tuple[tuple[Place, ...], Catalogue]:
+    """The tiers' places and the stream on them, for which is waited so long where it is still to be begun."""
     until = time.monotonic() + follow_seconds
     while True:
         try:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir.adaptive.array import Restored
-from weir.adaptive.layout import ATTRIBUTE, CONTAINER_VERSION, datasets_of, restored_from
+from weir.adaptive.layout import ATTRIBUTE, datasets_of, restored_from
 
 
 def save(parent: Any, name: str, container: bytes) -> None:
@@ -20,7 +20,7 @@ def save(parent: Any, name: str, container: bytes) -> None:
     import numpy as np
 
     datasets, attributes = datasets_of(container)
-    group = parent.create_group(name, attributes={ATTRIBUTE: CONTAINER_VERSION, **attributes})
+    group = parent.create_group(name, attributes=attributes)
     for dataset, part in datasets.items():
         # The bytes are compressed already, and one chunk of Zarr is one read.
         array = group.create_array(

@@ -111,7 +111,7 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
     from weir.cli.output import show, size
 
     with _failures():
-        _, places, catalogue = complete(tiers)
+        places, catalogue = complete(tiers)
         if number is None:
             manifests = []
             for each in catalogue.look()[0]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy
 
 _HDF5 = {".h5", ".hdf5", ".nc", ".nc4"}
+_MESH = ("coordinates", "points", "cells", "connectivity")
+"""What programs call the mesh in a file of several arrays, the best to order nodes by first."""
 _NAMED_MAX = 12
 """Datasets that a message names."""
 _CLASSIC = b"CDF"
@@ -89,9 +91,6 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
         # Coordinates give an order along as many axes as they have: neighbours are nearer there.
         source = next((replace(source, dataset=name) for name in _MESH if name in names), source)
     return _read(source, None, None)
-
-
-_MESH = ("coordinates", "points", "cells", "connectivity")
 
 
 def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
