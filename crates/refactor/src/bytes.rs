@@ -53,9 +53,10 @@ impl<'a> Reader<'a> {
         self.take(8)?.try_into().ok().map(f64::from_le_bytes)
     }
 
+    /// An error: at least 0, and a number.
     pub(crate) fn rounded_up(&mut self) -> Option<f64> {
         let bits = self.take(4)?.try_into().ok().map(u32::from_le_bytes)?;
-        Some(f64::from_bits(u64::from(bits) << 32))
+        Some(f64::from_bits(u64::from(bits) << 32)).filter(|error| *error >= 0.0)
     }
 
     pub(crate) fn integer(&mut self) -> Option<u64> {

@@ -5,6 +5,9 @@ use std::ops::Range;
 /// The most samples of one tile: those of a cube of 96. Smaller tiles cost quality, larger ones caches and parallelism.
 pub(crate) const TILE_SAMPLES: usize = 96 * 96 * 96;
 
+/// A tile may have so many times fewer, where halving an edge cannot be avoided.
+const TILES_SMALLER_MAX: usize = 64;
+
 /// One range an axis.
 pub(crate) type Bounds = [Range<usize>; 4];
 
@@ -35,6 +38,15 @@ impl Grid {
     /// Samples of the array.
     pub(crate) fn samples(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// Are the tiles such as an encoder makes them: none too large to be decoded in little memory, not many too small?
+    pub(crate) fn is_sound(&self) -> bool {
+        let edges = [0, 1, 2, 3].map(|axis| self.edges[axis].min(self.shape[axis].max(1)) as u128);
+        let counts = [0, 1, 2, 3].map(|axis| self.shape[axis].div_ceil(self.edges[axis]) as u128);
+        let samples: u128 = self.shape.iter().map(|length| *length as u128).product();
+        let most = 1 + samples / (TILE_SAMPLES / TILES_SMALLER_MAX) as u128;
+        edges.iter().product::<u128>() <= TILE_SAMPLES as u128 && counts.iter().product::<u128>() <= most
     }
 
     fn counts(&self) -> [usize; 4] {
@@ -109,6 +121,21 @@ fn offset(bounds: &Bounds, point: [usize; 4]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tiles_of_an_encoder_are_sound_and_others_are_not() {
+        let lengths = [0, 1, 2, 3, 7, 31, 96, 97, 500, 1009, 9_999, 65_537, 3_000_000];
+        for (a, b) in lengths.iter().flat_map(|a| lengths.iter().map(move |b| (*a, *b))) {
+            for shape in [[1, 1, a, b], [1, a, 3, b], [a, 5, b, 2], [a, b, 11, 13]] {
+                let grid = Grid::new(shape, TILE_SAMPLES);
+                assert!(grid.is_sound(), "{grid:?}");
+            }
+        }
+        let shape = [1, 1, 1 << 15, 1 << 15];
+        for edges in [[1, 1, 1, 1], [1, 1, 1 << 15, 1 << 15], [usize::MAX; 4], [1, 1, 1, 1 << 10]] {
+            assert!(!Grid { shape, edges }.is_sound(), "{edges:?}");
+        }
+    }
 
     #[test]
     fn tiles_cover_every_sample_once() {

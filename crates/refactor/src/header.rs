@@ -165,6 +165,10 @@ impl Header {
         samples.checked_mul(kind.bytes() as u64).filter(|bytes| *bytes <= ARRAY_BYTES_MAX)?;
         let grid = Grid { shape: padded(&shape), edges };
         let codec = CodecParameters::take(reader)?;
+        let is_whole = grid == Grid::whole(grid.shape);
+        if !(grid.is_sound() || is_whole && matches!(codec, CodecParameters::Decimate(_))) {
+            return None;
+        }
         if matches!(codec, CodecParameters::Quantised(..) | CodecParameters::Scaled(..)) && !kind.is_float() {
             return None;
         }
@@ -175,7 +179,8 @@ impl Header {
         };
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
         let range = (reader.double()?, reader.double()?);
-        let blank = Accuracy { rmse: reader.double()?, max_error: reader.double()? };
+        let error = |reader: &mut Reader<'_>| reader.double().filter(|error| *error >= 0.0);
+        let blank = Accuracy { rmse: error(reader)?, max_error: error(reader)? };
         let (layer_count, tiles) = (reader.length()?, grid.tiles());
         let mut layers = Vec::new();
         for _ in 0..layer_count {
