@@ -1,6 +1,6 @@
 //! The bytes of a container, from its header and the segments of its tiles.
 
-use crate::block::CHECKSUM_BYTES;
+use crate::block::{self, CHECKSUM_BYTES};
 use crate::header::{Chunk, Header};
 use crate::parallel;
 use crate::stream::starts;
@@ -17,11 +17,8 @@ pub struct Container {
 impl Container {
     /// Of the layers of each tile, which the header lists.
     pub(crate) fn new(mut header: Header, tiles: Vec<Vec<Vec<u8>>>) -> Self {
-        let head = header.encode();
-        header.header_bytes = head.len() as u64;
+        let head = header.seal();
         let starts = starts(&header.layers).into_iter().flatten().collect();
-        let placed = header.place_chunks();
-        debug_assert!(placed.is_some(), "the chunks hold what the layers have");
         let mut tiles: Vec<_> = tiles.into_iter().map(Vec::into_iter).collect();
         let layers = 0..header.layers.len();
         let segments =
@@ -59,13 +56,13 @@ impl Container {
     }
 
     fn write_chunk(&self, chunk: &Chunk, bytes: &mut [u8]) {
-        let block = (self.header.block_bytes + CHECKSUM_BYTES) as usize;
+        let block_bytes = (self.header.block_bytes + CHECKSUM_BYTES) as usize;
         let mut at = chunk.payload.start;
-        for stored in bytes.chunks_mut(block) {
+        for stored in bytes.chunks_mut(block_bytes) {
             let (payload, checksum) = stored.split_at_mut(stored.len() - CHECKSUM_BYTES as usize);
             self.gather(at, payload);
+            checksum.copy_from_slice(&block::checksum(self.header.checksum, at, payload));
             at += payload.len() as u64;
-            checksum.copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
         }
     }
 

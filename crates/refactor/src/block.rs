@@ -1,6 +1,7 @@
 //! Blocks: payload bytes with a checksum behind every few of them.
 //!
-//! A chunk's payload is cut every `block_bytes`; behind each block stands its CRC-32C, little-endian.
+//! A chunk's payload is cut every `block_bytes`; behind each block stands its checksum, little-endian. It covers the
+//! container's header and the block's place too: a sound block of another container, or of another place, is damage.
 
 /// Bytes of one checksum.
 pub(crate) const CHECKSUM_BYTES: u64 = 4;
@@ -19,8 +20,13 @@ pub(crate) fn stored_bytes(payload_bytes: u64, block_bytes: u64) -> u64 {
     payload_bytes + payload_bytes.div_ceil(block_bytes) * CHECKSUM_BYTES
 }
 
+/// The checksum of the block at a place of the payload, in the container whose header has that checksum.
+pub(crate) fn checksum(header: u32, place: u64, block: &[u8]) -> [u8; CHECKSUM_BYTES as usize] {
+    crc32c::crc32c_append(crc32c::crc32c_append(header, &place.to_le_bytes()), block).to_le_bytes()
+}
+
 /// The payload of one stored block, if its checksum is right.
-pub(crate) fn checked(stored: &[u8]) -> Option<&[u8]> {
-    let (payload, checksum) = stored.split_at_checked(stored.len().checked_sub(CHECKSUM_BYTES as usize)?)?;
-    (crc32c::crc32c(payload).to_le_bytes() == checksum).then_some(payload)
+pub(crate) fn checked(header: u32, place: u64, stored: &[u8]) -> Option<&[u8]> {
+    let (block, stored) = stored.split_at_checked(stored.len().checked_sub(CHECKSUM_BYTES as usize)?)?;
+    (checksum(header, place, block) == stored).then_some(block)
 }

@@ -30,10 +30,10 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// Of an array of so many samples.
-    pub(crate) fn new(kind: DataType, samples: usize) -> Self {
+    /// Of an array of which the codec takes so many samples.
+    pub(crate) fn new(kind: DataType, taken: u64) -> Self {
         let (least, chance) = if kind.is_float() { FLOATS_BETWEEN } else { INTEGERS_BETWEEN };
-        Self { factor: least + chance / (samples.max(1) as f64).sqrt(), rises: !kind.is_float() }
+        Self { factor: least + chance / (taken.max(1) as f64).sqrt(), rises: !kind.is_float() }
     }
 
     /// Of the root of the mean square on the line between two points, of which the first has `before`.
@@ -73,7 +73,8 @@ struct Left {
 /// From nothing to everything, never rising.
 pub(crate) struct Curve {
     points: Vec<Left>,
-    samples: f64,
+    /// Samples that the codec takes.
+    taken: f64,
     between: Between,
 }
 
@@ -95,7 +96,7 @@ impl Sum {
 impl Curve {
     /// Of the tiles' progress, by the bytes that the header says they have in each layer.
     pub(crate) fn new(header: &Header, progress: &[Vec<Progress>]) -> Self {
-        let (lengths, samples) = (&header.layers, header.grid.samples());
+        let (lengths, taken) = (&header.layers, header.taken);
         let starts = starts(lengths);
         let mut rest: Vec<&[Progress]> = progress.iter().map(Vec::as_slice).collect();
         let mut before = vec![Sum::NONE; rest.len()];
@@ -126,8 +127,8 @@ impl Curve {
         }
         Self {
             points: falling(points),
-            samples: samples.max(1) as f64,
-            between: Between::new(header.kind, samples),
+            taken: taken.max(1) as f64,
+            between: Between::new(header.kind, taken),
         }
     }
 
@@ -139,7 +140,7 @@ impl Curve {
     }
 
     fn accuracy(&self, errors: Errors) -> Accuracy {
-        let rmse = (errors.squares / self.samples).sqrt() * (1.0 + SUM_ROUNDING);
+        let rmse = (errors.squares / self.taken).sqrt() * (1.0 + SUM_ROUNDING);
         Accuracy { rmse: rmse.min(errors.largest), max_error: errors.largest }.rounded_up()
     }
 

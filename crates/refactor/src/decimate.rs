@@ -216,6 +216,14 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_may_be_larger_than_the_array() {
+        let codec = Decimate { ratios: vec![3, 3 << 60] };
+        let samples = [8.0_f32, 1.0, 7.0, 2.0, 16.0];
+        assert_eq!(restored(&codec, &samples, 1), [8.0; 5]);
+        assert_eq!(restored(&codec, &samples, 3), samples);
+    }
+
+    #[test]
     fn ratios_follow_from_the_size_of_the_base() {
         assert_eq!(Decimate::for_base(1 << 20, 1 << 13).ratios, [16, 128]);
         assert_eq!(Decimate::for_base(100, 60).ratios, [2]);

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// The first bytes of every container. The line ends show a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89WRF\r\n\x1a\n";
 /// The version that this program writes.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes after which the length of the header is known.
 pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
@@ -23,7 +23,8 @@ const BLOCK_BYTES_MAX: u64 = 1 << 16;
 /// How far what is restored may lie from the original.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Root of the mean of the squared errors.
+    /// Root of the mean of the squared errors, over the samples that the codec takes: not what is no finite number, nor
+    /// fill values and outliers.
     pub rmse: f64,
     /// The largest error of a sample.
     pub max_error: f64,
@@ -81,6 +82,10 @@ pub struct Header {
     pub(crate) points: Vec<Point>,
     /// Bytes of the header itself.
     pub header_bytes: u64,
+    /// The header's, which those of all blocks go on from.
+    pub(crate) checksum: u32,
+    /// Samples that the codec takes: means are over these.
+    pub(crate) taken: u64,
     /// The last layer makes the samples exact.
     pub(crate) exact: bool,
     pub(crate) grid: Grid,
@@ -95,13 +100,22 @@ impl Header {
         self.chunks.last().map_or(self.header_bytes, |chunk| chunk.offset + chunk.length)
     }
 
-    /// Encode it. `header_bytes` and the offsets of the chunks follow from everything else.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// Encode it, and fill in what follows from that: its length, its checksum, and where the chunks lie.
+    pub(crate) fn seal(&mut self) -> Vec<u8> {
+        let (head, checksum) = self.encode();
+        (self.header_bytes, self.checksum) = (head.len() as u64, checksum);
+        let placed = self.place_chunks();
+        debug_assert!(placed.is_some(), "the chunks hold what the layers have");
+        head
+    }
+
+    fn encode(&self) -> (Vec<u8>, u32) {
         let mut body = vec![self.kind as u8, self.shape.len() as u8];
         self.shape.iter().chain(&self.grid.edges).for_each(|length| put_integer(*length as u64, &mut body));
         self.codec.put(&mut body);
         body.push(u8::from(self.exact));
         put_integer(self.block_bytes, &mut body);
+        put_integer(self.taken, &mut body);
         for double in [self.range.0, self.range.1, self.blank.rmse, self.blank.max_error] {
             put_double(double, &mut body);
         }
@@ -128,7 +142,7 @@ impl Header {
         header.extend_from_slice(&body);
         let checksum = crc32c::crc32c(&header);
         header.extend_from_slice(&checksum.to_le_bytes());
-        header
+        (header, checksum)
     }
 
     /// The header that `head` begins with.
@@ -140,12 +154,13 @@ impl Header {
         let short = RefactorError::HeaderShort { needed: length, given: head.len() as u64 };
         let header = usize::try_from(length).ok().and_then(|length| head.get(..length)).ok_or(short)?;
         let (body, checksum) = header.split_at(header.len() - CHECKSUM_BYTES as usize);
-        if crc32c::crc32c(body).to_le_bytes() != checksum {
+        let computed = crc32c::crc32c(body);
+        if computed.to_le_bytes() != checksum {
             return Err(RefactorError::Header("its checksum is wrong"));
         }
         let mut header = Self::take(&mut Reader::new(&body[PREFIX_BYTES..]))
             .ok_or(RefactorError::Header("a field has no meaning"))?;
-        header.header_bytes = length;
+        (header.header_bytes, header.checksum) = (length, computed);
         header.place_chunks().ok_or(RefactorError::Header("its chunks do not hold what its layers need"))?;
         Ok(header)
     }
@@ -178,6 +193,7 @@ impl Header {
             _ => return None,
         };
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
+        let taken = reader.integer().filter(|taken| *taken <= samples)?;
         let range = (reader.double()?, reader.double()?);
         let error = |reader: &mut Reader<'_>| reader.double().filter(|error| *error >= 0.0);
         let blank = Accuracy { rmse: error(reader)?, max_error: error(reader)? };
@@ -205,6 +221,8 @@ impl Header {
             chunks,
             points,
             header_bytes: 0,
+            checksum: 0,
+            taken,
             exact,
             grid,
             block_bytes,
@@ -213,7 +231,7 @@ impl Header {
     }
 
     /// Fill in where the chunks lie; `None` if they do not hold just what the layers have.
-    pub(crate) fn place_chunks(&mut self) -> Option<()> {
+    fn place_chunks(&mut self) -> Option<()> {
         let mut offset = self.header_bytes;
         for chunk in &mut self.chunks {
             let payload = chunk.payload.end - chunk.payload.start;

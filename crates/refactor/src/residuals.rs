@@ -257,10 +257,10 @@ pub(crate) fn for_each_piece<T: Sample>(
     mut work: impl FnMut(usize, &[T]),
 ) {
     let intervals = (PIECE_SAMPLES / step).max(1);
-    let mut piece = vec![T::default(); intervals * step];
+    let mut piece = vec![T::default(); intervals.saturating_mul(step).min(length)];
     for first in (0..coarse.len()).step_by(intervals) {
         let count = intervals.min(coarse.len() - first);
-        for (index, line) in (first..first + count).zip(piece.chunks_exact_mut(step)) {
+        for (index, line) in (first..first + count).zip(piece.chunks_mut(step)) {
             let left = coarse[index];
             let right = coarse.get(index + 1).copied().unwrap_or(left);
             for (position, estimate) in line.iter_mut().enumerate() {
@@ -268,7 +268,7 @@ pub(crate) fn for_each_piece<T: Sample>(
             }
             line[0] = left;
         }
-        let end = length.min((first + count) * step);
+        let end = length.min((first + count).saturating_mul(step));
         work(first * step, &piece[..end - first * step]);
     }
 }

@@ -171,7 +171,7 @@ impl Header {
         let (index, point) = found;
         let mut payload = point.payload;
         if let Some(before) = index.checked_sub(1).map(|before| self.points[before]) {
-            let between = Between::new(self.kind, self.grid.samples());
+            let between = Between::new(self.kind, self.taken);
             // The largest error is that of the point before, so only the other may be reached earlier.
             if within(between.largest(before.accuracy.max_error), asked.max_error) {
                 payload = reached(&before, &point, between.untold(asked.rmse));
@@ -230,7 +230,7 @@ impl Header {
                 let part = (payload - before.payload) as f64 / (after.payload - before.payload) as f64;
                 let (one, other) = (before.accuracy.rmse, after.accuracy.rmse);
                 let line = (one * one * (1.0 - part) + other * other * part).sqrt();
-                let between = Between::new(self.kind, self.grid.samples());
+                let between = Between::new(self.kind, self.taken);
                 let max_error = between.largest(before.accuracy.max_error);
                 Accuracy { rmse: between.rmse(line, one).min(max_error), max_error }
             }

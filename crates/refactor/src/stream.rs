@@ -113,7 +113,8 @@ impl<'a> Stream<'a> {
         while at < range.end {
             let block = block_at(self.header, at);
             let bytes = self.parts.range(&block.stored);
-            let payload = bytes.as_deref().map(checked);
+            let payload =
+                bytes.as_deref().map(|stored| checked(self.header.checksum, block.payload.start, stored));
             let state = match payload {
                 None => BlockState::Missing,
                 Some(None) => BlockState::Damaged,

@@ -18,6 +18,8 @@ pub(crate) struct Encoded {
     pub(crate) residual: Vec<u8>,
     /// What is left, from nothing to all layers.
     pub(crate) progress: Vec<Progress>,
+    /// Samples that the codec takes.
+    pub(crate) taken: usize,
 }
 
 /// Codes the tiles of an array.
@@ -36,6 +38,8 @@ impl<T: Sample> Coder<T> {
         base_bytes: usize,
     ) -> Encoded {
         let (escaped, filled) = escape::encode(samples, ordinary);
+        let count = |_: &Vec<T>| samples.iter().filter(|sample| ordinary.holds(**sample)).count();
+        let taken = filled.as_ref().map_or(samples.len(), count);
         let judge = Original { samples, taken: filled.is_some().then_some(ordinary) };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes };
         let coded = self.codec.encode(filled.as_deref().unwrap_or(samples), shape, &measuring);
@@ -54,7 +58,7 @@ impl<T: Sample> Coder<T> {
                 last.errors = Errors::default();
             }
         }
-        Encoded { layers, residual, progress }
+        Encoded { layers, residual, progress, taken }
     }
 
     /// The best estimate from the first layers, of which the last may be cut. `residual` is the last layer if that and

@@ -79,6 +79,8 @@ pub fn refactor<T: Number>(
         chunks: Vec::new(),
         points: Vec::new(),
         header_bytes: 0,
+        checksum: 0,
+        taken: 0,
         block_bytes: block::block_bytes(array_bytes) as u64,
         exact: options.exact,
         codec,
@@ -115,6 +117,7 @@ fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, opt
         let own = cut(samples, &header.grid, &bounds);
         coder.encode(&own, grid::lengths(&bounds), ordinary, (base_part * own.len() as f64) as usize)
     });
+    header.taken = tiles.iter().map(|tile| tile.taken as u64).sum();
     let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);
     let is_exact = header.exact;
     let whole = |tile: Encoded| {

@@ -325,6 +325,47 @@ fn fill_values_and_outliers_leave_the_others_their_accuracy() {
 }
 
 #[test]
+fn errors_are_means_over_what_the_codec_takes() {
+    let shape = [120, 100];
+    let mut sea: Vec<f32> = as_kind(&wave(&shape, 8));
+    sea.chunks_exact_mut(100).filter(|row| row[0] < 60.0).for_each(|row| row.fill(f32::NAN));
+    let stream = refactor(&sea, &shape, &options("planes")).expect("a sound array");
+    for length in [stream.len() / 4, stream.len() / 2, stream.len()] {
+        let part = restored::<f32>(&stream, length, None);
+        let (sea, back): (Vec<f32>, Vec<f32>) =
+            sea.iter().zip(&part.samples).filter(|(sample, _)| sample.is_finite()).unzip();
+        assert!((100..8000).contains(&sea.len()), "{}", sea.len());
+        let (rmse, told) = (errors(&sea, &back).0, part.known.accuracy.rmse);
+        assert!((rmse..2.0 * rmse).contains(&told), "{length}: {told} for {rmse}");
+    }
+}
+
+#[test]
+fn blocks_of_another_array_or_place_are_damage() {
+    let shape = [100, 90];
+    let samples: Vec<f32> = wave(&shape, 4).iter().map(|sample| *sample as f32).collect();
+    let mirrored: Vec<f32> = samples.iter().map(|sample| -sample).collect();
+    let [own, other] =
+        [&samples, &mirrored].map(|samples| refactor(samples, &shape, &options("planes")).expect("sound"));
+    assert_eq!(own.len(), other.len());
+    let header = Header::decode(&own).expect("a sound header");
+    let augmentation = header.chunks[1].offset as usize;
+    let mixed = header.restore::<f32>(
+        &[(0, &own[..augmentation]), (augmentation as u64, &other[augmentation..])],
+        None,
+        1,
+    );
+    let mixed = mixed.expect("a sound array");
+    assert_eq!(mixed.known.damaged, [augmentation as u64]);
+    assert_eq!(mixed.samples, restored::<f32>(&own, augmentation, None).samples);
+    let block = header.chunks[1].length as usize;
+    let mut moved = own[..augmentation].to_vec();
+    moved.extend_from_slice(&own[augmentation + block..]);
+    moved.resize(own.len(), 0);
+    assert_eq!(restored::<f32>(&moved, moved.len(), None).known.damaged, [augmentation as u64]);
+}
+
+#[test]
 fn constants_denormals_and_holes_survive() {
     let constant = vec![1e-42_f32; 5000];
     let stream = refactor(&constant, &[50, 100], &options("planes")).expect("sound");
