@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ class Tier:
         url: A folder: a local path, a path on a Weir mount, or any URL of fsspec (`memory://run`, `s3://bucket/run`).
         zone: By default the first of several tiers is isolation, and all others are augmentation.
         share: Part of the bytes behind the base that lies here; by default each tier holds four times what the tier
-            before it holds, and the first the base alone.
+            before it holds, and the first the base alone. The last tier holds all that is left.
         plot: How much to read at which bandwidth, where it differs from the policy's.
         forecaster: A name of `weir.prediction.bandwidth`.
         period_seconds: The shortest period of what disturbs the reads, where it is known: a warning then says when
@@ -131,29 +132,19 @@ def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
     return tuple(replace(tier, zone=tier.zone or zone) for tier, zone in zip(tiers, usual, strict=True))
 
 
-def divide(tiers: Sequence[Tier], *, base_end: int, chunk_ends: Sequence[int]) -> list[tuple[int, int]]:
+def divide(tiers: Sequence[Tier], *, base_end: int, total: int) -> list[tuple[int, int]]:
     """Which bytes of a step lie on which tier: (offset, length) of each, in order and without a gap.
 
     Args:
         tiers: All tiers, in order.
         base_end: Bytes of header and base, which lie on the first tier.
-        chunk_ends: Ends of the chunks behind the base; tiers are divided there.
+        total: Bytes of all; what is behind the base can be cut anywhere.
 
     Raises:
         AdaptiveError: The shares come to more than the whole.
     """
-    total = chunk_ends[-1] if chunk_ends else base_end
-    rest = total - base_end
-    begin, sums = 0, 0.0
-    parts = []
-    for index, share in enumerate(_shares(tiers)):
-        sums += share
-        wanted = base_end + sums * rest
-        last = index == len(tiers) - 1
-        end = total if last else max((end for end in chunk_ends if end <= wanted + 0.5), default=base_end)
-        parts.append((begin, max(end, begin) - begin))
-        begin = max(end, begin)
-    return parts
+    ends = [base_end + round(min(part, 1.0) * (total - base_end)) for part in accumulate(_shares(tiers)[:-1])]
+    return [(begin, end - begin) for begin, end in pairwise([0, *ends, total])]
 
 
 def _shares(tiers: Sequence[Tier]) -> list[float]:

@@ -261,15 +261,18 @@ class Writer:
 
         assert self._stream is not None
         refactored = _core.Refactored(container)
-        ends = [int(chunk[0] + chunk[1]) for chunk in refactored.chunks]
-        ranges = divide(self._tiers, base_end=ends[0], chunk_ends=ends[1:])
+        offset, length, *_ = refactored.chunks[0]
+        base_end = offset + length
+        ranges = divide(self._tiers, base_end=base_end, total=refactored.total_bytes)
         stream = self._stream
         parts = tuple(
             Part(part_name(stream.identity, number, tier), offset, length)
             for tier, (offset, length) in enumerate(ranges)
         )
         checksum = header_checksum(container, refactored.header_bytes)
-        return Manifest(number, stream.identity, stream.dtype, stream.shape, refactored.codec, checksum, ends[0], parts)
+        return Manifest(
+            number, stream.identity, stream.dtype, stream.shape, refactored.codec, checksum, base_end, parts
+        )
 
     def _store(self, manifest: Manifest, container: memoryview) -> None:
         for place, part in zip(self._places, manifest.parts, strict=True):
