@@ -38,10 +38,12 @@ pub struct Coded {
 /// Codes one tile, most important bytes first.
 pub trait TileCodec<T: Sample>: Sync {
     /// The tile's segments, and what they are worth. `samples` are in C order; axes that the array lacks come first
-    /// with length 1.
-    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded;
+    /// with length 1. A codec whose tiles are large works on at most `threads` threads; the answer is the same on any number.
+    fn encode(&self, samples: &[T], shape: [usize; 4], threads: usize, measuring: &Measuring<'_, T>)
+        -> Coded;
 
-    /// The best estimate from the segments of layers 0, 1, ...: they may stop anywhere, the last one may be cut
-    /// anywhere, and layers that the tile has no bytes in are empty. Hostile bytes give wrong samples, never a panic.
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T>;
+    /// Set the tile's samples to the best estimate from the segments of layers 0, 1, ...: they may stop anywhere, the last
+    /// one may be cut anywhere, and layers that the tile has no bytes in are empty. Hostile bytes give wrong samples, never
+    /// a panic.
+    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]);
 }

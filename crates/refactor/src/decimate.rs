@@ -8,7 +8,9 @@
 
 use crate::codec::{Coded, Progress, Segment, TileCodec};
 use crate::judge::{judged, Errors, Judge, Measuring};
-use crate::residuals::{for_each_piece, sorted_records, Augmentation, Record};
+use crate::lines::{for_each_piece, prolong, runs};
+use crate::parallel;
+use crate::residuals::{sorted_records, Augmentation, Record};
 use crate::sample::Sample;
 
 /// The codec: layer 0 is the coarsest level, layer 1 its augmentation, and so on.
@@ -54,15 +56,16 @@ impl Decimate {
         };
         self.ratios.iter().map(step).collect()
     }
-
-    /// Lengths of levels 0 to k.
-    fn level_lengths(&self, samples: usize) -> Vec<usize> {
-        std::iter::once(samples).chain(self.ratios.iter().map(|ratio| samples.div_ceil(*ratio))).collect()
-    }
 }
 
 impl<T: Sample> TileCodec<T> for Decimate {
-    fn encode(&self, samples: &[T], _shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
+    fn encode(
+        &self,
+        samples: &[T],
+        _shape: [usize; 4],
+        threads: usize,
+        measuring: &Measuring<'_, T>,
+    ) -> Coded {
         let steps = self.steps();
         let coarsest = self.ratios.last().copied().unwrap_or(1);
         let mut level: Vec<T> = samples.iter().copied().step_by(coarsest).collect();
@@ -72,23 +75,21 @@ impl<T: Sample> TileCodec<T> for Decimate {
         }
         let judge = measuring.judge;
         let nothing = judged(judge, samples.len(), |range, piece| piece.resize(range.len(), T::default()));
-        let mut known = left_by(&level, &steps, samples.len(), judge);
+        let mut known = left_by(&level, &steps, samples.len(), threads, judge);
         let mut progress = vec![Progress { layer: 0, bytes: 0, errors: nothing, measured: true }];
         progress.push(Progress { bytes: base.len().saturating_sub(1), ..progress[0] });
         progress.push(Progress { layer: 0, bytes: base.len(), errors: known, measured: true });
         let mut segments = vec![Segment { layer: 0, bytes: base }];
         for (number, (ratio, step)) in steps.iter().enumerate().rev() {
             let layer = (self.ratios.len() - number) as u16;
-            let augmentation = sorted_records(samples, *ratio, &level, *step);
+            let augmentation = sorted_records(samples, *ratio, &level, *step, threads);
             // On the finest level, what residuals are not applied is the error, but for what rounding leaves.
             let (after, exact) = match number {
                 0 => (augmentation.rounding, true),
                 _ => {
-                    level = corrected(
-                        prolong(&level, samples.len().div_ceil(*ratio), *step),
-                        &augmentation.bytes,
-                    );
-                    (left_by(&level, &steps[..number], samples.len(), judge), false)
+                    level = finer(&level, samples.len().div_ceil(*ratio), *step, threads);
+                    correct(&mut level, &augmentation.bytes);
+                    (left_by(&level, &steps[..number], samples.len(), threads, judge), false)
                 }
             };
             append_progress(&augmentation, layer, (known, after), exact, &mut progress);
@@ -98,32 +99,46 @@ impl<T: Sample> TileCodec<T> for Decimate {
         Coded { segments, progress }
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
-        let lengths = self.level_lengths(shape.iter().product());
-        let coarsest = lengths.last().copied().unwrap_or_default();
+    fn decode(&self, _shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
+        let steps = self.steps();
+        let Some(((_, finest), coarser)) = steps.split_first() else { return };
+        let coarsest = self.ratios.last().map_or(0, |ratio| samples.len().div_ceil(*ratio));
         let base = segments.first().copied().unwrap_or_default();
         let mut level: Vec<T> = base.chunks_exact(T::KIND.bytes()).take(coarsest).map(T::take).collect();
         let last = level.last().copied().unwrap_or_default();
         level.resize(coarsest, if last.is_finite() { last } else { T::default() });
-        for (number, (_, step)) in self.steps().iter().enumerate().rev() {
-            let layer = self.ratios.len() - number;
-            let records = segments.get(layer).copied().unwrap_or_default();
-            level = corrected(prolong(&level, lengths[number], *step), records);
+        let mut augmentations = segments.iter().skip(1).copied().chain(std::iter::repeat(&[][..]));
+        for ((ratio, step), records) in coarser.iter().rev().zip(&mut augmentations) {
+            level = finer(&level, samples.len().div_ceil(*ratio), *step, threads);
+            correct(&mut level, records);
         }
-        level
+        prolong(&level, *finest, threads, samples);
+        augmentations.take(1).for_each(|records| correct(samples, records));
     }
 }
 
 /// The errors of the samples that straight lines give, from a level down to the finest.
-fn left_by<T: Sample>(level: &[T], steps: &[(usize, usize)], samples: usize, judge: &dyn Judge<T>) -> Errors {
+fn left_by<T: Sample>(
+    level: &[T],
+    steps: &[(usize, usize)],
+    samples: usize,
+    threads: usize,
+    judge: &dyn Judge<T>,
+) -> Errors {
     let Some(((_, finest), coarser)) = steps.split_first() else { return Errors::default() };
     let mut level = std::borrow::Cow::Borrowed(level);
     for (ratio, step) in coarser.iter().rev() {
-        level = prolong(&level, samples.div_ceil(*ratio), *step).into();
+        level = finer(&level, samples.div_ceil(*ratio), *step, threads).into();
     }
-    let mut errors = Errors::default();
-    for_each_piece(&level, samples, *finest, |start, piece| errors = errors.and(judge.errors(start, piece)));
-    errors
+    let runs = runs(samples, *finest);
+    let errors = parallel::map(runs.len(), threads, |run| {
+        let mut errors = Errors::default();
+        for_each_piece(&level, runs[run].clone(), *finest, |start, piece| {
+            errors = errors.and(judge.errors(start, piece));
+        });
+        errors
+    });
+    errors.into_iter().fold(Errors::default(), Errors::and)
 }
 
 /// What is left while an augmentation is read whose beginning and end leave these errors. The errors of a coarser level's
@@ -153,7 +168,7 @@ fn append_progress(
 }
 
 /// Equations (3) and (4): add the residuals that are there to the estimate.
-fn corrected<T: Sample>(mut level: Vec<T>, records: &[u8]) -> Vec<T> {
+fn correct<T: Sample>(level: &mut [T], records: &[u8]) {
     let record = Record::new(level.len());
     for bytes in records.chunks_exact(record.bytes::<T>()) {
         let (index, residual) = record.take::<T>(bytes);
@@ -161,14 +176,13 @@ fn corrected<T: Sample>(mut level: Vec<T>, records: &[u8]) -> Vec<T> {
             *sample = sample.plus(residual);
         }
     }
-    level
 }
 
-/// `Estimate`: straight lines between the samples of the coarser level; behind the last one it stays as it is.
-fn prolong<T: Sample>(coarse: &[T], length: usize, step: usize) -> Vec<T> {
-    let mut fine = Vec::with_capacity(length);
-    for_each_piece(coarse, length, step, |_, piece| fine.extend_from_slice(piece));
-    fine
+/// The next finer level, without corrections.
+fn finer<T: Sample>(coarse: &[T], length: usize, step: usize, threads: usize) -> Vec<T> {
+    let mut level = vec![T::default(); length];
+    prolong(coarse, step, threads, &mut level);
+    level
 }
 
 #[cfg(test)]
@@ -182,6 +196,7 @@ mod tests {
         codec.encode(
             samples,
             [1, 1, 1, samples.len()],
+            2,
             &Measuring { judge: &judge, unit: 1.0, base_bytes: 0 },
         )
     }
@@ -190,7 +205,9 @@ mod tests {
         let segments = coded(codec, samples).segments;
         let bytes: Vec<&[u8]> =
             segments.iter().take(layers).map(|segment| segment.bytes.as_slice()).collect();
-        codec.decode([1, 1, 1, samples.len()], &bytes)
+        let mut restored = vec![T::default(); samples.len()];
+        codec.decode([1, 1, 1, samples.len()], &bytes, 2, &mut restored);
+        restored
     }
 
     #[test]

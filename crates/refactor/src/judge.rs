@@ -21,6 +21,11 @@ impl Errors {
         Self { squares: self.squares + other.squares, largest: self.largest.max(other.largest) }
     }
 
+    /// Of one sample that is so far off.
+    pub(crate) fn of_one(distance: f64) -> Self {
+        Self { squares: distance * distance, largest: distance }
+    }
+
     fn of<T: Copy>(one: &[T], other: &[T], distance: impl Fn(T, T) -> f64) -> Self {
         let (mut squares, mut largest) = ([0.0; LANES], [0.0; LANES]);
         let (ones, others) = (one.chunks_exact(LANES), other.chunks_exact(LANES));
@@ -33,10 +38,7 @@ impl Errors {
             }
         }
         let lanes = Self { squares: squares.iter().sum(), largest: largest.into_iter().fold(0.0, f64::max) };
-        let all = rest.fold(lanes, |all, (one, other)| {
-            let distance = distance(*one, *other);
-            all.and(Self { squares: distance * distance, largest: distance })
-        });
+        let all = rest.fold(lanes, |all, (one, other)| all.and(Self::of_one(distance(*one, *other))));
         // What overflowed is as far as can be.
         if all.squares.is_finite() {
             all

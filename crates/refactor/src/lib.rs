@@ -17,6 +17,7 @@ mod escape;
 mod grid;
 mod header;
 mod judge;
+mod lines;
 mod lossless;
 mod mesh;
 mod ordinary;

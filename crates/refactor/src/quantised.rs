@@ -112,7 +112,13 @@ impl<T: Number> Quantised<T> {
 }
 
 impl<T: Number> TileCodec<T> for Quantised<T> {
-    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
+    fn encode(
+        &self,
+        samples: &[T],
+        shape: [usize; 4],
+        threads: usize,
+        measuring: &Measuring<'_, T>,
+    ) -> Coded {
         let mut before = (samples.first().copied().unwrap_or_default(), 0);
         before.1 = self.place(before.0);
         let places: Vec<i32> = samples
@@ -131,13 +137,15 @@ impl<T: Number> TileCodec<T> for Quantised<T> {
         self.settings.encode(
             &places,
             shape,
+            threads,
             &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
         )
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
-        let places: Vec<i32> = self.settings.decode(shape, segments);
-        places.iter().map(|place| self.value(*place)).collect()
+    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
+        let mut places = vec![0_i32; samples.len()];
+        self.settings.decode(shape, segments, threads, &mut places);
+        samples.iter_mut().zip(places).for_each(|(sample, place)| *sample = self.value(place));
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! Counted by their leading bits, records go straight to the part of the augmentation that is theirs; each part is then
 //! sorted by digits while the caches hold it. So a residual is moved through memory twice, and only the augmentation
-//! itself takes any.
+//! itself takes any. Threads share the level by runs, whose borders and sums do not depend on their number.
 
 use crate::judge::Errors;
+use crate::lines::{for_each_piece, runs};
+use crate::parallel;
 use crate::sample::Sample;
+use std::ops::Range;
 
 /// Leading bits of a magnitude by which records are spread over the augmentation: an octave of floats has 16 parts.
 const SPREAD_BITS: u32 = 12;
@@ -72,13 +75,14 @@ pub(crate) fn sorted_records<T: Sample>(
     ratio: usize,
     coarse: &[T],
     step: usize,
+    threads: usize,
 ) -> Augmentation {
     let length = samples.len().div_ceil(ratio);
     let record = Record::new(length);
     if record.index_bytes + T::KIND.bytes() <= 8 {
-        Level { samples, ratio, coarse, step, length, record }.sorted::<u64>()
+        Level { samples, ratio, coarse, step, length, record }.sorted::<u64>(threads)
     } else {
-        Level { samples, ratio, coarse, step, length, record }.sorted::<(u64, u64)>()
+        Level { samples, ratio, coarse, step, length, record }.sorted::<(u64, u64)>(threads)
     }
 }
 
@@ -133,76 +137,78 @@ struct Level<'a, T> {
 }
 
 impl<T: Sample> Level<'_, T> {
-    fn sorted<P: Packed>(&self) -> Augmentation {
-        let record_bytes = self.record.bytes::<T>();
-        let (parts, rounding) = self.parts();
-        let mut end = 0;
-        let ends: Vec<usize> = parts
-            .iter()
-            .map(|part| {
-                end += part.records;
-                end
-            })
-            .collect();
-        let mut bytes = vec![0; end * record_bytes];
-        self.spread(&ends, &mut bytes);
-        let (mut own, mut other) = (Vec::new(), Vec::new());
-        let mut parts = parts;
-        let mut rest = bytes.as_mut_slice();
-        for part in parts.iter_mut().filter(|part| part.records > 0) {
-            let (records, behind) = rest.split_at_mut(part.records * record_bytes);
-            self.sort_part::<P>(records, &mut own, &mut other);
-            if T::KIND.is_float() {
-                part.left = magnitudes::<T, P>(&own);
-            }
-            rest = behind;
+    fn sorted<P: Packed>(&self, threads: usize) -> Augmentation {
+        let runs = runs(self.length, self.step);
+        let counted = parallel::map(runs.len(), threads, |run| self.parts(runs[run].clone()));
+        let (counts, roundings): (Vec<Vec<Part>>, Vec<Errors>) = counted.into_iter().unzip();
+        let rounding = roundings.into_iter().fold(self.rounding_of_coarse(), Errors::and);
+        let mut parts = vec![Part::default(); 1 << SPREAD_BITS];
+        for own in &counts {
+            parts.iter_mut().zip(own).for_each(|(part, own)| *part = part.and(*own));
         }
+        let record_bytes = self.record.bytes::<T>();
+        let mut bytes = vec![0; parts.iter().map(|part| part.records).sum::<usize>() * record_bytes];
+        let work = runs.into_iter().zip(places(&mut bytes, &counts, record_bytes)).collect();
+        parallel::for_each(work, threads, |(run, mut places)| self.spread(run, &mut places));
+        let used = parts.iter_mut().filter(|part| part.records > 0);
+        let mut rest = bytes.as_mut_slice();
+        let work = used.map(|part| (take(&mut rest, part.records * record_bytes), part)).collect();
+        parallel::for_each(work, threads, |(records, part)| {
+            let sorted: Vec<P> = self.sort_part(records);
+            if T::KIND.is_float() {
+                part.left = magnitudes::<T, P>(&sorted);
+            }
+        });
         Augmentation { bytes, record_bytes, marks: marks(&parts), rounding }
     }
 
     /// What falls to each part of the augmentation, and what rounding leaves when all of it is applied.
-    fn parts(&self) -> (Vec<Part>, Errors) {
+    fn parts(&self, run: Range<usize>) -> (Vec<Part>, Errors) {
         let mut parts = vec![Part::default(); 1 << SPREAD_BITS];
         let mut rounding = Errors::default();
-        let errors = |left: f64| Errors { squares: left * left, largest: left };
-        self.for_each(|_, sample, estimate| {
+        self.for_each(run, |_, sample, estimate| {
             let residual = sample.minus(estimate);
             let part = &mut parts[part_of::<T>(residual)];
             part.records += usize::from(T::magnitude(residual.folded()) != 0);
             // Residuals of integers wrap round: an error may be larger than its residual.
             if !T::KIND.is_float() {
-                part.left = part.left.and(errors(sample.distance(estimate)));
+                part.left = part.left.and(Errors::of_one(sample.distance(estimate)));
             }
             if estimate.plus(residual) != sample {
-                rounding = rounding.and(errors(sample.distance(estimate.plus(residual))));
+                rounding = rounding.and(Errors::of_one(sample.distance(estimate.plus(residual))));
             }
         });
-        for (index, restored) in self.coarse.iter().enumerate() {
-            let sample = self.samples[index * self.step * self.ratio];
-            rounding = rounding.and(errors(sample.distance(*restored)));
-        }
         (parts, rounding)
     }
 
-    /// Put records into their parts, in rising order of place.
-    fn spread(&self, ends: &[usize], bytes: &mut [u8]) {
+    /// What the coarser level leaves of its own samples.
+    fn rounding_of_coarse(&self) -> Errors {
+        let restored = self.coarse.iter().enumerate();
+        restored.fold(Errors::default(), |errors, (index, restored)| {
+            let sample = self.samples[index * self.step * self.ratio];
+            errors.and(Errors::of_one(sample.distance(*restored)))
+        })
+    }
+
+    /// Put the records of a run into their parts, in rising order of place.
+    fn spread(&self, run: Range<usize>, places: &mut [&mut [u8]]) {
         let record_bytes = self.record.bytes::<T>();
-        let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect();
-        self.for_each(|index, sample, estimate| {
+        self.for_each(run, |index, sample, estimate| {
             let residual = sample.minus(estimate);
             if T::magnitude(residual.folded()) != 0 {
-                let place = &mut next[part_of::<T>(residual)];
-                let bytes = &mut bytes[*place * record_bytes..][..record_bytes];
-                self.record.put(index as u64, residual, bytes);
-                *place += 1;
+                self.record.put(
+                    index as u64,
+                    residual,
+                    take(&mut places[part_of::<T>(residual)], record_bytes),
+                );
             }
         });
     }
 
-    /// Call `work` with place, sample and estimate of all samples that the coarser level lacks.
+    /// Call `work` with place, sample and estimate of all samples of a run that the coarser level lacks.
     #[inline(always)]
-    fn for_each(&self, mut work: impl FnMut(usize, T, T)) {
-        for_each_piece(self.coarse, self.length, self.step, |start, estimates| {
+    fn for_each(&self, run: Range<usize>, mut work: impl FnMut(usize, T, T)) {
+        for_each_piece(self.coarse, run, self.step, |start, estimates| {
             for (interval, estimates) in estimates.chunks(self.step).enumerate() {
                 let first = start + interval * self.step;
                 if self.ratio == 1 {
@@ -219,18 +225,19 @@ impl<T: Sample> Level<'_, T> {
         });
     }
 
-    /// Sort the records of a part, and leave them in `own` too.
-    fn sort_part<P: Packed>(&self, part: &mut [u8], own: &mut Vec<P>, other: &mut Vec<P>) {
+    /// Sort the records of a part.
+    fn sort_part<P: Packed>(&self, part: &mut [u8]) -> Vec<P> {
         let record_bytes = self.record.bytes::<T>();
-        own.clear();
-        own.extend(part.chunks_exact(record_bytes).map(|bytes| {
+        let packed = part.chunks_exact(record_bytes).map(|bytes| {
             let (index, residual) = self.record.take::<T>(bytes);
             P::new(residual.folded(), index as u64)
-        }));
-        sort_by_digits(own, other, |item| !T::magnitude(item.folded()));
-        for (item, bytes) in own.iter().zip(part.chunks_exact_mut(record_bytes)) {
+        });
+        let mut items: Vec<P> = packed.collect();
+        sort_by_digits(&mut items, |item| !T::magnitude(item.folded()));
+        for (item, bytes) in items.iter().zip(part.chunks_exact_mut(record_bytes)) {
             self.record.put(item.index(), T::unfolded(item.folded()), bytes);
         }
+        items
     }
 }
 
@@ -244,33 +251,24 @@ fn part_of<T: Sample>(residual: T) -> usize {
     last - (leading as usize).min(last)
 }
 
-/// Estimates that are made at a time: they stay in the first-level cache.
-const PIECE_SAMPLES: usize = 2048;
-
-/// Call `work` with pieces of a level of `length` samples, as straight lines between those of the coarser level give
-/// them: where each begins, and its samples.
-#[inline(always)]
-pub(crate) fn for_each_piece<T: Sample>(
-    coarse: &[T],
-    length: usize,
-    step: usize,
-    mut work: impl FnMut(usize, &[T]),
-) {
-    let intervals = (PIECE_SAMPLES / step).max(1);
-    let mut piece = vec![T::default(); intervals.saturating_mul(step).min(length)];
-    for first in (0..coarse.len()).step_by(intervals) {
-        let count = intervals.min(coarse.len() - first);
-        for (index, line) in (first..first + count).zip(piece.chunks_mut(step)) {
-            let left = coarse[index];
-            let right = coarse.get(index + 1).copied().unwrap_or(left);
-            for (position, estimate) in line.iter_mut().enumerate() {
-                *estimate = T::interpolate(left, right, position, step);
-            }
-            line[0] = left;
+/// Where the records of each run go: the beginning of what is left of each part.
+fn places<'a>(bytes: &'a mut [u8], counts: &[Vec<Part>], record_bytes: usize) -> Vec<Vec<&'a mut [u8]>> {
+    let mut places: Vec<_> = counts.iter().map(|_| Vec::with_capacity(1 << SPREAD_BITS)).collect();
+    let mut rest = bytes;
+    for part in 0..1 << SPREAD_BITS {
+        for (own, counts) in places.iter_mut().zip(counts) {
+            own.push(take(&mut rest, counts[part].records * record_bytes));
         }
-        let end = length.min((first + count).saturating_mul(step));
-        work(first * step, &piece[..end - first * step]);
     }
+    places
+}
+
+/// The first bytes of `rest`, which is then what is behind them.
+#[inline(always)]
+fn take<'a>(rest: &mut &'a mut [u8], count: usize) -> &'a mut [u8] {
+    let (taken, behind) = std::mem::take(rest).split_at_mut(count);
+    *rest = behind;
+    taken
 }
 
 /// The sum of the squares of residuals, and the largest.
@@ -290,11 +288,10 @@ fn magnitudes<T: Sample, P: Packed>(items: &[P]) -> Errors {
 ///
 /// By digits, from the lowest: a comparison sort of as many items takes several times as long. Digits that are the same
 /// in all items are skipped.
-fn sort_by_digits<P: Copy + Default>(items: &mut Vec<P>, other: &mut Vec<P>, key: impl Fn(P) -> u64) {
+fn sort_by_digits<P: Copy + Default>(items: &mut Vec<P>, key: impl Fn(P) -> u64) {
     let Some(first) = items.first().map(|item| key(*item)) else { return };
     let varying = items.iter().fold(0, |bits, item| bits | (key(*item) ^ first));
-    other.clear();
-    other.resize(items.len(), P::default());
+    let mut other = vec![P::default(); items.len()];
     let mut shift = varying.trailing_zeros();
     while shift < u64::BITS && varying >> shift != 0 {
         let digit = |bits: u64| (bits >> shift) as usize & ((1 << DIGIT_BITS) - 1);
@@ -309,7 +306,7 @@ fn sort_by_digits<P: Copy + Default>(items: &mut Vec<P>, other: &mut Vec<P>, key
             other[*place as usize] = *item;
             *place += 1;
         }
-        std::mem::swap(items, other);
+        std::mem::swap(items, &mut other);
         shift += DIGIT_BITS;
     }
 }
@@ -320,6 +317,12 @@ struct Part {
     records: usize,
     /// The errors when none of them is applied.
     left: Errors,
+}
+
+impl Part {
+    fn and(self, other: Self) -> Self {
+        Self { records: self.records + other.records, left: self.left.and(other.left) }
+    }
 }
 
 /// What is left at the beginning of each part that has records.
@@ -348,7 +351,7 @@ mod tests {
                 keys.iter().enumerate().map(|(index, key)| (key >> narrow, index as u64)).collect();
             let mut expected = items.clone();
             expected.sort();
-            sort_by_digits(&mut items, &mut Vec::new(), |item| item.0);
+            sort_by_digits(&mut items, |item| item.0);
             prop_assert_eq!(items, expected);
         }
 
@@ -357,7 +360,7 @@ mod tests {
             // No residual wraps round.
             let samples: Vec<i32> = samples.iter().map(|sample| sample >> (narrow + 1)).collect();
             let coarse: Vec<i32> = samples.iter().copied().step_by(step).collect();
-            let found = sorted_records(&samples, 1, &coarse, step);
+            let found = sorted_records(&samples, 1, &coarse, step, 2);
             let record = Record::new(samples.len());
             let records: Vec<(usize, i32)> = found.bytes.chunks_exact(8).map(|bytes| record.take(bytes)).collect();
             let mut expected = records.clone();

@@ -41,11 +41,18 @@ pub struct Known {
 /// Where restored samples go: row by row, in any order.
 trait Rows<T>: Send {
     fn put(&mut self, start: usize, row: &[T]);
+
+    /// All of them, where they can be set in place.
+    fn whole(&mut self) -> Option<&mut [T]>;
 }
 
 impl<T: Sample> Rows<T> for &mut [T] {
     fn put(&mut self, start: usize, row: &[T]) {
         self[start..start + row.len()].copy_from_slice(row);
+    }
+
+    fn whole(&mut self) -> Option<&mut [T]> {
+        Some(self)
     }
 }
 
@@ -57,6 +64,11 @@ impl<T: Sample> Rows<T> for Bytes<'_> {
         let width = T::KIND.bytes();
         let bytes = self.0[start * width..(start + row.len()) * width].chunks_exact_mut(width);
         row.iter().zip(bytes).for_each(|(sample, bytes)| sample.put(bytes));
+    }
+
+    fn whole(&mut self) -> Option<&mut [T]> {
+        let is_native = cfg!(target_endian = "little");
+        bytemuck::try_cast_slice_mut(self.0).ok().filter(|_| is_native)
     }
 }
 
@@ -131,12 +143,21 @@ impl Header {
             let mut layers: Vec<&[u8]> = bytes.segments.iter().map(Vec::as_slice).collect();
             let is_whole = bytes.known == u64::MAX && layers.len() == self.layers.len();
             let residual = if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
-            let own = coder.decode(grid::lengths(&tile), &layers, residual.filter(|_| is_whole));
-            if let Some(part) = grid::intersection(&tile, &bounds) {
-                let mut rows = rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                grid::for_each_row(&tile, &bounds, &part, |from, to, length| {
-                    rows.put(to, &own[from..from + length]);
-                });
+            let layers = (layers.as_slice(), residual.filter(|_| is_whole));
+            let decode = |samples: &mut [T]| {
+                coder.decode(grid::lengths(&tile), layers, (threads / tiles.len()).max(1), samples);
+            };
+            let rows = || rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // The only tile may hold the lock while it is decoded.
+            if tile != bounds || rows().whole().map(decode).is_none() {
+                let mut own = vec![T::default(); grid::lengths(&tile).iter().product()];
+                decode(&mut own);
+                if let Some(part) = grid::intersection(&tile, &bounds) {
+                    let mut rows = rows();
+                    grid::for_each_row(&tile, &bounds, &part, |from, to, length| {
+                        rows.put(to, &own[from..from + length]);
+                    });
+                }
             }
             (bytes.known..bytes.used, bytes.damaged)
         });

@@ -77,7 +77,7 @@ impl fmt::Display for DataType {
 }
 
 /// One number of an array.
-pub trait Sample: Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static {
+pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync {
     /// Its kind.
     const KIND: DataType;
 

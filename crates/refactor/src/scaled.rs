@@ -25,19 +25,26 @@ pub(crate) fn scaled<T: Number>(sample: T, exponent: i32) -> T {
 }
 
 impl<T: Number> TileCodec<T> for Scaled {
-    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
+    fn encode(
+        &self,
+        samples: &[T],
+        shape: [usize; 4],
+        threads: usize,
+        measuring: &Measuring<'_, T>,
+    ) -> Coded {
         let samples: Vec<T> = samples.iter().map(|sample| scaled(*sample, -self.exponent)).collect();
         let judge = Converted { judge: measuring.judge, convert: |sample: T| scaled(sample, self.exponent) };
         let unit = measuring.unit * f64::from(self.exponent).exp2();
         self.settings.encode(
             &samples,
             shape,
+            threads,
             &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
         )
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
-        let samples: Vec<T> = self.settings.decode(shape, segments);
-        samples.into_iter().map(|sample| scaled(sample, self.exponent)).collect()
+    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
+        self.settings.decode(shape, segments, threads, samples);
+        samples.iter_mut().for_each(|sample| *sample = scaled(*sample, self.exponent));
     }
 }

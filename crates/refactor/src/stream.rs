@@ -13,13 +13,15 @@ pub type Part<'a> = (u64, &'a [u8]);
 /// The parts in order of offset, so that a range is found quickly.
 pub(crate) struct Parts<'a> {
     parts: Vec<Part<'a>>,
+    bytes: usize,
 }
 
 impl<'a> Parts<'a> {
     pub(crate) fn new(parts: &[Part<'a>]) -> Self {
         let mut parts: Vec<_> = parts.iter().copied().filter(|(_, bytes)| !bytes.is_empty()).collect();
         parts.sort_by_key(|(offset, bytes)| (*offset, std::cmp::Reverse(bytes.len())));
-        Self { parts }
+        let bytes = parts.iter().map(|(_, bytes)| bytes.len()).sum();
+        Self { parts, bytes }
     }
 
     /// The bytes of a range, if all of them are there: from one part, or pieced together from several.
@@ -88,11 +90,11 @@ impl<'a> Stream<'a> {
     pub(crate) fn tile(&self, tile: usize) -> TileBytes {
         let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, used: 0, damaged: Vec::new() };
         for (starts, lengths) in self.starts.iter().zip(&self.header.layers) {
-            let mut segment = Vec::new();
             let (Some(start), Some(length)) = (starts.get(tile), lengths.get(tile)) else {
-                answer.segments.push(segment);
+                answer.segments.push(Vec::new());
                 continue;
             };
+            let mut segment = Vec::with_capacity(self.parts.bytes.min(*length as usize));
             let range = *start..start + length;
             let known = self.gather(&range, &mut segment, &mut answer.damaged);
             answer.segments.push(segment);

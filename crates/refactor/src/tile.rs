@@ -29,20 +29,20 @@ pub(crate) struct Coder<T: Sample> {
 }
 
 impl<T: Sample> Coder<T> {
-    /// `base_bytes` of the tile are in the base, about.
+    /// The codec takes what is ordinary; `base_bytes` of the tile are in the base, about.
     pub(crate) fn encode(
         &self,
         samples: &[T],
         shape: [usize; 4],
-        ordinary: Ordinary,
-        base_bytes: usize,
+        threads: usize,
+        (ordinary, base_bytes): (Ordinary, usize),
     ) -> Encoded {
         let (escaped, filled) = escape::encode(samples, ordinary);
         let count = |_: &Vec<T>| samples.iter().filter(|sample| ordinary.holds(**sample)).count();
         let taken = filled.as_ref().map_or(samples.len(), count);
         let judge = Original { samples, taken: filled.is_some().then_some(ordinary) };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes };
-        let coded = self.codec.encode(filled.as_deref().unwrap_or(samples), shape, &measuring);
+        let coded = self.codec.encode(filled.as_deref().unwrap_or(samples), shape, threads, &measuring);
         let mut progress = with_escapes(coded.progress, escaped.len());
         let mut layers = vec![escaped];
         for segment in coded.segments {
@@ -53,7 +53,9 @@ impl<T: Sample> Coder<T> {
         let mut residual = Vec::new();
         if self.exact {
             let segments: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
-            residual = lossless::encode(samples, &self.decode_layers(shape, &segments));
+            let mut restored = vec![T::default(); samples.len()];
+            self.decode(shape, (&segments, None), threads, &mut restored);
+            residual = lossless::encode(samples, &restored);
             if let Some(last) = progress.last_mut().filter(|_| residual.is_empty()) {
                 last.errors = Errors::default();
             }
@@ -61,20 +63,20 @@ impl<T: Sample> Coder<T> {
         Encoded { layers, residual, progress, taken }
     }
 
-    /// The best estimate from the first layers, of which the last may be cut. `residual` is the last layer if that and
-    /// all before it are wholly there.
-    pub(crate) fn decode(&self, shape: [usize; 4], layers: &[&[u8]], residual: Option<&[u8]>) -> Vec<T> {
-        let mut samples = self.decode_layers(shape, layers);
+    /// Set the samples to the best estimate from the first layers, of which the last may be cut, and the residual: the
+    /// last layer, if that and all before it are wholly there.
+    pub(crate) fn decode(
+        &self,
+        shape: [usize; 4],
+        (layers, residual): (&[&[u8]], Option<&[u8]>),
+        threads: usize,
+        samples: &mut [T],
+    ) {
+        self.codec.decode(shape, layers.get(1..).unwrap_or_default(), threads, samples);
+        escape::decode(layers.first().copied().unwrap_or_default(), samples);
         if let Some(residual) = residual {
-            lossless::decode(residual, &mut samples);
+            lossless::decode(residual, samples);
         }
-        samples
-    }
-
-    fn decode_layers(&self, shape: [usize; 4], layers: &[&[u8]]) -> Vec<T> {
-        let mut samples = self.codec.decode(shape, layers.get(1..).unwrap_or_default());
-        escape::decode(layers.first().copied().unwrap_or_default(), &mut samples);
-        samples
     }
 }
 

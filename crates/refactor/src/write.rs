@@ -13,6 +13,7 @@ use crate::parameters::{plan, range, CodecParameters, BASE_PART};
 use crate::planes::Number;
 use crate::sample::Sample;
 use crate::tile::Encoded;
+use std::borrow::Cow;
 
 /// Chunks of a small array have this part of its bytes.
 const CHUNK_PART: usize = 128;
@@ -112,10 +113,12 @@ type Tiles = (Vec<Vec<Vec<u8>>>, Vec<Vec<Progress>>);
 fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, options: &Options) -> Tiles {
     let coder = header.coder::<T>();
     let base_part = base_bytes(samples.len() * T::KIND.bytes(), options) as f64 / samples.len().max(1) as f64;
-    let tiles = parallel::map(header.grid.tiles(), options.threads, |tile| {
+    let count = header.grid.tiles();
+    let tiles = parallel::map(count, options.threads, |tile| {
         let bounds = header.grid.bounds(tile);
         let own = cut(samples, &header.grid, &bounds);
-        coder.encode(&own, grid::lengths(&bounds), ordinary, (base_part * own.len() as f64) as usize)
+        let wanted = (ordinary, (base_part * own.len() as f64) as usize);
+        coder.encode(&own, grid::lengths(&bounds), (options.threads / count).max(1), wanted)
     });
     header.taken = tiles.iter().map(|tile| tile.taken as u64).sum();
     let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);
@@ -167,10 +170,14 @@ fn check(samples: usize, shape: &[usize], options: &Options) -> Result<(), Refac
 }
 
 /// The samples of one tile.
-fn cut<T: Sample>(samples: &[T], grid: &Grid, bounds: &Bounds) -> Vec<T> {
+fn cut<'a, T: Sample>(samples: &'a [T], grid: &Grid, bounds: &Bounds) -> Cow<'a, [T]> {
+    let array = grid.shape.map(|length| 0..length);
+    if *bounds == array {
+        return Cow::Borrowed(samples);
+    }
     let mut own = vec![T::default(); grid::lengths(bounds).iter().product()];
-    grid::copy(samples, &grid.shape.map(|length| 0..length), &mut own, bounds, bounds);
-    own
+    grid::copy(samples, &array, &mut own, bounds, bounds);
+    Cow::Owned(own)
 }
 
 /// Bytes that the base should have.

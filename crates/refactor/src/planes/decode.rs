@@ -16,29 +16,28 @@ pub(super) struct Decoding<'a> {
     pub(super) segments: &'a [&'a [u8]],
 }
 
-/// [`Decoding`] to samples of one kind.
+/// [`Decoding`] to the tile's samples.
 pub(super) struct DecodingTo<'a, T> {
     pub(super) tile: Decoding<'a>,
-    pub(super) kind: std::marker::PhantomData<T>,
+    pub(super) samples: &'a mut [T],
 }
 
 impl<T: Number> Kernel for DecodingTo<'_, T> {
-    type Output = Vec<T>;
+    type Output = ();
 
     #[inline(always)]
-    fn run<W: Words>(self, words: W) -> Vec<T> {
-        let tile = self.tile;
-        let samples = tile.shape.iter().product();
+    fn run<W: Words>(self, words: W) {
+        let Self { tile, samples } = self;
         let Some(header) = tile.segments.first().and_then(|bytes| Header::from_bytes(bytes)) else {
-            return vec![T::default(); samples];
+            return samples.fill(T::default());
         };
         let centre = f64::from_bits(header.centre);
         let constant =
             if T::INTEGER { T::uncentred(0, header.centre as i64, true) } else { T::from_f64(centre) };
         let Some(descent) =
-            header.descent.filter(|&descent| i32::from(descent) <= DESCENT_MAX && samples > 0)
+            header.descent.filter(|&descent| i32::from(descent) <= DESCENT_MAX && !samples.is_empty())
         else {
-            return vec![constant; samples];
+            return samples.fill(constant);
         };
         let extents = compact(tile.shape);
         let plan = Plan::new(extents);
@@ -46,18 +45,24 @@ impl<T: Number> Kernel for DecodingTo<'_, T> {
         if T::INTEGER {
             let known = tile.read(Layout::integers(extents, plan, tile.settings, highest), words);
             let offsets: Vec<i64> = known.restored();
-            let sample = |&offset| T::uncentred(offset, header.centre as i64, header.wrapping);
-            return offsets.iter().map(sample).collect();
+            return set(samples, &offsets, |offset| {
+                T::uncentred(offset, header.centre as i64, header.wrapping)
+            });
         }
         let known = tile.read(Layout::floats(extents, plan, tile.settings, highest), words);
         if is_single(highest, known.last_exponent()) {
             let offsets: Vec<f32> = known.restored();
-            offsets.iter().map(|&offset| T::from_f64(f64::from(offset) + centre)).collect()
+            set(samples, &offsets, |offset| T::from_f64(f64::from(offset) + centre));
         } else {
             let offsets: Vec<f64> = known.restored();
-            offsets.iter().map(|&offset| T::from_f64(offset + centre)).collect()
+            set(samples, &offsets, |offset| T::from_f64(offset + centre));
         }
     }
+}
+
+#[inline(always)]
+fn set<C: Copy, T>(samples: &mut [T], offsets: &[C], sample: impl Fn(C) -> T) {
+    samples.iter_mut().zip(offsets).for_each(|(own, offset)| *own = sample(*offset));
 }
 
 /// The bits of a tile, as far as they are there.

@@ -21,14 +21,14 @@ const PLANES_MEASURED: usize = 4;
 /// So many of the last planes of integers are measured too: there, errors are whole numbers, and few.
 const INTEGER_PLANES_LAST: usize = 5;
 /// What derived errors are raised by, for the root of the mean square and for the largest: on real fields, the first
-/// is off by at most 2 %, the second scatters by up to 35 % from plane to plane.
+/// is off by at most 2 %, the second scatters by up to 35 % from plane to plane (on noise, rarely, by 80 %).
 const RMSE_MARGIN: f64 = 1.08;
-const LARGEST_MARGIN: f64 = 1.7;
+const LARGEST_MARGIN: f64 = 2.0;
 /// What the first is raised by for integers, whose rounding in the transform is none of the coefficients' errors.
 const INTEGER_RMSE_MARGIN: f64 = 1.35;
 /// The same before the first plane that is measured.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
-const EARLY_LARGEST_MARGIN: f64 = 2.0;
+const EARLY_LARGEST_MARGIN: f64 = 2.4;
 /// What few samples may add by chance, times the root of their number.
 const CHANCE: f64 = 2.0;
 /// The largest error in units of the root of the mean square where none is measured.

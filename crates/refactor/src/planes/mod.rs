@@ -52,17 +52,25 @@ pub fn encode_tile<T: Number>(samples: &[T], shape: [usize; 4], settings: Settin
 
 /// The best estimate that the segments of layers 0, 1, ... give.
 pub fn decode_tile<T: Number>(shape: [usize; 4], settings: Settings, segments: &[&[u8]]) -> Vec<T> {
-    let tile = decode::Decoding { shape, settings, segments };
-    words::dispatch(decode::DecodingTo { tile, kind: std::marker::PhantomData })
+    let mut samples = vec![T::default(); shape.iter().product()];
+    settings.decode(shape, segments, 1, &mut samples);
+    samples
 }
 
 impl<T: Number> TileCodec<T> for Settings {
-    fn encode(&self, samples: &[T], shape: [usize; 4], measuring: &Measuring<'_, T>) -> Coded {
+    fn encode(
+        &self,
+        samples: &[T],
+        shape: [usize; 4],
+        _threads: usize,
+        measuring: &Measuring<'_, T>,
+    ) -> Coded {
         let measuring = Some(measuring);
         words::dispatch(encode::Encoding { samples, shape, settings: *self, measuring })
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]]) -> Vec<T> {
-        decode_tile(shape, *self, segments)
+    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], _threads: usize, samples: &mut [T]) {
+        let tile = decode::Decoding { shape, settings: *self, segments };
+        words::dispatch(decode::DecodingTo { tile, samples });
     }
 }

@@ -119,9 +119,10 @@ proptest! {
             let total: usize = layers.iter().map(|layer| layer.len()).sum();
             let parts = cut(&layers, (part * total as f64) as usize);
             let tile = || Decoding { shape, settings: SETTINGS, segments: &parts };
-            let restored: Vec<T> = DecodingTo { tile: tile(), kind: std::marker::PhantomData }.run(Portable);
-            let dispatched: Vec<T> =
-                words::dispatch(DecodingTo { tile: tile(), kind: std::marker::PhantomData });
+            let mut restored = vec![T::default(); samples.len()];
+            DecodingTo { tile: tile(), samples: &mut restored }.run(Portable);
+            let mut dispatched = restored.clone();
+            words::dispatch(DecodingTo { tile: tile(), samples: &mut dispatched });
             let bits = |all: &[T]| all.iter().map(|sample| sample.folded()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&restored), bits(&dispatched));
             Ok(())
@@ -140,7 +141,7 @@ proptest! {
         let samples = field(shape, seed, noise);
         let judge = Original { samples: &samples, taken: None };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: size_of_val(&samples[..]) / 128 };
-        let coded: Coded = SETTINGS.encode(&samples, shape, &measuring);
+        let coded: Coded = SETTINGS.encode(&samples, shape, 1, &measuring);
         let layers = by_layer(&coded.segments);
         let mut bytes = 0;
         for point in coded.progress {
