@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,12 @@ from store import Store
 from ways import ALL, MOUNTED, Way, has_fuse, make_way
 
 _FOLDERS = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> None:
+    """Shells start background jobs with Ctrl-C ignored, and programs that tests start would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """`weir run` starts a program as one job, hands signals on, and lets nobody claim what was not granted."""
 
+import contextlib
 import json
 import os
 import signal
@@ -92,11 +93,17 @@ def test_options_behind_the_program_are_its_own(up: Store) -> None:
 def test_signals_are_handed_on(up: Store, number: signal.Signals) -> None:
     script = f"trap 'echo got; exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
     command = [*program(), "run", "--prefix", "/weir", "--", "sh", "-c", script]
-    with subprocess.Popen(command, env=up.variables(), stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout
-        assert child.stdout.readline() == "ready\n"
-        child.send_signal(number)
-        assert child.communicate(timeout=COMMAND_SECONDS)[0] == "got\n"
+    with subprocess.Popen(
+        command, env=up.variables(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == "ready\n"
+            child.send_signal(number)
+            assert child.communicate(timeout=COMMAND_SECONDS)[0] == "got\n"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
     assert child.returncode == 9
 
 
