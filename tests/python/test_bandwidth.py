@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from weir.prediction.bandwidth import NAMES, Background, Forecast, Forecaster, NothingObservedError, Outlook, make
 from weir.prediction.bandwidth.inverse import inverse_of
@@ -334,6 +334,13 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.sampled_from(NAMES), st.floats(1e-3, 1e6))
+@example([(25.0, 0.0)] * 8 + [(25.0, 179769314.0)], "paper-dft", 1.0)
+@example([(25.0, 0.0)] + [(25.0, None)] * 3 + [(25.0, 4.5e-236)], "seasonal", 1.0)
+@example(
+    [(25.0, 0.0), (25.0, None), (25.0, 4.5e-236), *[(25.0, None)] * 4, (25.0, 1.0), *[(25.0, None)] * 3],
+    "paper-dft",
+    138.0,
+)
 def test_whatever_came_there_is_a_finite_forecast_within_its_interval(
     steps: list[tuple[float, float | None]], name: str, ahead: float
 ) -> None:

@@ -22,7 +22,7 @@ func worker(folder string, number int) {
 	check(os.WriteFile(path, block, 0o640))
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	check(err)
-	for range 20 {
+	for count := 0; count < 20; count++ {
 		_, err = file.Write(block)
 		check(err)
 	}
@@ -43,12 +43,12 @@ func main() {
 	folder, err := os.MkdirTemp(os.Args[1], "go-")
 	check(err)
 	var group sync.WaitGroup
-	for number := range 16 {
+	for number := 0; number < 16; number++ {
 		group.Add(1)
-		go func() {
+		go func(number int) {
 			defer group.Done()
 			worker(folder, number)
-		}()
+		}(number)
 	}
 	group.Wait()
 	entries, err := os.ReadDir(folder)

@@ -7,6 +7,7 @@ more than old ones; their quantiles are the interval, as in conformal prediction
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weir.prediction.bandwidth.history import RATE_LEAST
 from weir.prediction.bandwidth.relative import least_relative_error, quantile
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Calibration:
 
     def after(self, forecast: float, value: float) -> "Calibration":
         """With one more pair."""
-        forecasts, came = (*self.forecasts, max(forecast, 1e-300)), (*self.came, value)
+        forecasts, came = (*self.forecasts, max(forecast, RATE_LEAST)), (*self.came, value)
         return Calibration(forecasts[-_STEPS_MAX:], came[-_STEPS_MAX:])
 
     def corrected(self, forecast: float) -> float:
@@ -62,7 +63,7 @@ class Calibration:
         import numpy
 
         forecasts, came = numpy.array(self.forecasts), numpy.array(self.came)
-        forecast = max(forecast, 1e-300)
+        forecast = max(forecast, RATE_LEAST)
         ages = numpy.arange(len(came) - 1, -1, -1)
         distances = numpy.abs(numpy.log(forecasts / forecast)) / _NEAR
         # Where nothing like it was forecast yet, the nearest count.

@@ -93,6 +93,10 @@ class Steps:
         return numpy.asarray(numpy.interp(grid, self.times, self.values))
 
 
+RATE_LEAST = 1e-9
+"""Less than this is none: a byte in thirty years."""
+
+
 class History:
     """Collects steps, and forgets the oldest."""
 
@@ -112,7 +116,8 @@ class History:
                 "give a finite number of at least 0, or None where the step did no I/O"
             )
         self._times.append(float(time))
-        self._values.append(math.nan if value is None else float(value))
+        rate = math.nan if value is None else float(value)
+        self._values.append(0.0 if rate < RATE_LEAST else rate)
         del self._times[: -self._steps_max], self._values[: -self._steps_max]
         self._steps = None
 

@@ -31,7 +31,7 @@ class SingleOutlook:
         """The forecast alone."""
         self.steps.refuse(time)
         # Before a method knows enough there is nothing better to say for it than the last value.
-        return float(self.steps.values[-1]) if self.prediction is None else self.prediction(time)
+        return float(self.steps.values[-1]) if self.prediction is None else max(self.prediction(time), 0.0)
 
 
 class Single(Learner[SingleOutlook]):
