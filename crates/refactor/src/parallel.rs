@@ -35,6 +35,11 @@ pub(crate) fn map<R: Send>(count: usize, threads: usize, work: impl Fn(usize) ->
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Threads that each of `count` pieces of work, done by [`map`], may use for itself.
+pub(crate) fn of_each(threads: usize, count: usize) -> usize {
+    (threads / count.max(1)).max(1)
+}
+
 /// `work` on every item, on at most `threads` threads.
 pub(crate) fn for_each<I: Send>(items: Vec<I>, threads: usize, work: impl Fn(I) + Sync) {
     let count = items.len();

@@ -145,7 +145,8 @@ impl Header {
             let residual = if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
             let layers = (layers.as_slice(), residual.filter(|_| is_whole));
             let decode = |samples: &mut [T]| {
-                coder.decode(grid::lengths(&tile), layers, (threads / tiles.len()).max(1), samples);
+                let threads = parallel::of_each(threads, tiles.len());
+                coder.decode(grid::lengths(&tile), layers, threads, samples);
             };
             let rows = || rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             // The only tile may hold the lock while it is decoded.

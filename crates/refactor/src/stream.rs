@@ -53,14 +53,6 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What is known of a payload byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BlockState {
-    Missing,
-    Damaged,
-    Sound,
-}
-
 /// The blocks that are there, checked when they are first asked for.
 pub(crate) struct Stream<'a> {
     header: &'a Header,
@@ -115,17 +107,11 @@ impl<'a> Stream<'a> {
         while at < range.end {
             let block = block_at(self.header, at);
             let bytes = self.parts.range(&block.stored);
-            let payload =
-                bytes.as_deref().map(|stored| checked(self.header.checksum, block.payload.start, stored));
-            let state = match payload {
-                None => BlockState::Missing,
-                Some(None) => BlockState::Damaged,
-                Some(Some(_)) => BlockState::Sound,
-            };
-            if state == BlockState::Damaged {
+            let Some(stored) = bytes.as_deref() else { break };
+            let Some(payload) = checked(self.header.checksum, block.payload.start, stored) else {
                 damaged.push(block.stored.start);
-            }
-            let Some(Some(payload)) = payload else { break };
+                break;
+            };
             let to = block.payload.end.min(range.end);
             into.extend_from_slice(
                 &payload[(at - block.payload.start) as usize..(to - block.payload.start) as usize],

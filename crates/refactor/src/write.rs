@@ -113,12 +113,13 @@ type Tiles = (Vec<Vec<Vec<u8>>>, Vec<Vec<Progress>>);
 fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, options: &Options) -> Tiles {
     let coder = header.coder::<T>();
     let base_part = base_bytes(samples.len() * T::KIND.bytes(), options) as f64 / samples.len().max(1) as f64;
-    let count = header.grid.tiles();
-    let tiles = parallel::map(count, options.threads, |tile| {
+    let tile_count = header.grid.tiles();
+    let threads = parallel::of_each(options.threads, tile_count);
+    let tiles = parallel::map(tile_count, options.threads, |tile| {
         let bounds = header.grid.bounds(tile);
         let own = cut(samples, &header.grid, &bounds);
         let wanted = (ordinary, (base_part * own.len() as f64) as usize);
-        coder.encode(&own, grid::lengths(&bounds), (options.threads / count).max(1), wanted)
+        coder.encode(&own, grid::lengths(&bounds), threads, wanted)
     });
     header.taken = tiles.iter().map(|tile| tile.taken as u64).sum();
     let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);

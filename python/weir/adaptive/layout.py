@@ -27,8 +27,8 @@ def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
     datasets = {_HEADER: container[: header.header_bytes]}
     for number, (offset, length, _, _) in enumerate(header.chunks):
         datasets[_chunk_name(number)] = container[offset : offset + length]
-    attributes = {"dtype": header.dtype, "shape": list(header.shape), "codec": header.codec}
-    return datasets, {ATTRIBUTE: header.version, **attributes}
+    shape = list(header.shape)
+    return datasets, {ATTRIBUTE: header.version, "dtype": header.dtype, "shape": shape, "codec": header.codec}
 
 
 def restored_from(

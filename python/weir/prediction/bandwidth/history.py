@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[numpy.float64]
 
+RATE_LEAST = 1e-9
+"""Less than this is none; stands for 0 where nothing ever arrived."""
 _FLOOR = 1e-3
 """Part of the largest bandwidth below which a bandwidth is taken for this much: its inverse stays finite."""
 _PACE = 0.05
 """Part of the usual spacing by which regular ones are off."""
-_STANDSTILL = 1e-9
-"""Stands for 0 where nothing ever arrived."""
 
 
 class Steps:
@@ -53,7 +53,7 @@ class Steps:
         import numpy
 
         values = self.all_values[~numpy.isnan(self.all_values)]
-        return numpy.maximum(values, _FLOOR * values.max() or _STANDSTILL)
+        return numpy.maximum(values, _FLOOR * values.max() or RATE_LEAST)
 
     @cached_property
     def spacing_seconds(self) -> float:
@@ -91,10 +91,6 @@ class Steps:
         count = min(count, 2 * len(self._times))
         grid = last - self.spacing_seconds * numpy.arange(count - 1, -1, -1)
         return numpy.asarray(numpy.interp(grid, self.times, self.values))
-
-
-RATE_LEAST = 1e-9
-"""Less than this is none: a byte in thirty years."""
 
 
 class History:
