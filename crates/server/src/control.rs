@@ -4,11 +4,13 @@ use crate::config::SpeedConfig;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::http::{self, Request, Response};
-use crate::jobs::JobLine;
 use crate::metrics;
+use crate::showing::Boards;
+use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::Arc;
 use std::time::Duration;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, TargetId};
@@ -17,15 +19,24 @@ use weir_wire::MachineLoad;
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
+const JSON: &str = "application/json";
+
 /// `PUT /v1/targets/SERVER.INDEX/speed`.
 const SPEED_PATH: &str = "/v1/targets/";
 
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// How the server is, without its jobs.
+    Status,
+    /// Everything.
+    Table,
+}
+
 /// A question to the event loop.
 pub(crate) enum Question {
-    /// How the server is, without its jobs.
-    Status(SyncSender<Box<Status>>),
-    /// Everything that is shown.
-    Snapshot(SyncSender<Box<Snapshot>>),
+    /// Somebody waits for a snapshot.
+    Show(Shown),
     /// Another policy from now on, and another scheduler where one is named.
     SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, SharingError>>),
     /// Another allocator from now on.
@@ -34,16 +45,15 @@ pub(crate) enum Question {
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
 }
 
-/// The server at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) status: Status,
-    pub(crate) jobs: Vec<JobLine>,
-    /// For each job its waits: (bucket's upper bound in seconds, count), their sum in seconds.
-    pub(crate) waits: Vec<(Vec<(f64, u64)>, f64)>,
-    pub(crate) refusals: u64,
-    pub(crate) malformed: u64,
+/// The way to the event loop: questions there, snapshots back.
+struct Desk {
+    token: String,
+    events: Events,
+    boards: Arc<Boards>,
 }
+
+/// Status, body and content type of an answer.
+type Answer = (u16, Arc<str>, &'static str);
 
 /// `/v1/status`.
 #[derive(Clone, Debug, Serialize)]
@@ -167,11 +177,6 @@ struct AllocatorBody {
 }
 
 #[derive(Serialize)]
-struct Jobs<'a> {
-    jobs: &'a [JobLine],
-}
-
-#[derive(Serialize)]
 struct Failure {
     error: String,
     hint: String,
@@ -185,28 +190,31 @@ pub(crate) fn start(
     address: &str,
     token: String,
     events: Events,
+    boards: Arc<Boards>,
+    callers_max: usize,
 ) -> Result<std::net::SocketAddr, ServerError> {
-    http::serve(address, move |request| respond(request, &token, &events))
+    let desk = Desk { token, events, boards };
+    http::serve(address, callers_max, move |request| respond(request, &desk))
         .map_err(|source| ServerError::Listen { address: address.to_string(), source })
 }
 
-fn respond(request: &Request, token: &str, events: &Events) -> Response {
+fn respond(request: &Request, desk: &Desk) -> Response {
     let (status, body, content_type) = match (request.method.as_str(), request.path.as_str()) {
-        ("GET", "/metrics") => match snapshot(events) {
-            Ok(snapshot) => (200, metrics::encode(&snapshot), metrics::CONTENT_TYPE),
-            Err(failure) => json(503, &failure),
-        },
-        ("GET", "/v1/status") => answer(status(events), |status| json(200, status)),
-        ("GET", "/v1/jobs") => answer(snapshot(events), |snapshot| json(200, &Jobs { jobs: &snapshot.jobs })),
-        ("GET", "/v1/policy") => answer(status(events), |Status { policy, scheduler, .. }| {
-            json(200, &PolicyBody { policy: policy.clone(), scheduler: Some(scheduler.clone()) })
+        ("GET", "/metrics") => {
+            answer(desk.table(), |table| (200, table.metrics_text(), metrics::CONTENT_TYPE))
+        }
+        ("GET", "/v1/status") => answer(desk.status(), |status| json(200, &**status)),
+        ("GET", "/v1/jobs") => answer(desk.table(), |table| (200, table.jobs_text(), JSON)),
+        ("GET", "/v1/policy") => answer(desk.status(), |status| {
+            let (policy, scheduler) = (status.policy.clone(), Some(status.scheduler.clone()));
+            json(200, &PolicyBody { policy, scheduler })
         }),
-        ("PUT", "/v1/policy") => set_policy(request, token, events),
-        ("GET", "/v1/allocator") => answer(status(events), |Status { allocator, .. }| {
-            json(200, &AllocatorBody { allocator: allocator.clone() })
-        }),
-        ("PUT", "/v1/allocator") => set_allocator(request, token, events),
-        ("PUT", path) if path.starts_with(SPEED_PATH) => set_speed(request, token, events),
+        ("PUT", "/v1/policy") => set_policy(request, desk),
+        ("GET", "/v1/allocator") => {
+            answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
+        }
+        ("PUT", "/v1/allocator") => set_allocator(request, desk),
+        ("PUT", path) if path.starts_with(SPEED_PATH) => set_speed(request, desk),
         _ => json(
             404,
             &failure("no such resource", "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator or /metrics"),
@@ -215,15 +223,34 @@ fn respond(request: &Request, token: &str, events: &Events) -> Response {
     Response { status, content_type, body }
 }
 
-/// Refuses who does not know the token.
-fn unauthorised(request: &Request, token: &str) -> Option<(u16, String, &'static str)> {
-    let hint = "changing this needs the site key: run as the user who ran `weir up`";
-    let is_allowed = request.authorization.as_deref() == Some(&format!("Bearer {token}"));
-    (!is_allowed).then(|| json(401, &failure("not authorised", hint)))
+impl Desk {
+    fn status(&self) -> Result<Arc<Status>, Failure> {
+        let ask = || self.events.ask(Question::Show(Shown::Status));
+        self.boards.status.next(ask, ANSWER_WAIT).ok_or_else(busy)
+    }
+
+    fn table(&self) -> Result<Arc<Snapshot>, Failure> {
+        let ask = || self.events.ask(Question::Show(Shown::Table));
+        self.boards.table.next(ask, ANSWER_WAIT).ok_or_else(busy)
+    }
+
+    /// Has the loop change something.
+    fn ask<T>(&self, question: impl FnOnce(SyncSender<T>) -> Question) -> Result<T, Failure> {
+        let (sender, receiver) = sync_channel(1);
+        self.events.ask(question(sender));
+        receiver.recv_timeout(ANSWER_WAIT).map_err(|_| busy())
+    }
+
+    /// Refuses who does not know the token.
+    fn refusal(&self, request: &Request) -> Option<Answer> {
+        let hint = "changing this needs the site key: run as the user who ran `weir up`";
+        let is_allowed = request.authorization.as_deref() == Some(&format!("Bearer {}", self.token));
+        (!is_allowed).then(|| json(401, &failure("not authorised", hint)))
+    }
 }
 
-fn set_allocator(request: &Request, token: &str, events: &Events) -> (u16, String, &'static str) {
-    if let Some(refusal) = unauthorised(request, token) {
+fn set_allocator(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
         return refusal;
     }
     let Ok(AllocatorBody { allocator }) = serde_json::from_slice(&request.body) else {
@@ -233,15 +260,15 @@ fn set_allocator(request: &Request, token: &str, events: &Events) -> (u16, Strin
         Ok(name) => name,
         Err(error) => return json(400, &failure(&error.to_string(), "see `weir targets allocator --help`")),
     };
-    match ask(events, |answer| Question::SetAllocator(name, answer)) {
+    match desk.ask(|answer| Question::SetAllocator(name, answer)) {
         Ok(()) => json(200, &AllocatorBody { allocator: name.to_string() }),
         Err(failure) => json(503, &failure),
     }
 }
 
 /// Sets the emulated speed of the target that the path names; an empty object takes it away.
-fn set_speed(request: &Request, token: &str, events: &Events) -> (u16, String, &'static str) {
-    if let Some(refusal) = unauthorised(request, token) {
+fn set_speed(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
         return refusal;
     }
     let name = request.path.trim_start_matches(SPEED_PATH).trim_end_matches("/speed");
@@ -255,7 +282,7 @@ fn set_speed(request: &Request, token: &str, events: &Events) -> (u16, String, &
         Err(error) => return refused(format!("not a speed: {error}")),
     };
     let speed = (!speed.is_none()).then(|| speed.device_speed());
-    match ask(events, |answer| Question::SetSpeed(target, speed, answer)) {
+    match desk.ask(|answer| Question::SetSpeed(target, speed, answer)) {
         Ok(true) => json(200, &serde_json::json!({ "target": name })),
         Ok(false) => {
             json(404, &failure(&format!("target {name} is not one of this server"), "see `weir targets`"))
@@ -264,8 +291,8 @@ fn set_speed(request: &Request, token: &str, events: &Events) -> (u16, String, &
     }
 }
 
-fn set_policy(request: &Request, token: &str, events: &Events) -> (u16, String, &'static str) {
-    if let Some(refusal) = unauthorised(request, token) {
+fn set_policy(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
         return refusal;
     }
     let parsed = serde_json::from_slice::<PolicyBody>(&request.body).ok();
@@ -281,44 +308,25 @@ fn set_policy(request: &Request, token: &str, events: &Events) -> (u16, String, 
         Ok(algorithm) => algorithm,
         Err(error) => return refused(error.to_string()),
     };
-    let (sender, receiver) = sync_channel(1);
-    events.ask(Question::SetPolicy(policy, algorithm, sender));
-    match receiver.recv_timeout(ANSWER_WAIT) {
+    match desk.ask(|answer| Question::SetPolicy(policy, algorithm, answer)) {
         Ok(Ok(sharing)) => {
             let (policy, scheduler) = (sharing.policy().to_string(), sharing.algorithm().to_string());
             json(200, &PolicyBody { policy, scheduler: Some(scheduler) })
         }
         Ok(Err(error)) => refused(error.to_string()),
-        Err(_) => json(503, &busy()),
+        Err(failure) => json(503, &failure),
     }
 }
 
-fn answer<T>(
-    answered: Result<Box<T>, Failure>,
-    render: impl FnOnce(&T) -> (u16, String, &'static str),
-) -> (u16, String, &'static str) {
+fn answer<T>(answered: Result<Arc<T>, Failure>, render: impl FnOnce(&Arc<T>) -> Answer) -> Answer {
     match answered {
         Ok(answered) => render(&answered),
         Err(failure) => json(503, &failure),
     }
 }
 
-fn status(events: &Events) -> Result<Box<Status>, Failure> {
-    ask(events, Question::Status)
-}
-
-fn snapshot(events: &Events) -> Result<Box<Snapshot>, Failure> {
-    ask(events, Question::Snapshot)
-}
-
-fn ask<T>(events: &Events, question: impl FnOnce(SyncSender<T>) -> Question) -> Result<T, Failure> {
-    let (sender, receiver) = sync_channel(1);
-    events.ask(question(sender));
-    receiver.recv_timeout(ANSWER_WAIT).map_err(|_| busy())
-}
-
-fn json<T: Serialize>(status: u16, value: &T) -> (u16, String, &'static str) {
-    (status, serde_json::to_string(value).unwrap_or_default(), "application/json")
+fn json<T: Serialize>(status: u16, value: &T) -> Answer {
+    (status, serde_json::to_string(value).unwrap_or_default().into(), JSON)
 }
 
 fn failure(error: &str, hint: &str) -> Failure {

@@ -32,6 +32,14 @@ pub enum ServerError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The limit of open files leaves too few for connections.
+    #[error(
+        "the limit of open files is {limit}, which leaves too few for connections; raise it: ulimit -n 1024"
+    )]
+    Descriptors {
+        /// The limit, raised as far as it may be.
+        limit: u64,
+    },
     /// The event loop lost its own means.
     #[error("the event loop cannot go on: {what}: {source}")]
     Loop {

@@ -1,19 +1,23 @@
 //! The event loop: waits, reads, serves, sends.
 
-use crate::config::ClusterConfig;
+use crate::admission::Origin;
+use crate::config::{BackendKind, ClusterConfig};
 use crate::connection::Stream;
 use crate::control;
+use crate::descriptors::Budget;
 use crate::error::ServerError;
 use crate::events::{Event, Events};
-use crate::links::{Link, LINKS_MAX};
+use crate::links::{Link, LinkKey};
+use crate::notices::Notice;
 use crate::server::Server;
+use crate::target::Target;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token, Waker};
 use rustix::time::{
     timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
@@ -35,6 +39,8 @@ const SOCKET_PATH_MAX: usize = 107;
 /// A wait never takes longer, whatever the deadlines say.
 const WAIT_MAX: Nanos = Nanos::from_millis(500);
 
+/// Connections taken from one listener in one turn: those who are served wait no longer for more.
+const ACCEPTS: usize = 64;
 /// Pause after a failed accept: a descriptor may be free then.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
@@ -73,12 +79,14 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path) -> Result<(), Serve
     let mut poll = Poll::new().map_err(lost("make a poll"))?;
     let (events, receiver) = Events::new(Waker::new(poll.registry(), WAKER).map_err(lost("make a waker"))?);
     stop_on_signals(events.clone())?;
-    raise_descriptor_limit();
     let own = config.servers[usize::from(id.0)].clone();
+    let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
+    let budget = Budget::of_process(config.servers.len(), directories)?;
     let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
-    let mut server = Server::open(config, id, &folder, key.clone(), registry, events.clone())?;
+    let mut server = Server::open(config, id, &folder, key.clone(), registry, events.clone(), budget)?;
     let (mut doors, mut address) = open_doors(&poll, &own.listen, &folder, id)?;
-    let control_address = control::start(&own.control, key.control_token(), events)?;
+    let boards = server.showing.boards();
+    let control_address = control::start(&own.control, key.control_token(), events, boards, budget.callers)?;
     address.control = control_address.to_string();
     announce(&folder, &address)?;
     eprintln!("weir-server: server {id} listens on {}, control on {}", address.tcp, address.control);
@@ -133,6 +141,7 @@ fn turn_until_stopped(
         server.read_paused_links();
         server.serve_devices();
         server.tick();
+        server.show();
         server.flush_links();
     }
 }
@@ -148,7 +157,7 @@ impl Server {
     }
 
     fn has_work(&self) -> bool {
-        !self.dirty.is_empty() || !self.paused.is_empty()
+        !self.dirty.is_empty() || !self.paused.is_empty() || self.showing.is_copying()
     }
 
     fn link_ready(&mut self, index: usize, readable: bool, ended: bool) {
@@ -194,46 +203,77 @@ impl Server {
         }
     }
 
-    fn accept(&mut self, stream: Stream) {
-        if self.links.len() >= LINKS_MAX {
-            // Dropping it closes it: the client sees a lost connection and tries again within its bound.
-            eprintln!("weir-server: {LINKS_MAX} connections are open, one more is turned away");
-            return;
-        }
+    fn accept(&mut self, stream: Stream, origin: Origin) {
         self.link_serial += 1;
+        let serial = self.link_serial;
         let now = self.now();
-        let index = self.links.insert(Link::new(stream, self.link_serial, now));
-        let registered = self.links[index].connection.register(&self.registry, Token(index + FIRST_LINK));
-        if registered.is_err() {
-            self.links.remove(index);
+        let index = self.links.insert(Link::new(stream, serial));
+        let turned_away = self.admission.enter(LinkKey { index, serial }, origin, now);
+        if let Some(key) = turned_away {
+            self.notices.tell(Notice::TurnedAway, now, || {
+                format!("too many connections are not proved; one from {origin} is turned away")
+            });
+            self.close_link(key.index);
         }
+        let Some(link) = self.links.get_mut(index) else { return };
+        if link.connection.register(&self.registry, Token(index + FIRST_LINK)).is_err() {
+            self.close_link(index);
+        }
+    }
+
+    /// Lets go of a descriptor that is not needed: a stranger's, or of an object file that nobody uses now.
+    fn free_descriptor(&mut self) -> bool {
+        let stranger = self.admission.first_to_go();
+        if let Some(key) = stranger {
+            self.close_link(key.index);
+        }
+        let objects = self.targets.iter().any(Target::close_idle_object);
+        stranger.is_some() || objects
     }
 }
 
-fn accept_tcp(server: &mut Server, listener: &TcpListener) -> std::io::Error {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                // Replies are written whole, so waiting to gather more would only delay them.
-                let _ = stream.set_nodelay(true);
-                server.accept(Stream::Tcp(stream));
+/// Takes up to [`ACCEPTS`] connections that have arrived; answers what kept it from the next, or nothing where there may
+/// be more.
+fn accept_some(
+    server: &mut Server,
+    mut next: impl FnMut() -> io::Result<(Stream, Origin)>,
+) -> Option<io::Error> {
+    for _ in 0..ACCEPTS {
+        match next() {
+            Ok((stream, origin)) => server.accept(stream, origin),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(error),
+            Err(error) if is_want_of_room(&error) => {
+                if !server.free_descriptor() {
+                    return Some(error);
+                }
             }
-            Err(error) => return error,
+            // Of the connection that was to be taken, which is gone (accept(2)).
+            Err(_) => {}
         }
     }
+    None
 }
 
-fn accept_unix(server: &mut Server, listener: &UnixListener) -> std::io::Error {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
-                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
-                server.accept(Stream::Unix(stream));
-            }
-            Err(error) => return error,
-        }
-    }
+/// Whether the system has no descriptor or memory for a connection.
+fn is_want_of_room(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|raw| wants.contains(&Errno::from_raw_os_error(raw)))
+}
+
+fn next_tcp(listener: &TcpListener) -> io::Result<(Stream, Origin)> {
+    let (stream, address) = listener.accept()?;
+    // Replies are written whole, so waiting to gather more would only delay them.
+    let _ = stream.set_nodelay(true);
+    Ok((Stream::Tcp(stream), Origin::Host(address.ip())))
+}
+
+fn next_unix(listener: &UnixListener) -> io::Result<(Stream, Origin)> {
+    let (stream, _) = listener.accept()?;
+    // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
+    let user = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+    Ok((Stream::Unix(stream), Origin::User(user.as_raw())))
 }
 
 fn open_doors(
@@ -282,18 +322,27 @@ fn open_doors(
 }
 
 impl Doors {
-    /// Takes the connections that have arrived; where they cannot be had now, as no descriptor is free, again soon.
+    /// Takes some of the connections that have arrived, and the others in the next turn; where they cannot be had now, as no
+    /// descriptor is free, soon.
     fn accept(&mut self, server: &mut Server) {
-        let tcp = accept_tcp(server, &self.tcp);
-        let unix = self.unix.as_ref().map(|listener| accept_unix(server, listener));
-        let failed =
-            [Some(tcp), unix].into_iter().flatten().find(|error| error.kind() != ErrorKind::WouldBlock);
-        if let (Some(error), None) = (&failed, self.accept_again) {
-            eprintln!(
-                "weir-server: connections wait: {error}; hint: raise the limit of open files (ulimit -n)"
-            );
+        let tcp = accept_some(server, || next_tcp(&self.tcp));
+        let unix = self.unix.as_ref().map(|listener| accept_some(server, || next_unix(listener)));
+        let outcomes = [Some(tcp), unix].into_iter().flatten();
+        let now = server.now();
+        let mut again = None;
+        for outcome in outcomes {
+            match outcome {
+                None => again = Some(now),
+                Some(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Some(error) => {
+                    again = again.or(Some(now + ACCEPT_PAUSE));
+                    server.notices.tell(Notice::NoDescriptor, now, || {
+                        format!("connections wait: {error}; hint: raise the limit of open files (ulimit -n)")
+                    });
+                }
+            }
         }
-        self.accept_again = failed.map(|_| server.now() + ACCEPT_PAUSE);
+        self.accept_again = again;
     }
 
     /// Sets the timer, where it is not set to an earlier time: poll's own timeout counts in milliseconds, which is coarser
@@ -318,14 +367,6 @@ impl Doors {
         self.armed = Some(deadline);
         Ok(None)
     }
-}
-
-/// Every connection takes a descriptor, and the usual soft limit is 1,024 while the hard one is far above.
-fn raise_descriptor_limit() {
-    use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // A refusal leaves what there is: connections beyond it wait.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Tells clients and peers on this host where the server is; the file appears whole or not at all.

@@ -2,14 +2,14 @@
 //!
 //! Whoever reaches the port may send anything, so nothing here trusts a length or waits without end.
 
+use crate::callers::{Caller, Callers};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connections served at once, each by a short-lived thread; one more is closed unanswered.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections served at once, each by a short-lived thread; one more takes the place of who keeps the server waiting.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Longest request line and headers, as other servers take them.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Headers of one request: what browsers and scrapers send, several times over.
@@ -23,6 +23,8 @@ const RESPONSE_WAIT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: without a free descriptor it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 512 * 1024;
+/// Priority of the threads that write and send answers: below that of the event loop, which serves the jobs.
+const NICENESS: i32 = 10;
 
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub(crate) struct Request {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
-    pub(crate) body: String,
+    pub(crate) body: Arc<str>,
 }
 
 /// Why there is no request.
@@ -59,40 +61,47 @@ enum Refused {
 /// The address cannot be had, or the system refuses a thread.
 pub(crate) fn serve(
     address: &str,
+    connections_max: usize,
     handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
     let handler = Arc::new(handler);
-    let serving = Arc::new(AtomicUsize::new(0));
+    let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));
     std::thread::Builder::new().name("control".into()).spawn(move || loop {
         let Ok((stream, _)) = listener.accept() else {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        if serving.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            serving.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (handler, ended) = (Arc::clone(&handler), Arc::clone(&serving));
+        let caller = callers.admit(stream);
+        let handler = Arc::clone(&handler);
         let thread = std::thread::Builder::new().name("control-caller".into()).stack_size(STACK_BYTES);
-        let spawned = thread.spawn(move || {
+        // Without a thread the caller is dropped, and tries again.
+        let _ = thread.spawn(move || {
+            yield_to_the_loop();
             // A caller that goes away before its answer loses only the answer.
-            let _ = answer(stream, &*handler);
-            ended.fetch_sub(1, Ordering::Relaxed);
+            let _ = answer(&caller, &*handler);
         });
-        if spawned.is_err() {
-            serving.fetch_sub(1, Ordering::Relaxed);
-        }
     })?;
     Ok(bound)
 }
 
-fn answer(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Response) -> io::Result<()> {
+/// A refusal leaves the priority as it is, which costs the loop some time and nothing else.
+fn yield_to_the_loop() {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+}
+
+fn answer(caller: &Caller, handler: &dyn Fn(&Request) -> Response) -> io::Result<()> {
+    let mut stream = caller.stream();
     let response = match receive(&mut stream, Instant::now() + REQUEST_WAIT) {
-        Ok(request) => handler(&request),
+        Ok(request) => {
+            caller.waits();
+            let response = handler(&request);
+            caller.is_waited_for();
+            response
+        }
         Err(Refused::Status(status)) => {
-            Response { status, content_type: "text/plain", body: format!("{}\n", reason(status)) }
+            Response { status, content_type: "text/plain", body: format!("{}\n", reason(status)).into() }
         }
         Err(Refused::Lost) => return Ok(()),
     };
@@ -104,8 +113,8 @@ fn answer(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Response) -> io::
         response.body.len()
     );
     let until = Instant::now() + RESPONSE_WAIT;
-    send(&mut stream, head.as_bytes(), until)?;
-    send(&mut stream, response.body.as_bytes(), until)?;
+    send(caller, head.as_bytes(), until)?;
+    send(caller, response.body.as_bytes(), until)?;
     // Closing with bytes unread would reset the connection and could take the answer with it.
     stream.shutdown(Shutdown::Write)?;
     let until = Instant::now() + REQUEST_WAIT;
@@ -191,7 +200,7 @@ trait Timed: Read {
     fn read_ends_in(&mut self, wait: Duration) -> io::Result<()>;
 }
 
-impl Timed for TcpStream {
+impl Timed for &TcpStream {
     fn read_ends_in(&mut self, wait: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(wait))
     }
@@ -218,12 +227,16 @@ fn read_until(stream: &mut impl Timed, bytes: &mut [u8], until: Instant) -> io::
     }
 }
 
-fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+fn send(caller: &Caller, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    let mut stream = caller.stream();
     while !bytes.is_empty() {
         stream.set_write_timeout(Some(left(until)?))?;
         match stream.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
+            Ok(count) => {
+                bytes = &bytes[count..];
+                caller.is_waited_for();
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

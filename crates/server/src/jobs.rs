@@ -1,9 +1,10 @@
 //! The job table: who has been here, what they did, what they were owed and what they received.
 
 use crate::waited_for::{Receivers, WaitedFor};
-use hdrhistogram::Histogram;
+use crate::waits::{WaitSummary, Waits};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
 use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
@@ -12,8 +13,6 @@ use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
 const JOB_EXPIRY: Duration = Duration::from_secs(600);
 /// Jobs remembered at once; beyond it the longest silent one is forgotten first.
 const JOBS_MAX: usize = 20_000;
-/// Longest wait that the histogram tells apart, in nanoseconds: ten minutes.
-const WAIT_MAX: u64 = 600_000_000_000;
 /// Jobs by name in the list of whom a job waited for; the server knows some more, and the rest as a sum.
 const WAITED_FOR_SHOWN: usize = 8;
 
@@ -39,9 +38,7 @@ pub(crate) struct Job {
     pub(crate) device: Nanos,
     /// Device time charged at dispatch: what the cost model expected.
     charged: Nanos,
-    /// Time each request waited for its turn, in nanoseconds, and the sum of all.
-    waits: Histogram<u64>,
-    waited: Nanos,
+    waits: Waits,
     waited_for: WaitedFor,
     /// Its account with each device that it has used.
     devices: Vec<DeviceAccount>,
@@ -123,6 +120,13 @@ pub(crate) struct JobLine {
     pub(crate) last_seen_seconds: f64,
 }
 
+/// A job as it is shown.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownJob {
+    pub(crate) line: JobLine,
+    pub(crate) waits: Arc<WaitSummary>,
+}
+
 /// Whom a job waited for: all jobs of one name and user.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct WaitedForLine {
@@ -154,10 +158,6 @@ impl Jobs {
         job.attributes = attributes;
         job.last_seen = now;
         attributes
-    }
-
-    pub(crate) fn job(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id)
     }
 
     pub(crate) fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
@@ -212,15 +212,18 @@ impl Jobs {
         gone
     }
 
-    /// The table, for people; `accounted` tells of each device.
-    pub(crate) fn lines(&self, now: Nanos, accounted: &[Accounted]) -> Vec<JobLine> {
-        let line = |(&id, job): (&JobId, &Job)| {
-            let devices = job.devices.iter().map(|device| device.line(accounted)).collect();
-            JobLine { devices, ..job.line(id, now, self.waited_for(job)) }
-        };
-        let mut lines: Vec<JobLine> = self.jobs.iter().map(line).collect();
-        lines.sort_by(|left, right| left.job.cmp(&right.job).then(left.uid.cmp(&right.uid)));
-        lines
+    /// The jobs there are now.
+    pub(crate) fn ids(&self) -> Vec<JobId> {
+        self.jobs.keys().copied().collect()
+    }
+
+    /// A job's line of the table, for people, and its waits; none where it was forgotten. `accounted` tells of each device.
+    pub(crate) fn shown(&mut self, id: JobId, now: Nanos, accounted: &[Accounted]) -> Option<ShownJob> {
+        let waits = self.jobs.get_mut(&id)?.waits.summary();
+        let job = self.jobs.get(&id)?;
+        let devices = job.devices.iter().map(|device| device.line(accounted)).collect();
+        let line = JobLine { devices, ..job.line(id, now, &waits, self.waited_for(job)) };
+        Some(ShownJob { line, waits })
     }
 
     /// Whom a job waited for, the greatest first, and the sum of those who are not shown or not known any more.
@@ -281,9 +284,6 @@ impl Jobs {
 
 impl Job {
     fn new(claims: &Claims, attributes: JobAttributes, now: Nanos) -> Job {
-        // Two significant digits and this range are within what the histogram takes, so the fallback is never met.
-        let waits =
-            Histogram::new_with_bounds(1, WAIT_MAX, 2).unwrap_or_else(|_| unreachable!("constant bounds"));
         Job {
             name: claims.job.clone(),
             user: claims.user.clone(),
@@ -297,8 +297,7 @@ impl Job {
             bytes_written: 0,
             device: Nanos::ZERO,
             charged: Nanos::ZERO,
-            waits,
-            waited: Nanos::ZERO,
+            waits: Waits::default(),
             waited_for: WaitedFor::default(),
             devices: Vec::new(),
             contended: 0.0,
@@ -310,8 +309,7 @@ impl Job {
 
     /// A request is dispatched: it waited, and is charged.
     pub(crate) fn dispatched(&mut self, dispatch: &Dispatch) {
-        self.waits.saturating_record(dispatch.waited.0.max(1));
-        self.waited = self.waited + dispatch.waited;
+        self.waits.note(dispatch.waited);
         self.charged = self.charged + dispatch.cost;
     }
 
@@ -341,22 +339,14 @@ impl Job {
         (self.contended > 0.0).then(|| self.received / self.contended)
     }
 
-    /// Waits as a histogram: requests up to each bound and above the one before, and the sum of all in seconds.
-    pub(crate) fn wait_buckets(&self, bounds: &[f64]) -> (Vec<(f64, u64)>, f64) {
-        let mut buckets = Vec::with_capacity(bounds.len() + 1);
-        let mut first = 0;
-        for &bound in bounds {
-            let last = (bound * 1e9) as u64;
-            buckets.push((bound, self.waits.count_between(first, last)));
-            first = last + 1;
-        }
-        buckets.push((f64::INFINITY, self.waits.count_between(first, WAIT_MAX)));
-        (buckets, seconds(self.waited))
-    }
-
     /// All of its line but its devices.
-    fn line(&self, id: JobId, now: Nanos, waited_for: (Vec<WaitedForLine>, f64)) -> JobLine {
-        let wait = |quantile: f64| self.waits.value_at_quantile(quantile) as f64 / 1e9;
+    fn line(
+        &self,
+        id: JobId,
+        now: Nanos,
+        waits: &WaitSummary,
+        waited_for: (Vec<WaitedForLine>, f64),
+    ) -> JobLine {
         JobLine {
             job: self.name.clone(),
             id: id.to_string(),
@@ -372,11 +362,11 @@ impl Job {
             bytes_written: self.bytes_written,
             charged_seconds: seconds(self.charged),
             device_seconds: seconds(self.device),
-            queue_wait_seconds_median: wait(0.5),
-            queue_wait_seconds_p90: wait(0.9),
-            queue_wait_seconds_p99: wait(0.99),
-            queue_wait_seconds_max: self.waits.max() as f64 / 1e9,
-            queue_wait_seconds_total: seconds(self.waited),
+            queue_wait_seconds_median: waits.median,
+            queue_wait_seconds_p90: waits.p90,
+            queue_wait_seconds_p99: waits.p99,
+            queue_wait_seconds_max: waits.max,
+            queue_wait_seconds_total: waits.total,
             waited_for: waited_for.0,
             waited_for_others_seconds: waited_for.1,
             devices: Vec::new(),

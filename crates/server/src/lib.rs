@@ -3,11 +3,15 @@
 //! A node with many cores runs several servers; see `ARCHITECTURE.md`, "The server: one event loop".
 #![deny(unsafe_code)]
 
+mod admission;
+mod board;
+mod callers;
 mod clients;
 mod config;
 mod connection;
 mod control;
 mod data;
+mod descriptors;
 mod device;
 mod error;
 mod event_loop;
@@ -25,15 +29,19 @@ mod metadata;
 mod metrics;
 mod moving;
 pub mod namespace;
+mod notices;
 mod payloads;
 mod peers;
 mod placement;
 mod reports;
 mod server;
 mod service;
+mod showing;
+mod snapshot;
 mod target;
 mod usage;
 mod waited_for;
+mod waits;
 mod watch;
 mod workers;
 

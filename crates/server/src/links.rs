@@ -2,21 +2,18 @@
 
 use crate::connection::{Connection, Frame, Received, Stream};
 use crate::namespace::errno;
+use crate::notices::Notice;
 use crate::server::Server;
 use crate::service::Pending;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use weir_fairshare::{JobAttributes, Nanos};
+use weir_fairshare::JobAttributes;
 use weir_placement::ServerId;
 use weir_wire::{
     decode_body, limits, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, JobId, Nonce, Proof,
     Reply, Request, RequestId, Role,
 };
 
-/// Connections at once: with two requests in hand each they fit the default limit of descriptors of a service.
-pub(crate) const LINKS_MAX: usize = 16_384;
-/// How long a connection may take to prove who it is.
-const HANDSHAKE_WAIT: Nanos = Nanos::from_millis(10_000);
 /// A client that is silent for this long is forgotten when its last connection is gone already.
 pub(crate) const HEARTBEAT_SECONDS: u32 = 10;
 
@@ -50,6 +47,8 @@ pub(crate) struct Session {
     theirs: Nonce,
     ours: Nonce,
     job: JobId,
+    /// Whose connection this counts as; a mount's or a server's is nobody's.
+    user: Option<u32>,
     /// The server that this client is.
     peer: Option<ServerId>,
 }
@@ -70,7 +69,6 @@ pub(crate) struct Link {
     pub(crate) full: bool,
     /// It waits in the queue of those held back.
     pub(crate) held_back: bool,
-    since: Nanos,
 }
 
 /// A link, as something that may be gone by now.
@@ -81,7 +79,7 @@ pub(crate) struct LinkKey {
 }
 
 impl Link {
-    pub(crate) fn new(stream: Stream, serial: u64, since: Nanos) -> Link {
+    pub(crate) fn new(stream: Stream, serial: u64) -> Link {
         Link {
             connection: Connection::new(stream),
             serial,
@@ -91,7 +89,6 @@ impl Link {
             closing: false,
             full: false,
             held_back: false,
-            since,
         }
     }
 
@@ -106,11 +103,6 @@ impl Link {
             Standing::Ready(session) => Some(session),
             _ => None,
         }
-    }
-
-    /// Whether the handshake takes too long.
-    pub(crate) fn is_overdue(&self, now: Nanos) -> bool {
-        !matches!(self.standing, Standing::Ready(_)) && now.saturating_since(self.since) > HANDSHAKE_WAIT
     }
 }
 
@@ -259,14 +251,15 @@ impl Server {
 
     fn welcome(&mut self, index: usize, request: RequestId, proof: &Proof) {
         let Some(link) = self.links.get_mut(index) else { return };
+        let serial = link.serial;
         let standing = std::mem::replace(&mut link.standing, Standing::Fresh);
         let Standing::Challenged { client, claims, theirs, ours } = standing else { return };
         if let Err(reason) = self.check_claims(&claims, proof, &theirs, &ours) {
             self.refusals += 1;
-            eprintln!(
-                "weir-server: credential of job {:?} of uid {} refused: {reason}",
-                claims.job, claims.uid
-            );
+            let now = self.now();
+            self.notices.tell(Notice::Refused, now, || {
+                format!("credential of job \"{}\" of uid {} refused: {reason}", claims.job, claims.uid)
+            });
             self.answer(index, request, &Reply::Failed(errno::EACCES));
             if let Some(link) = self.links.get_mut(index) {
                 link.closing = true;
@@ -274,6 +267,14 @@ impl Server {
             return;
         }
         let now = self.now();
+        let user = (claims.role == Role::User).then_some(claims.uid);
+        if !self.admission.prove(serial, user) {
+            self.notices.tell(Notice::TurnedAway, now, || {
+                format!("no more room for connections of uid {} (job \"{}\"); one more is turned away; hint: raise the limit of open files (ulimit -n)", claims.uid, claims.job)
+            });
+            // Without a word: its client tries again within its bound, as after a lost connection.
+            return self.close_link(index);
+        }
         let job = claims.job_id();
         // A server is no job: it is not listed, and its requests are never queued.
         let attributes = match claims.role {
@@ -292,6 +293,7 @@ impl Server {
             theirs,
             ours,
             job,
+            user,
             peer: peer_named(&claims),
         };
         let reply = Reply::Welcome {
@@ -384,6 +386,10 @@ impl Server {
     pub(crate) fn close_link(&mut self, index: usize) {
         let Some(mut link) = self.links.try_remove(index) else { return };
         link.connection.deregister(&self.registry);
+        match link.session() {
+            Some(session) => self.admission.forget_proved(session.user),
+            None => self.admission.forget_stranger(link.serial),
+        }
         for tail in link.connection.unsent_tails() {
             crate::service::release_tail(&mut self.targets, tail);
         }

@@ -1,7 +1,8 @@
 //! Every metric, in one place; the reference page lists them with their units.
 
-use crate::control::{DirectionCost, PlacementStatus, Placements, Snapshot};
-use crate::jobs::JobLine;
+use crate::control::{DirectionCost, PlacementStatus, Placements};
+use crate::jobs::{JobLine, ShownJob};
+use crate::snapshot::Snapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -10,12 +11,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt::Error;
+use std::sync::Arc;
 use weir_wire::MachineLoad;
 
 /// Content type of the exposition.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Upper bounds of the queue wait histogram, in seconds: from the cost of one small request to the patience of a user.
-pub(crate) const WAIT_BOUNDS: [f64; 10] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 1.0, 10.0];
 
 type JobCounter = (&'static str, &'static str, fn(&JobLine) -> f64);
 type Gauge = (&'static str, &'static str, f64);
@@ -44,9 +44,9 @@ const JOB_GAUGES: [JobCounter; 3] = [
 ];
 
 /// The exposition of one moment.
-pub(crate) fn encode(snapshot: &Snapshot) -> String {
+pub(crate) fn encode(snapshot: Arc<Snapshot>) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition(snapshot.clone())));
+    registry.register_collector(Box::new(Exposition(snapshot)));
     let mut text = String::new();
     match text::encode(&mut text, &registry) {
         Ok(()) => text,
@@ -55,20 +55,20 @@ pub(crate) fn encode(snapshot: &Snapshot) -> String {
 }
 
 #[derive(Debug)]
-struct Exposition(Snapshot);
+struct Exposition(Arc<Snapshot>);
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let snapshot = &self.0;
         for (name, help, value) in JOB_COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for job in &snapshot.jobs {
+            for job in self.jobs() {
                 ConstCounter::new(value(job)).encode(family.encode_family(&labels(job))?)?;
             }
         }
         for (name, help, value) in JOB_GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for job in &snapshot.jobs {
+            for job in self.jobs() {
                 ConstGauge::new(value(job)).encode(family.encode_family(&labels(job))?)?;
             }
         }
@@ -107,15 +107,22 @@ impl Collector for Exposition {
 }
 
 impl Exposition {
+    fn jobs(&self) -> impl Iterator<Item = &JobLine> {
+        self.0.jobs.iter().map(|job| &job.line)
+    }
+
     fn encode_waits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let help = "Time requests waited for their turn";
         let mut family =
             encoder.encode_descriptor("weir_job_queue_wait_seconds", help, None, MetricType::Histogram)?;
-        for (job, (buckets, sum)) in self.0.jobs.iter().zip(&self.0.waits) {
-            let count = buckets.iter().map(|&(_, count)| count).sum();
-            family
-                .encode_family(&labels(job))?
-                .encode_histogram::<[(&str, &str); 0]>(*sum, count, buckets, None)?;
+        for ShownJob { line, waits } in &self.0.jobs {
+            let count = waits.buckets.iter().map(|&(_, count)| count).sum();
+            family.encode_family(&labels(line))?.encode_histogram::<[(&str, &str); 0]>(
+                waits.total,
+                count,
+                &waits.buckets,
+                None,
+            )?;
         }
         Ok(())
     }
@@ -124,7 +131,7 @@ impl Exposition {
         let help = "Device time that another job received while the job had requests queued";
         let name = "weir_job_waited_for_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for job in &self.0.jobs {
+        for job in self.jobs() {
             for other in &job.waited_for {
                 let [name, user, group, uid] = labels(job);
                 let (for_job, for_user) = (("for_job", other.job.clone()), ("for_user", other.user.clone()));

@@ -1,29 +1,29 @@
 //! The server's state, how it starts, and what it does from time to time.
 
+use crate::admission::Admission;
 use crate::clients::{Client, Held, Waiting};
 use crate::config::ClusterConfig;
-use crate::control::{
-    CostStatus, DeviceStatus, DirectionCost, PeerStatus, Question, Snapshot, SpeedStatus, Status,
-    TargetStatus,
-};
+use crate::control::Question;
 use crate::data::Errand;
+use crate::descriptors::Budget;
 use crate::device::Device;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::fairness::device_number;
-use crate::jobs::{seconds, Accounted, Interval, Jobs};
+use crate::jobs::{seconds, Interval, Jobs};
 use crate::journal::Journal;
 use crate::links::Link;
 use crate::locks::LockTable;
 use crate::machine::Machine;
 use crate::metadata::Continued;
-use crate::metrics::WAIT_BOUNDS;
 use crate::namespace::{Change, Effect, IntentId, Namespace, Settings};
+use crate::notices::Notices;
 use crate::payloads::Payloads;
 use crate::peers::Peer;
 use crate::placement::Health;
 use crate::reports::Reports;
 use crate::service::Pending;
+use crate::showing::Showing;
 use crate::target::Target;
 use crate::watch::Watches;
 use crate::workers::Workers;
@@ -32,7 +32,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
-use weir_placement::{ServerId, TargetId};
+use weir_placement::ServerId;
 use weir_wire::{
     ClientId, DeviceUse, JobId, MachineLoad, Moment, RequestId, ServerAddress, ServerReport, SiteKey,
 };
@@ -58,7 +58,7 @@ pub(crate) struct Load {
     busy_before: Nanos,
     served_before: u64,
     /// When the shares of its jobs were last accounted, and when they are again at the earliest.
-    accounted: Nanos,
+    pub(crate) accounted: Nanos,
     next_account: Nanos,
     pub(crate) ratio: f64,
     pub(crate) latency_seconds: f64,
@@ -126,8 +126,11 @@ pub(crate) struct Server {
     pub(crate) held_back: VecDeque<usize>,
     pub(crate) busy_devices: bool,
     pub(crate) payloads: Payloads,
+    pub(crate) admission: Admission,
+    pub(crate) notices: Notices,
     pub(crate) refusals: u64,
     pub(crate) malformed: u64,
+    pub(crate) showing: Showing,
     origin: Instant,
     now: Nanos,
     wall_offset: Duration,
@@ -148,6 +151,7 @@ impl Server {
         key: SiteKey,
         registry: mio::Registry,
         events: Events,
+        budget: Budget,
     ) -> Result<Server, ServerError> {
         let own = &config.servers[usize::from(id.0)];
         let sharing = config
@@ -160,7 +164,7 @@ impl Server {
         let mut targets = Vec::new();
         let mut devices = Vec::new();
         for (index, target) in own.targets.iter().enumerate() {
-            targets.push(Target::open(target, folder, index)?);
+            targets.push(Target::open(target, folder, index, budget.objects)?);
             let speed = target.speed.as_ref().map(crate::config::SpeedConfig::device_speed);
             devices.push(Device::new(&sharing, speed, boot ^ index as u64));
         }
@@ -231,8 +235,11 @@ impl Server {
             held_back: VecDeque::new(),
             busy_devices: false,
             payloads: Payloads::default(),
+            admission: Admission::new(&budget),
+            notices: Notices::default(),
             refusals: 0,
             malformed: 0,
+            showing: Showing::default(),
             origin: Instant::now(),
             now: Nanos::ZERO,
             wall_offset: wall,
@@ -286,7 +293,8 @@ impl Server {
     pub(crate) fn next_deadline(&self) -> Nanos {
         let finishes = self.devices.iter().filter_map(Device::next_finish);
         let releases = self.devices.iter().filter_map(Device::next_release);
-        let mut deadline = finishes.chain(releases).fold(self.next_expiry, Nanos::min);
+        let showings = self.showing.due();
+        let mut deadline = finishes.chain(releases).chain(showings).fold(self.next_expiry, Nanos::min);
         if self.is_exchanging() {
             deadline = deadline.min(self.next_exchange);
         }
@@ -333,11 +341,10 @@ impl Server {
                 device.remove_job(weir_fairshare::JobId(job.0), now);
             }
         }
-        let overdue: Vec<usize> =
-            self.links.iter().filter(|(_, link)| link.is_overdue(now)).map(|(index, _)| index).collect();
-        for index in overdue {
-            self.close_link(index);
+        for key in self.admission.overdue(now) {
+            self.close_link(key.index);
         }
+        self.notices.end_intervals(now);
         if self.grace_until.is_some_and(|until| now >= until) {
             self.grace_until = None;
             let answers = self.locks.end_grace();
@@ -366,7 +373,7 @@ impl Server {
     }
 
     /// Accounts what a device gave to whom since the last call, against what it owed to whom is active now.
-    fn account_device(&mut self, index: usize) {
+    pub(crate) fn account_device(&mut self, index: usize) {
         let begin = self.clock_now();
         let (device, ended) = (&mut self.devices[index], self.now);
         let began = std::mem::replace(&mut self.loads[index].accounted, ended);
@@ -407,12 +414,7 @@ impl Server {
     /// Answers the control API.
     pub(crate) fn answer_question(&mut self, question: Question) {
         match question {
-            Question::Status(answer) => {
-                let _ = answer.try_send(Box::new(self.status()));
-            }
-            Question::Snapshot(answer) => {
-                let _ = answer.try_send(Box::new(self.snapshot()));
-            }
+            Question::Show(shown) => self.showing.ask(shown),
             Question::SetPolicy(policy, algorithm, answer) => {
                 let _ = answer.try_send(self.set_policy(policy, algorithm));
             }
@@ -443,96 +445,5 @@ impl Server {
         );
         self.sharing = sharing.clone();
         Ok(sharing)
-    }
-
-    fn snapshot(&mut self) -> Snapshot {
-        let now = self.now;
-        for device in 0..self.devices.len() {
-            self.account_device(device);
-        }
-        let name = |index: usize| match self.targets.get(index) {
-            Some(_) => TargetId { server: self.id, index: index as u16 }.to_string(),
-            None => format!("{}.metadata", self.id),
-        };
-        let accounted = self.loads.iter().enumerate();
-        let accounted: Vec<Accounted> =
-            accounted.map(|(index, load)| Accounted { device: name(index), at: load.accounted }).collect();
-        let jobs = self.jobs.lines(now, &accounted);
-        let waits = jobs.iter().map(|line| {
-            let id = weir_wire::JobId(u64::from_str_radix(&line.id, 16).unwrap_or_default());
-            self.jobs.job(id).map_or_else(|| (Vec::new(), 0.0), |job| job.wait_buckets(&WAIT_BOUNDS))
-        });
-        let waits = waits.collect();
-        Snapshot { status: self.status(), jobs, waits, refusals: self.refusals, malformed: self.malformed }
-    }
-
-    fn status(&self) -> Status {
-        let targets = self.targets.iter().enumerate().map(|(index, target)| {
-            let (capacity_bytes, used_bytes) = target.fill();
-            TargetStatus {
-                target: TargetId { server: self.id, index: index as u16 }.to_string(),
-                backend: target.backend(),
-                capacity_bytes,
-                used_bytes,
-                keeps: match target {
-                    Target::Ram(_) => "nothing over a restart",
-                    Target::Dir(_) => "what was acknowledged",
-                },
-                placement: self.placement_of(index),
-                device: self.device_status(index),
-            }
-        });
-        let age = |server: &ServerId| {
-            let heard = self.reports.heard_at(*server);
-            heard.map(|heard| seconds(self.now.saturating_since(heard)))
-        };
-        let mut peers: Vec<PeerStatus> = self
-            .peers
-            .keys()
-            .map(|server| PeerStatus { server: server.0, age_seconds: age(server) })
-            .collect();
-        peers.sort_by_key(|peer| peer.server);
-        Status {
-            server: self.id.0,
-            version: env!("CARGO_PKG_VERSION"),
-            boot: format!("{:016x}", self.boot),
-            uptime_seconds: seconds(self.now),
-            policy: self.sharing.policy().to_string(),
-            scheduler: self.sharing.algorithm().to_string(),
-            allocator: self.namespace.placer().allocator().to_string(),
-            connections: self.links.len(),
-            outstanding: self.pending.len(),
-            inodes: self.namespace.statistics().inodes,
-            durable: self.journal.is_some(),
-            load: self.machine.load(),
-            targets: targets.collect(),
-            metadata: self.device_status(self.devices.len() - 1),
-            placements: self.placements(),
-            peers,
-            reports_ignored: self.reports.ignored(),
-        }
-    }
-
-    fn device_status(&self, index: usize) -> DeviceStatus {
-        let device = &self.devices[index];
-        let rate = |speed: weir_fairshare::TransferSpeed| {
-            Some(speed.bytes_per_second.get()).filter(|&rate| rate != u64::MAX)
-        };
-        let cost = |speed: weir_fairshare::TransferSpeed| DirectionCost {
-            fixed_seconds: seconds(speed.fixed),
-            bytes_per_second: rate(speed),
-        };
-        DeviceStatus {
-            load: self.loads[index].ratio,
-            queued: device.queued(),
-            latency_seconds: self.loads[index].latency_seconds,
-            busy_seconds: seconds(device.busy()),
-            cost: CostStatus { read: cost(device.cost().read), write: cost(device.cost().write) },
-            speed: device.speed().map(|speed| SpeedStatus {
-                read_bytes_per_second: rate(speed.read),
-                write_bytes_per_second: rate(speed.write),
-                fixed_seconds: seconds(speed.read.fixed),
-            }),
-        }
     }
 }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use weir_wire::{Extent, Ino};
 
-/// Object files kept open: a tenth of the usual descriptor limit, so that connections never run out.
-const OPEN_FILES_MAX: usize = 512;
+/// Times that an object file is opened again after another one was closed, where the system has no descriptor left.
+const OPEN_ATTEMPTS: usize = 16;
 /// Locks that keep a cut apart from transfers of the same object.
 const LOCK_SHARDS: usize = 64;
 /// Subdirectories, so that none holds more than a few thousand objects at a million files.
@@ -28,6 +28,8 @@ const UNFINISHED_SUFFIX: &str = ".epoch-new";
 pub(crate) struct Dir {
     root: PathBuf,
     capacity_bytes: u64,
+    /// Object files kept open.
+    open_max: usize,
     used_bytes: AtomicU64,
     epochs: Mutex<HashMap<Ino, u64>>,
     open: Mutex<HashMap<Ino, Arc<Open>>>,
@@ -45,11 +47,12 @@ struct Open {
 }
 
 impl Dir {
-    /// Opens the target at `root`, making it where it is missing; `capacity_bytes` absent means what is free now.
+    /// Opens the target at `root`, making it where it is missing; `capacity_bytes` absent means what is free now. It keeps
+    /// up to `open_max` object files open.
     ///
     /// # Errors
     /// What the file system answers.
-    pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>) -> io::Result<Dir> {
+    pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
         let mut used_bytes = 0;
         let mut epochs = HashMap::new();
         for number in 0..SUBDIRECTORIES {
@@ -81,6 +84,7 @@ impl Dir {
         Ok(Dir {
             root: root.to_path_buf(),
             capacity_bytes,
+            open_max,
             used_bytes: AtomicU64::new(used_bytes),
             epochs: Mutex::new(epochs),
             open: Mutex::default(),
@@ -349,7 +353,7 @@ impl Dir {
         if let Some(open) = lock(&self.open).get(&ino) {
             return Ok(Some(Arc::clone(open)));
         }
-        match File::options().read(true).write(true).open(self.path(ino)) {
+        match self.opened(ino, false) {
             Ok(file) => self.remember(ino, file).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -361,20 +365,33 @@ impl Dir {
             return Ok(open);
         }
         lock(&self.unsynced_names).insert(ino);
-        let file =
-            File::options().read(true).write(true).create(true).truncate(false).open(self.path(ino))?;
+        let file = self.opened(ino, true)?;
         self.remember(ino, file)
+    }
+
+    /// Opens an object's file; where no descriptor is left, those of objects that nobody uses now are let go.
+    fn opened(&self, ino: Ino, create: bool) -> io::Result<File> {
+        let path = self.path(ino);
+        for _ in 0..OPEN_ATTEMPTS {
+            match File::options().read(true).write(true).create(create).truncate(false).open(&path) {
+                Err(error) if is_want_of_descriptors(&error) && self.close_idle() => {}
+                opened => return opened,
+            }
+        }
+        Err(rustix::io::Errno::MFILE.into())
+    }
+
+    /// Closes an object file that nobody uses now; false where there is none.
+    pub(crate) fn close_idle(&self) -> bool {
+        close_idle_of(&mut lock(&self.open))
     }
 
     /// Two workers that open one object at once must count it as one, so the first entry stays.
     fn remember(&self, ino: Ino, file: File) -> io::Result<Arc<Open>> {
         let allocated_bytes = AtomicU64::new(file.metadata()?.blocks() * 512);
         let mut open = lock(&self.open);
-        if open.len() >= OPEN_FILES_MAX {
-            let idle = open.iter().find(|(_, entry)| Arc::strong_count(entry) == 1).map(|(&ino, _)| ino);
-            if let Some(idle) = idle {
-                open.remove(&idle);
-            }
+        if open.len() >= self.open_max {
+            close_idle_of(&mut open);
         }
         Ok(Arc::clone(open.entry(ino).or_insert_with(|| Arc::new(Open { file, allocated_bytes }))))
     }
@@ -394,6 +411,17 @@ impl Dir {
     fn shared(&self, ino: Ino) -> std::sync::RwLockReadGuard<'_, ()> {
         self.lock(ino).read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn close_idle_of(open: &mut HashMap<Ino, Arc<Open>>) -> bool {
+    let idle = open.iter().find(|(_, entry)| Arc::strong_count(entry) == 1).map(|(&ino, _)| ino);
+    idle.and_then(|idle| open.remove(&idle)).is_some()
+}
+
+fn is_want_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let raw = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(raw, Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// What the file system of `root` has left for this user.
@@ -428,6 +456,7 @@ fn read_to_end_of_file(file: &File, bytes: &mut [u8], offset: u64) -> io::Result
 mod tests {
     use super::*;
 
+    const OPEN_MAX: usize = 4;
     const FILE: Ino = Ino(0x1_0000_0000_0007);
 
     fn range(offset: u64, length: u32) -> Extent {
@@ -437,13 +466,13 @@ mod tests {
     #[test]
     fn bytes_and_epochs_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
         dir.write(FILE, 0, &[range(100, 3), range(9000, 2)], b"abcde").unwrap();
         dir.truncate(FILE, 9001, 1).unwrap();
         dir.sync(FILE).unwrap();
         let used = dir.used_bytes();
         drop(dir);
-        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
         assert_eq!(dir.used_bytes(), used);
         assert_eq!(dir.read(FILE, 1, &[range(99, 5), range(9000, 3)]).unwrap(), b"\0abc\0d\0\0");
         assert_eq!(dir.read(FILE, 0, &[range(0, 1)]), Err(StaleEpoch(1).into()));
@@ -456,10 +485,10 @@ mod tests {
     #[test]
     fn a_cut_that_was_killed_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
         let temporary = dir.path(FILE).with_extension(&UNFINISHED_SUFFIX[1..]);
         fs::write(&temporary, "7").unwrap();
-        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
         assert_eq!(dir.used_bytes(), 0);
         assert!(!temporary.exists());
     }
@@ -468,9 +497,9 @@ mod tests {
     #[test]
     fn an_epoch_that_is_empty_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
         fs::write(dir.epoch_path(FILE), "").unwrap();
-        let dir = Dir::open(folder.path(), Some(1 << 20)).unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
         dir.write(FILE, 0, &[range(0, 2)], b"ab").unwrap();
         dir.truncate(FILE, 1, 1).unwrap();
         assert_eq!(dir.read(FILE, 1, &[range(0, 2)]).unwrap(), b"a\0");
@@ -479,7 +508,7 @@ mod tests {
     #[test]
     fn a_full_target_still_takes_overwrites() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = Dir::open(folder.path(), Some(8192)).unwrap();
+        let dir = Dir::open(folder.path(), Some(8192), OPEN_MAX).unwrap();
         dir.write(FILE, 0, &[range(0, 8192)], &[1; 8192]).unwrap();
         assert_eq!(dir.write(FILE, 0, &[range(8192, 1)], &[1]), Err(TargetFailure::Full));
         dir.write(FILE, 0, &[range(10, 100)], &[2; 100]).unwrap();

@@ -41,11 +41,16 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Opens target `index` of a server whose files are in `folder`.
+    /// Opens target `index` of a server whose files are in `folder`; it keeps up to `objects_open` files open.
     ///
     /// # Errors
     /// [`ServerError::Io`] when its memory or directory cannot be had.
-    pub(crate) fn open(config: &TargetConfig, folder: &Path, index: usize) -> Result<Target, ServerError> {
+    pub(crate) fn open(
+        config: &TargetConfig,
+        folder: &Path,
+        index: usize,
+        objects_open: usize,
+    ) -> Result<Target, ServerError> {
         match config.backend {
             BackendKind::Ram => Ram::new(config.capacity.unwrap_or(0))
                 .map(|ram| Target::Ram(Box::new(ram)))
@@ -55,7 +60,7 @@ impl Target {
                 }),
             BackendKind::Dir => {
                 let path = config.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
-                let opened = Dir::open(&path, config.capacity);
+                let opened = Dir::open(&path, config.capacity, objects_open);
                 let dir =
                     opened.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
                 Ok(Target::Dir(Arc::new(dir)))
@@ -76,6 +81,14 @@ impl Target {
         match self {
             Target::Ram(ram) => (ram.capacity_bytes(), ram.used_bytes()),
             Target::Dir(dir) => (dir.capacity_bytes(), dir.used_bytes()),
+        }
+    }
+
+    /// Closes an object file that nobody uses now; false where there is none.
+    pub(crate) fn close_idle_object(&self) -> bool {
+        match self {
+            Target::Ram(_) => false,
+            Target::Dir(dir) => dir.close_idle(),
         }
     }
 
