@@ -127,6 +127,7 @@ fn connect(
         client: session.client,
         claims: session.credential.claims.clone(),
         nonce: client_nonce,
+        has_mount: environment.has_mount(),
     };
     let server_nonce = match ask(connection.as_mut(), &hello)? {
         Reply::Challenge { nonce } => nonce,

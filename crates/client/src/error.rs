@@ -21,6 +21,10 @@ pub enum ClientError {
         /// Symbolic links followed so far.
         hops: u8,
     },
+    /// A mount holds pages of the file: the write has to go through the mount of this host
+    /// ([`crate::Settings::has_mount`]).
+    #[error("a mount holds pages of the file: write through the mount")]
+    PagesHeld,
     /// The server did not answer within the bound on its silence.
     #[error("server {server} has been silent for {waited_seconds} s")]
     Lost {
@@ -79,6 +83,7 @@ impl ClientError {
             ClientError::Failed(errno) => i32::from(errno.0),
             ClientError::Outside { .. } => libc::EXDEV,
             ClientError::Refused { .. } | ClientError::NotGenuine(_) => libc::EACCES,
+            ClientError::PagesHeld => libc::EBUSY,
             ClientError::Lost { .. }
             | ClientError::Protocol { .. }
             | ClientError::UnexpectedReply { .. }

@@ -188,6 +188,7 @@ fn announce(interruption: &Interruption<'_>, request: u64) -> bool {
 fn succeeded(reply: Reply, bytes: usize) -> Result<(Reply, usize)> {
     match reply {
         Reply::Failed(errno) => Err(ClientError::Failed(errno)),
+        Reply::PagesHeld => Err(ClientError::PagesHeld),
         reply => Ok((reply, bytes)),
     }
 }

@@ -164,6 +164,11 @@ impl<'s> Environment<'s> {
         self.settings.silence
     }
 
+    /// Whether the caller can write through a mount instead.
+    pub(crate) fn has_mount(&self) -> bool {
+        self.settings.has_mount
+    }
+
     /// Longest wait in one system call.
     pub(crate) fn tick(&self) -> Duration {
         (self.settings.silence / 8).min(TICK_MAX)

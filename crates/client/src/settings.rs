@@ -29,6 +29,9 @@ pub struct Settings {
     pub silence: Duration,
     /// Mount point or prefix of the store on this host: absolute symbolic links below it lead back into the store.
     pub root: Option<PathBuf>,
+    /// Whether the caller can do a write through a mount instead: beside pages that a mount holds it is then refused
+    /// with [`crate::ClientError::PagesHeld`].
+    pub has_mount: bool,
 }
 
 impl Settings {
@@ -47,6 +50,7 @@ impl Settings {
             transport: TransportChoice::Automatic,
             silence: Settings::SILENCE_DEFAULT,
             root,
+            has_mount: false,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::service::{Outcome, Stage};
 use crate::watch::{Drops, DROP_WAIT};
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
-use weir_wire::{ClientId, JobId, Reply, Request, RequestId, Sequence};
+use weir_wire::{ClientId, Ino, JobId, Reply, Request, RequestId, Sequence};
 
 /// How long a client may be without a connection before its locks, open files and turns are released: long enough
 /// to connect again, short enough that others do not wait long for what a killed process held.
@@ -21,25 +21,37 @@ pub(crate) struct Client {
     released: bool,
     /// The long poll of a mount.
     poll: Option<usize>,
+    /// It can write through a mount instead.
+    has_mount: bool,
 }
 
-/// A reply that waits until mounts have dropped pages.
+/// A request that waits until mounts have dropped pages.
 pub(crate) struct Held {
     token: usize,
-    outcome: Outcome,
+    then: Then,
     drops: Drops,
     until: Nanos,
 }
 
+/// What a request waits to do.
+enum Then {
+    /// It has changed bytes: what others read of them before is dropped, and it is answered.
+    Reply(Outcome),
+    /// It is about to change bytes: what others stored beside them is written back, and it is carried out.
+    Route,
+}
+
 impl Server {
     /// A connection of this client was proved.
-    pub(crate) fn client_connected(&mut self, client: ClientId, job: JobId, now: Nanos) {
+    pub(crate) fn client_connected(&mut self, client: ClientId, job: JobId, has_mount: bool, now: Nanos) {
         let entry = self.clients.entry(client).or_insert(Client {
             connections: 0,
             last_seen: now,
             released: false,
             poll: None,
+            has_mount,
         });
+        entry.has_mount = has_mount;
         entry.connections += 1;
         entry.last_seen = now;
         entry.released = false;
@@ -112,15 +124,34 @@ impl Server {
     }
 
     /// Keeps a reply until every watcher has dropped its pages, or its time is over.
-    pub(crate) fn hold_for_drops(&mut self, token: usize, outcome: Outcome, now: Nanos) {
-        for client in outcome.drops.iter().map(|&(client, _, _)| client).collect::<Vec<_>>() {
-            self.answer_poll(client);
-        }
-        let drops = outcome.drops.clone();
-        self.held.push(Held { token, outcome, drops, until: now + DROP_WAIT });
+    pub(crate) fn hold_for_drops(&mut self, token: usize, mut outcome: Outcome, now: Nanos) {
+        let drops = std::mem::take(&mut outcome.drops);
+        self.hold(token, Then::Reply(outcome), drops, now);
     }
 
-    /// Sends the replies whose pages are dropped, or whose wait is over.
+    /// Keeps a request of `client` that is about to change bytes of `ino` until every watcher has written back and
+    /// dropped its pages, or its time is over: a page that is written back later would cover the new bytes with old.
+    pub(crate) fn hold_for_write_back(&mut self, token: usize, client: ClientId, ino: Ino) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        pending.stage = Stage::Elsewhere;
+        let drops = self.watches.changed(client, ino);
+        let now = self.now();
+        self.hold(token, Then::Route, drops, now);
+    }
+
+    fn hold(&mut self, token: usize, then: Then, drops: Drops, now: Nanos) {
+        for client in drops.iter().map(|&(client, _, _)| client).collect::<Vec<_>>() {
+            self.answer_poll(client);
+        }
+        self.held.push(Held { token, then, drops, until: now + DROP_WAIT });
+    }
+
+    /// Whether a client can write through a mount instead.
+    pub(crate) fn has_mount(&self, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|client| client.has_mount)
+    }
+
+    /// Goes on with what waited for pages that are dropped now, or whose wait is over.
     pub(crate) fn release_drops(&mut self) {
         let now = self.now();
         let mut index = 0;
@@ -128,7 +159,10 @@ impl Server {
             let held = &self.held[index];
             if held.until <= now || self.watches.are_done(&held.drops) {
                 let held = self.held.swap_remove(index);
-                self.reply(held.token, held.outcome);
+                match held.then {
+                    Then::Reply(outcome) => self.reply(held.token, outcome),
+                    Then::Route => self.route_written_back(held.token),
+                }
             } else {
                 index += 1;
             }

@@ -34,7 +34,7 @@ pub(crate) struct Acting {
 /// How far the handshake is.
 enum Standing {
     Fresh,
-    Challenged { client: ClientId, claims: Claims, theirs: Nonce, ours: Nonce },
+    Challenged { client: ClientId, claims: Claims, theirs: Nonce, ours: Nonce, has_mount: bool },
     Ready(Session),
 }
 
@@ -171,10 +171,10 @@ impl Server {
         };
         let Some(link) = self.links.get_mut(index) else { return };
         match (&mut link.standing, request) {
-            (Standing::Fresh, Request::Hello { client, claims, nonce })
+            (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount })
                 if frame.header.payload_bytes == 0 =>
             {
-                self.challenge(index, frame.header.request, client, claims, nonce);
+                self.challenge(index, frame.header.request, (client, has_mount), claims, nonce);
             }
             (Standing::Challenged { .. }, Request::Prove { proof }) if frame.header.payload_bytes == 0 => {
                 self.welcome(index, frame.header.request, &proof);
@@ -234,7 +234,7 @@ impl Server {
         &mut self,
         index: usize,
         request: RequestId,
-        client: ClientId,
+        (client, has_mount): (ClientId, bool),
         claims: Claims,
         theirs: Nonce,
     ) {
@@ -244,7 +244,7 @@ impl Server {
             return self.refuse_link(index, "the server has no randomness for a challenge: try again");
         }
         if let Some(link) = self.links.get_mut(index) {
-            link.standing = Standing::Challenged { client, claims, theirs, ours };
+            link.standing = Standing::Challenged { client, claims, theirs, ours, has_mount };
             self.answer(index, request, &Reply::Challenge { nonce: ours });
         }
     }
@@ -253,7 +253,7 @@ impl Server {
         let Some(link) = self.links.get_mut(index) else { return };
         let serial = link.serial;
         let standing = std::mem::replace(&mut link.standing, Standing::Fresh);
-        let Standing::Challenged { client, claims, theirs, ours } = standing else { return };
+        let Standing::Challenged { client, claims, theirs, ours, has_mount } = standing else { return };
         if let Err(reason) = self.check_claims(&claims, proof, &theirs, &ours) {
             self.refusals += 1;
             let now = self.now();
@@ -281,7 +281,7 @@ impl Server {
             Role::Server => crate::jobs::attributes(&claims),
             Role::User | Role::Mount => self.jobs.meet(&claims, now),
         };
-        self.client_connected(client, job, now);
+        self.client_connected(client, job, has_mount, now);
         let server_proof = self.key.server_proof(&claims, &theirs, &ours);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
         let own = Rc::new(Acting { who, job, attributes });

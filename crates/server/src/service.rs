@@ -9,7 +9,7 @@ use crate::target::{Target, TargetFailure, WritePlan};
 use crate::watch::Drops;
 use std::rc::Rc;
 use weir_fairshare::{Direction, Dispatch, Nanos};
-use weir_wire::{ClientId, Errno, Extent, Header, JobId, PeerRequest, Reply, Request, RequestId};
+use weir_wire::{ClientId, Errno, Extent, Header, Ino, JobId, PeerRequest, Reply, Request, RequestId};
 
 /// A sender that leaves its payload incomplete for this long loses its service slot until bytes arrive.
 const STALL: Nanos = Nanos::from_millis(50);
@@ -178,6 +178,30 @@ impl Server {
             }
             _ => return self.pending_failed(token, errno::EINVAL),
         }
+        let (client, request) = pending.key();
+        let file = overwritten(&pending.request).filter(|ino| self.watches.others_hold(client, *ino));
+        if let Some(ino) = file.filter(|_| !self.namespace.remembers(client, request)) {
+            if self.has_mount(client) {
+                return self.pending_answered(token, Reply::PagesHeld);
+            }
+            return self.hold_for_write_back(token, client, ino);
+        }
+        self.send_to_device(token);
+    }
+
+    /// The pages of others that a request would have changed are written back.
+    pub(crate) fn route_written_back(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        if pending.abandoned {
+            // Its payload went with its link.
+            return self.reply(token, Outcome::failed(errno::EIO));
+        }
+        pending.stage = Stage::Queued;
+        self.send_to_device(token);
+    }
+
+    fn send_to_device(&mut self, token: usize) {
+        let Some(pending) = self.pending.get(token) else { return };
         match self.device_of(pending) {
             Ok(Some((device, work))) => {
                 let (attributes, arrived) = (pending.acting.attributes, pending.arrived);
@@ -487,13 +511,18 @@ impl Server {
         }
     }
 
-    /// Answers a request that never reached a device; a detached payload is read and thrown away first.
+    /// As [`Server::pending_answered`], with a failure.
     pub(crate) fn pending_failed(&mut self, token: usize, errno: Errno) {
+        self.pending_answered(token, Reply::Failed(errno));
+    }
+
+    /// Answers a request that never reached a device; a detached payload is read and thrown away first.
+    fn pending_answered(&mut self, token: usize, reply: Reply) {
         let Some(pending) = self.pending.get_mut(token) else { return };
         if pending.detached_bytes == 0 {
-            return self.reply(token, Outcome::failed(errno));
+            return self.reply(token, Outcome::of(reply));
         }
-        pending.sink = Sink::Discard { failure: Reply::Failed(errno), left: pending.detached_bytes };
+        pending.sink = Sink::Discard { failure: reply, left: pending.detached_bytes };
         pending.stage = Stage::Receiving;
         self.receiving.insert(token);
         self.receive(token);
@@ -534,6 +563,19 @@ impl Server {
             }
             _ => {}
         }
+    }
+}
+
+/// The file whose bytes a request changes where mounts may hold pages of them.
+fn overwritten(request: &Request) -> Option<Ino> {
+    match request {
+        Request::Write { capability, .. }
+        | Request::Append { capability }
+        | Request::Reserve { capability, punch: true, .. } => Some(capability.ino),
+        Request::Change { at, change, .. } if change.size_bytes.is_some() && at.path.is_empty() => {
+            Some(at.ino)
+        }
+        _ => None,
     }
 }
 

@@ -45,6 +45,12 @@ impl Watches {
         }
     }
 
+    /// Whether somebody else holds pages of a file that `client` is about to change. Who holds some itself is not asked
+    /// to wait beforehand: two that write back pages of one file would wait for each other.
+    pub(crate) fn others_hold(&self, client: ClientId, ino: Ino) -> bool {
+        self.by_file.get(&ino).is_some_and(|clients| !clients.contains(&client))
+    }
+
     /// Forgets a client that is gone; what waited for it waits no longer.
     pub(crate) fn drop_client(&mut self, client: ClientId) {
         if self.watchers.remove(&client).is_some() {
@@ -118,6 +124,19 @@ mod tests {
         watches.confirm(mount, sequence);
         assert!(watches.are_done(&drops));
         assert!(watches.next(mount).is_none());
+    }
+
+    #[test]
+    fn who_holds_pages_itself_waits_for_nobody_beforehand() {
+        let mut watches = Watches::default();
+        assert!(!watches.others_hold(ClientId(1), FILE));
+        watches.watch(ClientId(1), FILE);
+        assert!(watches.others_hold(ClientId(2), FILE) && !watches.others_hold(ClientId(1), FILE));
+        watches.watch(ClientId(2), FILE);
+        assert!(!watches.others_hold(ClientId(2), FILE));
+        watches.unwatch(ClientId(2), FILE);
+        watches.drop_client(ClientId(1));
+        assert!(!watches.others_hold(ClientId(2), FILE));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Scene {
     fn challenged(&self, transport: Transport) -> Connection {
         let mut connection = self.cluster.connection(0, transport);
         let claims = self.stranger.claims.clone();
-        let hello = Request::Hello { client: random_client(), claims, nonce: [3; 32] };
+        let hello = Request::Hello { client: random_client(), claims, nonce: [3; 32], has_mount: false };
         let reply = connection.ask(RequestId(0), &hello);
         assert!(matches!(reply, Some(Reply::Challenge { .. })), "{reply:?}");
         connection
@@ -275,7 +275,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
             who: Identity { uid: 0, gid: 0, groups: vec![0; choices.below(1000) as usize] },
             job: None,
         },
-        _ => Request::Hello { client: ClientId(0), claims: claims(0), nonce: [0; 32] },
+        _ => Request::Hello { client: ClientId(0), claims: claims(0), nonce: [0; 32], has_mount: false },
     };
     (request, payload)
 }
@@ -399,7 +399,12 @@ fn a_client_of_another_version_is_told_both_versions() {
     let scene = Scene::new();
     for transport in Transport::BOTH {
         let mut connection = scene.cluster.connection(0, transport);
-        let hello = Request::Hello { client: ClientId(1), claims: claims(STRANGER), nonce: [0; 32] };
+        let hello = Request::Hello {
+            client: ClientId(1),
+            claims: claims(STRANGER),
+            nonce: [0; 32],
+            has_mount: false,
+        };
         let mut bytes = frame(RequestId(0), IdentityId(0), &hello, &[]);
         bytes[2] = VERSION + 1;
         connection.send_bytes(&bytes);

@@ -232,6 +232,9 @@ pub enum Request {
         claims: Claims,
         /// Its challenge.
         nonce: Nonce,
+        /// The client can reach files through a mount of its host as well: beside pages that a mount holds its writes
+        /// are refused with [`Reply::PagesHeld`], so that the kernel does them.
+        has_mount: bool,
     },
     /// Answer to [`Reply::Challenge`].
     Prove {

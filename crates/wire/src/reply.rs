@@ -89,6 +89,8 @@ pub enum Reply {
         /// The file's size and epoch after it, where this server is its home and published.
         size: Option<(u64, u64)>,
     },
+    /// Nothing was written: a mount holds pages of the file, and this client can write through a mount.
+    PagesHeld,
     /// Bytes were appended.
     Appended {
         /// Where.

@@ -286,7 +286,7 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
     let layout = LayoutRequest { layout: Some(specification.clone()), spread: Some(true) };
     let flags = OpenFlags { create: true, ..OpenFlags::default() };
     for request in [
-        Request::Hello { client: ClientId(u64::MAX), claims: claims(), nonce: [9; 32] },
+        Request::Hello { client: ClientId(u64::MAX), claims: claims(), nonce: [9; 32], has_mount: false },
         Request::Identify { identity: IdentityId(u32::MAX), who: who.clone(), job },
         Request::Rename { from: at.clone(), to: at.clone(), mode: RenameMode::Exchange },
         Request::Link { from: at.clone(), follow: true, to: at.clone() },

@@ -130,7 +130,7 @@ fn serve(
     loop {
         let (header, request, payload) = receive(&mut stream)?;
         let answer: Answer = match (&request, &hello) {
-            (Request::Hello { client, claims, nonce }, _) => {
+            (Request::Hello { client, claims, nonce, .. }, _) => {
                 hello = Some((*client, claims.clone(), *nonce));
                 Reply::Challenge { nonce: server_nonce }.into()
             }

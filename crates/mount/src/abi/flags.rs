@@ -61,3 +61,5 @@ pub(crate) const IOCTL_HANDLE_BYTES: usize = 4096;
 /// `ioctl` on an open file that tells the client library its handle: `_IOR('W', 1, [u8; 4096])`.
 pub(crate) const IOCTL_HANDLE: u32 =
     (2 << 30) | ((IOCTL_HANDLE_BYTES as u32) << 16) | ((b'W' as u32) << 8) | 1;
+/// `ioctl` on an open file whose pages are about to be mapped: `_IO('W', 2)`.
+pub(crate) const IOCTL_MAP: u32 = ((b'W' as u32) << 8) | 2;

@@ -123,9 +123,15 @@ impl Filesystem {
         Reply::of(&WriteOut { size: copied as u32, padding: 0 })
     }
 
-    /// Tells the client library of the calling process what it needs to reach the file's servers by itself.
+    /// Tells the client library of the calling process what it needs to reach the file's servers by itself, or hears
+    /// from the library that the process is about to map pages.
     pub(crate) fn ioctl(&self, call: &mut Call<'_>) -> Answer {
         let asked: IoctlIn = call.take()?;
+        if asked.command == flags::IOCTL_MAP {
+            let open = self.handles.file(asked.handle)?;
+            self.pages.hold(&open)?;
+            return Reply::of(&IoctlOut::default());
+        }
         if asked.command != flags::IOCTL_HANDLE || asked.out_size as usize != flags::IOCTL_HANDLE_BYTES {
             return Err(Failure(libc::ENOTTY));
         }

@@ -365,6 +365,11 @@ impl Namespace {
         decision.map(Verdict::Done)
     }
 
+    /// Whether a request was carried out before: a resend of it gets the same answer.
+    pub(crate) fn remembers(&self, client: ClientId, request: RequestId) -> bool {
+        self.state.replies.find(client, request).or_else(|| self.recent.find(client, request)).is_some()
+    }
+
     /// The decision on a request that was carried out before.
     fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
         let find = |replies: &Replies| replies.find(caller.client, caller.request).cloned();

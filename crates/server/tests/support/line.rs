@@ -215,7 +215,7 @@ impl Line {
         client: ClientId,
     ) -> Result<Line, Option<Reply>> {
         let nonce = random_nonce();
-        let hello = Request::Hello { client, claims: credential.claims.clone(), nonce };
+        let hello = Request::Hello { client, claims: credential.claims.clone(), nonce, has_mount: false };
         let theirs = match connection.ask(RequestId(0), &hello) {
             Some(Reply::Challenge { nonce }) => nonce,
             other => return Err(other),
