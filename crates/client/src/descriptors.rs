@@ -1,6 +1,6 @@
-//! Which descriptors of this process are the library's sockets.
+//! Which descriptors of this process are the library's own: its sockets, and what else it keeps.
 //!
-//! Sockets are moved to high numbers, so that the low ones stay free for the program, and are recorded in an
+//! They are moved to high numbers, so that the low ones stay free for the program, and are recorded in an
 //! array of atomics, so that hooks of `close`, `close_range` and `dup2` can spare them, also in signal handlers.
 
 use rustix::io::Errno;
@@ -20,7 +20,7 @@ static BITS: [AtomicU64; (WINDOW / 64) as usize] = [const { AtomicU64::new(0) };
 static STRAY: [AtomicI32; STRAYS] = [const { AtomicI32::new(-1) }; STRAYS];
 static STRAY_COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// Whether `descriptor` is a socket of this library in this process. Lock-free, safe in signal handlers.
+/// Whether `descriptor` is one of this library's own in this process. Lock-free, safe in signal handlers.
 pub fn is_own_descriptor(descriptor: RawFd) -> bool {
     if let Some((word, bit)) = position(descriptor) {
         return BITS[word].load(Ordering::Acquire) & bit != 0;
@@ -30,7 +30,7 @@ pub fn is_own_descriptor(descriptor: RawFd) -> bool {
         && STRAY.iter().any(|stray| stray.load(Ordering::Acquire) == descriptor)
 }
 
-/// The sockets of this library in this process, in no order. Lock-free, safe in signal handlers.
+/// The library's own descriptors in this process, in no order. Lock-free, safe in signal handlers.
 pub fn own_descriptors() -> impl Iterator<Item = RawFd> {
     let floor = FLOOR.load(Ordering::Acquire);
     let tracked = BITS.iter().enumerate().flat_map(move |(word, bits)| {
@@ -97,6 +97,30 @@ pub(crate) fn forget(descriptor: RawFd) {
     }
 }
 
+/// Moves a descriptor to a high number and records it as the library's own; answers the number.
+///
+/// # Errors
+/// `EMFILE` where no number is left.
+pub fn keep_descriptor(descriptor: OwnedFd) -> Result<RawFd, Errno> {
+    let high = raised(descriptor)?.into_raw_fd();
+    record(high);
+    Ok(high)
+}
+
+/// Forgets a descriptor that [`keep_descriptor`] recorded; closing it is the caller's business.
+pub fn release_descriptor(descriptor: RawFd) {
+    forget(descriptor);
+}
+
+fn raised(descriptor: OwnedFd) -> Result<OwnedFd, Errno> {
+    match rustix::io::fcntl_dupfd_cloexec(&descriptor, floor()) {
+        Ok(high) => Ok(high),
+        // The limit was lowered below the floor, or every number above it is taken.
+        Err(Errno::INVAL | Errno::MFILE) => Ok(descriptor),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// A socket with a high number. It is closed when dropped, unless the program put something else at its number.
 #[derive(Debug)]
 pub(crate) struct OwnSocket {
@@ -107,12 +131,7 @@ pub(crate) struct OwnSocket {
 impl OwnSocket {
     /// Moves `socket` up and records it.
     pub(crate) fn new(socket: OwnedFd) -> Result<OwnSocket, Errno> {
-        let descriptor = match rustix::io::fcntl_dupfd_cloexec(&socket, floor()) {
-            Ok(high) => high,
-            // The limit was lowered below the floor, or every number above it is taken.
-            Err(Errno::INVAL | Errno::MFILE) => socket,
-            Err(errno) => return Err(errno),
-        };
+        let descriptor = raised(socket)?;
         let identity = identity(descriptor.as_fd())?;
         record(descriptor.as_raw_fd());
         Ok(OwnSocket { descriptor: Some(descriptor), identity })

@@ -33,7 +33,7 @@ mod write;
 
 pub use caller::Caller;
 pub use counters::{CounterSnapshot, Counters};
-pub use descriptors::{is_own_descriptor, own_descriptors};
+pub use descriptors::{is_own_descriptor, keep_descriptor, own_descriptors, release_descriptor};
 pub use error::{ClientError, Result};
 pub use file::File;
 pub use handle_state::{HandleState, HANDLE_STATE_BYTES};

@@ -287,13 +287,16 @@ pub(crate) unsafe fn utime(path: *const c_char, times: *const utimbuf) -> c_int 
     }
 }
 
-/// `truncate(2)`.
+/// `truncate(2)`. With a mount the kernel, which may hold pages of the file, does it, as it does `ftruncate`.
 pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
     let pass = |_: c_int, path: *const c_char| {
         // SAFETY: see `fchmodat`.
         returned(unsafe { kernel::raw(libc::SYS_truncate, [path as usize, length as usize, 0, 0, 0, 0]) })
     };
     let Ok(size_bytes) = u64::try_from(length) else { return pass(libc::AT_FDCWD, path) };
+    if session::mode() == Mode::Mount {
+        return pass(libc::AT_FDCWD, path);
+    }
     let wanted = AttributeChange { size_bytes: Some(size_bytes), ..Default::default() };
     // SAFETY: see `fchmodat`.
     unsafe { change((libc::AT_FDCWD, path), true, Call::Truncate, wanted, pass) }

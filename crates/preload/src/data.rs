@@ -58,6 +58,11 @@ fn on_description<T>(
     operate: impl FnOnce(&Description) -> Outcome<T>,
 ) -> Outcome<T> {
     let description = described(descriptor, position)?;
+    if description.is_the_kernels() {
+        description.settle(descriptor);
+        counters::passed();
+        return None;
+    }
     let outcome = operate(&description);
     if outcome.is_none() {
         counters::passed();
@@ -116,11 +121,10 @@ pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<
         }
         let written = match position {
             Position::At(offset) => {
-                write_to(description, file, offset, buffers).map(|done| done.map(|(_, n)| n))
+                write_to(description, (descriptor, file), offset, buffers).map(|done| done.map(|(_, n)| n))
             }
-            Position::Current => {
-                description.with_offset(descriptor, |offset| write_to(description, file, offset, buffers))
-            }
+            Position::Current => description
+                .with_offset(descriptor, |offset| write_to(description, (descriptor, file), offset, buffers)),
         };
         if description.is_synchronous() && matches!(written, Some(Ok(_))) {
             if let Err(number) = session::outcome(file.sync(&CALLER, false))? {
@@ -134,25 +138,21 @@ pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<
 /// Writes at `offset`, or at the end for `O_APPEND` (as Linux does for `pwrite` too); answers the offset after it.
 fn write_to(
     description: &Description,
-    file: &File,
+    (descriptor, file): (c_int, &File),
     offset: u64,
     buffers: &[IoSlice<'_>],
 ) -> Outcome<(u64, usize)> {
-    let written = if description.appends() {
-        let appended = session::outcome(file.append(&CALLER, buffers))?;
+    Some(if description.appends() {
+        let appended = description.written(descriptor, file.append(&CALLER, buffers))?;
         appended
             .map(|(start, bytes)| (start + bytes as u64, bytes))
             .inspect(|(_, bytes)| counters::wrote(Call::Append, *bytes))
     } else {
-        let written = session::outcome(file.write_at(&CALLER, buffers, offset))?;
+        let written = description.written(descriptor, file.write_at(&CALLER, buffers, offset))?;
         written
             .map(|bytes| (offset + bytes as u64, bytes))
             .inspect(|(_, bytes)| counters::wrote(Call::Write, *bytes))
-    };
-    if written.is_ok() {
-        description.note_write();
-    }
-    Some(written)
+    })
 }
 
 /// Whether the kernel accepts a transfer of `bytes` at `position`: what it refuses or cuts is left to it.

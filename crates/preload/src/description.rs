@@ -5,11 +5,11 @@
 
 use crate::guard::Outcome;
 use crate::prefix::Placeholder;
-use crate::{kernel, session, sharing};
+use crate::{kernel, mappings, session, sharing, stat};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use weir_client::File;
+use weir_client::{ClientError, File};
 
 /// Descriptors that `stdio` reads and writes inside libc, out of our sight.
 const STANDARD_STREAMS: std::ops::RangeInclusive<c_int> = 0..=2;
@@ -25,6 +25,8 @@ pub(crate) struct Description {
     aliases: AtomicUsize,
     /// Writes since the last publication: the modification time may be pending.
     wrote: AtomicBool,
+    /// The servers refused a write beside pages that a mount holds: the kernel does all calls from then on.
+    refused: AtomicBool,
     file: OnceLock<Option<File>>,
     /// What it is where no mount is.
     pub(crate) backing: Backing,
@@ -74,6 +76,7 @@ impl Description {
             flags: AtomicI32::new(flags),
             aliases: AtomicUsize::new(0),
             wrote: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             file,
             backing,
         }
@@ -145,6 +148,10 @@ impl Description {
     /// a file that is never read or written stay the kernel's.
     pub(crate) fn promoted(&self, descriptor: c_int) -> Option<&File> {
         match &self.backing {
+            Backing::Kernel(_) if self.is_the_kernels() => {
+                self.settle(descriptor);
+                None
+            }
             Backing::Kernel(_) => self.file_in_use(),
             Backing::Placeholder(_) => self.file(descriptor),
         }
@@ -155,11 +162,29 @@ impl Description {
         self.file.get().and_then(Option::as_ref)
     }
 
-    /// Notes a write: a modification time may have to be published.
-    pub(crate) fn note_write(&self) {
-        if !self.wrote.swap(true, Ordering::AcqRel) {
-            sharing::note_pending();
+    /// Whether the kernel does all calls, because it holds pages of the file: the process maps it shared, or the
+    /// servers refused a write beside the mapping of another one. The offset has to be given back first.
+    pub(crate) fn is_the_kernels(&self) -> bool {
+        matches!(self.backing, Backing::Kernel(_))
+            && (self.refused.load(Ordering::Acquire) || mappings::hold(self.identity))
+    }
+
+    /// The outcome of a write of the client through `descriptor`.
+    pub(crate) fn written<T>(&self, descriptor: c_int, result: weir_client::Result<T>) -> Outcome<T> {
+        if matches!(result, Err(ClientError::PagesHeld)) {
+            self.refused.store(true, Ordering::Release);
         }
+        let outcome = session::outcome(result)?;
+        if outcome.is_ok() {
+            if !self.wrote.swap(true, Ordering::AcqRel) {
+                sharing::note_pending();
+            }
+            if mappings::hold(self.identity) {
+                // Another thread mapped the file meanwhile, perhaps with the size before.
+                stat::refresh_size(descriptor);
+            }
+        }
+        Some(outcome)
     }
 
     /// Publishes the modification time of writes on the fast path, so that whoever asks the kernel sees it.

@@ -17,9 +17,9 @@ const CLOSE_RANGE_CLOEXEC: c_uint = 4;
 /// The mode that the fortified forms, which make no file, hand on.
 const CREATED_MODE: mode_t = 0o666;
 
-/// Whether `descriptor` is a socket of the client, which programs may not close or overwrite.
+/// Whether `descriptor` is the library's own, which programs may not close or overwrite.
 pub(crate) fn is_protected(descriptor: c_int) -> bool {
-    session::store_in_use().is_some() && !guard::is_inside() && weir_client::is_own_descriptor(descriptor)
+    weir_client::is_own_descriptor(descriptor) && !guard::is_inside()
 }
 
 /// `openat(2)` and every other name of it; `mode` counts only where a file may be made.
@@ -141,7 +141,7 @@ pub(crate) unsafe fn close(descriptor: c_int) -> c_int {
     unsafe { real::close(descriptor) }
 }
 
-/// `close_range(2)`, around the client's own sockets.
+/// `close_range(2)`, around the library's own descriptors.
 pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> c_int {
     let raw = |first: c_uint, last: c_uint| -> c_int {
         // SAFETY: no memory is passed.
@@ -177,10 +177,10 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> 
     }
 }
 
-/// The client's sockets between two numbers.
+/// The library's own descriptors between two numbers.
 fn own_descriptors(first: c_int, last: c_int) -> Vec<c_int> {
     let mut found = Vec::new();
-    if session::store_in_use().is_none() {
+    if weir_client::own_descriptors().next().is_none() {
         return found;
     }
     quietly(|| {

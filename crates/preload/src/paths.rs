@@ -3,7 +3,7 @@
 use crate::counters::{self, Call};
 use crate::guard::{self, attempt, finish, Failure, Outcome};
 use crate::session::{self, Mode};
-use crate::{kernel, prefix, sharing, table};
+use crate::{kernel, mounts, prefix, sharing, table};
 use libc::{c_char, c_int};
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -92,14 +92,19 @@ pub(crate) fn locate(directory: c_int, path: &[u8], touch: Touch) -> Located<'_>
     }
 }
 
-/// With a mount, in any doubt (`..` may leave the store, `.` and a slash at the end have meanings of their own) the
-/// kernel resolves the path.
+/// With a mount, in any doubt (`..` may leave the store, `.` and a slash at the end have meanings of their own, and on
+/// the way may be what is mounted inside the store) the kernel resolves the path.
 fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &[u8])> {
-    let (ino, rest) = match path.first()? {
-        b'/' => (Ino::ROOT, session::below_root(path)?),
-        _ => (directory_inode(directory)?, path.strip_prefix(b"./").unwrap_or(path)),
+    let (ino, rest, start) = match path.first()? {
+        b'/' => (Ino::ROOT, session::below_root(path)?, None),
+        _ => {
+            let (ino, found) = directory_inode(directory)?;
+            (ino, path.strip_prefix(b"./").unwrap_or(path), Some(found))
+        }
     };
-    session::device()?;
+    if !mounts::are_plain() || start.is_some_and(|found| !mounts::reach(&found)) {
+        return None;
+    }
     if rest.is_empty() {
         return (touch != Touch::Name).then_some((ino, rest));
     }
@@ -107,8 +112,8 @@ fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &
     is_plain.then_some((ino, rest))
 }
 
-/// The inode of a directory of the mount; the server is not asked.
-fn directory_inode(directory: c_int) -> Option<Ino> {
+/// The inode of a directory of the mount, and what else the kernel says of the directory; the server is not asked.
+fn directory_inode(directory: c_int) -> Option<(Ino, libc::statx)> {
     let is_working = directory == libc::AT_FDCWD;
     let (path, known_foreign) = if is_working {
         (c".", CWD.load(Ordering::Relaxed) == CWD_FOREIGN)
@@ -119,7 +124,8 @@ fn directory_inode(directory: c_int) -> Option<Ino> {
         return None;
     }
     let device = session::device()?;
-    let found = kernel::identify(directory, path, libc::STATX_INO | libc::STATX_TYPE).ok()?;
+    let mask = libc::STATX_INO | libc::STATX_TYPE | libc::STATX_MNT_ID;
+    let found = kernel::identify(directory, path, mask).ok()?;
     let is_ours = session::device_of(&found) == device;
     if is_working {
         CWD.store(if is_ours { CWD_STORE } else { CWD_FOREIGN }, Ordering::Relaxed);
@@ -127,7 +133,7 @@ fn directory_inode(directory: c_int) -> Option<Ino> {
         table::mark_foreign(directory);
     }
     let is_directory = libc::mode_t::from(found.stx_mode) & libc::S_IFMT == libc::S_IFDIR;
-    (is_ours && is_directory).then_some(Ino(found.stx_ino))
+    (is_ours && is_directory).then_some((Ino(found.stx_ino), found))
 }
 
 /// Does a call on one path: `operate` where it leads into the store, `pass` (with the path to use) where not.

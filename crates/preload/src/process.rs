@@ -4,7 +4,9 @@ use crate::description::{self, Description};
 use crate::guard::{self, quietly, returned};
 use crate::kernel;
 use crate::session::{self, Mode};
-use crate::{counters, descriptors, paths, placement, prefix, real, recorder, sharing, table};
+use crate::{
+    counters, descriptors, mappings, mounts, paths, placement, prefix, real, recorder, sharing, table,
+};
 use libc::{c_char, c_int, c_long, c_uint, c_void, gid_t, pid_t, uid_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub(crate) extern "C" fn in_child() {
         recorder::in_child();
         placement::reset_in_child();
         sharing::reset_in_child();
+        mounts::reset_in_child();
+        mappings::rebuild_in_child();
         if let Some(store) = session::store_in_use() {
             store.after_fork_in_child(kernel::close);
         }

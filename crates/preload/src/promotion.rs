@@ -11,6 +11,8 @@ use weir_client::{File, HandleState, HANDLE_STATE_BYTES};
 /// `_IOR('W', 1, [u8; 4096])`: what the mount knows of an open regular file.
 const WEIR_IOC_HANDLE: u64 = (2 << 30) | (4096 << 16) | ((b'W' as u64) << 8) | 1;
 const ANSWER_BYTES: usize = 4096;
+/// `_IO('W', 2)`: pages of the file are about to be mapped.
+const WEIR_IOC_MAP: u64 = ((b'W' as u64) << 8) | 2;
 
 /// The description behind `descriptor`, if it is the store's and still the one that was entered.
 ///
@@ -74,6 +76,13 @@ pub(crate) fn promote(descriptor: c_int) -> Option<File> {
     }
     let state = HandleState::decode(&answer[2..2 + length]).ok()?;
     Some(File::from_state(store, state))
+}
+
+/// Tells the mount that pages of an open file are about to be mapped: the servers then refuse to write beside it, also
+/// before the first page is touched. A mount that cannot tell them learns it from the first page.
+pub(crate) fn announce_pages(descriptor: c_int) {
+    // SAFETY: no memory is passed.
+    let _ = unsafe { system_call!(libc::SYS_ioctl, descriptor, WEIR_IOC_MAP, 0) };
 }
 
 /// `ulimit -f` is the kernel's to enforce, with its signal.

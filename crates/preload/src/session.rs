@@ -132,6 +132,11 @@ pub(crate) fn device() -> Option<u64> {
     }
 }
 
+/// The table of mounts changed: the store may have gone, or come.
+pub(crate) fn forget_device() {
+    DEVICE.store(0, Ordering::Relaxed);
+}
+
 /// `st_blksize` of the store; known once [`device`] is.
 pub(crate) fn block_bytes() -> u32 {
     BLOCK_BYTES.load(Ordering::Relaxed) as u32
@@ -176,7 +181,8 @@ pub(crate) fn store() -> Option<&'static Store> {
         // SAFETY: it was leaked below and is never freed.
         return Some(unsafe { &*known });
     }
-    let settings = Settings::from_environment().ok()?;
+    let mut settings = Settings::from_environment().ok()?;
+    settings.has_mount = mode() == Mode::Mount;
     if mode() == Mode::Mount && !bears_own_credential(&settings) {
         leave();
         return None;

@@ -69,6 +69,9 @@ hooks! {
         transfers::copy_file_range(input, from, output, to, count, flags);
     [mmap mmap64] (address: *mut c_void, length: size_t, protection: c_int, flags: c_int, d: c_int, offset: off_t) -> *mut c_void =
         transfers::mmap(address, length, protection, flags, d, offset);
+    [munmap] (address: *mut c_void, length: size_t) -> c_int = transfers::munmap(address, length);
+    [mremap] (old: *mut c_void, old_length: size_t, length: size_t, flags: c_int, wanted: *mut c_void) -> *mut c_void =
+        transfers::mremap(old, old_length, length, flags, wanted);
     [fallocate fallocate64] (d: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int =
         transfers::fallocate(d, mode, offset, length);
     [posix_fallocate posix_fallocate64] (d: c_int, offset: off_t, length: off_t) -> c_int =

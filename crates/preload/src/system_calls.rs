@@ -77,6 +77,8 @@ unsafe fn on_descriptors(number: c_long, a: &[usize; 6]) -> Option<c_long> {
             libc::SYS_mmap => {
                 transfers::mmap(at(a[0]), a[1], int(a[2]), int(a[3]), int(a[4]), a[5] as i64) as c_long
             }
+            libc::SYS_munmap => transfers::munmap(at(a[0]), a[1]).into(),
+            libc::SYS_mremap => transfers::mremap(at(a[0]), a[1], a[2], int(a[3]), at(a[4])) as c_long,
             _ => return other_on_descriptors(number, a),
         })
     }

@@ -4,7 +4,7 @@ use crate::counters::{self, Call};
 use crate::description::Description;
 use crate::guard::{self, attempt, finish, quietly, returned, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{data, descriptors, kernel, prefix, promotion, real, recorder, sharing, stat, table};
+use crate::{data, descriptors, kernel, mappings, prefix, promotion, real, recorder, sharing, stat, table};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 
 /// The kernel is about to move bytes of `descriptor`: it gets the offset, and looks at the size, because it reads
@@ -200,6 +200,9 @@ fn copy(
     (from_offset, to_offset): (Option<&mut off_t>, Option<&mut off_t>),
     count: usize,
 ) -> Outcome<u64> {
+    if from.is_the_kernels() || to.is_the_kernels() {
+        return None;
+    }
     let (Some(source), Some(target)) = (from.file(input), to.file(output)) else {
         return from.placeholder().map(|_| Err(libc::EINVAL));
     };
@@ -212,10 +215,10 @@ fn copy(
         return from.placeholder().map(|_| Err(libc::EINVAL));
     }
     let transfer = |read_at: u64, write_at: u64| {
-        let copied = session::outcome(source.copy_range(&CALLER, read_at, target, write_at, count as u64))?;
+        let copied = source.copy_range(&CALLER, read_at, target, write_at, count as u64);
+        let copied = to.written(output, copied)?;
         if copied.is_ok() {
             counters::served(Call::Copy);
-            to.note_write();
         }
         Some(copied)
     };
@@ -263,44 +266,126 @@ pub(crate) unsafe fn mmap(
     let arguments =
         [address as usize, length, protection as usize, flags as usize, descriptor as usize, offset as usize];
     // SAFETY: see `sendfile`; one call without a lookup, because allocators map memory before libc is ready.
-    let pass = || match kernel::checked(unsafe { kernel::raw(libc::SYS_mmap, arguments) }) {
-        Ok(mapped) => mapped as *mut c_void,
-        Err(number) => {
-            guard::set_errno(number);
-            libc::MAP_FAILED
-        }
-    };
-    if descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0 {
+    let pass = || address_of(unsafe { kernel::raw(libc::SYS_mmap, arguments) });
+    let is_file = descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0;
+    if is_file {
         let end = u64::try_from(offset).ok().and_then(|offset| offset.checked_add(length as u64));
         recorder::mapped(descriptor, protection, flags, end);
     }
-    if descriptor < 0
-        || flags & libc::MAP_ANONYMOUS != 0
-        || session::mode() == Mode::Off
-        || guard::is_inside()
-    {
+    if session::mode() == Mode::Off || guard::is_inside() {
         return pass();
     }
     if session::mode() == Mode::Mount {
-        if !table::is_foreign(descriptor) {
-            quietly(|| {
-                if let Some(description) = promotion::discovered(descriptor) {
-                    description.publish();
-                    stat::refresh_size(descriptor);
-                }
-            });
+        let announced = if is_file { announce_mapping(descriptor, flags) } else { None };
+        let mapped = pass();
+        let made = (mapped != libc::MAP_FAILED).then_some((mapped as usize, length));
+        match (announced, made) {
+            (Some(ino), _) => quietly(|| mappings::end(ino, made)),
+            (None, Some((address, length))) => forget_mapped(address, length),
+            (None, None) => {}
         }
+        return mapped;
+    }
+    if !is_file {
         return pass();
     }
     let mapped = attempt(|| prefix::map(descriptor, address, length, (protection, flags), offset));
     match mapped {
         Some(Ok(mapped)) => mapped,
-        Some(Err(number)) => {
-            guard::set_errno(number);
-            libc::MAP_FAILED
-        }
+        Some(Err(number)) => map_failed(number),
         None => pass(),
     }
+}
+
+fn map_failed(number: c_int) -> *mut c_void {
+    guard::set_errno(number);
+    libc::MAP_FAILED
+}
+
+/// The C result of a system call that answers an address.
+fn address_of(result: isize) -> *mut c_void {
+    match kernel::checked(result) {
+        Ok(mapped) => mapped as *mut c_void,
+        Err(number) => map_failed(number),
+    }
+}
+
+/// With a mount, `descriptor` is about to be mapped: whoever writes the file beside the kernel is refused from now on,
+/// the kernel knows its size, and a file that is mapped shared, which is answered, leaves the fast path.
+fn announce_mapping(descriptor: c_int, flags: c_int) -> Option<u64> {
+    let is_shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
+    if table::is_foreign(descriptor) {
+        return None;
+    }
+    let mut announced = None;
+    quietly(|| {
+        let Some(description) = promotion::discovered(descriptor) else { return };
+        if is_shared {
+            mappings::begin(description.identity());
+            announced = Some(description.identity());
+        }
+        description.publish();
+        promotion::announce_pages(descriptor);
+        stat::refresh_size(descriptor);
+    });
+    announced
+}
+
+/// What was mapped there is no more.
+fn forget_mapped(address: usize, length: usize) {
+    if mappings::are_any() {
+        quietly(|| drop(mappings::remove(address, length)));
+    }
+}
+
+/// `munmap(2)`. The region goes before the kernel gives its addresses to another thread's mapping.
+pub(crate) unsafe fn munmap(address: *mut c_void, length: size_t) -> c_int {
+    let is_followed = mappings::are_any() && !guard::is_inside();
+    let mut removed = mappings::Removed::new();
+    if is_followed {
+        quietly(|| removed = mappings::remove(address as usize, length));
+    }
+    // SAFETY: see `sendfile`.
+    let result = unsafe { kernel::raw(libc::SYS_munmap, [address as usize, length, 0, 0, 0, 0]) };
+    if is_followed {
+        quietly(|| if result == 0 { drop(removed) } else { mappings::put_back(removed) });
+    }
+    returned(result)
+}
+
+/// `mremap(2)`. With an old length of 0, as with `MREMAP_DONTUNMAP`, the old mapping stays.
+pub(crate) unsafe fn mremap(
+    old: *mut c_void,
+    old_length: size_t,
+    length: size_t,
+    flags: c_int,
+    wanted: *mut c_void,
+) -> *mut c_void {
+    let arguments = [old as usize, old_length, length, flags as usize, wanted as usize, 0];
+    // SAFETY: see `sendfile`.
+    let pass = || address_of(unsafe { kernel::raw(libc::SYS_mremap, arguments) });
+    if !mappings::are_any() || guard::is_inside() {
+        return pass();
+    }
+    let mut file = None;
+    quietly(|| {
+        file = mappings::file_at(old as usize);
+        file.into_iter().for_each(mappings::begin);
+    });
+    let mapped = pass();
+    let made = (mapped != libc::MAP_FAILED).then_some((mapped as usize, length));
+    quietly(|| {
+        let moves = made.is_some() && old_length > 0 && flags & libc::MREMAP_DONTUNMAP == 0;
+        if moves {
+            drop(mappings::remove(old as usize, old_length));
+        }
+        match (file, made) {
+            (Some(ino), _) => mappings::end(ino, made),
+            (None, Some((address, length))) => drop(mappings::remove(address, length)),
+            (None, None) => {}
+        }
+    });
+    mapped
 }
 
 /// `fallocate(2)`.
