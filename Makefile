@@ -16,8 +16,8 @@ BIN := $(VENV)/bin
 TOOLS := $(CURDIR)/target/tools
 
 # Debian packages of the programs that run on the store in tests and benchmarks. What is there already is not asked for.
-PACKAGES := acl attr bonnie++ dbench fio fsmark fuse3 gcc git libmpich-dev make mpich pkg-config redis-server \
-	redis-tools rsync sqlite3 strace tar
+PACKAGES := acl attr bonnie++ dbench fio fsmark fuse3 gcc git libmpich-dev lmdb-utils make mpich pkg-config redis-server \
+	redis-tools rocksdb-tools rsync sqlite3 strace tar
 PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
 PACKAGES += $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)
 
