@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn who_comes_in_numbers_turns_away_its_own() {
-        let mut admission = admission(100, 8);
+        let mut admission = admission(1_000, 8);
         let (flood, honest) = (Origin::User(1), Origin::User(2));
         let mut open = Vec::new();
         for number in 0..1_000 {
