@@ -104,6 +104,11 @@ impl File {
         self.layouts.latest().0
     }
 
+    /// [`File::layout`] and [`File::layout_epoch`] as they belong together.
+    pub(crate) fn dated_layout(&self) -> (&Layout, u64) {
+        self.layouts.latest()
+    }
+
     /// The epoch since which [`File::layout`] holds: another number tells of another layout.
     pub fn layout_epoch(&self) -> u64 {
         self.layouts.latest().1
@@ -274,13 +279,18 @@ impl File {
         let request = Request::Layout { ino: self.ino };
         match self.ask_home(environment, caller, Lane::Small, &request)? {
             Reply::Layout { layout, layout_epoch, size_bytes, epoch } => {
-                self.layouts.push(layout, layout_epoch);
                 let size = Size { bytes: size_bytes, epoch };
-                self.known.adopt(size);
+                self.learn_layout(layout, layout_epoch, size);
                 Ok(size)
             }
             _ => Err(self.unexpected("Layout")),
         }
+    }
+
+    /// Takes over a layout, and then the size and epoch that go with it.
+    pub(crate) fn learn_layout(&self, layout: Layout, layout_epoch: u64, size: Size) {
+        self.layouts.push(layout, layout_epoch);
+        self.known.adopt(size);
     }
 
     /// What is known, or what the home says.

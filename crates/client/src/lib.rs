@@ -9,6 +9,7 @@ mod caller;
 mod connect;
 mod counters;
 mod descriptors;
+mod detour;
 mod error;
 mod exchange;
 mod file;

@@ -4,7 +4,7 @@
 //! are scattered.
 
 use std::io::{IoSlice, IoSliceMut};
-use weir_placement::Layout;
+use weir_placement::{Layout, TargetId};
 use weir_wire::limits;
 
 /// The part of a range that lies on one target.
@@ -12,6 +12,8 @@ use weir_wire::limits;
 pub(crate) struct Part {
     /// Index into the layout's targets.
     pub(crate) object: usize,
+    /// The target of that index: an index says nothing once the file has another layout.
+    pub(crate) target: TargetId,
     /// First byte inside the object.
     pub(crate) object_offset: u64,
     /// Length in bytes.
@@ -41,6 +43,7 @@ pub(crate) fn parts(layout: &Layout, offset: u64, length: u64) -> Vec<Part> {
             }
             parts.push(Part {
                 object: piece.object,
+                target: layout.targets()[piece.object],
                 object_offset: piece.object_offset,
                 length: layout.object_bytes(piece.object, end) - piece.object_offset,
                 file_offset: piece.file_offset,
@@ -56,6 +59,7 @@ pub(crate) fn single(layout: &Layout, offset: u64, length: u64) -> Option<Part> 
     let first = layout.pieces(offset, length).next()?;
     (first.length == length).then_some(Part {
         object: first.object,
+        target: layout.targets()[first.object],
         object_offset: first.object_offset,
         length,
         file_offset: offset,

@@ -8,6 +8,7 @@ use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSliceMut;
+use weir_placement::Layout;
 use weir_wire::{limits, Extent, Reply};
 
 /// What a window of a read came to.
@@ -72,7 +73,7 @@ impl File {
             // is asked for than is known to be there: the target's time is the job's.
             let inside = wanted.min(size.bytes.saturating_sub(offset));
             let whole = single(self.layout(), offset, inside).filter(|part| part.length > 0);
-            let whole = whole.filter(|part| self.is_home(self.layout().targets()[part.object]));
+            let whole = whole.filter(|part| self.is_home(part.target));
             if let Some(part) = whole.filter(|part| part.length <= limits::PAYLOAD_BYTES as u64) {
                 match self.read_to_the_end(environment, caller, buffers, part, size)? {
                     AtEnd::Read(outcome) => return Ok(outcome),
@@ -127,7 +128,8 @@ impl File {
         if length == 0 {
             return Ok(Outcome::Bytes(0));
         }
-        let whole = single(self.layout(), offset, length);
+        let layout = self.layout();
+        let whole = single(layout, offset, length);
         if let Some(part) = whole.filter(|part| part.length <= limits::PAYLOAD_BYTES as u64) {
             let sink = Sink::Slices(buffers);
             return match self.read_part(environment, caller, part, epoch, sink)? {
@@ -138,8 +140,8 @@ impl File {
         let mut room = Room::new(buffers);
         let mut done = 0;
         while done < length {
-            let step = window_bytes(self.layout(), offset + done).min(length - done);
-            match self.read_window(environment, caller, &mut room, offset + done, step, epoch) {
+            let step = window_bytes(layout, offset + done).min(length - done);
+            match self.read_window(environment, caller, (layout, epoch), &mut room, offset + done, step) {
                 Ok(Outcome::Bytes(bytes)) => done += bytes,
                 Ok(Outcome::Stale) => return Ok(Outcome::Stale),
                 // What was read stands before what could not be read.
@@ -154,12 +156,11 @@ impl File {
         &self,
         environment: Environment<'_>,
         caller: &Caller,
+        (layout, epoch): (&Layout, u64),
         room: &mut Room<'_, '_>,
         offset: u64,
         length: u64,
-        epoch: u64,
     ) -> Result<Outcome> {
-        let layout = self.layout();
         let planned = parts(layout, offset, length);
         let mut scattered = scatter(layout, &planned, room, offset, length);
         let mut calls: Vec<Call<'_, '_>> = planned
@@ -198,7 +199,7 @@ impl File {
     }
 
     fn read_call<'a, 'u>(&self, part: Part, epoch: u64, sink: Sink<'a, 'u>) -> Call<'a, 'u> {
-        let target = self.layout().targets()[part.object];
+        let target = part.target;
         let extent = Extent { offset: part.object_offset, length: part.length as u32 };
         Call {
             server: target.server,

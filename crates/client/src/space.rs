@@ -1,5 +1,6 @@
 //! Space inside files: allocation, holes, and copying ranges.
 
+use crate::detour::{Detours, Failure};
 use crate::exchange::{call_all, Call};
 use crate::known::{Attempts, Size};
 use crate::operations::plain;
@@ -58,7 +59,8 @@ impl File {
         let environment = self.environment()?;
         Counters::add(&environment.counters().space_calls, 1);
         let mut attempts = Attempts::new(environment.silence());
-        loop {
+        let mut detours = Detours::default();
+        'again: loop {
             let size = self.known_or_fresh(environment, caller)?;
             let mut is_current = true;
             let publication =
@@ -66,11 +68,13 @@ impl File {
             for punch in steps {
                 match self.change_objects(environment, caller, offset, length, size, *punch) {
                     Ok(is_done) => is_current &= is_done,
-                    Err(error) => {
+                    Err(failure) => {
                         // A home that knows of no data leaves the objects alone when the file goes; best effort, as the
-                        // caller is told of the failure in any case.
+                        // caller is told of the failure in any case where it stays one.
                         let _ = self.publish(environment, caller, Publication { end: 0, ..publication });
-                        return Err(error);
+                        detours.take(self, environment, caller, failure)?;
+                        attempts.again()?;
+                        continue 'again;
                     }
                 }
             }
@@ -91,12 +95,13 @@ impl File {
         length: u64,
         size: Size,
         punch: bool,
-    ) -> Result<bool> {
-        let planned = parts(self.layout(), offset, length);
+    ) -> std::result::Result<bool, Failure> {
+        let (layout, layout_epoch) = self.dated_layout();
+        let planned = parts(layout, offset, length);
         let requests: Vec<(ServerId, Request)> = planned
             .iter()
             .map(|part| {
-                let target = self.layout().targets()[part.object];
+                let target = part.target;
                 let request = Request::Reserve {
                     capability: self.capability(),
                     target,
@@ -111,10 +116,15 @@ impl File {
         let mut calls: Vec<Call<'_, '_>> =
             requests.iter().map(|(server, request)| plain(*server, request)).collect();
         let mut is_current = true;
-        for answer in call_all(environment, caller, &mut calls) {
-            is_current &= !matches!(answer?.0, Reply::StaleEpoch { .. });
+        let mut failure: Option<Failure> = None;
+        for (answer, part) in call_all(environment, caller, &mut calls).into_iter().zip(&planned) {
+            match (answer, &mut failure) {
+                (Ok((reply, _)), _) => is_current &= !matches!(reply, Reply::StaleEpoch { .. }),
+                (Err(error), Some(earlier)) => earlier.add(&error, part.target),
+                (Err(error), none) => *none = Some(Failure::of(error, part.target, layout_epoch)),
+            }
         }
-        Ok(is_current)
+        failure.map_or(Ok(is_current), Err)
     }
 
     /// Where the next data or hole is, at or after `offset`.
@@ -150,7 +160,7 @@ impl File {
         let requests: Vec<(ServerId, Request)> = planned
             .iter()
             .map(|part| {
-                let target = layout.targets()[part.object];
+                let target = part.target;
                 let capability = self.capability();
                 let offset = part.object_offset;
                 let request = Request::ObjectSeek { capability, target, epoch, offset, seek };

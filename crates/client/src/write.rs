@@ -1,5 +1,6 @@
 //! Writing and appending: in parallel to all targets, published before the call returns.
 
+use crate::detour::{Detours, Failure};
 use crate::exchange::{call, call_all, Call, Message};
 use crate::known::{Attempts, Size};
 use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
@@ -8,6 +9,7 @@ use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSlice;
+use weir_placement::Layout;
 use weir_wire::{limits, Extent, Publication, Reply, Request};
 
 /// What writing a range came to, before publication.
@@ -15,7 +17,7 @@ struct Written {
     /// Bytes from the start of the range that are on their targets, without a gap.
     bytes: u64,
     /// Why it stopped there.
-    failure: Option<ClientError>,
+    failure: Option<Failure>,
     /// Whether every request so far carried its publication.
     is_published: bool,
 }
@@ -48,17 +50,49 @@ impl File {
         if length == 0 {
             return Ok(0);
         }
+        let mut done = 0;
+        let outcome = self.write_all(environment, caller, buffers, offset, length, &mut done);
+        Counters::add(&environment.counters().write_bytes, done);
+        match outcome {
+            Err(error) if done == 0 => Err(error),
+            _ => Ok(done as usize),
+        }
+    }
+
+    /// Writes until all is written and published, begins anew where the file was shortened meanwhile, and goes elsewhere
+    /// where a target is full; `done` is what is published so far.
+    fn write_all(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        offset: u64,
+        length: u64,
+        done: &mut u64,
+    ) -> Result<()> {
         let mut attempts = Attempts::new(environment.silence());
+        let mut detours = Detours::default();
+        let mut rest;
+        let mut left = buffers;
         loop {
             let size = self.known_or_fresh(environment, caller)?;
-            if let Attempt::Done(bytes) =
-                self.try_write(environment, caller, buffers, offset, length, size)?
-            {
-                Counters::add(&environment.counters().write_bytes, bytes);
-                return Ok(bytes as usize);
+            match self.try_write(environment, caller, left, offset + *done, length - *done, size)? {
+                Attempt::Done(Written { bytes, failure: None, .. }) => {
+                    *done += bytes;
+                    return Ok(());
+                }
+                Attempt::Done(Written { bytes, failure: Some(failure), .. }) => {
+                    *done += bytes;
+                    detours.take(self, environment, caller, failure)?;
+                    attempts.again()?;
+                    rest = slice_of(buffers, *done, length - *done);
+                    left = &rest;
+                }
+                Attempt::Stale => {
+                    attempts.again()?;
+                    self.refresh(environment, caller)?;
+                }
             }
-            attempts.again()?;
-            self.refresh(environment, caller)?;
         }
     }
 
@@ -74,22 +108,47 @@ impl File {
             return Ok((self.known_or_fresh(environment, caller)?.bytes, 0));
         }
         let size = self.known_or_fresh(environment, caller)?;
-        let guess = single(self.layout(), size.bytes, length);
-        let guess = guess.filter(|part| self.is_home(self.layout().targets()[part.object]));
+        let (layout, layout_epoch) = self.dated_layout();
+        let guess = single(layout, size.bytes, length).filter(|part| self.is_home(part.target));
+        let mut detours = Detours::default();
         // Above it the payload would stay in the socket while the offset, which depends on others, is not yet known.
-        if guess.is_some_and(|part| part.length <= limits::INLINE_PAYLOAD_BYTES as u64) {
-            if let Some(offset) = self.append_at_once(environment, caller, buffers)? {
-                Counters::add(&environment.counters().write_bytes, length);
-                return Ok((offset, length as usize));
+        if let Some(part) = guess.filter(|part| part.length <= limits::INLINE_PAYLOAD_BYTES as u64) {
+            match self.append_at_once(environment, caller, buffers) {
+                Ok(Some(offset)) => {
+                    Counters::add(&environment.counters().write_bytes, length);
+                    return Ok((offset, length as usize));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let failure = Failure::of(error, part.target, layout_epoch);
+                    detours.take(self, environment, caller, failure)?;
+                }
             }
         }
+        let (offset, bytes) = self.append_anywhere(environment, caller, buffers, length, detours)?;
+        Counters::add(&environment.counters().write_bytes, bytes);
+        Ok((offset, bytes as usize))
+    }
+
+    /// Appends in turns until one takes everything; a part only where no target has room for the rest.
+    fn append_anywhere(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        length: u64,
+        mut detours: Detours,
+    ) -> Result<(u64, u64)> {
         let mut attempts = Attempts::new(environment.silence());
+        let mut takes_part = false;
         loop {
-            if let Attempt::Done((offset, bytes)) =
-                self.append_in_turn(environment, caller, buffers, length)?
-            {
-                Counters::add(&environment.counters().write_bytes, bytes);
-                return Ok((offset, bytes as usize));
+            match self.append_in_turn(environment, caller, buffers, length, takes_part)? {
+                Attempt::Done(Ok(appended)) => return Ok(appended),
+                Attempt::Done(Err(failure)) => {
+                    // What can be had is had then: as much as fits, as with any full disk.
+                    takes_part = detours.take(self, environment, caller, failure).is_err();
+                }
+                Attempt::Stale => {}
             }
             attempts.again()?;
         }
@@ -116,20 +175,17 @@ impl File {
         offset: u64,
         length: u64,
         size: Size,
-    ) -> Result<Attempt<u64>> {
+    ) -> Result<Attempt<Written>> {
         let written =
             match self.write_range(environment, caller, buffers, offset, length, size, Telling::Publish)? {
                 Attempt::Done(written) => written,
                 Attempt::Stale => return Ok(Attempt::Stale),
             };
-        if written.bytes == 0 {
-            return Err(written.failure.unwrap_or(self.unexpected("Write")));
+        if written.is_published || written.bytes == 0 {
+            return Ok(Attempt::Done(written));
         }
         let publication =
             Publication { end: offset + written.bytes, written_bytes: written.bytes, epoch: size.epoch };
-        if written.is_published {
-            return Ok(Attempt::Done(written.bytes));
-        }
         let is_told = if publication.end > size.bytes {
             self.publish(environment, caller, publication)?
         } else {
@@ -140,7 +196,7 @@ impl File {
                 None => true,
             }
         };
-        Ok(if is_told { Attempt::Done(written.bytes) } else { Attempt::Stale })
+        Ok(if is_told { Attempt::Done(written) } else { Attempt::Stale })
     }
 
     /// Writes a range window by window and stops at the first failure.
@@ -155,16 +211,17 @@ impl File {
         size: Size,
         telling: Telling,
     ) -> Result<Attempt<Written>> {
+        let dated @ (layout, layout_epoch) = self.dated_layout();
         if let Some(part) =
-            single(self.layout(), offset, length).filter(|part| part.length <= limits::PAYLOAD_BYTES as u64)
+            single(layout, offset, length).filter(|part| part.length <= limits::PAYLOAD_BYTES as u64)
         {
-            return self.write_whole(environment, caller, buffers, part, size, telling);
+            return self.write_whole(environment, caller, buffers, (part, layout_epoch), size, telling);
         }
         let mut written = Written { bytes: 0, failure: None, is_published: false };
         while written.bytes < length && written.failure.is_none() {
             let from = offset + written.bytes;
-            let step = window_bytes(self.layout(), from).min(length - written.bytes);
-            match self.write_window(environment, caller, buffers, offset, from, step, size)? {
+            let step = window_bytes(layout, from).min(length - written.bytes);
+            match self.write_window(environment, caller, dated, buffers, offset, from, step, size)? {
                 Attempt::Done((bytes, failure)) => {
                     written.bytes += bytes;
                     written.failure = failure;
@@ -181,12 +238,11 @@ impl File {
         environment: Environment<'_>,
         caller: &Caller,
         buffers: &[IoSlice<'_>],
-        part: Part,
+        (part, layout_epoch): (Part, u64),
         size: Size,
         telling: Telling,
     ) -> Result<Attempt<Written>> {
-        let target = self.layout().targets()[part.object];
-        let publication = (telling == Telling::Publish && self.is_home(target)).then(|| Publication {
+        let publication = (telling == Telling::Publish && self.is_home(part.target)).then(|| Publication {
             end: part.file_offset + part.length,
             written_bytes: part.length,
             epoch: size.epoch,
@@ -200,7 +256,14 @@ impl File {
             &clipped
         };
         let write = self.write_call(part, size.epoch, publication, payload);
-        match call(environment, caller, write)?.0 {
+        let reply = match call(environment, caller, write) {
+            Ok((reply, _)) => reply,
+            Err(error) => {
+                let failure = Some(Failure::of(error, part.target, layout_epoch));
+                return Ok(Attempt::Done(Written { bytes: 0, failure, is_published: false }));
+            }
+        };
+        match reply {
             Reply::StaleEpoch { .. } => Ok(Attempt::Stale),
             Reply::Written { size: told } => {
                 if let Some(publication) = publication {
@@ -219,13 +282,13 @@ impl File {
         &self,
         environment: Environment<'_>,
         caller: &Caller,
+        (layout, layout_epoch): (&Layout, u64),
         buffers: &[IoSlice<'_>],
         base: u64,
         offset: u64,
         length: u64,
         size: Size,
-    ) -> Result<Attempt<(u64, Option<ClientError>)>> {
-        let layout = self.layout();
+    ) -> Result<Attempt<(u64, Option<Failure>)>> {
         let planned = parts(layout, offset, length);
         let gathered = gather(layout, &planned, buffers, base, offset, length);
         let mut calls: Vec<Call<'_, '_>> = planned
@@ -234,7 +297,7 @@ impl File {
             .map(|(part, slices)| self.write_call(*part, size.epoch, None, slices))
             .collect();
         let answers = call_all(environment, caller, &mut calls);
-        let mut failure: Option<(u64, ClientError)> = None;
+        let mut failure: Option<(u64, Failure)> = None;
         let mut arrived = Vec::new();
         let mut is_stale = false;
         for (answer, part) in answers.into_iter().zip(&planned) {
@@ -251,13 +314,19 @@ impl File {
                 Err(error) => error,
             };
             // Parts come in the order of their first bytes, so the first failure is the earliest.
-            failure.get_or_insert((part.file_offset - offset, error));
+            match &mut failure {
+                Some((_, earliest)) => earliest.add(&error, part.target),
+                None => {
+                    let first = Failure::of(error, part.target, layout_epoch);
+                    failure = Some((part.file_offset - offset, first));
+                }
+            }
         }
-        let Some((bytes, error)) = failure else {
+        let Some((bytes, failure)) = failure else {
             return Ok(if is_stale { Attempt::Stale } else { Attempt::Done((length, None)) });
         };
-        self.take_back(environment, caller, &arrived, offset + bytes, size);
-        Ok(Attempt::Done((bytes, Some(error))))
+        self.take_back(environment, caller, layout, &arrived, offset + bytes, size);
+        Ok(Attempt::Done((bytes, Some(failure))))
     }
 
     /// Frees what arrived behind a failure and beyond the size, so that no later hole shows it. Best effort: the
@@ -266,14 +335,15 @@ impl File {
         &self,
         environment: Environment<'_>,
         caller: &Caller,
+        layout: &Layout,
         arrived: &[Part],
         from: u64,
         size: Size,
     ) {
         let from = from.max(size.bytes);
         for part in arrived {
-            let target = self.layout().targets()[part.object];
-            let first = self.layout().object_bytes(part.object, from).max(part.object_offset);
+            let target = part.target;
+            let first = layout.object_bytes(part.object, from).max(part.object_offset);
             let end = part.object_offset + part.length;
             if first >= end {
                 continue;
@@ -302,7 +372,7 @@ impl File {
         publication: Option<Publication>,
         payload: &'a [IoSlice<'a>],
     ) -> Call<'a, 'u> {
-        let target = self.layout().targets()[part.object];
+        let target = part.target;
         let extent = Extent { offset: part.object_offset, length: part.length as u32 };
         Call {
             server: target.server,
@@ -333,14 +403,16 @@ impl File {
         }
     }
 
-    /// Takes the file's append turn, writes, and ends the turn in any case.
+    /// Takes the file's append turn, writes, and ends the turn in any case. Where a target is full a part is appended only
+    /// if `takes_part`.
     fn append_in_turn(
         &self,
         environment: Environment<'_>,
         caller: &Caller,
         buffers: &[IoSlice<'_>],
         length: u64,
-    ) -> Result<Attempt<(u64, u64)>> {
+        takes_part: bool,
+    ) -> Result<Attempt<std::result::Result<(u64, u64), Failure>>> {
         let capability = self.capability();
         // Others may have the turn, so it is waited for where no small request is held up.
         let begin = Request::AppendBegin { capability };
@@ -363,6 +435,9 @@ impl File {
             self.write_range(environment, caller, buffers, offset, length, size, Telling::ByTurn)
         };
         let bytes = match &written {
+            Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_full() && !takes_part => {
+                0
+            }
             Ok(Attempt::Done(written)) => written.bytes,
             Ok(Attempt::Stale) | Err(_) => 0,
         };
@@ -382,13 +457,17 @@ impl File {
             (Reply::StaleEpoch { .. }, _) => Ok(Attempt::Stale),
             (Reply::Written { size }, Some(publication)) => {
                 self.published(environment, publication, size);
-                Ok(Attempt::Done((offset, bytes)))
+                Ok(Attempt::Done(Ok((offset, bytes))))
             }
             (_, Some(publication)) => {
                 self.published(environment, publication, None);
-                Ok(Attempt::Done((offset, bytes)))
+                Ok(Attempt::Done(Ok((offset, bytes))))
             }
-            (_, None) => Err(written.failure.unwrap_or(self.unexpected("AppendEnd"))),
+            (_, None) => match written.failure {
+                Some(failure) if failure.is_full() && !takes_part => Ok(Attempt::Done(Err(failure))),
+                Some(failure) => Err(failure.error),
+                None => Err(self.unexpected("AppendEnd")),
+            },
         }
     }
 }

@@ -82,7 +82,7 @@ impl Server {
         let Some(pending) = self.pending.get_mut(token) else { return };
         if let Sink::Discard { failure, .. } = &pending.sink {
             let outcome = Outcome::of(failure.clone());
-            return self.finish(token, outcome);
+            return self.refuse(token, outcome);
         }
         let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
         match (target, &pending.request) {
@@ -213,7 +213,7 @@ impl Server {
     fn data_done(&mut self, token: usize, outcome: Result<Outcome, TargetFailure>) {
         let mut outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(failure) => return self.finish(token, failure.into()),
+            Err(failure) => return self.refuse(token, failure.into()),
         };
         let Some(pending) = self.pending.get(token) else { return };
         let client = pending.client;
@@ -234,6 +234,15 @@ impl Server {
             _ => {}
         }
         self.finish(token, outcome);
+    }
+
+    /// Answers what a target did not do.
+    fn refuse(&mut self, token: usize, outcome: Outcome) {
+        let is_full = outcome.reply == Reply::Failed(errno::ENOSPC);
+        self.finish(token, outcome);
+        if is_full {
+            self.tell_of_full();
+        }
     }
 
     /// Writes the payload of an `Append` at the end of its file, where one object in memory here takes all of it.
@@ -275,7 +284,7 @@ impl Server {
                 let drops = self.watches.changed(caller.client, capability.ino);
                 self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) });
             }
-            Err(outcome) => self.finish(token, outcome),
+            Err(outcome) => self.refuse(token, outcome),
         }
         let grant = self.namespace.next_turn(&caller, capability.ino, turn);
         self.grant_turn(grant);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ServerError {
     /// A file or directory.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}{}", path.display(), hint(source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -51,4 +51,13 @@ pub enum ServerError {
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] crate::journal::JournalError),
+}
+
+/// What to do about it, where that is not said by the error.
+fn hint(source: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    match source.kind() {
+        StorageFull | QuotaExceeded => "; hint: free space, or inodes, on its file system",
+        _ => "",
+    }
 }

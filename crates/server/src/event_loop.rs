@@ -8,6 +8,7 @@ use crate::descriptors::Budget;
 use crate::error::ServerError;
 use crate::events::{Event, Events};
 use crate::links::{Link, LinkKey};
+use crate::notices::notice;
 use crate::notices::Notice;
 use crate::server::Server;
 use crate::target::Target;
@@ -89,7 +90,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path) -> Result<(), Serve
     let control_address = control::start(&own.control, key.control_token(), events, boards, budget.callers)?;
     address.control = control_address.to_string();
     announce(&folder, &address)?;
-    eprintln!("weir-server: server {id} listens on {}, control on {}", address.tcp, address.control);
+    notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
     server.addresses.insert(id, address);
     server.meet_peers(home)?;
     let outcome = turn_until_stopped(&mut poll, &mut server, &mut doors, &receiver);

@@ -4,10 +4,11 @@ use crate::data::Errand;
 use crate::events::WorkOutput;
 use crate::locks::{Answer as LockAnswer, LockRequest, Outcome as LockOutcome};
 use crate::namespace::{errno, AppendGrant, Effect, TurnReply};
+use crate::notices::notice;
 use crate::server::Server;
 use crate::service::{Outcome, Stage};
 use crate::target::TargetFailure;
-use weir_wire::{Cluster, PeerRequest, Reply, Request, StoreStatistics};
+use weir_wire::{Cluster, Errno, PeerRequest, Reply, Request, StoreStatistics};
 
 impl Server {
     /// Serves a request outside every queue.
@@ -189,7 +190,7 @@ impl Server {
         let effects = std::mem::take(&mut self.effects_to_sync);
         let Some(ticket) = journal.sync_begin() else {
             let is_durable = journal.durable() == journal.appended();
-            return self.synced(tokens, effects, is_durable);
+            return self.synced(tokens, effects, is_durable.then_some(()).ok_or(errno::EIO));
         };
         self.syncing = true;
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -212,22 +213,23 @@ impl Server {
         self.syncing = false;
         let completed = match (&mut self.journal, ticket.try_recv()) {
             (Some(journal), Ok((ticket, result))) => journal.sync_complete(ticket, result).map_err(|error| {
-                eprintln!("weir-server: {error}");
+                notice!("{error}");
+                error.errno()
             }),
-            _ => Err(()),
+            _ => Err(errno::EIO),
         };
-        self.synced(tokens, effects, completed.is_ok());
+        self.synced(tokens, effects, completed);
         self.start_sync();
     }
 
     /// Answers requests, and carries out the effects that wait for a durable journal. Where it is not durable these stay
     /// undone until the next start: they free what an earlier layout still needs.
-    fn synced(&mut self, tokens: Vec<usize>, effects: Vec<Effect>, is_durable: bool) {
-        let reply = if is_durable { Reply::Done } else { Reply::Failed(errno::EIO) };
+    fn synced(&mut self, tokens: Vec<usize>, effects: Vec<Effect>, durable: Result<(), Errno>) {
+        let reply = durable.map_or_else(Reply::Failed, |()| Reply::Done);
         for token in tokens {
             self.finish(token, Outcome::of(reply.clone()));
         }
-        for effect in effects.into_iter().filter(|_| is_durable) {
+        for effect in effects.into_iter().filter(|_| durable.is_ok()) {
             self.carry_out(effect);
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! A node with many cores runs several servers; see `ARCHITECTURE.md`, "The server: one event loop".
 #![deny(unsafe_code)]
+// It panics where the log cannot be written, as on a full disk: `notice!` does not.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod admission;
 mod board;
@@ -34,6 +36,7 @@ mod payloads;
 mod peers;
 mod placement;
 mod reports;
+mod reserve;
 mod server;
 mod service;
 mod showing;

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let task = match parse() {
         Ok(task) => task,
         Err(error) => {
-            eprintln!("error: {error}; hint: weir-server --help");
+            complain(&format!("{error}; hint: weir-server --help"));
             return ExitCode::from(2);
         }
     };
@@ -68,7 +68,7 @@ fn check(path: &std::path::Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            complain(&error.to_string());
             ExitCode::from(2)
         }
     }
@@ -78,22 +78,27 @@ fn start(config: &std::path::Path, home: &std::path::Path, server: u16) -> ExitC
     let config = match ClusterConfig::read(config) {
         Ok(config) if usize::from(server) < config.servers.len() => config,
         Ok(config) => {
-            eprintln!(
-                "error: --server {server}: the configuration has servers 0 to {}",
+            complain(&format!(
+                "--server {server}: the configuration has servers 0 to {}",
                 config.servers.len() - 1
-            );
+            ));
             return ExitCode::from(2);
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            complain(&error.to_string());
             return ExitCode::from(2);
         }
     };
     match run(config, ServerId(server), home) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain(&error.to_string());
             ExitCode::FAILURE
         }
     }
+}
+
+/// A log on a full disk loses the words; the exit status tells of the failure all the same.
+fn complain(words: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {words}\n").as_bytes());
 }

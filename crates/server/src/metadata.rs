@@ -7,7 +7,9 @@ use crate::journal::{DirectoryStorage, Journal, SnapshotDone};
 use crate::namespace::{
     errno, Answer, Caller, Change, Continuation, Decision, Effect, IntentId, PeerFailure, Verdict,
 };
+use crate::notices::notice;
 use crate::peers;
+use crate::reserve::Reserve;
 use crate::server::Server;
 use crate::service::{Outcome, Pending, Stage};
 use crate::target::{Target, TargetFailure};
@@ -91,13 +93,17 @@ impl Server {
             let (journal, recovered) =
                 Journal::open(storage, JOURNAL_SCHEMA, |change| namespace.apply(&change))?;
             for notice in &recovered.notices {
-                eprintln!("weir-server: {notice}");
+                notice!("{notice}");
             }
             returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             self.journal = Some(journal);
         }
         let start = self.namespace.start(self.moment());
-        self.record(&[start]);
+        self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
+            what: "record the start in",
+            path: folder.join("journal"),
+            source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
+        })?;
         if returned {
             self.begin_grace();
         } else {
@@ -109,7 +115,8 @@ impl Server {
     /// Carries out what was left unfinished by an earlier start.
     pub(crate) fn resume_effects(&mut self) {
         if let Some(abandoned) = self.namespace.abandon_moves() {
-            self.record(&abandoned.changes);
+            // Where it cannot be recorded now, the next start gives them up.
+            let _ = self.record(&abandoned.changes);
         }
         for effect in self.namespace.pending_effects() {
             self.carry_out(effect);
@@ -171,21 +178,20 @@ impl Server {
                 self.continue_after(intent, continued);
             }
             Ok(Verdict::Ask(question)) => {
-                if !self.record(&question.changes) {
-                    return self.finish(token, Outcome::failed(errno::EIO));
+                if let Err(errno) = self.record(&question.changes) {
+                    return self.finish(token, Outcome::failed(errno));
                 }
                 self.begin_wait(token);
                 let asked = Asked::Request(token, Box::new(question.continuation));
                 self.ask_peer(question.server, question.request, Vec::new(), QUESTION_PATIENCE, asked);
             }
             Ok(Verdict::Done(decision)) => {
-                if self.commit(&decision) {
-                    let settled: Vec<IntentId> = decision.settled().collect();
-                    self.reply_when_settled(token, outcome, decision);
-                    self.go_on_after(&settled);
-                } else {
-                    self.finish(token, Outcome::failed(errno::EIO));
+                if let Err(errno) = self.commit(&decision) {
+                    return self.finish(token, Outcome::failed(errno));
                 }
+                let settled: Vec<IntentId> = decision.settled().collect();
+                self.reply_when_settled(token, outcome, decision);
+                self.go_on_after(&settled);
             }
         }
     }
@@ -276,35 +282,55 @@ impl Server {
         }
     }
 
-    /// Writes changes to the journal and applies them; false, with a notice, when the journal does not take them.
-    pub(crate) fn record(&mut self, changes: &[Change]) -> bool {
-        if !self.append(changes) {
-            return false;
-        }
+    /// Writes changes to the journal and applies them.
+    ///
+    /// # Errors
+    /// What to answer where the journal does not take them: nothing changes then.
+    pub(crate) fn record(&mut self, changes: &[Change]) -> Result<(), Errno> {
+        self.append(changes)?;
         for change in changes {
             self.namespace.apply(change);
         }
-        true
+        Ok(())
     }
 
-    /// Journals and applies a decision and starts its effects; false when the journal does not take it.
-    pub(crate) fn commit(&mut self, decision: &Decision) -> bool {
-        if !self.append(&decision.changes) {
-            return false;
-        }
+    /// Journals and applies a decision and starts its effects.
+    ///
+    /// # Errors
+    /// As [`Server::record`].
+    pub(crate) fn commit(&mut self, decision: &Decision) -> Result<(), Errno> {
+        self.append(&decision.changes)?;
         for effect in self.namespace.commit(decision) {
             self.carry_out(effect);
         }
-        true
+        Ok(())
     }
 
-    fn append(&mut self, changes: &[Change]) -> bool {
-        match self.journal.as_mut().map(|journal| journal.append(changes)) {
-            None | Some(Ok(_)) => true,
-            Some(Err(error)) => {
-                eprintln!("weir-server: {error}");
-                false
+    fn append(&mut self, changes: &[Change]) -> Result<(), Errno> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let reserve = self.reserve.as_ref();
+        let is_given = || reserve.is_some_and(Reserve::is_given);
+        if is_given() && !self.namespace.frees(changes) {
+            return Err(errno::ENOSPC);
+        }
+        let mut appended = journal.append(changes);
+        while matches!(&appended, Err(error) if error.is_full())
+            && self.namespace.frees(changes)
+            && reserve.is_some_and(Reserve::give)
+        {
+            appended = journal.append(changes);
+        }
+        let is_full = is_given() || matches!(&appended, Err(error) if error.is_full());
+        let was_full = std::mem::replace(&mut self.is_journal_full, is_full);
+        match appended {
+            Err(error) => {
+                // Told once: who fills a disk is refused more often than a log can take.
+                if !(is_full && was_full) {
+                    notice!("{error}");
+                }
+                Err(error.errno())
             }
+            Ok(_) => Ok(()),
         }
     }
 
@@ -346,8 +372,9 @@ impl Server {
         let Some(decision) = self.namespace.finish_effect(effect.intent, effect.part, result, moment) else {
             return;
         };
-        if !self.commit(&decision) {
-            return;
+        if self.commit(&decision).is_err() {
+            // An effect can be repeated, and its intent is to be settled once the journal takes records again.
+            return self.effects_to_repeat.push(effect.intent);
         }
         let failure = match decision.answer {
             Answer::Now(Reply::Failed(errno), _) => Some(errno),
@@ -359,6 +386,15 @@ impl Server {
                     self.finish(token, Outcome { reply: Reply::Failed(errno), ..*outcome });
                 }
                 (_, continued) => self.go_on(continued),
+            }
+        }
+    }
+
+    /// Carries out again what was done and could not be recorded.
+    pub(crate) fn repeat_effects(&mut self) {
+        for intent in std::mem::take(&mut self.effects_to_repeat) {
+            for effect in self.namespace.repeat_effects(intent) {
+                self.carry_out(effect);
             }
         }
     }
@@ -425,8 +461,10 @@ impl Server {
             return self.finish(token, Outcome::failed(errno::EPERM));
         };
         let reply = match self.namespace.decide_peer(from, request, self.moment()) {
-            Ok(decision) if self.record(&decision.changes) => Reply::Peer(decision.reply),
-            Ok(_) => Reply::Failed(errno::EIO),
+            Ok(decision) => match self.record(&decision.changes) {
+                Ok(()) => Reply::Peer(decision.reply),
+                Err(errno) => Reply::Failed(errno),
+            },
             Err(errno) => Reply::Failed(errno),
         };
         self.finish(token, Outcome::of(reply));
@@ -443,7 +481,7 @@ impl Server {
     /// Ends the grace period: files without a name that nobody reclaimed go.
     pub(crate) fn expire_orphans(&mut self) {
         while let Some(decision) = self.namespace.expire_orphans() {
-            if !self.commit(&decision) {
+            if self.commit(&decision).is_err() {
                 return;
             }
         }
@@ -452,7 +490,7 @@ impl Server {
     /// Gives up the ends of moves that keep others waiting for too long.
     pub(crate) fn expire_moves(&mut self) {
         let Some(decision) = self.namespace.expire_moves(self.moment()) else { return };
-        if self.commit(&decision) {
+        if self.commit(&decision).is_ok() {
             let settled: Vec<IntentId> = decision.settled().collect();
             self.go_on_after(&settled);
         }
@@ -461,7 +499,7 @@ impl Server {
     /// Releases the open files and turns of a client that is gone.
     pub(crate) fn drop_from_namespace(&mut self, client: ClientId) {
         let departure = self.namespace.drop_client(client);
-        if self.commit(&departure.decision) {
+        if self.commit(&departure.decision).is_ok() {
             let settled: Vec<IntentId> = departure.decision.settled().collect();
             self.go_on_after(&settled);
         }
@@ -497,7 +535,7 @@ impl Server {
                 });
             }
             Ok(None) => {}
-            Err(error) => eprintln!("weir-server: {error}"),
+            Err(error) => notice!("{error}"),
         }
     }
 
@@ -505,7 +543,7 @@ impl Server {
     pub(crate) fn journal_compacted(&mut self, end: &SnapshotEnd) {
         if let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) {
             if let Err(error) = journal.snapshot_complete(result) {
-                eprintln!("weir-server: {error}");
+                notice!("{error}");
             }
         }
     }
@@ -513,7 +551,7 @@ impl Server {
     /// A clean stop leaves nothing unsynced.
     pub(crate) fn close_journal(&mut self) {
         if let Some(Err(error)) = self.journal.as_mut().map(Journal::sync) {
-            eprintln!("weir-server: {error}");
+            notice!("{error}");
         }
     }
 }

@@ -2,6 +2,17 @@
 
 use weir_fairshare::Nanos;
 
+/// Writes a line to the server's log. A log that cannot be written, on a full disk, loses the line and not the server:
+/// the standard library's own macro panics then.
+macro_rules! notice {
+    ($($words:tt)*) => {{
+        let line = format!("weir-server: {}\n", format_args!($($words)*));
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    }};
+}
+
+pub(crate) use notice;
+
 /// Lines of one kind in one interval.
 const LINES: u32 = 20;
 const INTERVAL: Nanos = Nanos::from_millis(10_000);
@@ -48,7 +59,7 @@ impl Notices {
     pub(crate) fn tell(&mut self, notice: Notice, now: Nanos, text: impl FnOnce() -> String) {
         self.end_intervals(now);
         if let Some(line) = self.line(notice, now, text) {
-            eprintln!("weir-server: {line}");
+            notice!("{line}");
         }
     }
 
@@ -58,7 +69,7 @@ impl Notices {
             let lately = &mut self.0[notice as usize];
             if lately.said > 0 && now.saturating_since(lately.began) >= INTERVAL {
                 if lately.withheld > 0 {
-                    eprintln!("weir-server: {} more {}", lately.withheld, notice.name());
+                    notice!("{} more {}", lately.withheld, notice.name());
                 }
                 *lately = Lately::default();
             }

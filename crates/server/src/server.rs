@@ -17,11 +17,13 @@ use crate::locks::LockTable;
 use crate::machine::Machine;
 use crate::metadata::Continued;
 use crate::namespace::{Change, Effect, IntentId, Namespace, Settings};
+use crate::notices::notice;
 use crate::notices::Notices;
 use crate::payloads::Payloads;
 use crate::peers::Peer;
 use crate::placement::Health;
 use crate::reports::Reports;
+use crate::reserve::Reserve;
 use crate::service::Pending;
 use crate::showing::Showing;
 use crate::target::Target;
@@ -84,6 +86,10 @@ pub(crate) struct Server {
     pub(crate) watches: Watches,
     pub(crate) namespace: Namespace,
     pub(crate) journal: Option<Journal<Change>>,
+    /// Room for removals and a start, of a durable store.
+    pub(crate) reserve: Option<Reserve>,
+    /// The journal's file system had no room at the last record.
+    pub(crate) is_journal_full: bool,
     pub(crate) targets: Vec<Target>,
     /// One for each target, and the metadata device last.
     pub(crate) devices: Vec<Device>,
@@ -118,6 +124,8 @@ pub(crate) struct Server {
     pub(crate) to_sync: Vec<usize>,
     /// Effects that wait for the same.
     pub(crate) effects_to_sync: Vec<Effect>,
+    /// Intents whose effects are done, which the journal did not take.
+    pub(crate) effects_to_repeat: Vec<IntentId>,
     /// Links with output to send.
     pub(crate) dirty: Vec<usize>,
     /// Links to read again when there is room.
@@ -134,7 +142,9 @@ pub(crate) struct Server {
     origin: Instant,
     now: Nanos,
     wall_offset: Duration,
-    next_exchange: Nanos,
+    pub(crate) next_exchange: Nanos,
+    /// When the other servers were last told at once that a target here is full.
+    pub(crate) told_full: Nanos,
     next_expiry: Nanos,
     grace_until: Option<Nanos>,
 }
@@ -161,6 +171,10 @@ impl Server {
         let random = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
         random.map_err(|errno| ServerError::Loop { what: "draw a boot number", source: errno.into() })?;
         let boot = u64::from_le_bytes(boot);
+        let reserve = config.is_durable().then(|| Reserve::open(folder));
+        if let Some(reserve) = &reserve {
+            reserve.make_room_to_start();
+        }
         let mut targets = Vec::new();
         let mut devices = Vec::new();
         for (index, target) in own.targets.iter().enumerate() {
@@ -197,6 +211,8 @@ impl Server {
             watches: Watches::default(),
             namespace,
             journal: None,
+            reserve,
+            is_journal_full: false,
             loads: vec![Load::default(); devices.len()],
             machine: Machine::default(),
             health: vec![Health::default(); targets.len()],
@@ -230,6 +246,7 @@ impl Server {
             syncing: false,
             to_sync: Vec::new(),
             effects_to_sync: Vec::new(),
+            effects_to_repeat: Vec::new(),
             dirty: Vec::new(),
             paused: Vec::new(),
             held_back: VecDeque::new(),
@@ -244,6 +261,7 @@ impl Server {
             now: Nanos::ZERO,
             wall_offset: wall,
             next_exchange: Nanos::ZERO,
+            told_full: Nanos::ZERO,
             next_expiry: Nanos::ZERO,
             grace_until: None,
             config,
@@ -336,6 +354,7 @@ impl Server {
         self.expire_clients(now);
         self.expire_waits(now);
         self.expire_moves();
+        self.repeat_effects();
         for job in self.jobs.expire(now) {
             for device in &mut self.devices {
                 device.remove_job(weir_fairshare::JobId(job.0), now);
@@ -352,6 +371,9 @@ impl Server {
             self.expire_orphans();
         }
         self.compact_journal();
+        if let Some(reserve) = &self.reserve {
+            reserve.refill();
+        }
     }
 
     /// Closes an interval: loads, and who is active.
@@ -420,7 +442,7 @@ impl Server {
             }
             Question::SetAllocator(name, answer) => {
                 let placer = self.namespace.placer_mut();
-                eprintln!("weir-server: allocator {} -> {name}", placer.allocator());
+                notice!("allocator {} -> {name}", placer.allocator());
                 placer.set_allocator(name);
                 let _ = answer.try_send(());
             }
@@ -436,8 +458,8 @@ impl Server {
             device.set_sharing(&sharing);
         }
         let (before, now) = (&self.sharing, &sharing);
-        eprintln!(
-            "weir-server: policy {} by {} -> {} by {}",
+        notice!(
+            "policy {} by {} -> {} by {}",
             before.policy(),
             before.algorithm(),
             now.policy(),

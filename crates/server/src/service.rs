@@ -251,6 +251,7 @@ impl Server {
             | Request::XattrList { .. } => (metadata, work(Direction::Read, 0)),
             Request::Change { .. }
             | Request::MoveBegin { .. }
+            | Request::Detour { .. }
             | Request::Open { .. }
             | Request::Make { .. }
             | Request::Symlink { .. }

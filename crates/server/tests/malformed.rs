@@ -226,7 +226,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
     let payload = choices.below(3000) as usize;
     let payload = choices.bytes(payload);
     let extents = any_extents(choices);
-    let request = match choices.below(32) {
+    let request = match choices.below(33) {
         0 => Request::Read { capability, target, epoch, extents },
         1 => {
             let bytes = extents.iter().map(|extent| extent.length as usize).sum::<usize>();
@@ -270,7 +270,11 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
             let round = *choices.one_of(&[0, 1, 2, ROUND_LAST]);
             Request::ObjectChanges { capability, target, tracking: choices.below(2), round }
         }
-        30 => Request::Identify {
+        30 => {
+            let full = vec![any_target(choices); choices.below(4) as usize];
+            Request::Detour { capability, layout_epoch: choices.below(2), full }
+        }
+        31 => Request::Identify {
             identity: IdentityId(edge(choices) as u32),
             who: Identity { uid: 0, gid: 0, groups: vec![0; choices.below(1000) as usize] },
             job: None,

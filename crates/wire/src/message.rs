@@ -612,6 +612,18 @@ pub enum Request {
         round: u32,
     },
 
+    /// Targets of the file answered ENOSPC: the home lays what will stand behind the file's end on others, where the layout
+    /// leaves that to the store. Answered [`Reply::Layout`]; ENOSPC: what was asked of the layout, or the room that is
+    /// left, leaves no other place. Bytes of no size that anyone was told are cut off.
+    Detour {
+        /// Right to write the file.
+        capability: Capability,
+        /// The epoch of the layout that the client wrote by; where there is a later one, that is the answer.
+        layout_epoch: u64,
+        /// The full ones, at most [`crate::limits::STRIPES`].
+        full: Vec<TargetId>,
+    },
+
     /// A mount holds pages of `ino` in the kernel: writes by others wait for it to drop them.
     Watch {
         /// The file.

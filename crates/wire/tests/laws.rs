@@ -296,6 +296,7 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
         Request::XattrSet { at: at.clone(), follow: true, name, mode: XattrMode::Replace },
         Request::Write { capability, target, epoch, extents: extents.clone(), publication },
         Request::Read { capability, target, epoch, extents },
+        Request::Detour { capability, layout_epoch: u64::MAX, full: vec![target; limits::STRIPES] },
         Request::MoveBegin {
             at: at.clone(),
             moves: vec![ObjectMove { from: target, to: target }; limits::STRIPES],

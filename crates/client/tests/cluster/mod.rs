@@ -79,6 +79,11 @@ fn server_program() -> &'static Path {
 impl Cluster {
     /// `count` servers of two targets each; `backend` is `ram` or `dir`.
     pub(crate) fn start(count: u16, backend: &str, capacity: &str) -> Cluster {
+        Cluster::start_targets(count, 2, backend, capacity)
+    }
+
+    /// `count` servers of `targets` targets each.
+    pub(crate) fn start_targets(count: u16, targets: u16, backend: &str, capacity: &str) -> Cluster {
         let folder = tempfile::tempdir().expect("a fresh directory");
         let key_file = folder.path().join("site.key");
         fs::write(&key_file, key().to_hex()).expect("a key file");
@@ -86,7 +91,7 @@ impl Cluster {
         let mut config = "version = 1\npolicy = \"size-fair\"\nlambda_milliseconds = 100\n".to_owned();
         for _ in 0..count {
             config += "[[server]]\nlisten = \"127.0.0.1:0\"\ncontrol = \"127.0.0.1:0\"\n";
-            for _ in 0..2 {
+            for _ in 0..targets {
                 config += &format!("[[server.target]]\nbackend = \"{backend}\"\ncapacity = \"{capacity}\"\n");
             }
         }

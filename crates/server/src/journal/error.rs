@@ -1,6 +1,8 @@
 //! What can be wrong with a journal.
 
+use crate::namespace::errno::{EIO, ENOSPC};
 use std::io;
+use weir_wire::Errno;
 
 /// Why the journal could not be opened, written or made durable.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +78,23 @@ impl JournalError {
     ) -> impl FnOnce(io::Error) -> JournalError {
         let file = file.into();
         move |source| JournalError::Io { action, file, source }
+    }
+}
+
+impl JournalError {
+    /// Whether its file system has no room.
+    pub fn is_full(&self) -> bool {
+        let JournalError::Io { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    /// The error number of an operation that could not be journaled.
+    pub fn errno(&self) -> Errno {
+        if self.is_full() {
+            ENOSPC
+        } else {
+            EIO
+        }
     }
 }
 

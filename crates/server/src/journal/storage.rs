@@ -123,8 +123,12 @@ fn lock(directory: &Path) -> Result<File, JournalError> {
         Err(errno) => return Err(JournalError::io("lock", named())(errno.into())),
     }
     let text = format!("{}\n", std::process::id());
-    let written = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
-    written.map_err(JournalError::io("write", named()))?;
+    // In place, so that a full disk does not take the block; and it is only for whoever looks.
+    let written = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
+    match written {
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
+        written => written.map_err(JournalError::io("write", named()))?,
+    }
     Ok(file)
 }
 

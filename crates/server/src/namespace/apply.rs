@@ -79,7 +79,8 @@ impl State {
             | Change::Relaid { .. }
             | Change::MoveAbandoned { .. }
             | Change::MoveKept { .. }
-            | Change::LaidOut { .. } => self.apply_to_layout(change),
+            | Change::LaidOut { .. }
+            | Change::Detoured { .. } => self.apply_to_layout(change),
         }
     }
 

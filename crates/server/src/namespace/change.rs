@@ -3,7 +3,7 @@
 //! A record is appended to the enum, never reordered or altered: postcard numbers variants by position.
 
 use serde::{Deserialize, Serialize};
-use weir_placement::{Layout, LayoutRequest, ServerId, TargetId};
+use weir_placement::{Layout, LayoutRequest, LayoutSpecification, ServerId, TargetId};
 use weir_wire::{limits, ClientId, FileKind, HandleId, Ino, Moment, ObjectMove, RequestId, Rights};
 
 /// A name or value, without a copy per byte in the encoded record.
@@ -323,6 +323,19 @@ pub enum Change {
         ino: Ino,
         /// Its layout.
         layout: Layout,
+        /// What was asked of it.
+        asked: Box<LayoutSpecification>,
+        /// When.
+        at: Moment,
+    },
+    /// Targets are full: from its end on the file goes to others.
+    Detoured {
+        /// The file.
+        ino: Ino,
+        /// Its layout, the same as before as far as the file has bytes.
+        layout: Layout,
+        /// Raises the epochs of its objects, and cuts off what nobody published.
+        seal: IntentId,
         /// When.
         at: Moment,
     },
@@ -372,6 +385,8 @@ pub enum BirthNode {
     Regular {
         /// Where its bytes go.
         layout: Layout,
+        /// What was asked of that; absent where nothing was.
+        asked: Option<Box<LayoutSpecification>>,
     },
     /// A directory.
     Directory {
@@ -538,6 +553,8 @@ pub enum OutcomeKind {
         /// Epoch of the freeze.
         epoch: u64,
     },
+    /// `Reply::Layout` of this file.
+    Layout(Ino),
 }
 
 /// As the length of a fence: no byte goes.

@@ -280,7 +280,7 @@ impl Namespace {
         let directory = parent.directory().ok_or(ENOTDIR)?;
         let specification = layout.or(directory.request.layout.as_ref());
         let Placed { layout, record } = self.targets.place(self.state.next_sequence, specification)?;
-        Ok((BirthNode::Regular { layout }, record))
+        Ok((BirthNode::Regular { layout, asked: specification.cloned().map(Box::new) }, record))
     }
 
     fn directory_birth(&self, who: &Identity, parent: &Inode, permissions: u16) -> Birth {

@@ -98,6 +98,11 @@ impl<'a> Draft<'a> {
         self.answered(Answer::Then(kind))
     }
 
+    /// A mutation was decided that a resend finds done: its outcome need not be remembered.
+    pub(super) fn done_once(self, kind: OutcomeKind) -> Decision {
+        self.answered(Answer::Then(kind))
+    }
+
     /// Answers what a resend may find differently.
     pub(super) fn reply(self, reply: Reply) -> Decision {
         self.answered(Answer::Now(reply, Vec::new()))

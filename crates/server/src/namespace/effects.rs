@@ -40,6 +40,11 @@ impl Namespace {
         ids.into_iter().flat_map(|id| self.issue(id)).collect()
     }
 
+    /// The effects of an intent once more: they were carried out, and the journal did not take that they were.
+    pub fn repeat_effects(&mut self, intent: IntentId) -> Vec<Effect> {
+        self.issue(intent)
+    }
+
     /// Whether the intent is settled.
     pub fn is_settled(&self, intent: IntentId) -> bool {
         !self.state.intents.contains_key(&intent)
@@ -76,6 +81,7 @@ impl Namespace {
                 | Change::MoveBegun { prepare: id, .. }
                 | Change::MoveFrozen { fence: id, .. }
                 | Change::MoveAbandoned { vacate: id, .. }
+                | Change::Detoured { seal: id, .. }
                 | Change::Intended { id, .. } => effects.append(&mut self.issue(*id)),
                 Change::Relaid { seal, vacate, .. } => {
                     effects.append(&mut self.issue(*seal));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
-use weir_placement::{Layout, LayoutRequest, TargetId};
+use weir_placement::{Layout, LayoutRequest, LayoutSpecification, TargetId};
 use weir_wire::{Attributes, FileKind, Ino, Moment};
 
 /// Cookie of `.` in every listing.
@@ -74,6 +74,8 @@ pub(super) struct RegularFile {
     pub(super) allocated_bytes: u64,
     pub(super) epoch: u64,
     pub(super) layout: Layout,
+    /// What was asked of the layout: a detour around full targets keeps to it. Absent where nothing was.
+    pub(super) asked: Option<Box<LayoutSpecification>>,
     /// The epoch since which the layout holds.
     pub(super) layout_epoch: u64,
     /// Targets beside those of the layout that may hold an object: one that moved away and keeps its epoch, or a copy.
@@ -117,11 +119,12 @@ impl Inode {
     /// A new inode with one name, or none when it is made unnamed.
     pub(super) fn new(birth: &Birth, place: (Ino, &[u8]), start: u32, at: Moment) -> Inode {
         let node = match &birth.node {
-            BirthNode::Regular { layout } => Node::Regular(RegularFile {
+            BirthNode::Regular { layout, asked } => Node::Regular(RegularFile {
                 size_bytes: 0,
                 allocated_bytes: 0,
                 epoch: 0,
                 layout: layout.clone(),
+                asked: asked.clone(),
                 layout_epoch: 0,
                 former: Box::default(),
                 untouched_start: start,

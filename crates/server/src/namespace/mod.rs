@@ -8,9 +8,11 @@ mod apply;
 mod attributes;
 pub mod change;
 mod create;
+mod detour;
 mod draft;
 mod effects;
 pub mod errno;
+mod freeing;
 mod inode;
 mod layout;
 mod listing;
@@ -307,13 +309,13 @@ impl Namespace {
     fn count_placed(&mut self, change: &Change) {
         match change {
             Change::Created { ino, birth, at, .. } | Change::CreatedUnnamed { ino, birth, at, .. } => {
-                if let BirthNode::Regular { layout } = &birth.node {
+                if let BirthNode::Regular { layout, .. } = &birth.node {
                     self.targets.placed(layout, *at);
                     self.targets.awaits(*ino, layout, *at);
                 }
             }
             Change::Published { ino, at, .. } => self.targets.written(*ino, *at),
-            Change::LaidOut { ino, layout, at } => {
+            Change::LaidOut { ino, layout, at, .. } | Change::Detoured { ino, layout, at, .. } => {
                 self.count_removed(*ino);
                 self.targets.placed(layout, *at);
             }
@@ -356,6 +358,9 @@ impl Namespace {
             Request::XattrRemove { at, follow, name } => self.xattr_remove(draft, at, *follow, name),
             Request::Publish { capability, publication } => self.publish(draft, capability, publication),
             Request::Layout { ino } => self.file_layout(draft, *ino),
+            Request::Detour { capability, layout_epoch, full } => {
+                self.detour(draft, capability, *layout_epoch, full)
+            }
             Request::MoveBegin { at, moves } => self.begin_move(draft, at, moves),
             Request::MoveFreeze { ino, moving } => self.freeze_move(draft, *ino, *moving),
             Request::MoveEnd { ino, moving, commit } => self.end_move(draft, *ino, *moving, *commit),
@@ -398,6 +403,7 @@ impl Namespace {
             }
             OutcomeKind::Moving { ino, id } => self.moving_reply(*ino, *id),
             OutcomeKind::Frozen { epoch } => Reply::Frozen { epoch: *epoch },
+            OutcomeKind::Layout(ino) => self.layout_reply(*ino).unwrap_or_else(Reply::Failed),
             OutcomeKind::Attributes(ino) => match self.inode(*ino) {
                 Ok(inode) => Reply::Attributes(inode.attributes(*ino)),
                 Err(_) => Reply::Failed(errno::ENOENT),

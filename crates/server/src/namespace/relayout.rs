@@ -21,13 +21,17 @@ impl Namespace {
     /// Layout, size and epoch of a file as they belong together.
     pub(super) fn file_layout(&self, draft: Draft<'_>, ino: Ino) -> Step<Decision> {
         self.await_cut(ino)?;
+        Ok(draft.reply(self.layout_reply(ino)?))
+    }
+
+    pub(super) fn layout_reply(&self, ino: Ino) -> Result<Reply, Errno> {
         let file = self.inode(ino)?.regular().ok_or(EINVAL)?;
-        Ok(draft.reply(Reply::Layout {
+        Ok(Reply::Layout {
             layout: file.layout.clone(),
             layout_epoch: file.layout_epoch,
             size_bytes: file.size_bytes,
             epoch: file.epoch,
-        }))
+        })
     }
 
     /// Begins a move: answered when the objects at the new places are empty.
@@ -165,7 +169,8 @@ impl Namespace {
         }
         let Placed { layout, record } = self.targets.place(ino.sequence(), Some(specification))?;
         let at = draft.now;
-        draft.push(Change::LaidOut { ino, layout, at });
+        let asked = Box::new(specification.clone());
+        draft.push(Change::LaidOut { ino, layout, asked, at });
         draft.push(xattr::placement(ino, &record, at));
         Ok(draft.done(OutcomeKind::Done))
     }
@@ -208,13 +213,15 @@ impl State {
                 self.fence(*ino, *vacate, objects, false);
             }
             Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
-            Change::LaidOut { ino, layout, at } => {
+            Change::Detoured { ino, layout, seal, at } => self.detour(*ino, layout, *seal, *at),
+            Change::LaidOut { ino, layout, asked, at } => {
                 let Some(inode) = self.inodes.get_mut(ino) else { return };
                 inode.changed = *at;
                 if let Some(file) = inode.regular_mut() {
                     file.epoch += 1;
                     file.layout_epoch = file.epoch;
                     file.layout = layout.clone();
+                    file.asked = Some(asked.clone());
                 }
             }
             _ => {}

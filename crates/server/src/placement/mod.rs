@@ -2,6 +2,7 @@
 
 mod awaited;
 mod cluster;
+mod detour;
 mod health;
 mod placer;
 mod rates;
@@ -14,13 +15,16 @@ pub(crate) use rates::{Rates, UnderWay};
 pub(crate) use record::Record;
 
 use crate::control::{PlacementStatus, Placements};
+use crate::notices::notice;
 use crate::server::Server;
 use health::Usual;
 use std::collections::HashMap;
-use weir_fairshare::DeviceSpeed;
+use weir_fairshare::{DeviceSpeed, Nanos};
 use weir_placement::{ServerStatistics, TargetId};
 use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};
 
+/// A full target is told of once in this time: what is written meanwhile is refused too, and goes elsewhere.
+const FULL_TOLD_PAUSE: Nanos = Nanos::from_millis(10);
 /// Placed bytes below this are not worth a report.
 const REPORTED_BYTES_MIN: f64 = 1.0;
 
@@ -50,6 +54,20 @@ impl Server {
         let placed = placed.filter(|(_, bytes)| *bytes >= REPORTED_BYTES_MIN);
         self.report.placed =
             placed.map(|(target, bytes)| PlacedReport { target, bytes: bytes as f32 }).collect();
+    }
+
+    /// A target here refused bytes for want of room: that is told at once, here and to the other servers, as what follows
+    /// until the next exchange may be many files.
+    pub(crate) fn tell_of_full(&mut self) {
+        let now = self.now();
+        if now.saturating_since(self.told_full) < FULL_TOLD_PAUSE {
+            return;
+        }
+        self.told_full = now;
+        self.report_targets();
+        self.report.sequence += 1;
+        self.refresh_placement();
+        self.exchange(now + Nanos::from_millis(self.config.lambda_milliseconds));
     }
 
     /// Tells who chooses the targets of new files what all servers said last.
@@ -104,11 +122,12 @@ impl Server {
         }
         self.devices[index].set_speed(speed);
         match speed {
-            Some(speed) => eprintln!(
-                "weir-server: target {target} emulates {} bytes/s read, {} bytes/s written",
-                speed.read.bytes_per_second, speed.write.bytes_per_second
+            Some(speed) => notice!(
+                "target {target} emulates {} bytes/s read, {} bytes/s written",
+                speed.read.bytes_per_second,
+                speed.write.bytes_per_second
             ),
-            None => eprintln!("weir-server: target {target} emulates no speed any more"),
+            None => notice!("target {target} emulates no speed any more"),
         }
         true
     }

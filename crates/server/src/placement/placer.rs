@@ -437,7 +437,19 @@ impl Placer {
         }
     }
 
-    fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
+    /// Targets that take stripes, and the bytes that fit there.
+    pub(super) fn usable(&self) -> Vec<(TargetId, u64)> {
+        let Cluster { open, slow, targets, figures, .. } = &self.cluster;
+        let all = self.home.iter().chain(open.iter().filter(|index| !self.home.contains(index))).chain(slow);
+        all.map(|&index| (targets[index as usize], figures[index as usize].free_bytes)).collect()
+    }
+
+    /// How many stripes were asked for.
+    pub(super) fn stripes_of(&self, rule: &Stripes) -> usize {
+        rule.count(self.defaults.stripe_count, self.cluster.targets.len())
+    }
+
+    pub(super) fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
         let cluster = &self.cluster;
         let by = Cow::Borrowed(if is_explicit { EXPLICIT } else { self.name.text() });
         let left_out = |indices: &[u32]| {

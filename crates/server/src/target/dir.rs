@@ -4,6 +4,7 @@
 
 use super::changes::Changes;
 use super::{StaleEpoch, TargetFailure};
+use crate::reserve::Reserve;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -30,6 +31,8 @@ pub(crate) struct Dir {
     capacity_bytes: u64,
     /// Object files kept open.
     open_max: usize,
+    /// Room for epochs on a full disk.
+    reserve: Reserve,
     used_bytes: AtomicU64,
     epochs: Mutex<HashMap<Ino, u64>>,
     open: Mutex<HashMap<Ino, Arc<Open>>>,
@@ -53,6 +56,8 @@ impl Dir {
     /// # Errors
     /// What the file system answers.
     pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
+        fs::create_dir_all(root)?;
+        let reserve = Reserve::open(root);
         let mut used_bytes = 0;
         let mut epochs = HashMap::new();
         for number in 0..SUBDIRECTORIES {
@@ -85,6 +90,7 @@ impl Dir {
             root: root.to_path_buf(),
             capacity_bytes,
             open_max,
+            reserve,
             used_bytes: AtomicU64::new(used_bytes),
             epochs: Mutex::new(epochs),
             open: Mutex::default(),
@@ -192,10 +198,15 @@ impl Dir {
             return Ok(());
         }
         match self.record_epoch(ino, epoch) {
-            // The disk below is full, and the cut itself makes room. Should the server die in between, the home asks again.
-            Err(error) if error.kind() == ErrorKind::StorageFull => {
+            // The disk below is full, and the cut itself makes room, or what is kept for it. Should the server die in
+            // between, the home asks again.
+            Err(error) if is_full(&error) => {
                 self.cut(ino, length)?;
-                self.record_epoch(ino, epoch)?;
+                let mut recorded = self.record_epoch(ino, epoch);
+                while recorded.as_ref().is_err_and(is_full) && self.reserve.give() {
+                    recorded = self.record_epoch(ino, epoch);
+                }
+                recorded?;
             }
             recorded => {
                 recorded?;
@@ -266,6 +277,7 @@ impl Dir {
             self.used_bytes.fetch_sub(open.allocated_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
             lock(&self.open).remove(&ino);
             fs::remove_file(self.path(ino))?;
+            self.reserve.refill();
         }
         lock(&self.unsynced_names).remove(&ino);
         if lock(&self.epochs).remove(&ino).is_some() {
@@ -322,16 +334,25 @@ impl Dir {
         }
     }
 
-    /// Refuses a write that would need more than the capacity; overwriting what is allocated always fits.
+    /// Refuses a write that would need more than the capacity; overwriting what is allocated always fits, and so does what
+    /// goes into the last block of a file without holes.
     fn check_room(&self, open: &Open, ranges: &[Extent]) -> Result<(), TargetFailure> {
         let wanted: u64 = ranges.iter().map(|range| u64::from(range.length)).sum();
-        if self.used_bytes() + wanted <= self.capacity_bytes {
+        if self.reserve.is_given() {
+            self.reserve.refill();
+        }
+        // What was given of the reserve is for epochs.
+        let capacity_bytes = if self.reserve.is_given() { 0 } else { self.capacity_bytes };
+        if self.used_bytes() + wanted <= capacity_bytes {
             return Ok(());
         }
         let metadata = open.file.metadata()?;
-        let inside = ranges.iter().all(|range| range.offset + u64::from(range.length) <= metadata.len());
+        let end = metadata.len().next_multiple_of(metadata.blksize().max(1));
+        let behind =
+            |range: &Extent| (range.offset + u64::from(range.length)).saturating_sub(range.offset.max(end));
+        let missing: u64 = ranges.iter().map(behind).sum();
         let dense = metadata.blocks() * 512 >= metadata.len();
-        if inside && dense {
+        if dense && (missing == 0 || self.used_bytes() + missing <= capacity_bytes) {
             Ok(())
         } else {
             Err(TargetFailure::Full)
@@ -432,6 +453,10 @@ fn free_bytes(root: &Path) -> io::Result<u64> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn parse_ino(name: &str) -> Option<Ino> {

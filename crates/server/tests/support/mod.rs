@@ -59,9 +59,18 @@ impl Cluster {
         Cluster::start_limited(toml, None)
     }
 
+    /// As [`Cluster::start`], with everything on the file system of `parent`.
+    pub(crate) fn start_below(parent: &Path, toml: &str) -> Cluster {
+        let folder = tempfile::tempdir_in(parent).expect("a fresh directory");
+        Cluster::start_in(folder, toml, None)
+    }
+
     /// As [`Cluster::start`], each server with so many descriptors.
     pub(crate) fn start_limited(toml: &str, descriptors: Option<u32>) -> Cluster {
-        let folder = tempfile::tempdir().expect("a fresh directory");
+        Cluster::start_in(tempfile::tempdir().expect("a fresh directory"), toml, descriptors)
+    }
+
+    fn start_in(folder: tempfile::TempDir, toml: &str, descriptors: Option<u32>) -> Cluster {
         let key_file = folder.path().join("site.key");
         fs::write(&key_file, key().to_hex()).expect("a key file");
         fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).expect("own file");

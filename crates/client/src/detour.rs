@@ -1,0 +1,80 @@
+//! Full targets: the home lays what follows a file's end on others, and the write goes on there.
+
+use crate::known::Size;
+use crate::pool::Lane;
+use crate::session::Environment;
+use crate::{Caller, ClientError, File, Result};
+use weir_placement::TargetId;
+use weir_wire::{Reply, Request};
+
+/// Why a write stopped.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The error.
+    pub(crate) error: ClientError,
+    /// Targets that had no room.
+    full: Vec<TargetId>,
+    /// The epoch of the layout that named them.
+    layout_epoch: u64,
+}
+
+/// The full targets that one call has met.
+#[derive(Debug, Default)]
+pub(crate) struct Detours {
+    full: Vec<TargetId>,
+}
+
+impl Failure {
+    /// The answer of a target under the layout of `layout_epoch`.
+    pub(crate) fn of(error: ClientError, target: TargetId, layout_epoch: u64) -> Failure {
+        let full = if is_full(&error) { vec![target] } else { Vec::new() };
+        Failure { error, full, layout_epoch }
+    }
+
+    /// A further target of the same layout failed.
+    pub(crate) fn add(&mut self, error: &ClientError, target: TargetId) {
+        if is_full(error) {
+            self.full.push(target);
+        }
+    }
+
+    /// Whether another place may help.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+}
+
+impl Detours {
+    /// Asks the home for other targets behind the end of `file`; the write is then to be tried again.
+    ///
+    /// # Errors
+    /// The failure itself where another place does not help or is not to be had.
+    pub(crate) fn take(
+        &mut self,
+        file: &File,
+        environment: Environment<'_>,
+        caller: &Caller,
+        failure: Failure,
+    ) -> Result<()> {
+        if !failure.is_full() {
+            return Err(failure.error);
+        }
+        self.full.extend(failure.full);
+        self.full.sort_unstable();
+        self.full.dedup();
+        let (capability, layout_epoch, full) = (file.capability(), failure.layout_epoch, self.full.clone());
+        let request = Request::Detour { capability, layout_epoch, full };
+        match file.ask_home(environment, caller, Lane::Small, &request) {
+            Ok(Reply::Layout { layout, layout_epoch, size_bytes, epoch }) => {
+                file.learn_layout(layout, layout_epoch, Size { bytes: size_bytes, epoch });
+                Ok(())
+            }
+            Ok(_) => Err(file.unexpected("Detour")),
+            Err(_) => Err(failure.error),
+        }
+    }
+}
+
+fn is_full(error: &ClientError) -> bool {
+    error.errno() == libc::ENOSPC
+}
