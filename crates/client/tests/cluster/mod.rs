@@ -79,16 +79,22 @@ fn server_program() -> &'static Path {
 impl Cluster {
     /// `count` servers of two targets each; `backend` is `ram` or `dir`.
     pub(crate) fn start(count: u16, backend: &str, capacity: &str) -> Cluster {
-        Cluster::start_targets(count, 2, backend, capacity)
+        Cluster::start_targets(count, 2, backend, capacity, 100)
     }
 
-    /// `count` servers of `targets` targets each.
-    pub(crate) fn start_targets(count: u16, targets: u16, backend: &str, capacity: &str) -> Cluster {
+    /// `count` servers of `targets` targets each, which tell each other how they are once in `lambda` milliseconds.
+    pub(crate) fn start_targets(
+        count: u16,
+        targets: u16,
+        backend: &str,
+        capacity: &str,
+        lambda: u32,
+    ) -> Cluster {
         let folder = tempfile::tempdir().expect("a fresh directory");
         let key_file = folder.path().join("site.key");
         fs::write(&key_file, key().to_hex()).expect("a key file");
         fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).expect("own file");
-        let mut config = "version = 1\npolicy = \"size-fair\"\nlambda_milliseconds = 100\n".to_owned();
+        let mut config = format!("version = 1\npolicy = \"size-fair\"\nlambda_milliseconds = {lambda}\n");
         for _ in 0..count {
             config += "[[server]]\nlisten = \"127.0.0.1:0\"\ncontrol = \"127.0.0.1:0\"\n";
             for _ in 0..targets {
