@@ -9,6 +9,8 @@ from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of
 from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
 
+STEPS_GONE_MAX = 10_000
+"""More steps whose manifests are gone are no accident that is told one by one: what counts the steps is damaged."""
 OPEN_SECONDS_MAX = 60.0
 """A file system that has not said by then what lies there hangs."""
 
@@ -52,12 +54,18 @@ class Catalogue:
         Those between them whose manifests are gone are named too: to read them says so.
 
         Raises:
-            AdaptiveError: The first tier cannot be listed.
+            AdaptiveError: The first tier cannot be listed, or its names, or what says that the stream has ended, tell of far
+                more steps than are there.
         """
         names, written = self._inquiry.answer("to list its steps", self._listed)
         there = [number for name in names if (number := number_of(name)) is not None and number > after]
         end = max(max(there, default=after) + 1, written or 0)
         begin = after + 1 if after >= 0 else min(there, default=end)
+        if end - begin > len(there) + STEPS_GONE_MAX:
+            raise AdaptiveError(
+                f"tier {self.place.tier.url} is damaged: it tells of {end - begin} steps, and holds {len(there)}",
+                hint=f"look at {self.place.name(END)}, and for manifests with numbers that are none of this stream's",
+            )
         return list(range(begin, end)), written is not None
 
     def _listed(self) -> tuple[list[str], int | None]:

@@ -155,7 +155,7 @@ def figures_of(folder: str | None) -> Figures | None:
     try:
         document = json.loads(Path(chosen).read_text())
         controls = [str(server["control"]) for server in document["servers"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return Figures(Poll(controls, _own_job()))
 

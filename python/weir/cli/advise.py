@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import FAILED, Failure, report, say
+from weir.cli.foreign import plain
 from weir.cli.home import Home
 from weir.cli.output import output_option
 
@@ -177,8 +178,8 @@ def _print(advice: _Advice, *, is_tuned: bool, is_first: bool) -> None:
     if not is_first:
         print()
     print(
-        bold(source.log)
-        + f"\n{source.program}, {source.ranks} ranks, {source.files} files, {len(source.usages)} with a known layout, "
+        bold(plain(source.log))
+        + f"\n{plain(source.program)}, {source.ranks} ranks, {source.files} files, {len(source.usages)} with a known layout, "
         f"{advice.targets} targets"
     )
     if source.incomplete:
@@ -191,15 +192,15 @@ def _print(advice: _Advice, *, is_tuned: bool, is_first: bool) -> None:
         ]
         print_table(header, rows)
         for one in advice.findings:
-            print(f"\n{one.kind}: {one.reason}\n  {one.lfs}")
+            print(f"\n{one.kind}: {plain(one.reason)}\n  {plain(one.lfs)}")
             if one.layout is not None:
-                print(f"  {one.weir}")
+                print(f"  {plain(one.weir)}")
     elif source.usages:
         print("every layout fits")
     else:
         print("no layout is known: the files lie on no Lustre file system and on no store")
     for slow in source.slow:
-        print(f"\nslow target {slow.target}: {_of(slow)}\n  {_avoid(slow)}")
+        print(f"\nslow target {plain(str(slow.target))}: {_of(slow)}\n  {_avoid(slow)}")
     if advice.tuned is not None:
         _print_tuned(advice.tuned)
     elif is_tuned and not advice.source.sizes:

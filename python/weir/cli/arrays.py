@@ -87,7 +87,10 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
     if source.dataset is None and source.path.suffix == ".npz":
         import numpy
 
-        names = set(numpy.load(source.path, allow_pickle=False).files)
+        try:
+            names = set(numpy.load(source.path, allow_pickle=False).files)
+        except Exception as error:
+            raise Failure(f"{source} holds no mesh: {error}", hint="give a .npz file with its cells or nodes") from error
         # Coordinates give an order along as many axes as they have: neighbours are nearer there.
         source = next((replace(source, dataset=name) for name in _MESH if name in names), source)
     return _read(source, None, None)
@@ -96,9 +99,11 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
 def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
     try:
         return _array(source, dtype, shape)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        # `str` of a KeyError is its key's `repr`.
-        words = error.args[0] if isinstance(error, KeyError) else error
+    except Failure:
+        raise
+    except Exception as error:
+        # Each reader of a format has errors of its own. `str` of a KeyError is its key's `repr`.
+        words = error.args[0] if isinstance(error, KeyError) and error.args else error
         hint = "give .npy, .npz, HDF5, netCDF or Zarr, the last ones as FILE:DATASET, or --dtype and --shape"
         raise Failure(f"{source} holds no array: {words}", hint=hint) from error
 

@@ -184,7 +184,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Failure(
             f"{path} is not TOML: {error}", hint="see docs/reference/configuration.md", exit_code=USAGE
         ) from error

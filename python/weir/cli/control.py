@@ -11,6 +11,8 @@ from weir.cli.errors import Failure
 TIMEOUT_SECONDS = 5.0
 """How long a server may take to answer: its control API answers beside the data path."""
 
+_PORT_MAX = 65535
+
 
 @dataclass(frozen=True)
 class Server:
@@ -57,6 +59,14 @@ def servers_of(cluster: Path) -> list[Server]:
     """
     try:
         document = json.loads(cluster.read_text())
-        return [Server(int(entry["server"]), str(entry["control"])) for entry in document["servers"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [Server(int(entry["server"]), _address(entry["control"])) for entry in document["servers"]]
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise Failure(f"cannot use {cluster}: {error}", hint="is the store up? see `weir status`") from error
+
+
+def _address(text: object) -> str:
+    """`host:port`, checked before anything is sent there."""
+    host, _, port = str(text).rpartition(":")
+    if not host.isprintable() or " " in host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise ValueError(f"{text!r} is no address of a control API")
+    return str(text)

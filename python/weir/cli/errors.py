@@ -5,6 +5,8 @@ from typing import NoReturn
 
 import click
 
+from weir.cli.foreign import plain
+
 FAILED = 1
 """Exit code of a command that failed or whose answer is no."""
 USAGE = 2
@@ -22,22 +24,22 @@ class Failure(click.ClickException):
 
 
 def say(words: str) -> None:
-    """Tell the user something that is not data."""
-    print(words, file=sys.stderr)
+    """Tell the user something that is not data; names in it may be anybody's."""
+    _tell("", words)
 
 
 def warn(words: str, *, hint: str = "") -> None:
     """Tell the user of something that went wrong but does not end the command."""
-    say(f"{coloured('warning:', 33)} {words}")
+    _tell(coloured("warning:", 33), words)
     if hint:
-        say(f"{coloured('hint:', 36)} {hint}")
+        _tell(coloured("hint:", 36), hint)
 
 
 def report(message: str, hint: str) -> None:
     """Print an error in its two lines."""
-    say(f"{coloured('error:', 31)} {message}")
+    _tell(coloured("error:", 31), message)
     if hint:
-        say(f"{coloured('hint:', 36)} {hint}")
+        _tell(coloured("hint:", 36), hint)
 
 
 def coloured(text: str, colour: int) -> str:
@@ -47,6 +49,10 @@ def coloured(text: str, colour: int) -> str:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         return f"\x1b[1;{colour}m{text}\x1b[0m"
     return text
+
+
+def _tell(mark: str, words: str) -> None:
+    print(f"{mark} {plain(words)}" if mark else plain(words), file=sys.stderr)
 
 
 def not_installed(error: Exception) -> NoReturn:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from weir.cli.errors import Failure, warn
+from weir.cli.foreign import plain
 from weir.cli.home import Home
 from weir.cli.output import output_option
 
@@ -45,7 +46,7 @@ def explain(home: Home, file: Path, output: str) -> None:
     document = {"path": str(file), "layout": spelling, "record": record, "targets": targets}
     if output == "table":
         for line in _words(file, record, names):
-            print(line)
+            print(plain(line))
         print()
     show(output, document, _HEADER, [_row(target) for target in targets])
 

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from weir.cli.foreign import plain
+
 Row = Sequence[object]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,8 +49,8 @@ def print_table(header: Sequence[str], rows: Sequence[Row]) -> None:
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """The lines of a table, its header first."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    """The lines of a table, its header first; what is not printable in a cell is escaped."""
+    cells = [[plain(str(cell)) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(header), *cells]) for column in range(len(header))]
     right = [
         bool(rows) and all(isinstance(row[column], int | float | Quantity) for row in rows)

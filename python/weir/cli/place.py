@@ -178,7 +178,7 @@ def _lustre_view(file: Path) -> Any:
     try:
         is_document = text.lstrip().startswith("{")
         view = view_of_document(json.loads(text), str(file)) if is_document else view_of_lfs_df(text, str(file))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Failure(
             f"cannot use {file}: {error}", hint="give the output of `lfs df`, or of `weir stats subscribe`"
         ) from error
@@ -256,15 +256,17 @@ def _emit(how: str, allotment: "Allotment", into: Path | None) -> None:
 def _emit_template(number: int, path: str, template: str, into: Path | None) -> None:
     import shlex
 
+    from weir.placement.emit import shell_word
+
     if into is None:
         print(
-            f"{'---' + chr(10) if number else ''}# lfs setstripe --yaml TEMPLATE {shlex.quote(path)}\n{template}",
+            f"{'---' + chr(10) if number else ''}# lfs setstripe --yaml TEMPLATE {shell_word(path)}\n{template}",
             end="",
         )
         return
     file = into / f"{number:06}.yaml"
     file.write_text(template)
-    print(f"lfs setstripe --yaml {shlex.quote(str(file))} {shlex.quote(path)}")
+    print(f"lfs setstripe --yaml {shlex.quote(str(file))} {shell_word(path)}")
 
 
 def _show_summary(allotment: "Allotment", programs: Sequence[Foreseen], output: str) -> None:

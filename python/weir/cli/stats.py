@@ -223,7 +223,8 @@ def _view(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_sys
         raise Failure(str(error), hint="name one with --file-system, or write the file anew") from error
     except MalformedError as error:
         raise Failure(str(error), hint="give the output of `lfs df` and `lctl dl -t` as they print it") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits is no JSONDecodeError, and neither is a depth of thousands.
         raise Failure(f"{path or lfs_df}: {error}", hint="write it with `weir stats subscribe --file`") from error
 
 

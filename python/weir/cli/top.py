@@ -10,6 +10,7 @@ import click
 
 from weir.cli.accounts import Job
 from weir.cli.errors import FAILED, Failure, warn
+from weir.cli.foreign import plain
 from weir.cli.home import Home
 from weir.cli.output import output_option
 
@@ -204,8 +205,8 @@ def _frame(document: dict[str, Any]) -> str:
     size = shutil.get_terminal_size()
     headline = _headline(document)
     title, *rows = table_lines(_HEADER, [_row(job, document["interval_seconds"]) for job in document["jobs"]])
-    plain = [*headline, "", title, *rows][: size.lines - 1]
-    cut = [line[: size.columns] for line in plain]
+    lines = [*headline, "", title, *rows][: size.lines - 1]
+    cut = [line[: size.columns] for line in lines]
     decorated = [bold(line) if index in (0, len(headline) + 1) else line for index, line in enumerate(cut)]
     return _HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in decorated) + _END_OF_SCREEN
 
@@ -234,7 +235,7 @@ def _headline(document: dict[str, Any]) -> list[str]:
             loads += f", {queued} queued"
         lines.append(f"{kind:<8}  {loads or 'none'}")
     lines += [server["error"] for server in servers if not server["up"]]
-    return lines
+    return [plain(line) for line in lines]
 
 
 def _row(job: Job, length: float) -> tuple[object, ...]:

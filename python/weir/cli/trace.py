@@ -138,8 +138,7 @@ def _file_row(number: int, file: "Creation", kind: str) -> tuple[object, ...]:
     from weir.cli.output import size
     from weir.tracing.records import SHARED
 
-    shown = file.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    path = shown if file.renamed is None else f"{shown} -> {file.renamed}"
+    path = file.path if file.renamed is None else f"{file.path} -> {file.renamed}"
     return (
         number,
         "shared" if file.rank == SHARED else file.rank,

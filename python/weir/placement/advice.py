@@ -2,13 +2,13 @@
 
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
 
 from weir import _core
+from weir.placement.emit import shell_word
 from weir.placement.tuning import spell
 from weir.tracing.darshan import LoggedFile
 from weir.tracing.records import SHARED, Creation
@@ -287,7 +287,7 @@ def _fitting_stripe(usage: Usage) -> int:
 def _finding(kind: str, layout: str | None, those: Sequence[tuple[Usage, str]]) -> Finding:
     largest, reason = max(those, key=lambda one: one[0].size_bytes)
     place = largest.path if len(those) == 1 else os.path.commonpath([Path(one.path).parent for one, _ in those])
-    quoted = shlex.quote(place)
+    quoted = shell_word(place)
     if layout is None:
         mend = "align the program's accesses: H5Pset_alignment for HDF5, whole blocks of 4 KiB elsewhere"
         return Finding(kind, place, len(those), largest.size_bytes, _present(largest), reason, None, mend, mend)

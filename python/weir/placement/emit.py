@@ -18,7 +18,14 @@ def files(components: Iterable[Component]) -> Iterator[tuple[str, list[Component
 
 def lfs_command(path: str, parts: Sequence[Component]) -> str:
     """The command that makes the file `path` with its layout (lfs-setstripe(1))."""
-    return f"lfs setstripe {layout_of(parts)} {shlex.quote(path)}"
+    return f"lfs setstripe {layout_of(parts)} {shell_word(path)}"
+
+
+def shell_word(text: str) -> str:
+    r"""`text` as a word of a shell command: quoted, and as `$'\x1b'` (of bash, zsh and ksh) where it is not printable."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return f"$'{''.join(map(_in_quotes, text))}'"
 
 
 def layout_of(parts: Sequence[Component]) -> str:
@@ -82,3 +89,12 @@ def _size(count: int) -> str:
         if count and count % (1 << shift) == 0:
             return f"{count >> shift}{letter}"
     return str(count)
+
+
+def _in_quotes(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    # A shell takes bytes: more than one are one character of it.
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,245 @@
+"""Files and messages that come from elsewhere, mutated: what each decoder makes of them, in bounded memory.
+
+Run as a program, in a process of its own: `foreign.py DECODER SAMPLES SEED ROUNDS`. It ends with 0 where every mutated
+sample came to a result or to the decoder's own error.
+"""
+
+import contextlib
+import io
+import os
+import random
+import re
+import resource
+import shutil
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMORY_BYTES_MAX = 768 << 20
+"""What a decoder may take beside its imports; the samples have at most some hundred kilobytes."""
+_NUMBERS = (b"0", b"-1", b"1", b"255", b"2147483648", b"9223372036854775807", b"18446744073709551616", b"1" + b"0" * 30,
+            b"9" * 5000, b"1e400", b"-1e400", b"1e-400", b"0.5", b"NaN", b"Infinity", b"-Infinity", b"null", b"true", b'""',
+            b"[]", b"{}", b'"\\ud800"')  # fmt: skip
+_TEXTS = (b"\x1b]0;title\x07", b"\x1b[2J", b"\x9b31m", b"\xe2\x80\xae", b"\n", b"\r", b"\0", b"\xff\xfe", b"..", b"/",
+          b"'; rm -rf ~ '", b"x" * 5000, b"[" * 100_000, b'{"a":' * 20_000, b"%s%n", b"-o")  # fmt: skip
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?")
+_WORD = re.compile(rb"[A-Za-z_]{2,}")
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Something that reads what comes from elsewhere."""
+
+    act: Callable[[Path], None]
+    """Reads the samples in a folder; raises nothing but what is a fault."""
+    files: str = "*"
+    """Which of the samples are mutated."""
+
+
+def mutated(data: bytes, dice: random.Random) -> bytes:
+    """`data` with some changes, of which most leave its form as it is."""
+    changed = bytearray(data)
+    for _ in range(dice.choice((1, 1, 1, 2, 3, 8))):
+        _change(changed, dice)
+    return bytes(changed)
+
+
+def _change(data: bytearray, dice: random.Random) -> None:
+    kind = dice.randrange(10)
+    if kind < 4 and (found := [*_NUMBER.finditer(data)]):
+        one = dice.choice(found)
+        data[one.start() : one.end()] = dice.choice(_NUMBERS)
+    elif kind < 5 and (found := [*_WORD.finditer(data)]):
+        one = dice.choice(found)
+        data[one.start() : one.end()] = dice.choice(_TEXTS)
+    elif kind < 6 and data:
+        position = dice.randrange(len(data))
+        data[position] ^= 1 << dice.randrange(8)
+    elif kind < 7 and data:
+        position, width = dice.randrange(len(data)), dice.choice((1, 2, 4, 8))
+        data[position : position + width] = dice.choice((b"\xff", b"\0", b"\x7f", b"\x80")) * width
+    elif kind < 8:
+        del data[dice.randrange(len(data) + 1) :]
+    elif kind < 9 and data:
+        begin = dice.randrange(len(data))
+        piece = data[begin : begin + dice.randrange(1, 200)]
+        position = dice.randrange(len(data))
+        data[position:position] = piece
+    else:
+        position = dice.randrange(len(data) + 1)
+        data[position:position] = dice.choice(_TEXTS)
+
+
+def command(*arguments: str | Path) -> None:
+    """Run `weir` in this process: it ends with 0, 1 or 2, tells errors in a line, and prints no control characters."""
+    from weir import cli
+
+    words, data = io.StringIO(), io.StringIO()
+    sys.argv = ["weir", *map(str, arguments)]
+    with contextlib.redirect_stdout(data), contextlib.redirect_stderr(words):
+        code = cli._run()
+    told = words.getvalue()
+    assert code in (0, 1, 2), f"exit code {code}"
+    assert code == 0 or "error: " in told or "warning: " in told, f"exit code {code} without a word: {told!r}"
+    for text in (told, data.getvalue()):
+        raw = [line for line in text.split("\n") if not line.isprintable()]
+        assert not raw, f"raw characters: {raw[0]!r}"
+
+
+def refused(*errors: type[Exception]) -> contextlib.AbstractContextManager[None]:
+    """The errors that a decoder promises."""
+    return contextlib.suppress(*errors)
+
+
+def _stream(folder: Path) -> None:
+    fast = folder / "fast"
+    command("adapt", "info", fast)
+    command("adapt", "info", fast, "--step", "0")
+    command("adapt", "reconstruct", fast, "--step", "0", "--to", folder / "step.npy")
+
+
+def _arrays(folder: Path) -> None:
+    for path in sorted(folder.iterdir()):
+        if path.suffix != ".raw":
+            command("adapt", "refactor", path, "--tier", folder.parent / "written")
+        shutil.rmtree(folder.parent / "written", ignore_errors=True)
+
+
+def _trace(folder: Path) -> None:
+    command("trace", "show", folder)
+    command("trace", "export", folder, "--to", folder.parent / "export.csv")
+    command("layout", "advise", folder, "--targets", "8")
+
+
+def _darshan(folder: Path) -> None:
+    from weir.tracing.darshan import read_logs
+
+    for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
+        assert str(answer)
+
+
+def _lustre_text(folder: Path) -> None:
+    command("stats", "show", "--lfs-df", folder / "lfs-df.txt", "--lctl-dl", folder / "lctl-dl.txt")
+    command("place", "--creations", folder / "creations.json", "--lustre", folder / "lfs-df.txt")
+
+
+def _lustre_document(folder: Path) -> None:
+    command("stats", "show", "--file", folder / "statistics.json")
+    command("place", "--creations", folder / "creations.json", "--lustre", folder / "statistics.json")
+
+
+def _lustre_tree(folder: Path) -> None:
+    from weir.placement.statistics.rates import rates
+    from weir.placement.statistics.tree import read_tree
+
+    reading = read_tree(folder)
+    rates(reading, reading)
+
+
+def _message(folder: Path) -> None:
+    from weir.placement.statistics.message import RejectedError, decode
+
+    for path in folder.iterdir():
+        with refused(RejectedError):
+            decode(path.read_bytes())
+
+
+def _database(folder: Path) -> None:
+    command("place", "show", folder / "placement.db")
+    command("place", "show", folder / "placement.db", "--file", "/mnt/ior/test.1")
+
+
+def _creations(folder: Path) -> None:
+    for name in ("creations.json", "creations.csv"):
+        command("place", "--creations", folder / name, "--lustre", folder / "lfs-df.txt", "--emit", "lfs")
+        command("place", "--creations", folder / name, "--lustre", folder / "lfs-df.txt", "--layout", folder / "layout.ini")
+
+
+def _report(folder: Path) -> None:
+    from weir.placement.lookups import ReportError, read_report
+
+    with refused(ReportError):
+        read_report(folder / "placement.db.report")
+
+
+def _configuration(folder: Path) -> None:
+    command("config", "show", folder / "cluster.toml")
+    command("config", "show", folder / "cluster.toml", "--output", "json")
+
+
+def _credential(folder: Path) -> None:
+    from weir.cli.errors import Failure
+    from weir.cli.identity import read_claims
+
+    with refused(Failure):
+        read_claims(folder / "credential.json")
+
+
+def _addresses(folder: Path) -> None:
+    os.environ["WEIR_CLUSTER"] = str(folder / "cluster.json")
+    for name in ("jobs", "targets"):
+        command("--home", folder / "home", name)
+
+
+DECODERS = {
+    "stream": Decoder(_stream, files="fast/*"),
+    "containers": Decoder(_stream, files="*/*.weir"),
+    "arrays": Decoder(_arrays),
+    "traces": Decoder(_trace),
+    "darshan": Decoder(_darshan),
+    "lustre-text": Decoder(_lustre_text),
+    "lustre-document": Decoder(_lustre_document),
+    "lustre-tree": Decoder(_lustre_tree, files="**/*"),
+    "messages": Decoder(_message),
+    "database": Decoder(_database),
+    "creations": Decoder(_creations),
+    "look-ups": Decoder(_report),
+    "configuration": Decoder(_configuration),
+    "credential": Decoder(_credential),
+    "addresses": Decoder(_addresses),
+}
+"""Every decoder of what comes from elsewhere that Python code calls, by name."""
+
+
+def _limit_memory() -> None:
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[0])
+    most = pages * resource.getpagesize() + MEMORY_BYTES_MAX
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def main(name: str, samples: Path, seed: int, rounds: int) -> int:
+    """Mutate the samples so many times; answers the exit code."""
+    # Readers of streams keep threads for a while; what their stacks could grow to is not what they take.
+    threading.stack_size(1 << 20)
+    decoder = DECODERS[name]
+    dice = random.Random(seed)
+    folder = samples.parent / "mutated"
+    shutil.copytree(samples, folder)
+    # What is sound is read first: imports are made, and the samples are none by which nothing could be told.
+    decoder.act(folder)
+    _limit_memory()
+    shutil.rmtree(folder)
+    chosen = sorted(path.relative_to(samples) for path in samples.glob(decoder.files) if path.is_file())
+    for number in range(rounds):
+        shutil.copytree(samples, folder)
+        for path in dice.sample(chosen, min(len(chosen), dice.choice((1, 1, 2)))):
+            (folder / path).write_bytes(mutated((samples / path).read_bytes(), dice))
+        try:
+            decoder.act(folder)
+        except BaseException:
+            traceback.print_exc()
+            print(f"{name}: round {number} of seed {seed}, samples in {folder}", file=sys.stderr)
+            return 1
+        shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    sys.stderr.flush()
+    # Threads that wait for a tier are not waited for.
+    os._exit(code)

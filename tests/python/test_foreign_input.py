@@ -1,0 +1,319 @@
+"""What comes from elsewhere is checked: every decoder is given thousands of mutated samples, in bounded memory and time.
+
+Each decoder and each command that takes a file has an entry here; one that is added without fails these tests.
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import foreign
+import numpy
+import pytest
+from weir import _core, adaptive, cli
+from weir.placement import database
+from weir.placement.statistics.gathering import Gathering
+from weir.placement.statistics.message import NetworkRates, Statistics, TargetRates, TargetStatistics, encode
+from weir.placement.statistics.own import OwnLoad, Thresholds
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+SECONDS_MAX = 900
+"""For the rounds of one decoder, which take some seconds: a decoder that hangs meets it."""
+MIB = 1 << 20
+INI = "[Client]\nBuckets = 2\n[Bucket_1]\nExtent = 128M\nStripe = 1\n[Bucket_2]\nExtent = -1\nStripe = 3\n"
+TOML = """\
+version = 1
+policy = "size-fair"
+lambda_milliseconds = 100
+[[server]]
+listen = "127.0.0.1:0"
+[[server.target]]
+backend = "ram"
+capacity = "64MiB"
+speed = { write = "100MB/s", read = "100MB/s" }
+[[share]]
+group = "physics"
+weight = 2
+reservation = "20%"
+"""
+
+
+def wave() -> "numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]":
+    rows, columns = numpy.mgrid[0:48, 0:32]
+    return (numpy.sin(rows / 7) * numpy.cos(columns / 9)).astype(numpy.float32)
+
+
+def stream(folder: Path) -> None:
+    tiers = [folder / "fast", folder / "shared"]
+    adaptive.write([str(tier) for tier in tiers], [wave()] * 3, exact=True, chunk_bytes=1 << 12)
+    # A folder moves with its samples: the tiers that the stream names are relative ones then.
+    path = folder / "fast" / "stream.json"
+    path.write_text(path.read_text().replace(str(folder), str(folder.parent / "mutated")))
+
+
+def arrays(folder: Path) -> None:
+    numpy.save(folder / "array.npy", wave())
+    numpy.savez(folder / "arrays.npz", wave=wave())
+
+
+def varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    parts = []
+    while number >= 128:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def trace(folder: Path) -> None:
+    def text(value: str) -> bytes:
+        return varint(len(value.encode())) + value.encode()
+
+    started = varint(1_800_000_000 * 10**9)
+    process = (
+        b"\0" + text("run") + text("node") + b"\1\1\1" + text("/bin/model") + text("model\0in\0")
+        + text("/work") + text("") + b"\0" + started
+    )  # fmt: skip
+    records = [process]
+    for number in range(6):
+        # A name that takes the terminal over where it is printed as it is.
+        path = f"/mnt/out.{number}\x1b[2J\x1b]0;owned\x07"
+        records.append(b"\1" + bytes([number]) + text(path) + text("") + b"\0" + b"\x80\1")
+        records.append(b"\2" + bytes([number]) + b"\x80\x80\x40" + b"\x80\x80\x40" + b"\0\1" + b"\x80\2")
+        records.append(b"\3" + bytes([number]) + text("-c 2 -S 1M"))
+    records.append(b"\4" + text("/mnt/out.1") + text("/mnt/b\x9b31m") + b"\x80\3")
+    content = b"\xb7WEIRTRC" + struct.pack("<I", 1)
+    for payload in records:
+        head = struct.pack("<II", len(payload), zlib.crc32(payload))
+        content += head + struct.pack("<I", zlib.crc32(head)) + payload
+    (folder / "one.weirtrace").write_bytes(content)
+
+
+def darshan(folder: Path) -> None:
+    for name in ("sample-goodost", "sample-dxt-simple", "noposix"):
+        (log,) = (DATA / "darshan").glob(f"{name}*.darshan")
+        shutil.copy(log, folder / f"{name}.darshan")
+
+
+def lustre_text(folder: Path) -> None:
+    for name in ("lfs-df", "lctl-dl-t"):
+        content = gzip.decompress((DATA / "lustre" / f"{name}.txt.gz").read_bytes())
+        (folder / f"{name.removesuffix('-t')}.txt").write_bytes(content)
+    creations(folder)
+
+
+def statistics() -> Statistics:
+    rates = TargetRates(1e6, 2e6, 10.0, 20.0, 0.5)
+    targets = tuple(TargetStatistics(f"fs-OST000{index}", 10**12, 6 * 10**11, 5 * 10**11, False, rates) for index in range(3))
+    return Statistics(
+        server="oss1",
+        instance="first",
+        sequence=0,
+        interval_seconds=60.0,
+        heartbeat_seconds=5.0,
+        time_seconds=1700000000.0,
+        age_seconds=0.0,
+        period_seconds=60.0,
+        load_average=1.5,
+        processors=32,
+        cpu_fraction=0.25,
+        memory_total_bytes=1 << 36,
+        memory_fraction=0.5,
+        network=NetworkRates(1e6, 2e6, 0.0),
+        targets=targets,
+    )
+
+
+def lustre_document(folder: Path) -> None:
+    gathering = Gathering()
+    gathering.accept(statistics(), 1.0)
+    own = OwnLoad(0.1, 0.1, 0.5, None)
+    document = gathering.document(2.0, time_seconds=time.time(), own=own, thresholds=Thresholds())
+    (folder / "statistics.json").write_text(json.dumps(document))
+    creations(folder)
+
+
+def lustre_tree(folder: Path) -> None:
+    shutil.copytree(DATA / "lustre" / "2.15" / "first", folder, dirs_exist_ok=True)
+
+
+def messages(folder: Path) -> None:
+    (folder / "statistics").write_bytes(encode(statistics()))
+
+
+def placement(folder: Path) -> None:
+    parts = [
+        database.Component("/mnt/ior/test.0", 1, 0, database.END_OF_FILE, MIB, 2, 8 * MIB, 0, ("3.1", "0.2")),
+        database.Component("/mnt/ior/test.1", 1, 0, 128 * MIB, MIB, 1, 600 * MIB, 1, ("14",)),
+        database.Component("/mnt/ior/test.1", 2, 128 * MIB, database.END_OF_FILE, 4 * MIB, 3, 600 * MIB, 1, ("3", "14", "5")),
+    ]
+    database.write(folder / "placement.db", parts)
+
+
+def creations(folder: Path) -> None:
+    entries = [{"path": f"/mnt/out.{number}", "size_bytes": number << 20, "rank": number} for number in range(8)]
+    (folder / "creations.json").write_text(json.dumps(entries))
+    lines = ["path,size_bytes,rank,layout", *(f"/mnt/out.{number},{number << 20},{number}," for number in range(8))]
+    (folder / "creations.csv").write_text("\n".join(lines))
+    (folder / "layout.ini").write_text(INI)
+    rows = [f"lustre-OST{index:04x}_UUID 10000000 1000000 9000000 10% /mnt/lustre[OST:{index}]" for index in range(35)]
+    if not (folder / "lfs-df.txt").exists():
+        (folder / "lfs-df.txt").write_text("\n".join(["UUID 1K-blocks Used Available Use% Mounted on", *rows, ""]))
+
+
+def report(folder: Path) -> None:
+    entry = {"version": 1, "placed": 5, "present": 1, "refused": 0, "missed": 2, "names": ["/a", "/b"]}
+    (folder / "placement.db.report").write_text(f"{json.dumps(entry)}\n{json.dumps(entry)}\n")
+
+
+def configuration(folder: Path) -> None:
+    (folder / "cluster.toml").write_text(TOML)
+
+
+def credential(folder: Path) -> None:
+    claims = {"job": "j", "user": "ada", "group": "g", "uid": os.getuid(), "gid": 0, "groups": [], "nodes": 1, "priority": 1}
+    times = {"issued_seconds": 0, "expires_seconds": 1 << 40}
+    text = _core.mint_credential("07" * 32, **claims, role="user", **times)
+    (folder / "credential.json").write_text(text)
+
+
+def addresses(folder: Path) -> None:
+    # A port on which nobody listens: what the commands make of the file is tested here, not what servers answer.
+    server = {"server": 0, "tcp": "127.0.0.1:1", "unix": "/nowhere", "control": "127.0.0.1:1"}
+    (folder / "cluster.json").write_text(json.dumps({"version": 1, "servers": [server]}))
+
+
+SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
+    "stream": (stream, 120),
+    "containers": (stream, 120),
+    "arrays": (arrays, 80),
+    "traces": (trace, 300),
+    "darshan": (darshan, 30),
+    "lustre-text": (lustre_text, 150),
+    "lustre-document": (lustre_document, 300),
+    "lustre-tree": (lustre_tree, 60),
+    "messages": (messages, 3000),
+    "database": (placement, 300),
+    "creations": (creations, 100),
+    "look-ups": (report, 2000),
+    "configuration": (configuration, 150),
+    "credential": (credential, 2000),
+    "addresses": (addresses, 150),
+}
+"""How the samples of each decoder are made, and how many rounds they go."""
+
+RUST = {
+    "the look-up of the preload library in an interaction database": ("crates/preload/src/placement", "proptest!"),
+    "a trace": ("crates/trace/tests/format.rs", "proptest!"),
+    "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
+    "a message of the protocol": ("crates/wire/tests/laws.rs", "any_message"),
+    "a frame, before and after the handshake": ("crates/server/tests/malformed.rs", "any_frame"),
+    "a journal": ("crates/server/src/journal/tests.rs", "proptest!"),
+    "an .ini layout": ("crates/placement/src/ini.rs", "proptest!"),
+    "the spelling of a layout": ("crates/placement/src/spelling.rs", "proptest!"),
+}
+"""Decoders in Rust, and where each is given what it should refuse."""
+
+OWN = "a file that the command writes, or a place that is no file's content"
+COMMANDS = {
+    "up file": "configuration",
+    "up point": OWN,
+    "run placement": "database",
+    "run observe": OWN,
+    "mount point": OWN,
+    "umount point": OWN,
+    "grant path": OWN,
+    "layout advise logs": "traces",
+    "layout get path": OWN,
+    "layout set ini": "creations",
+    "stats publish root": "lustre-tree",
+    "stats show path": "lustre-document",
+    "stats show lfs_df": "lustre-text",
+    "stats show lctl_dl": "lustre-text",
+    "stats subscribe path": OWN,
+    "stats subscribe root": "lustre-tree",
+    "trace export paths": "traces",
+    "trace export target": OWN,
+    "trace show paths": "traces",
+    "place past": "traces",
+    "place creations": "creations",
+    "place lustre": "lustre-document",
+    "place database": "database",
+    "place into": OWN,
+    "place explain file": OWN,
+    "place show database": "database",
+    "rebalance paths": OWN,
+    "adapt info tiers": "stream",
+    "adapt reconstruct tiers": "stream",
+    "adapt reconstruct target": OWN,
+    "adapt refactor inputs": "arrays",
+    "adapt refactor tiers": "stream",
+    "adapt replay tiers": "stream",
+    "config show file": "configuration",
+    "bench * out": OWN,
+}
+"""Every parameter of a command that names a file, and the decoder that reads it."""
+
+
+@pytest.mark.parametrize("name", foreign.DECODERS)
+def test_a_decoder_of_foreign_files_ends_with_a_result_or_its_own_error(name: str, tmp_path: Path) -> None:
+    """45 bytes of a stream's end once made 2.4 GB of memory, a number of 5,000 digits a traceback."""
+    make, rounds = SAMPLES[name]
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    make(samples)
+    seed = int(os.environ.get("WEIR_SEED", "0")) or time.time_ns() % (1 << 32)
+    print(f"WEIR_SEED={seed}")
+    # No store and no setting of the one who runs the tests: the samples alone.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    # Each thread would reserve address space of its own, for its arena or its share of a product.
+    environment |= {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment |= {"WEIR_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
+    program = [sys.executable, str(ROOT / "tests" / "foreign.py"), name, str(samples), str(seed), str(rounds)]
+    answer = subprocess.run(
+        program, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment, cwd=tmp_path
+    )
+    assert answer.returncode == 0, f"WEIR_SEED={seed}\n{answer.stdout[-2000:]}\n{answer.stderr[-6000:]}"
+
+
+def parameters(command: click.Command, path: list[str], context: click.Context) -> Iterator[str]:
+    """Every parameter of a command, and of those below it, that names a file."""
+    named = {"tiers", "inputs"}
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Path | click.File) or parameter.name in named:
+            yield " ".join([*path, parameter.name or ""])
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from parameters(below, [*path, name], context)
+
+
+def test_each_parameter_that_names_a_file_has_a_decoder() -> None:
+    found = {
+        re.sub(r"^bench \S+ ", "bench * ", each)
+        for each in parameters(cli.weir, [], click.Context(cli.weir))
+        if each != "home"
+    }
+    assert found == set(COMMANDS)
+    assert {decoder for decoder in COMMANDS.values() if decoder != OWN} <= set(foreign.DECODERS)
+    assert set(SAMPLES) == set(foreign.DECODERS)
+
+
+@pytest.mark.parametrize("what", RUST)
+def test_decoders_in_rust_are_given_what_they_should_refuse(what: str) -> None:
+    place, mark = RUST[what]
+    path = ROOT / place
+    files = [path] if path.is_file() else sorted(path.rglob("*.rs"))
+    assert any(mark in file.read_text() for file in files), f"{what}: nothing of `{mark}` in {place}"
