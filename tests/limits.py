@@ -222,7 +222,9 @@ BESIDE = """\
 | shared mapping | its stores become visible to other clients at msync, fsync or munmap |
 | write through the mount | split at 1 MiB by the kernel, so a larger append there is not atomic |
 | access time | is what was set; reading does not change it |
-| lost server | EIO after `WEIR_TIMEOUT_SECONDS` of its silence; a write over several stripes may be short |
+| lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, for all that a call needs together; a write over several stripes may be short |
+| capacity beside lost servers | `statfs` tells of those that answer, within half of `WEIR_TIMEOUT_SECONDS` |
+| connections | of one user: as many as are left free, of 32,768 or what the limit of open files leaves |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
 | full targets | ENOSPC as soon as one target of the file's layout is full; nothing of that call is reported as written beyond its result |
 | directory that was removed while it is open | answers ENOENT or ESTALE |

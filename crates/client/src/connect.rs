@@ -14,10 +14,16 @@ use weir_wire::{Capability, DelegatedJob, Errno, HandleId, IdentityId, Nonce, Re
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// Longest pause: a restarted server is found again within it.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// How long one attempt may take where the server counts as lost.
-const LOST_ATTEMPT: Duration = Duration::from_secs(1);
 /// Handles in one `Reclaim`: with at most 40 bytes each they fit a body.
 const HANDLES_PER_RECLAIM: usize = 256;
+
+/// Why there is no connection.
+pub(crate) enum Unreached {
+    /// There will be none.
+    Final(ClientError),
+    /// The server could not be reached until now; how long the last attempt waited for it.
+    Yet(Duration),
+}
 
 /// Gives the lease a connection that knows `caller`, within the bound on the server's silence.
 pub(crate) fn prepare(
@@ -26,6 +32,22 @@ pub(crate) fn prepare(
     lease: &mut Lease<'_>,
     caller: &Caller,
 ) -> Result<()> {
+    let until = Instant::now() + environment.silence();
+    prepare_until(environment, link, lease, caller, until).map_err(|unreached| match unreached {
+        Unreached::Final(error) => error,
+        Unreached::Yet(waited) => environment.lose(link, waited),
+    })
+}
+
+/// As [`prepare`], until this moment at most; where the server counts as lost, or the call does without it, by one
+/// attempt.
+pub(crate) fn prepare_until(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    caller: &Caller,
+    until: Instant,
+) -> std::result::Result<(), Unreached> {
     let is_known = match (&lease.state().live, &caller.registered) {
         (None, _) => false,
         (Some(_), None) => return Ok(()),
@@ -34,23 +56,21 @@ pub(crate) fn prepare(
     if is_known {
         return Ok(());
     }
-    let began = Instant::now();
-    let lost = environment.counts_as_lost(link);
-    let limit = if lost { environment.silence().min(LOST_ATTEMPT) } else { environment.silence() };
-    let deadline = began + limit;
+    let is_once = environment.counts_as_lost(link) || !environment.tries_again();
+    let until = until.min(Instant::now() + environment.silence_of(link));
     let mut pause = BACKOFF_MIN;
     loop {
-        environment.check_generation()?;
-        let attempt = attempt(environment, link, lease, caller, deadline);
-        let Err(fault) = attempt else { return Ok(()) };
+        environment.check_generation().map_err(Unreached::Final)?;
+        let began = Instant::now();
+        let Err(fault) = attempt(environment, link, lease, caller, until) else { return Ok(()) };
         lease.disconnect();
         match fault {
-            Attempt::Final(error) => return Err(error),
-            Attempt::Again if !lost && Instant::now() + pause < deadline => {
+            Attempt::Final(error) => return Err(Unreached::Final(error)),
+            Attempt::Again if !is_once && Instant::now() + pause < until => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(BACKOFF_MAX);
             }
-            Attempt::Again => return Err(environment.lose(link)),
+            Attempt::Again => return Err(Unreached::Yet(began.elapsed())),
         }
     }
 }

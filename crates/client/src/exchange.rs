@@ -1,6 +1,6 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several at once.
 
-use crate::connect::{connect_once, prepare};
+use crate::connect::{connect_once, prepare, prepare_until, Unreached};
 use crate::pool::{Lane, Lease, Link};
 use crate::session::Environment;
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
@@ -16,6 +16,9 @@ use weir_wire::{Capability, Extent, Header, IdentityId, Ino, Kind, Publication, 
 /// Times that a request is sent again after its connection broke, before the server counts as lost: a request that
 /// makes a server fall over must not do so for ever.
 const RESENDS_MAX: u32 = 8;
+/// The part of the bound on silence for which one server of several is tried before the others have their turn; the next
+/// turns are twice as long each.
+const TURN_PARTS: u32 = 8;
 /// Longest `poll` list: calls of one round over all lanes of a usual number of servers.
 const POLLED: usize = 64;
 
@@ -95,8 +98,7 @@ pub(crate) fn call_interruptible(
     interruption: Option<&Interruption<'_>>,
 ) -> Result<(Reply, usize)> {
     let link = environment.session().link(call.server)?;
-    let lease = lease(environment, link, call.lane)?;
-    let mut exchange = Exchange::begin(environment, link, lease, caller, &call)?;
+    let mut exchange = Exchange::connect(environment, link, caller, &call)?;
     if let Some(interruption) = interruption {
         if !announce(interruption, exchange.request) {
             return Err(ClientError::number(libc::EINTR));
@@ -125,8 +127,7 @@ pub(crate) fn call_while_remembered(
 ) -> Result<(Reply, usize)> {
     let caller = &Caller::own();
     let link = environment.session().link(call.server)?;
-    let lease = lease(environment, link, call.lane)?;
-    let mut exchange = Exchange::begin(environment, link, lease, caller, &call)?;
+    let mut exchange = Exchange::connect(environment, link, caller, &call)?;
     exchange.is_resent = false;
     while link.memory() == memory {
         if let Progress::Replied(reply, bytes) = exchange.step(environment, caller, &mut call, true)? {
@@ -156,8 +157,10 @@ pub(crate) fn call_all(
         return vec![call(environment, caller, empty)];
     }
     let mut answers: Vec<Option<Result<(Reply, usize)>>> = calls.iter().map(|_| None).collect();
+    let mut tries = Tries::new(environment);
     while answers.iter().any(Option::is_none) {
-        round(environment, caller, calls, &mut answers);
+        round(environment, caller, calls, &mut answers, &tries);
+        tries.turn *= 2;
     }
     let lost = || Err(ClientError::number(libc::EIO));
     answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
@@ -197,18 +200,56 @@ fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result
     link.lease(lane, || {
         environment.check_generation()?;
         if environment.counts_as_lost(link) {
-            return Err(environment.lose(link));
+            return Err(environment.lose(link, Duration::ZERO));
         }
         Ok(())
     })
 }
 
-/// One round of [`call_all`]: begins what finds a slot, and finishes it.
+/// How long the servers of several calls are tried, all of them together.
+struct Tries {
+    until: Instant,
+    /// One server, before the others are tried.
+    turn: Duration,
+}
+
+impl Tries {
+    fn new(environment: Environment<'_>) -> Tries {
+        let silence = environment.silence();
+        Tries { until: Instant::now() + silence, turn: silence / TURN_PARTS }
+    }
+
+    /// Connects a slot; false where its server is to be tried again in the next round.
+    fn prepare(
+        &self,
+        environment: Environment<'_>,
+        link: &Link,
+        lease: &mut Lease<'_>,
+        caller: &Caller,
+    ) -> Result<bool> {
+        let until = self.until.min(Instant::now() + self.turn);
+        let is_last = environment.counts_as_lost(link) || until == self.until;
+        match prepare_until(environment, link, lease, caller, until) {
+            Ok(()) => Ok(true),
+            Err(Unreached::Final(error)) => Err(error),
+            // One that refuses does so at once; one that is silent takes its turn.
+            Err(Unreached::Yet(waited))
+                if is_last || !environment.tries_again() && waited < self.turn / 2 =>
+            {
+                Err(environment.lose(link, waited))
+            }
+            Err(Unreached::Yet(_)) => Ok(false),
+        }
+    }
+}
+
+/// One round of [`call_all`]: begins what finds a slot and reaches its server, and finishes it.
 fn round(
     environment: Environment<'_>,
     caller: &Caller,
     calls: &mut [Call<'_, '_>],
     answers: &mut [Option<Result<(Reply, usize)>>],
+    tries: &Tries,
 ) {
     let mut exchanges = Vec::new();
     for (index, call) in calls.iter_mut().enumerate() {
@@ -216,12 +257,17 @@ fn round(
             continue;
         }
         let begun = environment.session().link(call.server).and_then(|link| {
-            let found = match link.try_lease(call.lane) {
+            environment.check_silent(link)?;
+            let mut found = match link.try_lease(call.lane) {
                 Some(found) => found,
                 None if exchanges.is_empty() => lease(environment, link, call.lane)?,
                 None => return Ok(None),
             };
-            let mut exchange = Exchange::begin(environment, link, found, caller, call)?;
+            let began = environment.session().milliseconds();
+            if !tries.prepare(environment, link, &mut found, caller)? {
+                return Ok(None);
+            }
+            let mut exchange = Exchange::begin(environment, link, found, caller, call, began);
             let progress = exchange.step(environment, caller, call, false)?;
             Ok(Some((exchange, progress)))
         });
@@ -269,15 +315,30 @@ fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)
 }
 
 impl<'s> Exchange<'s> {
-    /// Connects where needed and writes the request into the slot's buffer. Nothing is sent yet.
+    /// Finds a slot, connects where needed, and begins.
+    fn connect(
+        environment: Environment<'s>,
+        link: &'s Link,
+        caller: &Caller,
+        call: &Call<'_, '_>,
+    ) -> Result<Exchange<'s>> {
+        environment.check_silent(link)?;
+        let mut lease = lease(environment, link, call.lane)?;
+        let began = environment.session().milliseconds();
+        prepare(environment, link, &mut lease, caller)?;
+        Ok(Exchange::begin(environment, link, lease, caller, call, began))
+    }
+
+    /// Writes the request into the buffer of a connected slot, for a call that has waited for its server since `began`.
+    /// Nothing is sent yet.
     fn begin(
         environment: Environment<'s>,
         link: &'s Link,
         mut lease: Lease<'s>,
         caller: &Caller,
         call: &Call<'_, '_>,
-    ) -> Result<Exchange<'s>> {
-        prepare(environment, link, &mut lease, caller)?;
+        began: u64,
+    ) -> Exchange<'s> {
         let session = environment.session();
         let request = lease.take_request_id(&session.next_request);
         let payload_bytes = call.payload.iter().map(|slice| slice.len()).sum::<usize>() as u32;
@@ -292,8 +353,10 @@ impl<'s> Exchange<'s> {
         encode(&mut lease, header, call.message);
         let transfer = Transfer::new(RequestId(request), &lease.state().send, call.payload);
         Counters::add(&environment.counters().requests, 1);
-        let since = session.milliseconds();
-        Ok(Exchange { link, lease, transfer, request, since, resends: 0, is_resent: true })
+        // What it took to connect counts, but for a quarter that every server has for its answer.
+        let patience = environment.silence().as_millis() as u64 / 4 * 3;
+        let since = began.max(session.milliseconds().saturating_sub(patience));
+        Exchange { link, lease, transfer, request, since, resends: 0, is_resent: true }
     }
 
     /// Goes on as far as possible; with `block`, waits up to a tick.
@@ -337,7 +400,7 @@ impl<'s> Exchange<'s> {
         }
         self.resends += 1;
         if self.resends > RESENDS_MAX {
-            return Err(environment.lose(self.link));
+            return Err(environment.lose(self.link, Duration::ZERO));
         }
         if self.resends > 1 {
             std::thread::sleep(Duration::from_millis(1 << self.resends));
@@ -357,12 +420,12 @@ impl<'s> Exchange<'s> {
     /// After a stall: asks whether the server lives when nothing was heard of it for a while.
     fn check_silence(&mut self, environment: Environment<'s>) -> Result<()> {
         environment.check_generation()?;
-        let silence = environment.silence().as_millis() as u64;
+        let silence = environment.silence_of(self.link).as_millis() as u64;
         let quiet = self.quiet(environment);
         if quiet >= silence {
             self.lease.disconnect();
             self.link.breaks.fetch_add(1, Ordering::SeqCst);
-            return Err(environment.lose(self.link));
+            return Err(environment.lose(self.link, Duration::from_millis(quiet)));
         }
         if quiet >= silence / 4 {
             probe(environment, self.link, Duration::from_millis(silence - quiet));
@@ -388,7 +451,7 @@ impl<'s> Exchange<'s> {
         match fault {
             Fault::Refused(reason) => ClientError::Refused { server, reason },
             Fault::Protocol(source) => ClientError::Protocol { server, source },
-            Fault::Broken | Fault::Silent => environment.lose(self.link),
+            Fault::Broken | Fault::Silent => environment.lose(self.link, Duration::ZERO),
         }
     }
 }

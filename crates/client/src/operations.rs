@@ -292,12 +292,12 @@ impl Store {
         self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
     }
 
-    /// Capacity, summed over all servers that answer.
+    /// Capacity, summed over all servers that answer within half of the bound on silence.
     ///
     /// # Errors
     /// The last error, when no server answers.
     pub fn statistics(&self, caller: &Caller) -> Result<StoreStatistics> {
-        let environment = self.environment()?;
+        let environment = self.environment()?.brief();
         Counters::add(&self.counters().metadata_calls, 1);
         let request = Request::Statistics;
         let servers = environment.session().links.iter().map(|link| link.address.server);

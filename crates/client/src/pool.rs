@@ -61,6 +61,8 @@ pub(crate) struct Link {
     pub(crate) heard: AtomicU64,
     /// Until when the server counts as lost, in the same clock; calls then try once instead of waiting.
     pub(crate) lost_until: AtomicU64,
+    /// Until when calls fail at once, as the server let one wait in vain.
+    pub(crate) silent_until: AtomicU64,
     /// Start of the server that the last connection found; 0 before.
     pub(crate) boot: AtomicU64,
     /// Connections that broke.
@@ -123,6 +125,7 @@ impl Link {
             lanes: [const { OnceLock::new() }; 4],
             heard: AtomicU64::new(0),
             lost_until: AtomicU64::new(0),
+            silent_until: AtomicU64::new(0),
             boot: AtomicU64::new(0),
             breaks: AtomicU64::new(0),
             reclaimed: AtomicU64::new(0),

@@ -17,6 +17,11 @@ use weir_wire::{ClientId, Cluster, Credential, Role, ServerAddress};
 const FILE_BYTES: usize = 4 * 1024 * 1024;
 /// After a server was lost, calls for this long make one attempt instead of waiting for it.
 const LOST_SECONDS: u64 = 2;
+/// How long such an attempt waits for a server that is silent.
+const LOST_ATTEMPT: Duration = Duration::from_secs(1);
+/// After an attempt that a silent server let wait, calls fail at once for as long, at most for this: so a program that
+/// makes many calls waits for half of the time at most, and a command of a few calls waits once.
+const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 /// Longest wait in one system call, after which a thread looks whether the server lives.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
@@ -45,9 +50,19 @@ struct Node {
     next: OnceLock<Box<Node>>,
 }
 
+/// How long a call waits for servers that say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// As long as the settings say.
+    Full,
+    /// Half of that, and not at all for a server that takes no connection.
+    Brief,
+}
+
 /// What every call needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Environment<'s> {
+    patience: Patience,
     session: &'s Session,
     generations: &'s Generations,
     settings: &'s Settings,
@@ -144,7 +159,17 @@ impl<'s> Environment<'s> {
         transport: &'s dyn Transport,
     ) -> Result<Environment<'s>> {
         let session = generations.current(settings)?;
-        Ok(Environment { session, generations, settings, counters, transport })
+        Ok(Environment { patience: Patience::Full, session, generations, settings, counters, transport })
+    }
+
+    /// The same for a call that is of use without the answers of some servers, and says nothing of those that are lost.
+    pub(crate) fn brief(self) -> Environment<'s> {
+        Environment { patience: Patience::Brief, ..self }
+    }
+
+    /// Whether a server that takes no connection now is tried again.
+    pub(crate) fn tries_again(&self) -> bool {
+        self.patience == Patience::Full
     }
 
     pub(crate) fn session(&self) -> &'s Session {
@@ -159,9 +184,20 @@ impl<'s> Environment<'s> {
         self.transport
     }
 
-    /// Bound on a server's silence.
+    /// Bound on the silence of servers, for a whole call: what it waited for one is not waited for the next.
     pub(crate) fn silence(&self) -> Duration {
-        self.settings.silence
+        match self.patience {
+            Patience::Full => self.settings.silence,
+            Patience::Brief => self.settings.silence / 2,
+        }
+    }
+
+    /// Bound on the silence of this server, which is shorter where it was lost a moment ago.
+    pub(crate) fn silence_of(&self, link: &Link) -> Duration {
+        if self.counts_as_lost(link) {
+            return self.silence().min(LOST_ATTEMPT);
+        }
+        self.silence()
     }
 
     /// Whether the caller can write through a mount instead.
@@ -179,7 +215,16 @@ impl<'s> Environment<'s> {
         link.heard.store(self.session.milliseconds(), Ordering::Relaxed);
         if link.lost_until.load(Ordering::Relaxed) != 0 {
             link.lost_until.store(0, Ordering::Relaxed);
+            link.silent_until.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Fails where the server let another call wait in vain just now.
+    pub(crate) fn check_silent(&self, link: &Link) -> Result<()> {
+        if link.silent_until.load(Ordering::Relaxed) > self.session.milliseconds() {
+            return Err(self.lost(link));
+        }
+        Ok(())
     }
 
     /// Whether the server was lost a moment ago.
@@ -187,10 +232,20 @@ impl<'s> Environment<'s> {
         link.lost_until.load(Ordering::Relaxed) > self.session.milliseconds()
     }
 
-    /// Notes that the server is lost.
-    pub(crate) fn lose(&self, link: &Link) -> ClientError {
-        link.lost_until.store(self.session.milliseconds() + LOST_SECONDS * 1000, Ordering::Relaxed);
-        Counters::add(&self.counters.lost, 1);
+    /// Notes that the server is lost, after the last attempt waited so long for it.
+    pub(crate) fn lose(&self, link: &Link, waited: Duration) -> ClientError {
+        if self.patience == Patience::Full {
+            let now = self.session.milliseconds();
+            link.lost_until.store(now + LOST_SECONDS * 1000, Ordering::Relaxed);
+            let at_once = waited.min(AT_ONCE_MAX).as_millis() as u64;
+            link.silent_until.fetch_max(now + at_once, Ordering::Relaxed);
+            Counters::add(&self.counters.lost, 1);
+        }
+        self.lost(link)
+    }
+
+    /// The error of a call to a server that is lost.
+    fn lost(&self, link: &Link) -> ClientError {
         ClientError::Lost { server: link.address.server, waited_seconds: self.settings.silence.as_secs() }
     }
 

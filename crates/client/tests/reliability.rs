@@ -268,3 +268,69 @@ fn a_child_works_whatever_the_threads_of_its_parent_were_doing() {
     });
     assert_eq!(statuses, [0; 20]);
 }
+
+/// A server's socket that takes connections and says nothing, as that of a stopped server does.
+fn stopped_server(folder: &std::path::Path, number: u16) -> (FakeServer, std::os::unix::net::UnixListener) {
+    let path = folder.join(format!("server-{number}"));
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a fresh path");
+    let (boot, log) = Default::default();
+    (FakeServer { server: ServerId(number), path, boot, log }, listener)
+}
+
+/// Each call of a command once waited anew for a server that had just been found silent: `ls` took 23 s of 10.
+#[test]
+fn calls_in_a_row_wait_once_for_a_silent_server() {
+    let folder = folder();
+    let fake = FakeServer::start(folder.path(), 0, |_| Answer::Silence);
+    let silence = Duration::from_secs(2);
+    let store = store(folder.path(), &[&fake], silence);
+    let began = Instant::now();
+    for _ in 0..10 {
+        let error = store.attributes(&CALLER, Place::root(b"x"), true).expect_err("lost");
+        assert!(matches!(error, ClientError::Lost { .. }), "{error}");
+    }
+    assert!(began.elapsed() < 5 * silence, "{:?} and not about {silence:?}", began.elapsed());
+}
+
+#[test]
+fn a_server_that_was_silent_is_found_again() {
+    let folder = folder();
+    let is_back = Arc::new(AtomicBool::new(false));
+    let back = is_back.clone();
+    let fake = FakeServer::start(folder.path(), 0, move |_| match back.load(Ordering::SeqCst) {
+        true => found(),
+        false => Answer::Silence,
+    });
+    let store = store(folder.path(), &[&fake], Duration::from_millis(500));
+    assert!(store.attributes(&CALLER, Place::root(b"x"), true).is_err());
+    is_back.store(true, Ordering::SeqCst);
+    let began = Instant::now();
+    while store.attributes(&CALLER, Place::root(b"x"), true).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "service does not resume");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Servers that a call needs together were once connected to one after the other, each for the whole bound; and the
+/// capacity of a store with lost servers was told as late as any other call fails.
+#[test]
+fn silent_servers_are_waited_for_together() {
+    let folder = folder();
+    let silence = Duration::from_secs(8);
+    let stopped: Vec<_> = (0..4).map(|number| stopped_server(folder.path(), number)).collect();
+    let statistics = StoreStatistics { capacity_bytes: 7, free_bytes: 5, inodes: 1, inodes_free: 2 };
+    let fake = FakeServer::start(folder.path(), 4, move |_| Reply::Statistics(statistics).into());
+    let servers: Vec<&FakeServer> = stopped.iter().map(|(server, _)| server).chain([&fake]).collect();
+    let store = store(folder.path(), &servers, silence);
+    let began = Instant::now();
+    assert_eq!(store.statistics(&CALLER).expect("one answers").capacity_bytes, 7);
+    assert!(began.elapsed() < 2 * silence, "{:?} for four servers together", began.elapsed());
+
+    let targets = (0..4).map(|server| target(server, 0)).collect();
+    let layout = weir_placement::Layout::striped(4096, targets).expect("well formed");
+    let file = weir_client::File::from_state(&store, state(Ino(7), layout, 1 << 20, 1));
+    let began = Instant::now();
+    let error = file.reserve(&CALLER, 0, 1 << 20, true).expect_err("none answers");
+    assert!(matches!(error, ClientError::Lost { .. }), "{error}");
+    assert!(began.elapsed() < 5 * silence / 2, "{:?} for four servers together", began.elapsed());
+}

@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::error::MoverError;
 use crate::events::{tell, Event};
-use crate::find::Found;
+use crate::find::{Found, Search};
 use crate::pace::Pace;
 use crate::stop::Stop;
 use std::collections::VecDeque;
@@ -34,19 +34,20 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn out(
     store: &Store,
     arguments: &Arguments,
-    found: &[Found],
+    search: &Search,
     plan: &Plan,
     stop: &Stop,
 ) -> Result<ExitCode, MoverError> {
+    let found = &search.found;
     if arguments.dry_run {
         for one in &plan.moves {
             let (path, from, to) = told(found, one);
             tell(&Event::Would { path, from, to, bytes: one.bytes });
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if search.left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let mut pace = Pace::new(arguments.rate, Instant::now());
-    let (mut objects, mut bytes, mut copied_bytes, mut left) = (0, 0, 0, 0);
+    let (mut objects, mut bytes, mut copied_bytes, mut left) = (0, 0, 0, search.left);
     let mut ended = false;
     let mut queue: VecDeque<_> = batches(&plan.moves).into_iter().map(|batch| (batch, None)).collect();
     while let Some((together, busy_since)) = queue.pop_front() {

@@ -1,6 +1,7 @@
 //! What ends the program.
 
 use weir_client::ClientError;
+use weir_placement::ServerId;
 
 /// Why it ended.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,17 @@ pub(crate) enum MoverError {
         what: &'static str,
         /// Why not.
         source: std::io::Error,
+    },
+    /// The store cannot be used at all.
+    #[error("{0}")]
+    Store(ClientError),
+    /// The home of a path that was named does not answer.
+    #[error("cannot look at {path}: server {server}, its home, does not answer; hint: start it again with `weir up`")]
+    Silent {
+        /// Which, in the store.
+        path: String,
+        /// Its home.
+        server: ServerId,
     },
     /// A file or directory cannot be looked at.
     #[error("cannot look at {path}: {source}")]

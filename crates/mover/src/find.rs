@@ -1,12 +1,13 @@
 //! The files below some paths, and where their objects are.
 
 use crate::error::MoverError;
+use crate::events::{tell, Event};
 use crate::stop::Stop;
 use std::collections::HashSet;
 use weir_client::wire::{Attributes, FileKind, Ino, OpenFlags};
 use weir_client::{Caller, ClientError, Place, Store};
 use weir_placement::rebalance::FileObjects;
-use weir_placement::TargetId;
+use weir_placement::{ServerId, TargetId};
 
 /// Bytes of one part of a listing.
 const LISTING_BYTES: u32 = 64 * 1024;
@@ -20,29 +21,54 @@ pub(crate) struct Found {
     pub(crate) objects: FileObjects,
 }
 
-/// Every file below `paths` with an object on one of `givers`, each once.
+/// What the search came to.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    pub(crate) found: Vec<Found>,
+    /// Files and trees that were left out, as their home does not answer.
+    pub(crate) left: usize,
+    seen: HashSet<Ino>,
+}
+
+/// Every file below `paths` with an object on one of `givers`, each once. What has its home on one of the `silent` servers
+/// is left out without a question: each would wait for the bound on silence.
 ///
 /// # Errors
-/// [`MoverError::Look`] where a path that was named cannot be looked at; what is gone below it is left out.
+/// [`MoverError::Look`] where a path that was named cannot be looked at, [`MoverError::Silent`] where its home does not
+/// answer; what is gone below it is left out.
 pub(crate) fn files(
     store: &Store,
     paths: &[Vec<u8>],
     givers: &[TargetId],
+    silent: &HashSet<ServerId>,
     stop: &Stop,
-) -> Result<Vec<Found>, MoverError> {
-    let mut search = Search { store, givers, seen: HashSet::new(), found: Vec::new() };
+) -> Result<Search, MoverError> {
+    let mut search = Search::default();
+    let look_at = Look { store, givers };
     for path in paths {
         let shown = String::from_utf8_lossy(path).into_owned();
+        if silent.contains(&Ino::ROOT.home()) {
+            return Err(MoverError::Silent { path: shown, server: Ino::ROOT.home() });
+        }
         let look = |source| MoverError::Look { path: shown.clone(), source };
         let attributes = store.attributes(&Caller::own(), Place::root(path), true).map_err(look)?;
         let mut waiting = vec![(attributes.ino, attributes.kind, shown.clone())];
         while let Some((ino, kind, path)) = waiting.pop() {
             if stop.is_asked() {
-                return Ok(search.found);
+                return Ok(search);
+            }
+            let server = ino.home();
+            if silent.contains(&server) {
+                if path == shown {
+                    return Err(MoverError::Silent { path, server });
+                }
+                search.left += 1;
+                tell(&Event::Left { path, error: format!("its home, server {server}, does not answer") });
+                continue;
             }
             let looked = match kind {
-                FileKind::Directory => search.list(ino, &path, &mut waiting),
-                FileKind::Regular => search.look(ino, &path),
+                FileKind::Directory => look_at.directory(ino, &path, &mut waiting),
+                FileKind::Regular => look_at.file(ino, &path, &mut search),
                 _ => Ok(()),
             };
             match looked {
@@ -54,23 +80,21 @@ pub(crate) fn files(
             }
         }
     }
-    Ok(search.found)
+    Ok(search)
 }
 
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
 const ESTALE: i32 = 116;
 
-struct Search<'s> {
+struct Look<'s> {
     store: &'s Store,
     givers: &'s [TargetId],
-    seen: HashSet<Ino>,
-    found: Vec<Found>,
 }
 
-impl Search<'_> {
-    fn list(
-        &mut self,
+impl Look<'_> {
+    fn directory(
+        &self,
         ino: Ino,
         path: &str,
         waiting: &mut Vec<(Ino, FileKind, String)>,
@@ -102,8 +126,8 @@ impl Search<'_> {
         listed
     }
 
-    fn look(&mut self, ino: Ino, path: &str) -> Result<(), ClientError> {
-        if !self.seen.insert(ino) {
+    fn file(&self, ino: Ino, path: &str, search: &mut Search) -> Result<(), ClientError> {
+        if !search.seen.insert(ino) {
             return Ok(());
         }
         let (layout, size_bytes) = self.store.layout_of(&Caller::own(), ino)?;
@@ -111,7 +135,7 @@ impl Search<'_> {
             let objects = layout.targets().iter().enumerate();
             let objects =
                 objects.map(|(object, &target)| (target, layout.object_bytes(object, size_bytes))).collect();
-            self.found.push(Found { ino, path: path.to_owned(), objects: FileObjects { objects } });
+            search.found.push(Found { ino, path: path.to_owned(), objects: FileObjects { objects } });
         }
         Ok(())
     }

@@ -16,10 +16,12 @@ mod stop;
 use arguments::Action;
 use error::MoverError;
 use events::Event;
+use std::collections::HashSet;
 use std::io::BufRead;
 use std::process::ExitCode;
 use weir_client::{Settings, Store};
 use weir_placement::rebalance::{givers, plan, TargetFill};
+use weir_placement::ServerId;
 
 fn main() -> ExitCode {
     match run() {
@@ -47,16 +49,24 @@ fn run() -> Result<ExitCode, MoverError> {
     let stop = stop::Stop::listen()?;
 
     let store = Store::new(Settings::explicit(arguments.cluster.clone(), arguments.credential.clone(), None));
-    let found = find::files(&store, &arguments.paths, &givers(&targets, &arguments.goal), &stop)?;
-    let objects: Vec<_> = found.iter().map(|file| file.objects.clone()).collect();
+    let silent = silent_servers(&store, &targets)?;
+    let search = find::files(&store, &arguments.paths, &givers(&targets, &arguments.goal), &silent, &stop)?;
+    let objects: Vec<_> = search.found.iter().map(|file| file.objects.clone()).collect();
     let plan = plan(&targets, &objects, &arguments.goal);
     events::tell(&Event::Planned {
         objects: plan.moves.len(),
-        files: plan.moves.iter().map(|one| one.file).collect::<std::collections::HashSet<_>>().len(),
+        files: plan.moves.iter().map(|one| one.file).collect::<HashSet<_>>().len(),
         bytes: plan.moves.iter().map(|one| one.bytes).sum(),
         stuck: plan.stuck,
     });
-    carry::out(&store, &arguments, &found, &plan, &stop)
+    carry::out(&store, &arguments, &search, &plan, &stop)
+}
+
+/// The servers of the store that have no targets among those that were told of: they did not say how full theirs are.
+fn silent_servers(store: &Store, targets: &[TargetFill]) -> Result<HashSet<ServerId>, MoverError> {
+    let told: HashSet<ServerId> = targets.iter().map(|target| target.target.server).collect();
+    let cluster = store.cluster().map_err(MoverError::Store)?;
+    Ok(cluster.servers.iter().map(|address| address.server).filter(|server| !told.contains(server)).collect())
 }
 
 /// The fills of the targets: one line of JSON.

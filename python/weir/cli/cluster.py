@@ -53,13 +53,19 @@ def dead_servers(home: Home) -> list[int]:
     return [server.number for server in servers_of(home.cluster) if not _is_alive(home, server.number)]
 
 
+def published(home: Home) -> list[dict[str, Any]]:
+    """The servers' addresses of a store that is up, as in cluster.json."""
+    addresses: list[dict[str, Any]] = json.loads(home.cluster.read_text())["servers"]
+    return addresses
+
+
 def restart(home: Home, numbers: list[int]) -> list[dict[str, Any]]:
     """Start servers of a running store again, each at the address that its clients know.
 
     Raises:
         Failure: A server did not start. The others of the store go on.
     """
-    addresses: list[dict[str, Any]] = json.loads(home.cluster.read_text())["servers"]
+    addresses = published(home)
     document = read_toml(home.configuration)
     for address in addresses:
         table = document["server"][address["server"]]

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from weir.cli.errors import Failure
 
 TIMEOUT_SECONDS = 5.0
 """How long a server may take to answer: its control API answers beside the data path."""
+_ASKED_AT_ONCE = 64
+"""Servers asked at the same time: those that do not answer are waited for together, not one after the other."""
 
 _PORT_MAX = 65535
 
@@ -49,6 +52,23 @@ class Server:
             message = said.get("error") or f"{answer.status} {answer.reason}"
             raise Failure(f"server {self.number}: {message}", hint=said.get("hint") or "")
         return document
+
+
+def ask_all(servers: Sequence[Server], path: str) -> list[Any]:
+    """What each server answers to `GET path`, in their order; a Failure in the place of an answer that did not come.
+
+    However many do not answer, all of them together take as long as one, up to the first `_ASKED_AT_ONCE`.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def ask(server: Server) -> Any:
+        try:
+            return server.ask("GET", path)
+        except Failure as failure:
+            return failure
+
+    with ThreadPoolExecutor(min(len(servers), _ASKED_AT_ONCE) or 1) as threads:
+        return list(threads.map(ask, servers))
 
 
 def servers_of(cluster: Path) -> list[Server]:

@@ -43,15 +43,10 @@ def down(home: Home, force: bool, discard: bool, output: str) -> None:
 
 def _used_ram(home: Home) -> int:
     """Bytes on ram targets of the servers that answer."""
-    from weir.cli.control import servers_of
+    from weir.cli.control import ask_all, servers_of
 
     if not home.cluster.is_file():
         return 0
-    used = 0
-    for server in servers_of(home.cluster):
-        try:
-            status = server.ask("GET", "/v1/status")
-        except Failure:
-            continue
-        used += sum(target["used_bytes"] for target in status["targets"] if target["backend"] == "ram")
-    return used
+    answers = ask_all(servers_of(home.cluster), "/v1/status")
+    targets = [target for answer in answers if not isinstance(answer, Failure) for target in answer["targets"]]
+    return sum(target["used_bytes"] for target in targets if target["backend"] == "ram")

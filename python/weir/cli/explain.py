@@ -119,14 +119,14 @@ def _record(file: Path) -> dict[str, Any] | None:
 
 def _now(home: Home) -> dict[str, dict[str, Any]]:
     """Figures of every target whose server answers."""
-    from weir.cli.control import servers_of
+    from weir.cli.control import ask_all, servers_of
     from weir.cli.home import find_cluster
     from weir.cli.targets import target_lines
 
     answers = []
-    for server in servers_of(find_cluster(home)):
-        try:
-            answers.append(server.ask("GET", "/v1/status"))
-        except Failure as failure:
-            warn(failure.message, hint="its targets are shown without figures")
+    for answer in ask_all(servers_of(find_cluster(home)), "/v1/status"):
+        if isinstance(answer, Failure):
+            warn(answer.message, hint="its targets are shown without figures")
+        else:
+            answers.append(answer)
     return {str(line["target"]): line for line in target_lines(answers)}

@@ -119,7 +119,7 @@ class Home:
         else:
             make_folder(self.root, self.passage)
         # First of all, so that a second command that finds anything here also finds that it is a home.
-        self.lock.touch()
+        os.close(self._open_lock())
         for folder in (self.servers, self.credentials):
             make_folder(folder, self.passage)
         # Whoever may use the store may know where it is mounted.
@@ -137,7 +137,7 @@ class Home:
         Raises:
             Failure: Another command held it for too long.
         """
-        with self.lock.open("w") as lock:
+        with os.fdopen(self._open_lock(), "w") as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
             while True:
                 try:
@@ -151,6 +151,13 @@ class Home:
                         ) from None
                     time.sleep(0.05)
             yield
+
+    def _open_lock(self) -> int:
+        """Open the lock file, which its owner alone can: whoever may read a file may lock it, and keep it locked."""
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+        return descriptor
 
     def is_passable(self) -> bool:
         """Whether other users can reach files in the home by name."""

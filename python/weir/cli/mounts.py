@@ -40,6 +40,11 @@ class Mount:
     record: Path
     log: Path
 
+    @property
+    def description(self) -> Path:
+        """The file that says where it is and with which credential: there until the store is unmounted."""
+        return self.record.with_suffix(".json")
+
     def process(self) -> Process | None:
         """The process that serves it, if it runs."""
         process = Process.recorded(self.record)
@@ -55,7 +60,22 @@ def mounts_of(home: Home) -> list[Mount]:
     if not home.mounts.is_dir():
         return []
     found = sorted(home.mounts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    return [_mount(home, Path(json.loads(path.read_text())["point"])) for path in found]
+    return [_mount(home, Path(_described(path)["point"])) for path in found]
+
+
+def lost(home: Home) -> list[Mount]:
+    """Mounts that nobody unmounted, and whose program has ended all the same."""
+    return [mount for mount in mounts_of(home) if not mount.is_served()]
+
+
+def start_again(home: Home, mount: Mount) -> None:
+    """Mount the store again where a lost mount was, for whom it was; what is left of the lost one is unmounted.
+
+    Raises:
+        Failure: It cannot be mounted there.
+    """
+    credential = Path(_described(mount.description).get("credential") or home.credentials / "mount.json")
+    start(home, mount.point, cluster=home.cluster, credential=credential)
 
 
 def device_problem() -> str | None:
@@ -94,7 +114,8 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
         raise Failure(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
     stop(mount, force=True)
     _make_point(point)
-    write_whole(mount.record.with_suffix(".json"), json.dumps({"version": 1, "point": str(point)}) + "\n", mode=0o644)
+    described = {"version": 1, "point": str(point), "credential": str(credential)}
+    write_whole(mount.description, json.dumps(described) + "\n", mode=0o644)
     offset = mount.log.stat().st_size if mount.log.exists() else 0
     command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, point]
     child = processes.start(command, record=mount.record, log=mount.log, folder=Path("/"), read_output=True)
@@ -126,7 +147,7 @@ def stop(mount: Mount, *, force: bool) -> None:
     process = Process.recorded(mount.record)
     if process is not None and not process.ends_within(0 if force else _UNMOUNT_SECONDS):
         process.stop()
-    mount.record.with_suffix(".json").unlink(missing_ok=True)
+    mount.description.unlink(missing_ok=True)
     mount.record.unlink(missing_ok=True)
 
 
@@ -135,6 +156,22 @@ def is_mount_point(point: Path) -> bool:
     wanted = str(point)
     with Path("/proc/self/mountinfo").open() as table:
         return any(_unescaped(line.split(" ")[4]) == wanted for line in table)
+
+
+def _described(description: Path) -> dict[str, str]:
+    """What the description of a mount says.
+
+    Raises:
+        Failure: It is damaged.
+    """
+    try:
+        described: dict[str, str] = json.loads(description.read_text())
+        Path(described["point"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise Failure(
+            f"cannot use {description}: {error}", hint="remove the file, and what is still mounted with `umount`"
+        ) from error
+    return described
 
 
 def _mount(home: Home, point: Path) -> Mount:

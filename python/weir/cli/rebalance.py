@@ -99,16 +99,15 @@ def rebalance(
 
 def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
     """How full every target is. A server that does not answer gives and gets nothing."""
-    from weir.cli.control import servers_of
+    from weir.cli.control import ask_all, servers_of
 
     fills = []
-    for server in servers_of(cluster):
-        try:
-            targets = server.ask("GET", "/v1/status")["targets"]
-        except Failure as failure:
-            warn(failure.message, hint=f"its targets are left out; see {home.log(server.number)}")
+    servers = servers_of(cluster)
+    for server, answer in zip(servers, ask_all(servers, "/v1/status"), strict=True):
+        if isinstance(answer, Failure):
+            warn(answer.message, hint=f"its targets are left out; see {home.log(server.number)}")
             continue
-        for target in targets:
+        for target in answer["targets"]:
             figures = {key: target[key] for key in ("target", "capacity_bytes", "used_bytes")}
             # What keeps its bytes over a restart must not come to lie where nothing is kept.
             fills.append({**figures, "class": target["backend"]})

@@ -17,7 +17,7 @@ _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "Q
 def status(home: Home, output: str) -> int:
     """Show servers, targets and mounts. The exit code is 1 where a server does not answer."""
     from weir.cli import mounts
-    from weir.cli.control import servers_of
+    from weir.cli.control import ask_all, servers_of
     from weir.cli.home import find_cluster
     from weir.cli.output import show
 
@@ -25,16 +25,16 @@ def status(home: Home, output: str) -> int:
     servers: list[dict[str, Any]] = []
     rows: list[tuple[object, ...]] = []
     silent = 0
-    for server in servers_of(cluster):
-        try:
-            answer = {"up": True, **server.ask("GET", "/v1/status")}
-            rows.extend(_target_row(server.number, target) for target in answer["targets"])
-        except Failure as failure:
-            warn(failure.message, hint=f"see {home.log(server.number)}; `weir up` starts it again")
-            answer = {"up": False, "server": server.number, "error": failure.message}
+    known = servers_of(cluster)
+    for server, answer in zip(known, ask_all(known, "/v1/status"), strict=True):
+        if isinstance(answer, Failure):
+            warn(answer.message, hint=f"see {home.log(server.number)}; `weir up` starts it again")
+            servers.append({"up": False, "server": server.number, "error": answer.message})
             rows.append((server.number, "-", "no answer", "-", "-", "-", "-", "-", "-"))
             silent += 1
-        servers.append(answer)
+        else:
+            servers.append({"up": True, **answer})
+            rows.extend(_target_row(server.number, target) for target in answer["targets"])
     mounted = [{"point": str(mount.point), "served": mount.is_served()} for mount in mounts.mounts_of(home)]
     document = {"home": str(home.root), "cluster": str(cluster), "servers": servers, "mounts": mounted}
     show(output, document, _HEADER, rows)
@@ -70,6 +70,6 @@ def _print_summary(servers: list[dict[str, Any]], mounted: list[dict[str, Any]])
         print(f"policy   {' and '.join(policies)}")
         print(f"inodes   {sum(server['inodes'] for server in answering)}")
     for mount in mounted:
-        print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served: `weir umount` it)'}")
+        print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served: `weir up` mounts it again)'}")
     if not mounted:
         print("mount    none")

@@ -33,18 +33,19 @@ def targets(context: click.Context, output: str) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
-    from weir.cli.control import servers_of
+    from weir.cli.control import ask_all, servers_of
     from weir.cli.home import find_cluster
     from weir.cli.output import show
 
     answers: list[dict[str, Any]] = []
     silent: list[int] = []
-    for server in servers_of(find_cluster(context.obj)):
-        try:
-            answers.append(server.ask("GET", "/v1/status"))
-        except Failure as failure:
-            warn(failure.message, hint=f"see {context.obj.log(server.number)}; `weir up` starts it again")
+    servers = servers_of(find_cluster(context.obj))
+    for server, answer in zip(servers, ask_all(servers, "/v1/status"), strict=True):
+        if isinstance(answer, Failure):
+            warn(answer.message, hint=f"see {context.obj.log(server.number)}; `weir up` starts it again")
             silent.append(server.number)
+        else:
+            answers.append(answer)
     lines = target_lines(answers)
     allocators = {str(answer["server"]): str(answer["allocator"]) for answer in answers}
     stripes: dict[str, int] = {}

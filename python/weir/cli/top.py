@@ -133,14 +133,17 @@ def interval(before: Sample, after: Sample) -> dict[str, Any]:
 
 
 def _sample(servers: Sequence["Server"]) -> Sample:
+    from weir.cli.control import ask_all
+
     sample = Sample(time.monotonic())
-    for server in servers:
-        try:
-            status = server.ask("GET", "/v1/status")
-            sample.jobs[server.number] = server.ask("GET", "/v1/jobs")["jobs"]
+    answers = zip(servers, ask_all(servers, "/v1/status"), ask_all(servers, "/v1/jobs"), strict=True)
+    for server, status, jobs in answers:
+        failures = [answer for answer in (status, jobs) if isinstance(answer, Failure)]
+        if failures:
+            sample.silent[server.number] = failures[0].message
+        else:
+            sample.jobs[server.number] = jobs["jobs"]
             sample.status[server.number] = status
-        except Failure as failure:
-            sample.silent[server.number] = failure.message
     return sample
 
 

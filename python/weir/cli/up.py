@@ -36,12 +36,12 @@ def up(
     configuration = _configuration(context, home, file, given)
     home.create()
     with home.locked():
-        servers = _go_on(home)
+        servers = _go_on(home, is_mounted=not no_mount)
         if servers is not None:
-            served = next((mount.point for mount in mounts.mounts_of(home) if mount.is_served()), None)
-            if served is None and not no_mount:
-                served = _mount(home, point)
-            _report(home, cluster.running(home), servers, served, output)
+            served = [mount.point for mount in mounts.mounts_of(home) if mount.is_served()]
+            if not served and not no_mount:
+                served = [made for made in (_mount(home, point),) if made]
+            _report(home, cluster.running(home), servers, served[0] if served else None, output)
             return
         for mount in mounts.mounts_of(home):
             mounts.stop(mount, force=True)
@@ -93,21 +93,26 @@ def _check_sharing(configuration: Configuration, file: Path | None) -> None:
         document["scheduler"] = names[1]
 
 
-def _go_on(home: Home) -> list[dict[str, Any]] | None:
-    """Deal with a store that is up: start servers again that died, and refuse where none did.
+def _go_on(home: Home, *, is_mounted: bool) -> list[dict[str, Any]] | None:
+    """Deal with a store that is up: start servers and mounts again that died, and refuse where none did.
 
     Returns:
         The addresses of a store that goes on, or None where there is none.
     """
-    from weir.cli import cluster
+    from weir.cli import cluster, mounts
 
     if not home.cluster.is_file() or cluster.is_down(home):
         return None
     numbers = cluster.dead_servers(home)
-    if not numbers:
+    lost = mounts.lost(home) if is_mounted else []
+    if not numbers and not lost:
         raise Failure(f"the store in {home.root} is already up", hint="see `weir status`; end it with `weir down`")
-    addresses = cluster.restart(home, numbers)
-    say(f"started again: {', '.join(f'server {number}' for number in numbers)}")
+    addresses = cluster.restart(home, numbers) if numbers else cluster.published(home)
+    if numbers:
+        say(f"started again: {', '.join(f'server {number}' for number in numbers)}")
+    for mount in lost:
+        mounts.start_again(home, mount)
+        say(f"mounted again: {mount.point}")
     return addresses
 
 
