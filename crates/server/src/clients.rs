@@ -1,12 +1,14 @@
 //! Clients: processes and mounts, each with one or more connections, and what is released when one is gone.
 
-use crate::namespace::errno;
+use crate::metadata::Continued;
+use crate::namespace::{errno, Appender};
+use crate::notices::Notice;
 use crate::server::Server;
 use crate::service::{Outcome, Stage};
 use crate::watch::{Drops, DROP_WAIT};
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
-use weir_wire::{ClientId, Ino, JobId, Reply, Request, RequestId, Sequence};
+use weir_wire::{limits, Capability, ClientId, Ino, JobId, Reply, Request, RequestId, Sequence};
 
 /// How long a client may be without a connection before its locks, open files and turns are released: long enough
 /// to connect again, short enough that others do not wait long for what a killed process held.
@@ -107,6 +109,49 @@ impl Server {
             let change = self.namespace.forget_client(id);
             // Where the journal does not take it, its replies stay until the next start.
             let _ = self.record(&[change]);
+        }
+    }
+
+    /// Takes append turns that others wait for and that are not renewed, as those of stopped processes.
+    pub(crate) fn expire_turns(&mut self, now: Nanos) {
+        let lease = Nanos::from_millis(limits::TURN_LEASE_SECONDS * 1_000);
+        let renewed = std::mem::take(&mut self.turns_renewed);
+        for turn in self.namespace.contested_turns() {
+            // The lease of a turn that nobody waited for begins now.
+            let since = renewed.get(&turn).copied().unwrap_or(now);
+            self.turns_renewed.insert(turn, since);
+            if now.saturating_since(since) > lease {
+                self.take_turn(turn.0);
+            }
+        }
+    }
+
+    /// A client keeps its append turn.
+    pub(crate) fn renew_turn(&mut self, token: usize, capability: &Capability, turn: Sequence) -> Reply {
+        let (now, Some(pending)) = (self.now(), self.pending.get(token)) else {
+            return Reply::Failed(errno::EIO);
+        };
+        let renewed = self.namespace.append_renew(pending.client, capability, turn);
+        if let (Ok(()), Some(since)) = (renewed, self.turns_renewed.get_mut(&(capability.ino, turn))) {
+            *since = now;
+        }
+        renewed.map_or_else(Reply::Failed, |()| Reply::Done)
+    }
+
+    fn take_turn(&mut self, ino: Ino) {
+        let Some(taken) = self.namespace.take_turn(ino, self.moment()) else { return };
+        let (now, seconds) = (self.now(), limits::TURN_LEASE_SECONDS);
+        self.notices.tell(Notice::TurnTaken, now, || {
+            format!("the append turn of inode {} is taken, as it was not renewed for {seconds} s", ino.0)
+        });
+        let committed = self.commit(&taken.decision);
+        for Appender { client, request } in taken.waiting {
+            let Some(token) = self.waiting.remove(&(client, request)) else { continue };
+            match (committed, taken.cut) {
+                (Err(errno), _) => self.finish(token, Outcome::failed(errno)),
+                (Ok(()), Some(cut)) => self.continue_after(cut, Continued::AtOnce(token)),
+                (Ok(()), None) => self.serve_at_once(token),
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use weir_wire::{limits, Header, Kind, Reply, RequestId, WireError, HEADER_BYTES}
 /// Read at once: several small frames, yet little of a large payload is copied twice.
 const RECEIVE_BYTES: usize = 16 * 1024;
 /// Buffers up to this size stay with an idle connection.
-const KEPT_BYTES: usize = 16 * 1024;
+const KEPT_BYTES: usize = 4 * 1024;
 /// Slices of one vectored send.
 const SLICES_MAX: usize = 64;
 /// Zeros for holes, sent again and again.
@@ -47,6 +47,8 @@ pub(crate) enum Received {
     Frame(Frame),
     /// Nothing more for now.
     Blocked,
+    /// The next frame is larger than what may be taken now.
+    Large,
     /// The other side closed, or the socket failed.
     Closed,
     /// The bytes are not frames.
@@ -73,13 +75,26 @@ struct Outgoing {
     tail_bytes: usize,
 }
 
+impl Outgoing {
+    /// What it takes of the server's own memory: pages of a target are the target's.
+    fn memory(&self) -> usize {
+        self.head.capacity()
+            + matches!(self.tail, Some(Tail::Bytes(_))).then_some(self.tail_bytes).unwrap_or(0)
+    }
+}
+
 /// A connection.
 pub(crate) struct Connection {
     stream: Stream,
     input: Vec<u8>,
     consumed: usize,
     detached: usize,
+    /// The next frame may be received whole.
+    is_taking: bool,
     output: VecDeque<Outgoing>,
+    /// Bytes of memory of the output, and bytes received and sent so far.
+    output_bytes: usize,
+    moved: u64,
     /// The socket may hold unread bytes.
     readable: bool,
     /// The other side sends no more: read until the end is met.
@@ -95,7 +110,10 @@ impl Connection {
             input: Vec::new(),
             consumed: 0,
             detached: 0,
+            is_taking: false,
             output: VecDeque::new(),
+            output_bytes: 0,
+            moved: 0,
             readable: true,
             ended: false,
             awaits_room: false,
@@ -147,10 +165,31 @@ impl Connection {
         !self.output.is_empty()
     }
 
-    /// Takes the next frame.
-    pub(crate) fn next_frame(&mut self) -> Received {
+    /// Bytes of memory in its buffers: of a frame that is being received all that it will take. What every connection may
+    /// have at any time is not counted, so that those that wait for memory take none from each other.
+    pub(crate) fn buffered(&self) -> usize {
+        let is_begun = self.is_taking && self.consumed < self.input.len();
+        let begun = if is_begun { self.next_length().ok().flatten().unwrap_or(0) } else { 0 };
+        self.input.capacity().max(begun).saturating_sub(RECEIVE_BYTES) + self.output_bytes
+    }
+
+    /// Bytes received and sent so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Takes the next frame, if it is no larger in memory than `bytes_max`.
+    pub(crate) fn next_frame(&mut self, bytes_max: usize) -> Received {
         debug_assert_eq!(self.detached, 0, "a detached payload is received before the next frame");
         loop {
+            match self.next_length() {
+                Ok(Some(length)) if length > bytes_max => {
+                    self.is_taking = false;
+                    return Received::Large;
+                }
+                Ok(_) => self.is_taking = true,
+                Err(error) => return Received::Malformed(error),
+            }
             match self.parse() {
                 Ok(Some(frame)) => return Received::Frame(frame),
                 Ok(None) => {}
@@ -160,7 +199,7 @@ impl Connection {
                 self.release_idle_buffer();
                 return Received::Blocked;
             }
-            match self.fill() {
+            match self.fill(bytes_max.min(RECEIVE_BYTES)) {
                 Ok(0) => return Received::Closed,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
@@ -168,6 +207,22 @@ impl Connection {
                 Err(_) => return Received::Closed,
             }
         }
+    }
+
+    /// Takes a frame back that was taken last: it will be the next one again.
+    pub(crate) fn put_back(&mut self, frame: &Frame) {
+        self.consumed -= HEADER_BYTES + frame.body.len() + frame.payload.len();
+        self.detached = 0;
+    }
+
+    /// Bytes of the next frame that are received before it is scheduled, once its header is there.
+    fn next_length(&self) -> Result<Option<usize>, WireError> {
+        let available = &self.input[self.consumed..];
+        let Some(header_bytes) = available.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let header = Header::decode(header_bytes)?;
+        let payload_bytes = header.payload_bytes as usize;
+        let inline_bytes = if payload_bytes <= limits::INLINE_PAYLOAD_BYTES { payload_bytes } else { 0 };
+        Ok(Some(HEADER_BYTES + header.body_bytes as usize + inline_bytes))
     }
 
     fn parse(&mut self) -> Result<Option<Frame>, WireError> {
@@ -190,17 +245,18 @@ impl Connection {
         Ok(Some(Frame { header, body, payload, detached_bytes: self.detached }))
     }
 
-    fn fill(&mut self) -> io::Result<usize> {
+    fn fill(&mut self, bytes_max: usize) -> io::Result<usize> {
         if self.consumed > 0 {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
         let mut scratch = [const { MaybeUninit::uninit() }; RECEIVE_BYTES];
-        let (received, _) = rustix::io::read(self.stream.descriptor(), &mut scratch)?;
+        let (received, _) = rustix::io::read(self.stream.descriptor(), &mut scratch[..bytes_max])?;
         let count = received.len();
         self.input.extend_from_slice(received);
         // The socket reports each arrival once, and a stream that gave less than was asked for is empty (epoll(7)).
-        self.readable = count == RECEIVE_BYTES || self.ended;
+        self.readable = count == bytes_max || self.ended;
+        self.moved += count as u64;
         Ok(count)
     }
 
@@ -211,6 +267,15 @@ impl Connection {
             self.input.clear();
             self.input.shrink_to(KEPT_BYTES);
         }
+    }
+
+    /// Bytes of the detached payload that can be received now.
+    pub(crate) fn arrived(&mut self) -> usize {
+        let buffered = self.input.len() - self.consumed;
+        // A socket that cannot say fails when it is read, and is closed then.
+        let in_socket = rustix::io::ioctl_fionread(self.stream.descriptor()).unwrap_or(1) as usize;
+        self.readable |= in_socket > 0;
+        self.detached.min(buffered + in_socket)
     }
 
     /// Receives bytes of the detached payload into `buffer`; `Ok(0)` means that none are there yet.
@@ -234,6 +299,7 @@ impl Connection {
             match self.stream.read(&mut buffer[..wanted]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
+                    self.moved += count as u64;
                     self.detached -= count;
                     self.readable = count == wanted || self.ended;
                     return Ok(count);
@@ -263,7 +329,7 @@ impl Connection {
             acknowledged: RequestId(0),
         };
         head[..HEADER_BYTES].copy_from_slice(&header.encode());
-        self.output.push_back(Outgoing { head, sent: 0, tail, tail_bytes });
+        self.push(Outgoing { head, sent: 0, tail, tail_bytes });
     }
 
     /// Queues the reason why the connection is closed.
@@ -279,16 +345,32 @@ impl Connection {
         };
         let mut head = header.encode().to_vec();
         head.extend_from_slice(body);
-        self.output.push_back(Outgoing { head, sent: 0, tail: None, tail_bytes: 0 });
+        self.push(Outgoing { head, sent: 0, tail: None, tail_bytes: 0 });
     }
 
-    /// Sends what the socket takes; the tails of replies that are done are handed to `finished`.
+    fn push(&mut self, outgoing: Outgoing) {
+        self.output_bytes += outgoing.memory();
+        self.output.push_back(outgoing);
+    }
+
+    /// Sends what the socket takes, and little more than `bytes_max`; the tails of replies that are done are handed to
+    /// `finished`. Answers whether the socket may take more.
     ///
     /// # Errors
     /// What the socket answers: the connection is lost.
-    pub(crate) fn flush(&mut self, targets: &[Target], finished: &mut Vec<Tail>) -> io::Result<()> {
+    pub(crate) fn flush(
+        &mut self,
+        targets: &[Target],
+        bytes_max: usize,
+        finished: &mut Vec<Tail>,
+    ) -> io::Result<bool> {
+        let mut sent = 0;
         while let Some(front) = self.output.front_mut() {
+            if sent >= bytes_max {
+                return Ok(true);
+            }
             if front.sent == front.head.len() + front.tail_bytes {
+                self.output_bytes -= front.memory();
                 finished.extend(self.output.pop_front().and_then(|outgoing| outgoing.tail));
                 continue;
             }
@@ -302,13 +384,17 @@ impl Connection {
             slices.truncate(SLICES_MAX);
             match self.stream.write_vectored(&slices) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => front.sent += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Ok(count) => {
+                    front.sent += count;
+                    sent += count;
+                    self.moved += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Ends the connection: the tails that will never be sent.

@@ -67,6 +67,8 @@ pub(crate) struct Status {
     pub(crate) allocator: String,
     pub(crate) connections: usize,
     pub(crate) outstanding: usize,
+    /// Memory held for clients.
+    pub(crate) held_bytes: usize,
     pub(crate) inodes: u64,
     pub(crate) durable: bool,
     pub(crate) load: MachineLoad,

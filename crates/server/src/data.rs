@@ -1,6 +1,7 @@
 //! Reads and writes of objects: checked, planned, carried out on memory here or on a directory by a worker.
 
 use crate::connection::Tail;
+use crate::device::{Device, Work};
 use crate::events::{Event, WorkOutput, Worked};
 use crate::journal::{DirectoryStorage, SyncTicket};
 use crate::metadata::{caller, Continued};
@@ -8,16 +9,37 @@ use crate::namespace::{errno, Caller, InlineAppend, Verdict};
 use crate::server::Server;
 use crate::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_fairshare::Nanos;
+use weir_fairshare::{Direction, Dispatch, Nanos, Policy, Sharing};
 use weir_placement::TargetId;
 use weir_wire::{limits, Capability, Errno, Extent, Ino, Publication, Reply, Request, Seek};
 
 /// Reads up to this size are copied into the reply: cheaper than keeping their pages in place.
-const COPY_BYTES_MAX: u64 = 16 * 1024;
+pub(crate) const COPY_BYTES_MAX: u64 = 16 * 1024;
+
+/// The price of a synchronisation is learned.
+const SYNC: Work = Work { direction: Direction::Write, bytes: 0 };
+
+/// Synchronisations of objects. They never wait behind data, but for each other: all together have some of the workers,
+/// and these are divided by the policy.
+pub(crate) struct Syncs {
+    pub(crate) device: Device,
+    waiting: HashMap<usize, (Arc<Dir>, Ino)>,
+}
+
+impl Syncs {
+    pub(crate) fn new(policy: &Policy) -> Syncs {
+        Syncs { device: Device::new(&Sharing::of(policy.clone()), None, 0), waiting: HashMap::new() }
+    }
+
+    fn wait(&mut self, token: usize, dir: Arc<Dir>, ino: Ino) {
+        self.waiting.insert(token, (dir, ino));
+    }
+}
 
 impl Server {
     /// Whether a data request is one that this server can take: the number of its target here.
@@ -157,7 +179,7 @@ impl Server {
         let Some(pending) = self.pending.get_mut(token) else { return };
         let bytes = match std::mem::replace(&mut pending.sink, Sink::None) {
             Sink::Buffer { bytes, .. } => bytes,
-            _ => pending.payload.clone(),
+            _ => std::mem::take(&mut pending.payload),
         };
         let request = pending.request.clone();
         pending.stage = Stage::Elsewhere;
@@ -202,6 +224,7 @@ impl Server {
                 });
                 self.data_done(token, outcome);
             }
+            Errand::ObjectSync(token, dispatch) => self.object_synced(token, &dispatch, worked),
             Errand::Effect(effect) => self.effect_worked(&effect, worked.outcome.map(|_| ())),
             Errand::PeerObject(token) => self.object_effect_served(token, worked.outcome.map(|_| ())),
             Errand::Snapshot(end) => self.journal_compacted(&end),
@@ -308,11 +331,33 @@ impl Server {
             Some(Target::Ram(_)) => self.finish(token, Outcome::of(Reply::Done)),
             Some(Target::Dir(dir)) => {
                 let dir = Arc::clone(dir);
-                let ino = capability.ino;
-                self.submit(Errand::Request(token), move || dir.sync(ino).map(|()| WorkOutput::Done));
+                self.syncs.wait(token, dir, capability.ino);
+                let (Some(pending), now) = (self.pending.get(token), self.now()) else { return };
+                self.syncs.device.enqueue(pending.acting.attributes, token as u64, SYNC, now);
+                self.start_object_syncs();
             }
             None => self.finish(token, Outcome::failed(errno::EINVAL)),
         }
+    }
+
+    /// Begins synchronisations whose turn it is.
+    fn start_object_syncs(&mut self) {
+        let now = self.now();
+        while let Some(dispatch) = self.syncs.device.dispatch(now) {
+            let token = dispatch.token.0 as usize;
+            let Some((dir, ino)) = self.syncs.waiting.remove(&token) else { continue };
+            let errand = Errand::ObjectSync(token, dispatch);
+            self.submit(errand, move || dir.sync(ino).map(|()| WorkOutput::Done));
+        }
+    }
+
+    /// A synchronisation ended.
+    fn object_synced(&mut self, token: usize, dispatch: &Dispatch, worked: Worked) {
+        let now = self.now();
+        self.syncs.device.complete(dispatch, SYNC, (Nanos::from(worked.service), None), now);
+        let outcome = worked.outcome.map(|_| Outcome::of(Reply::Done));
+        self.data_done(token, outcome);
+        self.start_object_syncs();
     }
 }
 
@@ -320,6 +365,8 @@ impl Server {
 pub(crate) enum Errand {
     /// A client's request.
     Request(usize),
+    /// The synchronisation of an object.
+    ObjectSync(usize, Dispatch),
     /// An effect of the namespace.
     Effect(Box<crate::namespace::Effect>),
     /// What another server asked of an object here.

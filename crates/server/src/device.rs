@@ -45,6 +45,8 @@ pub(crate) struct Device {
     withheld: bool,
     finishing: BinaryHeap<Finish>,
     in_service: usize,
+    /// Requests in service whose senders have paused.
+    dry: Vec<u64>,
     registered: HashMap<JobId, JobAttributes>,
     busy: Nanos,
     served: u64,
@@ -73,6 +75,7 @@ impl Device {
             withheld: false,
             finishing: BinaryHeap::new(),
             in_service: 0,
+            dry: Vec::new(),
             registered: HashMap::new(),
             busy: Nanos::ZERO,
             served: 0,
@@ -113,8 +116,7 @@ impl Device {
 
     /// The request to serve next, while a slot is free.
     pub(crate) fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
-        let slots = if self.speed.is_some() { 1 } else { SLOTS };
-        if self.in_service >= slots {
+        if !self.has_slot() {
             return None;
         }
         let scheduler = self.scheduler.as_mut()?;
@@ -127,6 +129,10 @@ impl Device {
         }
         self.in_service += 1;
         Some(dispatch)
+    }
+
+    fn has_slot(&self) -> bool {
+        self.in_service < if self.speed.is_some() { 1 } else { SLOTS }
     }
 
     /// When a request that is queued and withheld may be dispatched, if a slot is free for it.
@@ -166,32 +172,65 @@ impl Device {
         self.finishing.peek().map(|&Reverse((finish, _))| finish)
     }
 
-    /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged.
-    pub(crate) fn complete(&mut self, dispatch: &Dispatch, work: Work, actual: Nanos, now: Nanos) -> Nanos {
-        // Requests that are in service together divide the device's time, which passes once.
-        let own = Nanos(actual.0 / self.in_service.max(1) as u64);
-        let actual = self.emulated_time(work).unwrap_or(own);
-        self.in_service -= 1;
-        self.model.observe(work.direction, work.bytes, actual);
-        self.rates.observe(work.direction, work.bytes, actual, now);
-        let worked = self.worked.entry(dispatch.job).or_default();
-        *worked = *worked + actual;
-        self.busy = self.busy + actual;
+    /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged now.
+    /// `earlier` is what parts of it were charged before.
+    pub(crate) fn complete(
+        &mut self,
+        dispatch: &Dispatch,
+        work: Work,
+        (actual, earlier): (Nanos, Option<Nanos>),
+        now: Nanos,
+    ) -> Nanos {
+        let charged = self.interrupt(dispatch, work, (actual, earlier), now);
+        let whole = earlier.unwrap_or(Nanos::ZERO) + charged;
+        self.model.observe(work.direction, work.bytes, whole);
+        self.rates.observe(work.direction, work.bytes, whole, now);
         self.served += 1;
-        if let Some(scheduler) = &mut self.scheduler {
-            scheduler.complete(dispatch.job, dispatch.cost, actual, now);
-        }
-        actual
+        charged
     }
 
-    /// A sender stalled in mid-request: its slot is free for others until [`Device::resume`].
-    pub(crate) fn suspend(&mut self) {
+    /// Frees the slot of a request that is not complete, and returns what it is charged now. An emulated device did all
+    /// of it at once, so that nothing is left to be charged for the rest.
+    pub(crate) fn interrupt(
+        &mut self,
+        dispatch: &Dispatch,
+        work: Work,
+        (actual, earlier): (Nanos, Option<Nanos>),
+        now: Nanos,
+    ) -> Nanos {
+        let charged = match self.emulated_time(work) {
+            Some(_) if earlier.is_some() => Nanos::ZERO,
+            Some(emulated) => emulated,
+            // Requests that are in service together divide the device's time, which passes once.
+            None => Nanos(actual.0 / self.in_service.max(1) as u64),
+        };
         self.in_service -= 1;
+        self.dry.retain(|&token| token != dispatch.token.0);
+        let worked = self.worked.entry(dispatch.job).or_default();
+        *worked = *worked + charged;
+        self.busy = self.busy + charged;
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.complete(dispatch.job, dispatch.cost, charged, now);
+        }
+        charged
     }
 
-    /// The stalled request goes on; it was dispatched before, so it does not queue again.
-    pub(crate) fn resume(&mut self) {
-        self.in_service += 1;
+    /// The sender of a request in service has paused, or goes on.
+    pub(crate) fn note_pause(&mut self, token: u64, is_paused: bool) {
+        self.dry.retain(|&other| other != token);
+        if is_paused {
+            self.dry.push(token);
+        }
+    }
+
+    /// The requests whose senders have paused while others wait for their slots.
+    pub(crate) fn idle_slots(&self) -> &[u64] {
+        let is_short = !self.has_slot() && self.queued() > 0;
+        if is_short {
+            &self.dry
+        } else {
+            &[]
+        }
     }
 
     /// Takes a request out of the queue; false where it is not queued any more.

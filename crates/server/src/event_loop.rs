@@ -139,7 +139,8 @@ fn turn_until_stopped(
                 Err(_) => break,
             }
         }
-        server.read_paused_links();
+        server.read_links();
+        server.queue_slow_senders();
         server.serve_devices();
         server.tick();
         server.show();
@@ -158,7 +159,11 @@ impl Server {
     }
 
     fn has_work(&self) -> bool {
-        !self.dirty.is_empty() || !self.paused.is_empty() || self.showing.is_copying()
+        !self.dirty.is_empty()
+            || !self.ready.is_empty()
+            || !self.intake.is_calm()
+            || self.unserved
+            || self.showing.is_copying()
     }
 
     fn link_ready(&mut self, index: usize, readable: bool, ended: bool) {
@@ -166,41 +171,36 @@ impl Server {
         if readable || ended {
             link.connection.mark_readable(ended);
             match link.receiving {
-                Some(token) => self.receive(token),
-                None => self.read_link(index),
+                Some(token) => self.payload_arrived(token),
+                None => self.make_ready(index),
             }
         }
         self.dirty.push(index);
     }
 
-    fn read_paused_links(&mut self) {
-        let mut paused = std::mem::take(&mut self.paused);
-        paused.sort_unstable();
-        paused.dedup();
-        for index in paused {
-            self.read_link(index);
-        }
-    }
-
-    fn flush_links(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.sort_unstable();
-        dirty.dedup();
+    /// Sends replies of a link, as far as its socket and `bytes_max` allow.
+    pub(crate) fn flush_link(&mut self, index: usize, bytes_max: usize) {
         let mut sent = Vec::new();
-        for index in dirty {
-            let Some(link) = self.links.get_mut(index) else { continue };
-            let outcome = link.connection.flush(&self.targets, &mut sent);
-            let finished = link.closing && !link.connection.has_output();
-            let watched = link.connection.watch_for_room(&self.registry, Token(index + FIRST_LINK));
-            for tail in sent.drain(..) {
-                crate::service::release_tail(&mut self.targets, tail);
+        let Some(link) = self.links.get_mut(index) else { return };
+        let outcome = link.connection.flush(&self.targets, bytes_max, &mut sent);
+        let finished = link.closing && !link.connection.has_output();
+        let watched = link.connection.watch_for_room(&self.registry, Token(index + FIRST_LINK));
+        for tail in sent {
+            crate::service::release_tail(&mut self.targets, tail);
+        }
+        self.count_buffers(index);
+        let Some(link) = self.links.get_mut(index) else { return };
+        match (outcome, watched) {
+            (Ok(has_more), Ok(())) if !finished => {
+                if has_more {
+                    self.dirty.push(index);
+                }
+                if link.full && link.in_hand() < limits::OUTSTANDING_PER_CONNECTION {
+                    link.full = false;
+                    self.make_ready(index);
+                }
             }
-            if outcome.is_err() || watched.is_err() || finished {
-                self.close_link(index);
-            } else if link.full && link.in_hand() < limits::OUTSTANDING_PER_CONNECTION {
-                link.full = false;
-                self.paused.push(index);
-            }
+            _ => self.close_link(index),
         }
     }
 

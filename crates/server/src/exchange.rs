@@ -112,7 +112,6 @@ impl Server {
             Sink::Buffer { bytes, .. } => self.take_report(&bytes),
             _ => {
                 let payload = std::mem::take(&mut pending.payload);
-                self.payloads.release(pending.session_job, payload.len());
                 self.take_report(&payload);
             }
         }

@@ -71,9 +71,13 @@ impl Server {
                 done(self, reply);
             }
             Request::AppendBegin { .. } => self.begin_append(token),
+            Request::AppendRenew { capability, turn } => {
+                let reply = self.renew_turn(token, &capability, turn);
+                done(self, reply);
+            }
             Request::Watch { ino } => {
-                self.watches.watch(client, ino);
-                done(self, Reply::Done);
+                let is_watched = self.watches.watch(client, ino);
+                done(self, if is_watched { Reply::Done } else { Reply::Failed(errno::ENFILE) });
             }
             Request::Unwatch { ino } => {
                 self.watches.unwatch(client, ino);
@@ -155,7 +159,10 @@ impl Server {
         match self.namespace.append_begin(&caller, &capability) {
             Ok(TurnReply::Now(reply)) => self.finish(token, Outcome::of(reply)),
             Ok(TurnReply::Later) => {
-                self.waiting.insert(key, token);
+                // A resend of a request that waits takes its place.
+                if let Some(earlier) = self.waiting.insert(key, token) {
+                    self.finish(earlier, Outcome::failed(errno::EAGAIN));
+                }
             }
             Ok(TurnReply::Wait(intent)) => {
                 self.continue_after(intent, crate::metadata::Continued::AtOnce(token))

@@ -1,25 +1,34 @@
 //! Links: accepted connections, their handshake, and the way from a frame to a request in hand.
 
 use crate::connection::{Connection, Frame, Received, Stream};
+use crate::data::COPY_BYTES_MAX;
+use crate::intake::FRAMES_PER_VISIT;
+use crate::memory::{LinkMemory, SMALL_BYTES};
 use crate::namespace::errno;
 use crate::notices::Notice;
 use crate::server::Server;
-use crate::service::Pending;
+use crate::service::{total_bytes, Pending};
+use crate::target::Target;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use weir_fairshare::JobAttributes;
-use weir_placement::ServerId;
+use weir_fairshare::{JobAttributes, Nanos};
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     decode_body, limits, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, JobId, Nonce, Proof,
-    Reply, Request, RequestId, Role,
+    Reply, Request, RequestId, Role, HEADER_BYTES,
 };
 
 /// A client that is silent for this long is forgotten when its last connection is gone already.
 pub(crate) const HEARTBEAT_SECONDS: u32 = 10;
 
-/// Links that are tried for each payload that leaves: one would take its place, and one may be of a job that has no
-/// room yet. When the last payload has left all are tried.
+/// Links that are tried whenever memory is freed: one would take it, and one may be of a job that has no room yet.
 const HELD_BACK_READ: usize = 2;
+/// How often all of them are looked at.
+const HELD_BACK_RETRY: Nanos = Nanos::from_millis(25);
+/// Longest frame of a connection that is not proved: a body, and nothing behind it.
+const STRANGER_FRAME_BYTES: usize = HEADER_BYTES + limits::BODY_BYTES;
+/// Memory of a request in hand beside its body and payload.
+const REQUEST_BYTES: usize = size_of::<Pending>() + 256;
 
 const PEER_JOB: &str = "server-";
 
@@ -69,6 +78,11 @@ pub(crate) struct Link {
     pub(crate) full: bool,
     /// It waits in the queue of those held back.
     pub(crate) held_back: bool,
+    /// It may have something to read, or replies to send; and it waits for its turn among the links.
+    pub(crate) is_ready: bool,
+    pub(crate) is_dirty: bool,
+    pub(crate) is_queued: bool,
+    pub(crate) memory: LinkMemory,
 }
 
 /// A link, as something that may be gone by now.
@@ -89,6 +103,10 @@ impl Link {
             closing: false,
             full: false,
             held_back: false,
+            is_ready: false,
+            is_dirty: false,
+            is_queued: false,
+            memory: LinkMemory::default(),
         }
     }
 
@@ -106,10 +124,27 @@ impl Link {
     }
 }
 
+impl Session {
+    /// What a policy may know of the connection's own job.
+    pub(crate) fn attributes(&self) -> JobAttributes {
+        self.own.attributes
+    }
+
+    /// The connection's own job.
+    pub(crate) fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// Whether the client is another server.
+    pub(crate) fn is_peer(&self) -> bool {
+        self.peer.is_some()
+    }
+}
+
 impl Server {
-    /// Takes and handles the frames of a link, until it has none, or enough requests in hand.
+    /// Takes and handles frames of a link, until it has none, enough requests in hand, or had its turn.
     pub(crate) fn read_link(&mut self, index: usize) {
-        loop {
+        for _ in 0..FRAMES_PER_VISIT {
             let Some(link) = self.links.get_mut(index) else { return };
             if link.closing || link.receiving.is_some() {
                 return;
@@ -122,15 +157,27 @@ impl Server {
                 }
                 return;
             }
-            if !self.payloads.admit(link.session().map(|session| session.job)) {
-                if !std::mem::replace(&mut link.held_back, true) {
-                    self.held_back.push_back(index);
+            let is_idle = link.in_hand() == 0;
+            let is_proved = link.session().is_some();
+            let is_admitted = self.admits(index);
+            let bytes_max = match (is_proved, is_admitted) {
+                (true, true) => usize::MAX,
+                (false, _) => STRANGER_FRAME_BYTES,
+                (true, false) if is_idle => SMALL_BYTES,
+                (true, false) => return self.hold_back(index),
+            };
+            let Some(link) = self.links.get_mut(index) else { return };
+            match link.connection.next_frame(bytes_max) {
+                Received::Frame(frame) => {
+                    if !self.handle_frame(index, frame, is_admitted) {
+                        return self.hold_back(index);
+                    }
                 }
-                return;
-            }
-            match link.connection.next_frame() {
-                Received::Frame(frame) => self.handle_frame(index, frame),
-                Received::Blocked => return,
+                Received::Large if is_proved => return self.hold_back(index),
+                Received::Large => {
+                    return self.refuse_link(index, "a connection begins with Hello and Prove")
+                }
+                Received::Blocked => return self.count_buffers(index),
                 Received::Closed => return self.close_link(index),
                 Received::Malformed(error) => {
                     self.malformed += 1;
@@ -138,16 +185,49 @@ impl Server {
                 }
             }
         }
+        self.make_ready(index);
     }
 
-    /// Memory for payloads was freed: as many of the links that wait for it go on as may find some.
+    /// A link waits for memory, and is not read before there is some.
+    fn hold_back(&mut self, index: usize) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        if link.connection.has_ended() {
+            // Nobody is there for whom it would wait.
+            return self.close_link(index);
+        }
+        if !std::mem::replace(&mut link.held_back, true) {
+            self.held_back.push_back(index);
+        }
+        self.count_buffers(index);
+    }
+
+    /// Links that wait for memory and may have some go on.
+    pub(crate) fn retry_held_back(&mut self) {
+        let now = self.now();
+        if self.held_back.is_empty() || now < self.next_retry {
+            return;
+        }
+        self.next_retry = now + HELD_BACK_RETRY;
+        for index in std::mem::take(&mut self.held_back) {
+            if !self.links.contains(index) {
+                continue;
+            }
+            if !self.admits(index) {
+                self.held_back.push_back(index);
+                continue;
+            }
+            self.links[index].held_back = false;
+            self.make_ready(index);
+        }
+    }
+
+    /// Memory was freed: as many of the links that wait for it go on as may find some.
     pub(crate) fn read_held_back(&mut self) {
-        let count = if self.payloads.is_empty() { usize::MAX } else { HELD_BACK_READ };
-        for _ in 0..count.min(self.held_back.len()) {
+        for _ in 0..HELD_BACK_READ.min(self.held_back.len()) {
             let Some(index) = self.held_back.pop_front() else { return };
             if let Some(link) = self.links.get_mut(index) {
                 link.held_back = false;
-                self.paused.push(index);
+                self.make_ready(index);
             }
         }
     }
@@ -161,15 +241,22 @@ impl Server {
         }
     }
 
-    fn handle_frame(&mut self, index: usize, frame: Frame) {
+    /// Handles a frame; false where it has to wait for memory, and is the next one again.
+    fn handle_frame(&mut self, index: usize, frame: Frame, is_admitted: bool) -> bool {
         let request = match decode_body::<Request>(&frame.body, "request") {
             Ok(request) => request,
             Err(error) => {
                 self.malformed += 1;
-                return self.refuse_link(index, &error.to_string());
+                self.refuse_link(index, &error.to_string());
+                return true;
             }
         };
-        let Some(link) = self.links.get_mut(index) else { return };
+        let bytes = self.memory_of(&request, &frame);
+        let Some(link) = self.links.get_mut(index) else { return true };
+        if !is_admitted && bytes > REQUEST_BYTES + SMALL_BYTES {
+            link.connection.put_back(&frame);
+            return false;
+        }
         match (&mut link.standing, request) {
             (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount })
                 if frame.header.payload_bytes == 0 =>
@@ -196,20 +283,44 @@ impl Server {
                 };
                 let client = session.client;
                 match acting {
-                    Some(acting) => self.take_request(index, client, acting, frame, request),
+                    Some(acting) => self.take_request(index, client, (acting, bytes), frame, request),
                     None if frame.detached_bytes > 0 => self.refuse_link(index, "unknown identity"),
                     None => self.answer(index, frame.header.request, &Reply::Failed(errno::EACCES)),
                 }
             }
             _ => self.refuse_link(index, "a connection begins with Hello and Prove"),
         }
+        true
+    }
+
+    /// Memory that a request takes until its reply is sent.
+    fn memory_of(&self, request: &Request, frame: &Frame) -> usize {
+        let is_directory =
+            |target: &TargetId| matches!(self.targets.get(usize::from(target.index)), Some(Target::Dir(_)));
+        let more = match request {
+            Request::Read { target, extents, .. } => {
+                let bytes = total_bytes(extents).min(limits::PAYLOAD_BYTES as u64);
+                // What stays in the pages of a target until it is sent takes none.
+                if is_directory(target) {
+                    bytes
+                } else {
+                    bytes.min(COPY_BYTES_MAX)
+                }
+            }
+            Request::Write { target, .. } if is_directory(target) => frame.detached_bytes as u64,
+            Request::Peer(_) => frame.detached_bytes as u64,
+            Request::List { bytes, .. } => u64::from(*bytes).min(limits::PAYLOAD_BYTES as u64),
+            Request::XattrGet { .. } | Request::XattrList { .. } => limits::XATTR_VALUE_BYTES as u64,
+            _ => 0,
+        };
+        REQUEST_BYTES + frame.body.len() + frame.payload.len() + more as usize
     }
 
     fn take_request(
         &mut self,
         index: usize,
         client: ClientId,
-        acting: Rc<Acting>,
+        (acting, bytes): (Rc<Acting>, usize),
         frame: Frame,
         request: Request,
     ) {
@@ -218,8 +329,8 @@ impl Server {
         let Some(link) = self.links.get_mut(index) else { return };
         let Some(session_job) = link.session().map(|session| session.job) else { return };
         let key = LinkKey { index, serial: link.serial };
-        self.payloads.hold(session_job, frame.payload.len());
-        let pending = Pending::new(key, client, (acting, session_job), frame, request, now);
+        self.hold_memory(index, session_job, bytes);
+        let pending = Pending::new(key, client, (acting, session_job, bytes), frame, request, now);
         let detached = pending.detached_bytes > 0;
         let token = self.pending.insert(pending);
         let Some(link) = self.links.get_mut(index) else { return };
@@ -397,6 +508,7 @@ impl Server {
             self.give_up(token);
         }
         if let Some(session) = link.session() {
+            self.release_buffers(session.job, &link.memory);
             self.client_disconnected(session.client, session.job);
         }
     }

@@ -28,10 +28,15 @@ pub(crate) enum Notice {
     TurnedAway,
     /// No connection can be taken now.
     NoDescriptor,
+    /// An append turn was taken from its client.
+    TurnTaken,
+    /// A connection was closed that kept memory from others.
+    MemoryKept,
 }
 
 impl Notice {
-    const ALL: [Notice; 3] = [Notice::Refused, Notice::TurnedAway, Notice::NoDescriptor];
+    const ALL: [Notice; 5] =
+        [Notice::Refused, Notice::TurnedAway, Notice::NoDescriptor, Notice::TurnTaken, Notice::MemoryKept];
 
     /// What lines of the kind tell of.
     fn name(self) -> &'static str {
@@ -39,6 +44,8 @@ impl Notice {
             Notice::Refused => "refused credentials",
             Notice::TurnedAway => "connections without room",
             Notice::NoDescriptor => "times without a descriptor",
+            Notice::TurnTaken => "append turns taken",
+            Notice::MemoryKept => "connections that kept memory",
         }
     }
 }

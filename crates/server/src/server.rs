@@ -4,22 +4,23 @@ use crate::admission::Admission;
 use crate::clients::{Client, Held, Waiting};
 use crate::config::ClusterConfig;
 use crate::control::Question;
-use crate::data::Errand;
+use crate::data::{Errand, Syncs};
 use crate::descriptors::Budget;
 use crate::device::Device;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::fairness::device_number;
+use crate::intake::Intake;
 use crate::jobs::{seconds, Interval, Jobs};
 use crate::journal::Journal;
 use crate::links::Link;
 use crate::locks::LockTable;
 use crate::machine::Machine;
+use crate::memory::Memory;
 use crate::metadata::Continued;
 use crate::namespace::{Change, Effect, IntentId, Namespace, Settings};
 use crate::notices::notice;
 use crate::notices::Notices;
-use crate::payloads::Payloads;
 use crate::peers::Peer;
 use crate::placement::Health;
 use crate::reports::Reports;
@@ -36,7 +37,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::ServerId;
 use weir_wire::{
-    ClientId, DeviceUse, JobId, MachineLoad, Moment, RequestId, ServerAddress, ServerReport, SiteKey,
+    ClientId, DeviceUse, Ino, JobId, MachineLoad, Moment, RequestId, Sequence, ServerAddress, ServerReport,
+    SiteKey,
 };
 
 /// Inodes of one server: about half a kilobyte each in memory.
@@ -116,9 +118,16 @@ pub(crate) struct Server {
     pub(crate) followers: HashMap<usize, Vec<usize>>,
     pub(crate) asked: Slab<crate::metadata::Asked>,
     pub(crate) waiting: Waiting,
+    /// Append turns that others wait for, and when each was renewed.
+    pub(crate) turns_renewed: HashMap<(Ino, Sequence), Nanos>,
     pub(crate) held: Vec<Held>,
     /// Requests whose detached payload is arriving.
     pub(crate) receiving: HashSet<usize>,
+    /// Requests whose senders are slow, by the moment from which they are served what has arrived.
+    pub(crate) slow_senders: VecDeque<(Nanos, usize)>,
+    /// The device that is served next, and whether one was left unserved as its turn was over.
+    pub(crate) next_device: usize,
+    pub(crate) unserved: bool,
     /// Requests that wait for the journal to reach stable storage, and whether a synchronisation is under way.
     pub(crate) syncing: bool,
     pub(crate) to_sync: Vec<usize>,
@@ -128,12 +137,14 @@ pub(crate) struct Server {
     pub(crate) effects_to_repeat: Vec<IntentId>,
     /// Links with output to send.
     pub(crate) dirty: Vec<usize>,
-    /// Links to read again when there is room.
-    pub(crate) paused: Vec<usize>,
-    /// Links that wait for memory for payloads, the longest waiting first.
+    /// Links that may have something to read.
+    pub(crate) ready: Vec<usize>,
+    pub(crate) intake: Intake,
+    pub(crate) syncs: Syncs,
+    /// Links that wait for memory, the longest waiting first.
     pub(crate) held_back: VecDeque<usize>,
     pub(crate) busy_devices: bool,
-    pub(crate) payloads: Payloads,
+    pub(crate) memory: Memory,
     pub(crate) admission: Admission,
     pub(crate) notices: Notices,
     pub(crate) refusals: u64,
@@ -145,6 +156,8 @@ pub(crate) struct Server {
     pub(crate) next_exchange: Nanos,
     /// When the other servers were last told at once that a target here is full.
     pub(crate) told_full: Nanos,
+    /// When links that wait for memory are looked at again.
+    pub(crate) next_retry: Nanos,
     next_expiry: Nanos,
     grace_until: Option<Nanos>,
 }
@@ -182,6 +195,7 @@ impl Server {
             let speed = target.speed.as_ref().map(crate::config::SpeedConfig::device_speed);
             devices.push(Device::new(&sharing, speed, boot ^ index as u64));
         }
+        let (intake, syncs) = (Intake::new(sharing.policy()), Syncs::new(sharing.policy()));
         let metadata_speed = own.metadata_speed.as_ref().map(crate::config::SpeedConfig::device_speed);
         devices.push(Device::new(&sharing, metadata_speed, !boot));
         let settings = Settings {
@@ -241,17 +255,23 @@ impl Server {
             followers: HashMap::new(),
             asked: Slab::new(),
             waiting: HashMap::new(),
+            turns_renewed: HashMap::new(),
             held: Vec::new(),
             receiving: HashSet::new(),
+            slow_senders: VecDeque::new(),
+            next_device: 0,
+            unserved: false,
             syncing: false,
             to_sync: Vec::new(),
             effects_to_sync: Vec::new(),
             effects_to_repeat: Vec::new(),
             dirty: Vec::new(),
-            paused: Vec::new(),
+            ready: Vec::new(),
+            intake,
+            syncs,
             held_back: VecDeque::new(),
             busy_devices: false,
-            payloads: Payloads::default(),
+            memory: Memory::default(),
             admission: Admission::new(&budget),
             notices: Notices::default(),
             refusals: 0,
@@ -262,6 +282,7 @@ impl Server {
             wall_offset: wall,
             next_exchange: Nanos::ZERO,
             told_full: Nanos::ZERO,
+            next_retry: Nanos::ZERO,
             next_expiry: Nanos::ZERO,
             grace_until: None,
             config,
@@ -316,8 +337,11 @@ impl Server {
         if self.is_exchanging() {
             deadline = deadline.min(self.next_exchange);
         }
-        if !self.receiving.is_empty() || !self.held.is_empty() {
+        if !self.held.is_empty() || !self.held_back.is_empty() {
             deadline = deadline.min(self.now + Nanos::from_millis(25));
+        }
+        if let Some(&(due, _)) = self.slow_senders.front() {
+            deadline = deadline.min(due);
         }
         deadline
     }
@@ -340,10 +364,10 @@ impl Server {
             self.exchange(now + lambda);
             self.busy_devices = false;
         }
-        self.check_stalls(now);
         if !self.held.is_empty() {
             self.release_drops();
         }
+        self.retry_held_back();
         if now >= self.next_expiry {
             self.next_expiry = now + EXPIRY_INTERVAL;
             self.expire(now);
@@ -353,12 +377,18 @@ impl Server {
     fn expire(&mut self, now: Nanos) {
         self.expire_clients(now);
         self.expire_waits(now);
+        self.expire_turns(now);
         self.expire_moves();
         self.repeat_effects();
+        self.expire_senders(now);
+        self.expire_holders(now);
         for job in self.jobs.expire(now) {
+            let job = weir_fairshare::JobId(job.0);
             for device in &mut self.devices {
-                device.remove_job(weir_fairshare::JobId(job.0), now);
+                device.remove_job(job, now);
             }
+            self.intake.remove_job(job, now);
+            self.syncs.device.remove_job(job, now);
         }
         for key in self.admission.overdue(now) {
             self.close_link(key.index);
@@ -457,6 +487,8 @@ impl Server {
         for device in &mut self.devices {
             device.set_sharing(&sharing);
         }
+        self.intake.set_policy(sharing.policy());
+        self.syncs.device.set_sharing(&Sharing::of(sharing.policy().clone()));
         let (before, now) = (&self.sharing, &sharing);
         notice!(
             "policy {} by {} -> {} by {}",

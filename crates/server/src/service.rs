@@ -9,20 +9,29 @@ use crate::target::{Target, TargetFailure, WritePlan};
 use crate::watch::Drops;
 use std::rc::Rc;
 use weir_fairshare::{Direction, Dispatch, Nanos};
-use weir_wire::{ClientId, Errno, Extent, Header, Ino, JobId, PeerRequest, Reply, Request, RequestId};
+use weir_wire::{
+    limits, ClientId, Errno, Extent, Header, Ino, JobId, PeerRequest, Reply, Request, RequestId,
+};
 
-/// A sender that leaves its payload incomplete for this long loses its service slot until bytes arrive.
-const STALL: Nanos = Nanos::from_millis(50);
+/// Payload that is in the socket before its request is queued: every socket buffer of a usual size holds as much, and it
+/// is enough to be worth a turn at the device.
+const ARRIVED_BYTES: usize = limits::INLINE_PAYLOAD_BYTES;
+/// A sender that is slower is queued with what it has sent after this time.
+const ARRIVAL_WAIT: Nanos = Nanos::from_millis(5);
 /// A sender that is stalled for this long is given up: its connection is closed.
 const STALL_MAX: Nanos = Nanos::from_millis(60_000);
+/// Devices are served for this long in one turn of the loop; then connections are read again, so that who comes new
+/// stands in the queues before many more have been served.
+const SERVE_TURN: Nanos = Nanos::from_micros(500);
 
 /// A request in hand.
 pub(crate) struct Pending {
     pub(crate) link: LinkKey,
     pub(crate) client: ClientId,
     pub(crate) acting: Rc<Acting>,
-    /// The connection's own job, which the memory of the payload is charged to.
+    /// The connection's own job, which the memory of the request is charged to, and that memory.
     pub(crate) session_job: JobId,
+    pub(crate) held_bytes: usize,
     pub(crate) header: Header,
     pub(crate) request: Request,
     pub(crate) payload: Vec<u8>,
@@ -35,11 +44,15 @@ pub(crate) struct Pending {
     finish: Option<Nanos>,
     /// Where its detached payload goes.
     pub(crate) sink: Sink,
+    /// Awaited payload in the socket when it was last looked at, and since when there is some.
+    bytes_here: usize,
+    here_since: Nanos,
     /// Last moment at which payload bytes arrived.
     progress: Nanos,
-    stalled: bool,
-    /// Time the device really worked on it.
+    /// Time the device really worked on it, since it was dispatched.
     pub(crate) service: Nanos,
+    /// What it was charged before its sender paused.
+    charged: Option<Nanos>,
     /// While it is carried out: since when, and what `service` was then.
     executing: Option<(Nanos, Nanos)>,
     pub(crate) stage: Stage,
@@ -51,7 +64,9 @@ pub(crate) struct Pending {
 pub(crate) enum Stage {
     /// Waiting for its turn.
     Queued,
-    /// Its payload is arriving.
+    /// Waiting for payload in its socket: it is not queued, and has no slot.
+    Awaiting,
+    /// Its payload is received.
     Receiving,
     /// Everything is here.
     Ready,
@@ -86,7 +101,7 @@ impl Pending {
     pub(crate) fn new(
         link: LinkKey,
         client: ClientId,
-        (acting, session_job): (Rc<Acting>, JobId),
+        (acting, session_job, held_bytes): (Rc<Acting>, JobId, usize),
         frame: Frame,
         request: Request,
         now: Nanos,
@@ -96,6 +111,7 @@ impl Pending {
             client,
             acting,
             session_job,
+            held_bytes,
             header: frame.header,
             request,
             payload: frame.payload,
@@ -105,13 +121,20 @@ impl Pending {
             dispatch: None,
             finish: None,
             sink: Sink::None,
+            bytes_here: 0,
+            here_since: now,
             progress: now,
-            stalled: false,
             service: Nanos::ZERO,
+            charged: None,
             executing: None,
             stage: Stage::Queued,
             abandoned: false,
         }
+    }
+
+    /// Whether it waits for payload that its sender does not send.
+    pub(crate) fn is_starved(&self) -> bool {
+        matches!(self.stage, Stage::Awaiting | Stage::Receiving)
     }
 
     /// The device that is at it, the work, and how long it has been. A worker's part counts when it is done: it may wait
@@ -203,19 +226,96 @@ impl Server {
     fn send_to_device(&mut self, token: usize) {
         let Some(pending) = self.pending.get(token) else { return };
         match self.device_of(pending) {
-            Ok(Some((device, work))) => {
-                let (attributes, arrived) = (pending.acting.attributes, pending.arrived);
+            Ok(Some(served)) => {
+                let is_here = pending.detached_bytes == 0;
                 if let Some(pending) = self.pending.get_mut(token) {
-                    pending.device = Some((device, work));
+                    pending.device = Some(served);
                 }
-                if self.devices[device].enqueue(attributes, token as u64, work, arrived) {
-                    self.busy_devices = true;
+                if is_here {
+                    self.enqueue(token);
                 } else {
-                    self.pending_failed(token, errno::EAGAIN);
+                    self.await_payload(token);
                 }
             }
             Ok(None) => self.serve_at_once(token),
             Err(errno) => self.pending_failed(token, errno),
+        }
+    }
+
+    /// Queues a request at its device, for all that is left to do.
+    fn enqueue(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let Some((device, work)) = pending.device else { return };
+        let bytes = if pending.charged.is_some() { pending.detached_bytes as u64 } else { work.bytes };
+        let (attributes, arrived) = (pending.acting.attributes, pending.arrived);
+        pending.stage = Stage::Queued;
+        if self.devices[device].enqueue(attributes, token as u64, Work { bytes, ..work }, arrived) {
+            self.busy_devices = true;
+        } else {
+            self.pending_failed(token, errno::EAGAIN);
+        }
+    }
+
+    /// Waits for payload: a request is queued when its bytes are there, so that no slot is ever given to a sender that
+    /// has sent nothing.
+    fn await_payload(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        (pending.stage, pending.bytes_here) = (Stage::Awaiting, 0);
+        self.receiving.insert(token);
+        self.look_for_payload(token);
+    }
+
+    /// Queues a request whose payload is awaited, if enough of it has arrived.
+    pub(crate) fn look_for_payload(&mut self, token: usize) {
+        let now = self.now();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let index = pending.link.index;
+        let Some(link) = self.links.get_mut(index) else { return };
+        let bytes_here = link.connection.arrived();
+        if bytes_here > pending.bytes_here {
+            if pending.bytes_here == 0 {
+                pending.here_since = now;
+                self.slow_senders.push_back((now + ARRIVAL_WAIT, token));
+            }
+            (pending.bytes_here, pending.progress) = (bytes_here, now);
+        }
+        let is_slow = bytes_here > 0 && now >= pending.here_since + ARRIVAL_WAIT;
+        if bytes_here >= ARRIVED_BYTES.min(pending.detached_bytes) || is_slow {
+            // Time before that is its sender's own.
+            pending.arrived = now;
+            self.receiving.remove(&token);
+            self.enqueue(token);
+        } else if link.connection.has_ended() {
+            self.close_link(index);
+        }
+    }
+
+    /// Bytes came on a link whose payload is awaited or received.
+    pub(crate) fn payload_arrived(&mut self, token: usize) {
+        let Some(pending) = self.pending.get(token) else { return };
+        match pending.stage {
+            Stage::Awaiting => self.look_for_payload(token),
+            Stage::Receiving if pending.dispatch.is_some() => self.receive(token),
+            // What has no slot takes its turn among the links.
+            Stage::Receiving => self.make_ready(pending.link.index),
+            _ => {}
+        }
+    }
+
+    /// Queues requests of slow senders with what has arrived.
+    pub(crate) fn queue_slow_senders(&mut self) {
+        let now = self.now();
+        while let Some(&(due, token)) = self.slow_senders.front() {
+            if due > now {
+                return;
+            }
+            self.slow_senders.pop_front();
+            // The number may be another request's by now, which looks once more than it need.
+            let is_awaited =
+                self.pending.get(token).is_some_and(|pending| matches!(pending.stage, Stage::Awaiting));
+            if is_awaited {
+                self.look_for_payload(token);
+            }
         }
     }
 
@@ -264,23 +364,64 @@ impl Server {
         }))
     }
 
-    /// Serves devices until none can go on now; returns whether anything was done.
+    /// Serves devices until none can go on now, or their time in this turn is over; the next turn begins where this one
+    /// ended.
     pub(crate) fn serve_devices(&mut self) {
-        let mut again = true;
-        while again {
-            again = false;
-            for device in 0..self.devices.len() {
-                let now = self.now();
-                while let Some(token) = self.devices[device].finished(now) {
-                    again = true;
-                    self.advance(token as usize);
-                }
-                while let Some(dispatch) = self.devices[device].dispatch(now) {
-                    again = true;
-                    self.start(device, dispatch);
-                }
+        let until = self.clock_now() + SERVE_TURN;
+        let count = self.devices.len();
+        let mut idle = 0;
+        self.unserved = false;
+        while idle < count && !self.unserved {
+            let device = self.next_device;
+            self.next_device = (device + 1) % count;
+            idle = if self.serve_device(device, until) { 0 } else { idle + 1 };
+        }
+    }
+
+    /// Serves one device; answers whether anything was done.
+    fn serve_device(&mut self, device: usize, until: Nanos) -> bool {
+        let now = self.now();
+        let mut was_served = false;
+        while let Some(token) = self.devices[device].finished(now) {
+            was_served = true;
+            self.advance(token as usize);
+        }
+        loop {
+            match self.devices[device].dispatch(now) {
+                Some(dispatch) => self.start(device, dispatch),
+                None if self.free_slot(device) => {}
+                None => return was_served,
+            }
+            was_served = true;
+            if self.clock_now() >= until {
+                self.unserved = true;
+                return was_served;
             }
         }
+    }
+
+    /// Takes a slot from a sender that has paused while others wait for one; an emulated device finishes first what it
+    /// was given. What is left of the payload is queued again when it arrives.
+    fn free_slot(&mut self, device: usize) -> bool {
+        let now = self.now();
+        let is_done = |pending: &Pending| pending.finish.is_none_or(|finish| finish <= now);
+        let paused = self.devices[device].idle_slots().iter().map(|&token| token as usize);
+        let found = paused.into_iter().find(|&token| self.pending.get(token).is_some_and(is_done));
+        let Some(token) = found else { return false };
+        let Some(pending) = self.pending.get_mut(token) else { return false };
+        let (Some((_, work)), Some(dispatch)) = (pending.device, pending.dispatch.take()) else {
+            return false;
+        };
+        let service = std::mem::replace(&mut pending.service, Nanos::ZERO);
+        let spent = self.devices[device].interrupt(&dispatch, work, (service, pending.charged), now);
+        pending.charged = Some(pending.charged.unwrap_or(Nanos::ZERO) + spent);
+        let job = pending.acting.job;
+        if let Some(job) = self.jobs.job_mut(job) {
+            job.spend(device, spent);
+        }
+        self.busy_devices = true;
+        self.await_payload(token);
+        true
     }
 
     fn start(&mut self, device: usize, dispatch: Dispatch) {
@@ -288,17 +429,22 @@ impl Server {
         let now = self.clock_now();
         let Some(pending) = self.pending.get_mut(token) else { return };
         pending.dispatch = Some(dispatch);
-        pending.finish = pending
-            .device
-            .and_then(|(_, work)| self.devices[device].emulate(&dispatch, work, pending.arrived));
+        if pending.charged.is_none() {
+            pending.finish = pending
+                .device
+                .and_then(|(_, work)| self.devices[device].emulate(&dispatch, work, pending.arrived));
+        }
         if let Some(job) = self.jobs.job_mut(pending.acting.job) {
             job.dispatched(&dispatch);
         }
         if pending.detached_bytes > 0 {
             pending.progress = now;
             pending.stage = Stage::Receiving;
+            let is_begun = pending.charged.is_some();
             self.receiving.insert(token);
-            self.open_sink(token);
+            if !is_begun {
+                self.open_sink(token);
+            }
             self.receive(token);
         } else {
             pending.stage = Stage::Ready;
@@ -309,6 +455,7 @@ impl Server {
     /// Receives what has arrived of a detached payload.
     pub(crate) fn receive(&mut self, token: usize) {
         let before = self.clock_now();
+        self.discard_if_stale(token);
         let outcome = self.receive_available(token);
         let after = self.clock_now();
         let Some(pending) = self.pending.get_mut(token) else { return };
@@ -317,11 +464,9 @@ impl Server {
             Ok((received, complete)) => {
                 if received > 0 {
                     pending.progress = after;
-                    if std::mem::take(&mut pending.stalled) {
-                        if let Some((device, _)) = pending.device {
-                            self.devices[device].resume();
-                        }
-                    }
+                }
+                if let (Some((device, _)), Some(_)) = (pending.device, pending.dispatch) {
+                    self.devices[device].note_pause(token as u64, !complete);
                 }
                 if complete {
                     let link = pending.link.index;
@@ -330,7 +475,7 @@ impl Server {
                     if let Some(link) = self.links.get_mut(link) {
                         link.receiving = None;
                     }
-                    self.paused.push(link);
+                    self.make_ready(link);
                     self.advance(token);
                 }
             }
@@ -338,6 +483,28 @@ impl Server {
                 let link = pending.link.index;
                 self.close_link(link);
             }
+        }
+    }
+
+    /// Receives what needs no slot: what is thrown away, or comes from another server.
+    pub(crate) fn receive_unqueued(&mut self, token: usize) {
+        let is_unqueued =
+            |pending: &&Pending| matches!(pending.stage, Stage::Receiving) && pending.dispatch.is_none();
+        if self.pending.get(token).filter(is_unqueued).is_some() {
+            self.receive(token);
+        }
+    }
+
+    /// The rest of a payload is thrown away once its object was cut.
+    fn discard_if_stale(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
+        let (Sink::Arena { plan, .. }, Some(Target::Ram(ram))) = (&pending.sink, target) else { return };
+        let Err(stale) = ram.check_write(plan) else { return };
+        let failure = Reply::StaleEpoch { epoch: stale.0 };
+        let discard = Sink::Discard { failure, left: pending.detached_bytes };
+        if let Sink::Arena { plan, .. } = std::mem::replace(&mut pending.sink, discard) {
+            ram.abandon_write(plan);
         }
     }
 
@@ -385,21 +552,14 @@ impl Server {
         Ok((received, true))
     }
 
-    /// Takes slots from senders that stalled, and gives up those that stay away.
-    pub(crate) fn check_stalls(&mut self, now: Nanos) {
-        for token in self.receiving.iter().copied().collect::<Vec<_>>() {
-            let Some(pending) = self.pending.get_mut(token) else { continue };
-            let silent = now.saturating_since(pending.progress);
-            if silent > STALL_MAX {
-                let link = pending.link.index;
-                self.close_link(link);
-            } else if silent > STALL && !pending.stalled {
-                pending.stalled = true;
-                if let Some((device, _)) = pending.device {
-                    self.devices[device].suspend();
-                    self.busy_devices = true;
-                }
-            }
+    /// Gives up senders that stay away in the midst of a payload.
+    pub(crate) fn expire_senders(&mut self, now: Nanos) {
+        let is_silent = |pending: &Pending| now.saturating_since(pending.progress) > STALL_MAX;
+        let silent = self.receiving.iter().filter_map(|&token| self.pending.get(token));
+        let links: Vec<usize> =
+            silent.filter(|pending| is_silent(pending)).map(|pending| pending.link.index).collect();
+        for link in links {
+            self.close_link(link);
         }
     }
 
@@ -471,10 +631,8 @@ impl Server {
             if let Some((since, before)) = pending.executing.take() {
                 pending.service = before + clock_now.saturating_since(since);
             }
-            if std::mem::take(&mut pending.stalled) {
-                self.devices[device].resume();
-            }
-            let actual = self.devices[device].complete(&dispatch, work, pending.service, now);
+            let times = (pending.service, pending.charged);
+            let actual = self.devices[device].complete(&dispatch, work, times, now);
             self.busy_devices = true;
             self.account_if_due(device);
             let Some(pending) = self.pending.get(token) else { return };
@@ -493,16 +651,14 @@ impl Server {
     /// Sends the reply and forgets the request.
     pub(crate) fn reply(&mut self, token: usize, outcome: Outcome) {
         let Some(pending) = self.pending.try_remove(token) else { return };
-        if !pending.payload.is_empty() {
-            self.payloads.release(pending.session_job, pending.payload.len());
-            self.read_held_back();
-        }
+        self.release_memory(pending.link, pending.session_job, pending.held_bytes);
         let link = self.links.get_mut(pending.link.index).filter(|link| link.serial == pending.link.serial);
         match link {
             Some(link) if !pending.abandoned => {
                 link.requests.remove(&token);
                 link.connection.reply(pending.header.request, &outcome.reply, &outcome.payload, outcome.tail);
                 self.dirty.push(pending.link.index);
+                self.count_buffers(pending.link.index);
             }
             _ => {
                 if let Some(tail) = outcome.tail {
@@ -519,6 +675,7 @@ impl Server {
 
     /// Answers a request that never reached a device; a detached payload is read and thrown away first.
     fn pending_answered(&mut self, token: usize, reply: Reply) {
+        self.drop_sink(token);
         let Some(pending) = self.pending.get_mut(token) else { return };
         if pending.detached_bytes == 0 {
             return self.reply(token, Outcome::of(reply));
@@ -540,6 +697,7 @@ impl Server {
 
     /// The link of a request is gone: takes it out of its queue, or lets what is under way end unanswered.
     pub(crate) fn give_up(&mut self, token: usize) {
+        self.drop_sink(token);
         let Some(pending) = self.pending.get_mut(token) else { return };
         pending.abandoned = true;
         match pending.stage {
@@ -551,18 +709,30 @@ impl Server {
                     self.reply(token, Outcome::failed(errno::EIO));
                 }
             }
+            Stage::Awaiting => {
+                self.receiving.remove(&token);
+                self.reply(token, Outcome::failed(errno::EIO));
+            }
             Stage::Receiving => {
                 self.receiving.remove(&token);
-                if let Sink::Arena { plan, .. } = std::mem::replace(&mut pending.sink, Sink::None) {
-                    if let Some(Target::Ram(ram)) =
-                        pending.device.and_then(|(device, _)| self.targets.get_mut(device))
-                    {
-                        ram.abandon_write(plan);
-                    }
-                }
                 self.finish(token, Outcome::failed(errno::EIO));
             }
             _ => {}
+        }
+    }
+
+    /// Frees the pages that were to take the rest of a payload.
+    fn drop_sink(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let is_arriving = matches!(pending.stage, Stage::Queued | Stage::Awaiting | Stage::Receiving);
+        if !is_arriving || !matches!(pending.sink, Sink::Arena { .. }) {
+            return;
+        }
+        let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
+        if let (Sink::Arena { plan, .. }, Some(Target::Ram(ram))) =
+            (std::mem::replace(&mut pending.sink, Sink::None), target)
+        {
+            ram.abandon_write(plan);
         }
     }
 }

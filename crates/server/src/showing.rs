@@ -178,6 +178,7 @@ impl Server {
             allocator: self.namespace.placer().allocator().to_string(),
             connections: self.links.len(),
             outstanding: self.pending.len(),
+            held_bytes: self.memory.bytes(),
             inodes: self.namespace.statistics().inodes,
             durable: self.journal.is_some(),
             load: self.machine.load(),

@@ -9,9 +9,13 @@ use weir_wire::{ClientId, Ino, Sequence};
 pub(crate) const DROP_WAIT: Nanos = Nanos::from_millis(2_000);
 /// Files told in one reply: their encoding fits a frame's body.
 const FILES_PER_REPLY: usize = 512;
+/// Files that one client may watch: as many as it may have open. A mapped file is an open one.
+const WATCHED_PER_CLIENT: usize = 1 << 17;
 
 #[derive(Default)]
 struct Watcher {
+    /// Files that it watches.
+    watched: usize,
     /// Files to drop, by the sequence of their latest change. A file stands once, so the list is bounded by what is watched.
     waiting: BTreeMap<u64, Ino>,
     latest: HashMap<Ino, u64>,
@@ -31,17 +35,29 @@ pub(crate) struct Watches {
 pub(crate) type Drops = Vec<(ClientId, Ino, u64)>;
 
 impl Watches {
-    pub(crate) fn watch(&mut self, client: ClientId, ino: Ino) {
-        self.by_file.entry(ino).or_default().insert(client);
-        self.watchers.entry(client).or_default();
+    /// Watches a file; false where the client watches as many as it may.
+    pub(crate) fn watch(&mut self, client: ClientId, ino: Ino) -> bool {
+        let watcher = self.watchers.entry(client).or_default();
+        let is_known = self.by_file.get(&ino).is_some_and(|clients| clients.contains(&client));
+        if !is_known && watcher.watched >= WATCHED_PER_CLIENT {
+            return false;
+        }
+        if !is_known {
+            watcher.watched += 1;
+            self.by_file.entry(ino).or_default().insert(client);
+        }
+        true
     }
 
     pub(crate) fn unwatch(&mut self, client: ClientId, ino: Ino) {
-        if let Some(clients) = self.by_file.get_mut(&ino) {
-            clients.remove(&client);
-            if clients.is_empty() {
-                self.by_file.remove(&ino);
+        let Some(clients) = self.by_file.get_mut(&ino) else { return };
+        if clients.remove(&client) {
+            if let Some(watcher) = self.watchers.get_mut(&client) {
+                watcher.watched -= 1;
             }
+        }
+        if clients.is_empty() {
+            self.by_file.remove(&ino);
         }
     }
 
@@ -137,6 +153,22 @@ mod tests {
         watches.unwatch(ClientId(2), FILE);
         watches.drop_client(ClientId(1));
         assert!(!watches.others_hold(ClientId(2), FILE));
+    }
+
+    #[test]
+    fn a_client_watches_as_many_files_as_it_may_have_open() {
+        let mut watches = Watches::default();
+        let client = ClientId(1);
+        for ino in 0..WATCHED_PER_CLIENT as u64 {
+            assert!(watches.watch(client, Ino(ino)));
+        }
+        assert!(watches.watch(client, Ino(0)), "one that it watches already");
+        assert!(!watches.watch(client, Ino(u64::MAX)));
+        assert!(watches.watch(ClientId(2), Ino(u64::MAX)), "others have their own");
+        watches.unwatch(client, Ino(1));
+        watches.unwatch(client, Ino(1));
+        assert!(watches.watch(client, Ino(u64::MAX)));
+        assert!(!watches.watch(client, Ino(1)));
     }
 
     #[test]

@@ -219,6 +219,53 @@ fn an_appender_that_dies_passes_its_turn_on() {
     assert_eq!(line.read(&file, 0, 4).expect("read"), b"next");
 }
 
+/// A client that had stopped with the turn once blocked every append of the file for ever. Its turn is taken, and what it
+/// writes when it goes on reaches nobody's bytes: also not those that were in the midst of a payload.
+#[test]
+fn a_turn_that_is_not_renewed_is_taken_and_its_late_bytes_go_nowhere() {
+    const EBADF: Errno = Errno(9);
+    for backend in BACKENDS {
+        let cluster = server(backend, 1, "64MiB");
+        let (mut late, mut payload, mut next) = (cluster.root(0), cluster.root(0), cluster.root(0));
+        let mut file = next.open("file", READ_WRITE).expect("opened");
+        let capability = file.capability;
+        next.write(&mut file, 0, &[1; 100]).expect("written");
+        let old = late.open("file", READ_WRITE).expect("opened");
+        let begin = |file: &File| Request::AppendBegin { capability: file.capability };
+        let Reply::Turn { turn: taken, offset: 100, epoch: 0 } = late.reply(&begin(&old)) else {
+            panic!("the file is free")
+        };
+        assert_eq!(late.reply(&Request::AppendRenew { capability, turn: taken }), Reply::Done);
+        let extents = vec![Extent { offset: 100, length: MIB as u32 }];
+        let write = write_extents(&old, extents.clone(), None);
+        payload.connection.send_bytes(&head(RequestId(900), IdentityId(0), &write, MIB));
+        payload.connection.send_bytes(&[9; MIB / 2]);
+
+        let Reply::Turn { turn, offset, epoch } = next.reply(&begin(&file)) else { panic!("no turn") };
+        assert_eq!((offset, epoch), (100, 1), "the next one begins where the file ends, under a new epoch");
+        file.epoch = epoch;
+        assert_eq!(
+            next.call(&write_extents(&file, extents, None), &[2; MIB]).0,
+            Reply::Written { size: None }
+        );
+        let publication = Some(publication(&file, 100 + MIB as u64, MIB));
+        next.reply(&Request::AppendEnd { capability, turn, publication });
+
+        payload.connection.send_bytes(&[9; MIB / 2]);
+        let stale = Reply::StaleEpoch { epoch: 1 };
+        assert_eq!(payload.receive().1, stale, "{backend}: the rest of a payload");
+        assert_eq!(late.call(&write, &[9; MIB]).0, stale, "{backend}: a whole one");
+        let publication = Some(Publication { end: 100 + MIB as u64, written_bytes: MIB as u64, epoch: 0 });
+        let end = Request::AppendEnd { capability, turn: taken, publication };
+        assert_eq!(late.reply(&end), Reply::Failed(EBADF));
+        assert_eq!(late.reply(&Request::AppendRenew { capability, turn: taken }), Reply::Failed(EBADF));
+        assert_eq!(next.attributes("file").expect("there").size_bytes, 100 + MIB as u64);
+        assert_eq!(next.read(&file, 0, 100).expect("read"), [1; 100]);
+        assert!(next.read(&file, 100, MIB).expect("read") == [2; MIB], "{backend}: other bytes");
+        assert!(matches!(late.reply(&begin(&old)), Reply::Turn { .. }), "who was late begins anew");
+    }
+}
+
 #[test]
 fn a_full_target_takes_all_of_a_write_or_nothing() {
     for backend in BACKENDS {

@@ -42,5 +42,9 @@ pub const FILE_BYTES: u64 = i64::MAX as u64;
 pub const CHANGES: usize = 512;
 /// Longest time for which the end of a move keeps others from a file: half of what a request waits at the home at most.
 pub const FREEZE_SECONDS: u64 = 5;
+/// How long a client may have a file's append turn without renewing it while others wait; then the turn is taken, and its
+/// client begins anew. Far above the pauses of a process that runs, half of the silence that clients take for the loss of
+/// a server, so that nobody who waits gives up.
+pub const TURN_LEASE_SECONDS: u64 = 5;
 /// Longest job, user or group name in a credential.
 pub const CLAIM_NAME_BYTES: usize = 128;

@@ -488,7 +488,8 @@ pub enum Request {
         /// Right to write the file.
         capability: Capability,
     },
-    /// Waits for the file's append turn; answered [`Reply::Turn`] with the offset to write at.
+    /// Waits for the file's append turn; answered [`Reply::Turn`] with the offset to write at. A turn that is
+    /// not renewed for [`crate::limits::TURN_LEASE_SECONDS`] is lost to others.
     AppendBegin {
         /// Right to write the file.
         capability: Capability,
@@ -638,6 +639,14 @@ pub enum Request {
     Invalidations {
         /// The last one that was carried out; 0 at first.
         done: Sequence,
+    },
+
+    /// Keeps the append turn for another [`crate::limits::TURN_LEASE_SECONDS`]; EBADF says that it was lost.
+    AppendRenew {
+        /// Right to write the file.
+        capability: Capability,
+        /// The turn.
+        turn: Sequence,
     },
 
     /// A message of another server.

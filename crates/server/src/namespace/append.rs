@@ -1,12 +1,13 @@
 //! Appends: one at a time for each file, at its end.
 
-use super::change::OutcomeKind;
+use super::change::{Change, IntentId, OutcomeKind};
 use super::draft::Draft;
 use super::errno::{EAGAIN, EBADF, EFBIG};
+use super::inode::Inode;
 use super::turns::{Appender, Asked};
-use super::{Caller, Decision, Namespace, Verdict};
+use super::{Answer, Caller, Decision, Namespace, Verdict};
 use weir_placement::{Layout, TargetId};
-use weir_wire::{limits, Capability, Errno, Ino, Moment, Publication, Reply, Sequence};
+use weir_wire::{limits, Capability, ClientId, Errno, Ino, Moment, Publication, Reply, Sequence};
 
 /// A turn that came: answer this request with the reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,17 @@ pub struct AppendGrant {
     pub reply: Reply,
 }
 
+/// An append turn that was taken from its client.
+#[derive(Clone, Debug)]
+pub struct TakenTurn {
+    /// To be journaled and committed.
+    pub decision: Decision,
+    /// Its cut; those who wait ask again when it is settled. None where the file is gone.
+    pub cut: Option<IntentId>,
+    /// Who waits, in order.
+    pub waiting: Vec<Appender>,
+}
+
 /// What becomes of `AppendBegin`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnReply {
@@ -25,7 +37,7 @@ pub enum TurnReply {
     /// The turn comes as an [`AppendGrant`] later.
     Later,
     /// The file is being cut: ask again when this intent is settled.
-    Wait(super::IntentId),
+    Wait(IntentId),
 }
 
 /// What becomes of `Append`.
@@ -49,7 +61,7 @@ pub enum InlineAppend {
     /// The client has to use `AppendBegin`.
     Elsewhere,
     /// The file is being cut: ask again when this intent is settled.
-    Wait(super::IntentId),
+    Wait(IntentId),
 }
 
 impl Namespace {
@@ -191,6 +203,52 @@ impl Namespace {
             return None;
         }
         self.pass_turn(ino)
+    }
+
+    /// Append turns that others wait for.
+    pub fn contested_turns(&self) -> Vec<(Ino, Sequence)> {
+        self.turns.contested().collect()
+    }
+
+    /// Whether a client still has the turn that it renews.
+    ///
+    /// # Errors
+    /// EACCES, EBADF, ESTALE for the capability; EBADF where the turn was lost.
+    pub fn append_renew(
+        &self,
+        client: ClientId,
+        capability: &Capability,
+        turn: Sequence,
+    ) -> Result<(), Errno> {
+        self.writable(capability)?;
+        match self.turns.holds(capability.ino, client, turn) {
+            true => Ok(()),
+            false => Err(EBADF),
+        }
+    }
+
+    /// Takes the append turn of a file from a client that may be stopped in the midst of its writes. None while the file is
+    /// being cut: then it is to be tried again.
+    ///
+    /// The file is cut where it ends, which raises its epoch: what the late client wrote is gone, what it will write is
+    /// answered `StaleEpoch`, and its `AppendEnd` EBADF. So its append has not happened, and it may begin anew.
+    pub fn take_turn(&mut self, ino: Ino, now: Moment) -> Option<TakenTurn> {
+        if self.state.cuts.contains_key(&ino) {
+            return None;
+        }
+        let mut changes = self.abandonments(|moving, _| moving == ino);
+        let moves = changes.iter().filter(|change| matches!(change, Change::MoveAbandoned { .. })).count();
+        let file = self.state.inodes.get(&ino).and_then(Inode::regular);
+        let cut = file.map(|file| (IntentId(self.state.next_intent + moves as u64), file.size_bytes));
+        changes.extend(cut.map(|(id, size_bytes)| Change::Resized {
+            ino,
+            size_bytes,
+            permissions: None,
+            cut: Some(id),
+            at: now,
+        }));
+        let decision = Decision::of(changes, Answer::Now(Reply::Done, Vec::new()));
+        Some(TakenTurn { decision, cut: cut.map(|(id, _)| id), waiting: self.turns.take(ino) })
     }
 
     pub(super) fn pass_turn(&mut self, ino: Ino) -> Option<AppendGrant> {

@@ -33,7 +33,7 @@ mod xattr;
 #[cfg(test)]
 mod tests;
 
-pub use append::{AppendGrant, InlineAppend, TurnReply};
+pub use append::{AppendGrant, InlineAppend, TakenTurn, TurnReply};
 use change::BirthNode;
 pub use change::{Change, IntentId, Outcome, OutcomeKind};
 pub use effects::Effect;

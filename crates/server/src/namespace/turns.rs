@@ -90,6 +90,22 @@ impl AppendTurns {
         next.map(|next| (next, Sequence(self.last)))
     }
 
+    /// Turns that others wait for.
+    pub(super) fn contested(&self) -> impl Iterator<Item = (Ino, Sequence)> + '_ {
+        let contested = self.files.iter().filter(|(_, turns)| !turns.waiting.is_empty());
+        contested.map(|(&ino, turns)| (ino, turns.turn))
+    }
+
+    /// Ends the turn and empties the queue; answers those who waited, in their order.
+    pub(super) fn take(&mut self, ino: Ino) -> Vec<Appender> {
+        let Some(turns) = self.files.remove(&ino) else { return Vec::new() };
+        self.forget_unless_queued(ino, turns.holder.client);
+        for waiter in &turns.waiting {
+            self.forget_unless_queued(ino, waiter.client);
+        }
+        turns.waiting.into()
+    }
+
     /// Takes every turn and every place in a queue from `client`; answers the files whose turn ended.
     pub(super) fn drop_client(&mut self, client: ClientId) -> Vec<Ino> {
         let mut ended = Vec::new();
@@ -146,6 +162,20 @@ mod tests {
         assert_eq!(turns.drop_client(ClientId(2)), [file]);
         assert_eq!(turns.end(file).unwrap().0, appender(3, 1));
         assert_eq!(turns.end(file), None);
+        assert!(turns.files.is_empty() && turns.clients.is_empty());
+    }
+
+    #[test]
+    fn a_turn_that_is_taken_leaves_nothing_behind() {
+        let mut turns = AppendTurns::default();
+        let file = Ino(9);
+        let Asked::Granted(turn) = turns.ask(file, appender(1, 1)) else { panic!("the file is free") };
+        assert_eq!(turns.contested().next(), None, "nobody waits");
+        turns.ask(file, appender(2, 1));
+        turns.ask(file, appender(3, 1));
+        assert_eq!(turns.contested().collect::<Vec<_>>(), [(file, turn)]);
+        assert_eq!(turns.take(file), [appender(2, 1), appender(3, 1)]);
+        assert!(!turns.holds(file, ClientId(1), turn));
         assert!(turns.files.is_empty() && turns.clients.is_empty());
     }
 }

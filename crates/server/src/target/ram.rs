@@ -189,6 +189,18 @@ impl Ram {
         Ok(())
     }
 
+    /// Whether bytes may still be received for a write: some go straight over old ones, and where the object was cut since
+    /// these may be another's by now.
+    ///
+    /// # Errors
+    /// [`StaleEpoch`] when the object was cut or removed since the write began.
+    pub(crate) fn check_write(&self, plan: &WritePlan) -> Result<(), StaleEpoch> {
+        match self.objects.get(&plan.ino) {
+            Some(object) if object.epoch > plan.epoch => Err(StaleEpoch(object.epoch)),
+            _ => Ok(()),
+        }
+    }
+
     /// Ends a write whose bytes have all arrived: links its staged pages.
     ///
     /// # Errors

@@ -34,8 +34,8 @@ pub(crate) enum Transport {
 pub(crate) struct Cluster {
     folder: tempfile::TempDir,
     servers: Vec<Option<Child>>,
-    /// Descriptors that a server may have; absent leaves the limit of the test.
-    descriptors: Option<u32>,
+    /// What a server may have, as an option of `ulimit`; absent leaves the limits of the test.
+    limit: Option<String>,
 }
 
 /// One `[[server]]` with `targets` targets; `target` holds their lines.
@@ -56,7 +56,7 @@ pub(crate) fn dir(servers: usize) -> String {
 impl Cluster {
     /// Starts every server of a configuration without its `version` line.
     pub(crate) fn start(toml: &str) -> Cluster {
-        Cluster::start_limited(toml, None)
+        Cluster::start_within(toml, None)
     }
 
     /// As [`Cluster::start`], with everything on the file system of `parent`.
@@ -67,17 +67,22 @@ impl Cluster {
 
     /// As [`Cluster::start`], each server with so many descriptors.
     pub(crate) fn start_limited(toml: &str, descriptors: Option<u32>) -> Cluster {
-        Cluster::start_in(tempfile::tempdir().expect("a fresh directory"), toml, descriptors)
+        Cluster::start_within(toml, descriptors.map(|count| format!("-n {count}")))
     }
 
-    fn start_in(folder: tempfile::TempDir, toml: &str, descriptors: Option<u32>) -> Cluster {
+    /// As [`Cluster::start`], each server under a limit such as `-v 1048576`, for memory in KiB.
+    pub(crate) fn start_within(toml: &str, limit: Option<String>) -> Cluster {
+        Cluster::start_in(tempfile::tempdir().expect("a fresh directory"), toml, limit)
+    }
+
+    fn start_in(folder: tempfile::TempDir, toml: &str, limit: Option<String>) -> Cluster {
         let key_file = folder.path().join("site.key");
         fs::write(&key_file, key().to_hex()).expect("a key file");
         fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).expect("own file");
         fs::write(folder.path().join("cluster.toml"), format!("version = 1\n{toml}"))
             .expect("a configuration");
         let count = toml.matches("[[server]]").count();
-        let mut cluster = Cluster { folder, servers: (0..count).map(|_| None).collect(), descriptors };
+        let mut cluster = Cluster { folder, servers: (0..count).map(|_| None).collect(), limit };
         for server in 0..count {
             cluster.start_server(server);
         }
@@ -100,8 +105,8 @@ impl Cluster {
         let address = home.join("address.json");
         let _ = fs::remove_file(&address);
         let log = fs::File::options().create(true).append(true).open(home.join("log")).expect("a log");
-        let script = match self.descriptors {
-            Some(count) => format!("ulimit -n {count}; exec \"$@\""),
+        let script = match &self.limit {
+            Some(limit) => format!("ulimit {limit}; exec \"$@\""),
             None => "exec \"$@\"".into(),
         };
         let mut child = Command::new("sh")
