@@ -2,7 +2,7 @@
 
 use crate::connect::{connect_once, prepare, prepare_until, Unreached};
 use crate::pool::{Lane, Lease, Link};
-use crate::session::Environment;
+use crate::session::{Environment, HeldTurn};
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
 use crate::transport::timespec;
 use crate::{Caller, ClientError, Counters, Result};
@@ -11,7 +11,9 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{Capability, Extent, Header, IdentityId, Ino, Kind, Publication, Reply, Request, RequestId};
+use weir_wire::{
+    limits, Capability, Extent, Header, IdentityId, Ino, Kind, Publication, Reply, Request, RequestId,
+};
 
 /// Times that a request is sent again after its connection broke, before the server counts as lost: a request that
 /// makes a server fall over must not do so for ever.
@@ -21,6 +23,8 @@ const RESENDS_MAX: u32 = 8;
 const TURN_PARTS: u32 = 8;
 /// Longest `poll` list: calls of one round over all lanes of a usual number of servers.
 const POLLED: usize = 64;
+/// Signs of life within the lease of an append turn: some may be late.
+const TURN_RENEWALS: u64 = 5;
 
 /// A request, borrowed where a copy would cost an allocation in every read and write.
 #[derive(Clone, Copy, Debug)]
@@ -302,16 +306,24 @@ fn round(
 }
 
 fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)]) {
-    let mut ready: Vec<PollFd<'_>> = exchanges
-        .iter()
-        .filter_map(|(_, exchange)| {
-            let descriptor = exchange.lease.live()?.connection.readiness().ok()?;
-            let events = if exchange.transfer.is_sending() { PollFlags::OUT } else { PollFlags::IN };
-            Some(PollFd::from_borrowed_fd(descriptor, events))
-        })
-        .collect();
+    let mut ready: Vec<PollFd<'_>> =
+        exchanges.iter().filter_map(|(_, exchange)| exchange.awaited()).collect();
     // Late or interrupted: the caller looks at every exchange in any case.
     let _ = rustix::event::poll(&mut ready, Some(&timespec(environment.tick())));
+}
+
+/// Renews an append turn, long before its lease ends. One that was lost is noticed at its end.
+fn renew(environment: Environment<'_>, turn: &HeldTurn) {
+    let now = environment.session().milliseconds();
+    let since = now.saturating_sub(turn.renewed.load(Ordering::Relaxed));
+    if since < limits::TURN_LEASE_SECONDS * 1000 / TURN_RENEWALS {
+        return;
+    }
+    turn.renewed.store(now, Ordering::Relaxed);
+    if let Ok(link) = environment.session().link(turn.capability.ino.home()) {
+        let request = Request::AppendRenew { capability: turn.capability, turn: turn.turn };
+        probe(environment, link, &request, environment.tick());
+    }
 }
 
 impl<'s> Exchange<'s> {
@@ -359,7 +371,24 @@ impl<'s> Exchange<'s> {
         Exchange { link, lease, transfer, request, since, resends: 0, is_resent: true }
     }
 
+    /// What its connection has to be ready for.
+    fn awaited(&self) -> Option<PollFd<'_>> {
+        let descriptor = self.lease.live()?.connection.readiness().ok()?;
+        let events = if self.transfer.is_sending() { PollFlags::OUT } else { PollFlags::IN };
+        Some(PollFd::from_borrowed_fd(descriptor, events))
+    }
+
+    fn wait(&self, environment: Environment<'_>) {
+        if let Some(ready) = self.awaited() {
+            // Late or interrupted: the caller looks again in any case.
+            let _ = rustix::event::poll(&mut [ready], Some(&timespec(environment.tick())));
+        }
+    }
+
     /// Goes on as far as possible; with `block`, waits up to a tick.
+    ///
+    /// With an append turn, no wait is longer than a tick, also where bytes move on all the time: the turn has to be renewed
+    /// meanwhile.
     fn step(
         &mut self,
         environment: Environment<'s>,
@@ -369,7 +398,12 @@ impl<'s> Exchange<'s> {
     ) -> Result<Progress> {
         loop {
             let state = self.lease.state();
-            match self.transfer.advance(state, call.payload, &mut call.sink, block) {
+            match self.transfer.advance(
+                state,
+                call.payload,
+                &mut call.sink,
+                block && environment.turn().is_none(),
+            ) {
                 Ok(Step::Complete) => {
                     environment.heard(self.link);
                     let reply = self.transfer.reply(&self.lease.state().receive);
@@ -377,6 +411,12 @@ impl<'s> Exchange<'s> {
                     return Ok(Progress::Replied(reply, bytes));
                 }
                 Ok(Step::Stalled { moved, interrupted }) => {
+                    if let Some(turn) = environment.turn() {
+                        renew(environment, turn);
+                        if block && !moved {
+                            self.wait(environment);
+                        }
+                    }
                     if moved {
                         self.since = environment.session().milliseconds();
                     } else {
@@ -428,7 +468,7 @@ impl<'s> Exchange<'s> {
             return Err(environment.lose(self.link, Duration::from_millis(quiet)));
         }
         if quiet >= silence / 4 {
-            probe(environment, self.link, Duration::from_millis(silence - quiet));
+            probe(environment, self.link, &Request::Ping, Duration::from_millis(silence - quiet));
         }
         Ok(())
     }
@@ -456,8 +496,8 @@ impl<'s> Exchange<'s> {
     }
 }
 
-/// Asks the server whether it lives, unless another thread is asking; the answer is noted at the link.
-fn probe(environment: Environment<'_>, link: &Link, limit: Duration) {
+/// Asks the server something small, unless another thread is asking; that it answers is noted at the link.
+fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Duration) {
     let Some(mut lease) = link.try_lease(Lane::Probe) else { return };
     let deadline = Instant::now() + limit;
     if lease.live().is_none() && connect_once(environment, link, &mut lease, deadline).is_err() {
@@ -469,7 +509,7 @@ fn probe(environment: Environment<'_>, link: &Link, limit: Duration) {
     let state = lease.state();
     let Some(live) = &mut state.live else { return };
     let connection = live.connection.as_mut();
-    match converse(connection, &mut state.send, &mut state.receive, &Request::Ping, deadline) {
+    match converse(connection, &mut state.send, &mut state.receive, request, deadline) {
         Ok(_) => environment.heard(link),
         Err(_) => {
             link.breaks.fetch_add(1, Ordering::SeqCst);
@@ -481,7 +521,7 @@ fn probe(environment: Environment<'_>, link: &Link, limit: Duration) {
 /// Says that this client lives: a ping on the probe lane, bounded by a tick.
 pub(crate) fn heartbeat(environment: Environment<'_>, link: &Link) {
     if link.is_connected() {
-        probe(environment, link, environment.tick());
+        probe(environment, link, &Request::Ping, environment.tick());
     }
 }
 

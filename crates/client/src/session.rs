@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
-use weir_wire::{ClientId, Cluster, Credential, Role, ServerAddress};
+use weir_wire::{Capability, ClientId, Cluster, Credential, Role, Sequence, ServerAddress};
 
 /// Longest cluster.json or credential file that is read: thousands of servers fit.
 const FILE_BYTES: usize = 4 * 1024 * 1024;
@@ -68,6 +68,16 @@ pub(crate) struct Environment<'s> {
     settings: &'s Settings,
     counters: &'s Counters,
     transport: &'s dyn Transport,
+    turn: Option<&'s HeldTurn>,
+}
+
+/// An append turn, which is renewed while its client waits for anything.
+#[derive(Debug)]
+pub(crate) struct HeldTurn {
+    pub(crate) capability: Capability,
+    pub(crate) turn: Sequence,
+    /// When, in milliseconds of the session's clock.
+    pub(crate) renewed: AtomicU64,
 }
 
 /// The form of cluster.json.
@@ -159,7 +169,8 @@ impl<'s> Environment<'s> {
         transport: &'s dyn Transport,
     ) -> Result<Environment<'s>> {
         let session = generations.current(settings)?;
-        Ok(Environment { patience: Patience::Full, session, generations, settings, counters, transport })
+        let patience = Patience::Full;
+        Ok(Environment { patience, session, generations, settings, counters, transport, turn: None })
     }
 
     /// The same for a call that is of use without the answers of some servers, and says nothing of those that are lost.
@@ -170,6 +181,15 @@ impl<'s> Environment<'s> {
     /// Whether a server that takes no connection now is tried again.
     pub(crate) fn tries_again(&self) -> bool {
         self.patience == Patience::Full
+    }
+
+    /// The same, for calls in an append turn.
+    pub(crate) fn in_turn(self, turn: &'s HeldTurn) -> Environment<'s> {
+        Environment { turn: Some(turn), ..self }
+    }
+
+    pub(crate) fn turn(&self) -> Option<&'s HeldTurn> {
+        self.turn
     }
 
     pub(crate) fn session(&self) -> &'s Session {

@@ -5,7 +5,7 @@ use crate::exchange::{call, call_all, Call, Message};
 use crate::known::{Attempts, Size};
 use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
 use crate::pool::Lane;
-use crate::session::Environment;
+use crate::session::{Environment, HeldTurn};
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSlice;
@@ -403,6 +403,29 @@ impl File {
         }
     }
 
+    /// Writes at the end of the file, which is this client's for its turn.
+    fn write_in_turn(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        buffers: &[IoSlice<'_>],
+        length: u64,
+        size: Size,
+    ) -> Result<Attempt<Written>> {
+        let known = self.known_or_fresh(environment, caller)?;
+        // An epoch may be used once the layout that goes with it is known.
+        let is_current = known.epoch == size.epoch || self.refresh(environment, caller)?.epoch == size.epoch;
+        self.known.learn(size);
+        let length = length.min(limits::FILE_BYTES.saturating_sub(size.bytes));
+        if length == 0 {
+            return Err(ClientError::number(libc::EFBIG));
+        }
+        if !is_current {
+            return Ok(Attempt::Stale);
+        }
+        self.write_range(environment, caller, buffers, size.bytes, length, size, Telling::ByTurn)
+    }
+
     /// Takes the file's append turn, writes, and ends the turn in any case. Where a target is full a part is appended only
     /// if `takes_part`.
     fn append_in_turn(
@@ -421,19 +444,10 @@ impl File {
         else {
             return Err(self.unexpected("AppendBegin"));
         };
+        let renewed = environment.session().milliseconds().into();
+        let held = HeldTurn { capability, turn, renewed };
         let size = Size { bytes: offset, epoch };
-        let known = self.known_or_fresh(environment, caller)?;
-        // An epoch may be used once the layout that goes with it is known.
-        let is_current = known.epoch == epoch || self.refresh(environment, caller)?.epoch == epoch;
-        self.known.learn(size);
-        let length = length.min(limits::FILE_BYTES.saturating_sub(offset));
-        let written = if length == 0 {
-            Err(ClientError::number(libc::EFBIG))
-        } else if !is_current {
-            Ok(Attempt::Stale)
-        } else {
-            self.write_range(environment, caller, buffers, offset, length, size, Telling::ByTurn)
-        };
+        let written = self.write_in_turn(environment.in_turn(&held), caller, buffers, length, size);
         let bytes = match &written {
             Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_full() && !takes_part => {
                 0
@@ -449,7 +463,7 @@ impl File {
             Attempt::Done(written) => written,
             Attempt::Stale => return Ok(Attempt::Stale),
         };
-        // EBADF: the turn went with a lost connection, and nothing was appended.
+        // EBADF: the turn went with a lost connection, or was taken as this process had stopped; nothing was appended.
         if matches!(&ended, Err(error) if error.errno() == libc::EBADF) {
             return Ok(Attempt::Stale);
         }
