@@ -1,0 +1,116 @@
+"""Appends of several programs to one file, of which one stops in the midst of its turn."""
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+from store import Store
+from ways import ALL, MOUNT, MOUNTED, PREFIX, Way, has_fuse, make_way
+
+RECORD_BYTES = 1 << 20
+"""More than one request without a turn takes, and no more than the mount writes at once."""
+LARGE_BYTES = 6 << 20
+"""At the speed of these targets longer than the lease of a turn."""
+SPEED = "700kB/s"
+OUTLIVED_SECONDS = 90
+"""Waits end by what happens; this only ends a test that has failed."""
+
+
+def append(folder: Path, letter: str, length: int) -> None:
+    """Append one record to the file."""
+    file = os.open(folder / "records", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    assert os.write(file, letter.encode() * length) == length
+    os.close(file)
+
+
+def check(folder: Path, lengths: dict[str, int]) -> None:
+    """Every record is there once and whole, and nothing else is."""
+    content = (folder / "records").read_bytes().decode()
+    assert len(content) == sum(lengths.values())
+    order = sorted(lengths, key=content.index)
+    assert content == "".join(letter * lengths[letter] for letter in order)
+
+
+def bring_up(store: Store, name: str) -> Way:
+    if name in MOUNTED and not has_fuse():
+        pytest.skip("there is no /dev/fuse")
+    mount = [] if name in MOUNTED else ["--no-mount"]
+    store.up("--servers", "1", "--targets", "1", "--write-speed", SPEED, *mount)
+    return make_way(name, store, "appends")
+
+
+def outstanding(store: Store) -> int:
+    """Requests that the server has in hand."""
+    address = json.loads((store.home / "servers/0/address.json").read_text())
+    with urllib.request.urlopen(f"http://{address['control']}/v1/status", timeout=OUTLIVED_SECONDS) as answer:
+        return int(json.load(answer)["outstanding"])
+
+
+def await_writing(store: Store) -> None:
+    """Wait until the server has been at a write for some time."""
+    limit = time.monotonic() + OUTLIVED_SECONDS
+    seen = 0
+    while seen < 5:
+        seen = seen + 1 if outstanding(store) > 0 else 0
+        assert time.monotonic() < limit, "nobody writes"
+        time.sleep(0.02)
+
+
+def log(store: Store) -> str:
+    return (store.home / "servers/0/log").read_text()
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Popen[str]]]:
+    started: list[Popen[str]] = []
+    yield started
+    for program in started:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+        program.communicate(timeout=OUTLIVED_SECONDS)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_client_that_stops_in_its_turn_blocks_nobody_and_loses_nothing(
+    store: Store, programs: list[Popen[str]], name: str
+) -> None:
+    """It once kept every other append of the file waiting for as long as it was stopped."""
+    way = bring_up(store, name)
+    late = way.start(*way.python(append, "a", RECORD_BYTES), start_new_session=True)
+    programs.append(late)
+    await_writing(store)
+    # In the mount's way the mount is the client.
+    group = -late.pid
+    if name == MOUNT:
+        (record,) = store.home.glob("mounts/*.pid")
+        group = int(record.read_text().split()[0])
+    os.kill(group, signal.SIGSTOP)
+    try:
+        other = Way(PREFIX, store, way.sibling(PREFIX))
+        other.call(append, "b", RECORD_BYTES, seconds=OUTLIVED_SECONDS)
+        other.call(append, "c", 10, seconds=OUTLIVED_SECONDS)
+        assert late.poll() is None
+        assert "append turn" in log(store)
+    finally:
+        os.kill(group, signal.SIGCONT)
+    words = late.communicate(timeout=OUTLIVED_SECONDS)
+    assert late.returncode == 0, words
+    other.call(check, {"a": RECORD_BYTES, "b": RECORD_BYTES, "c": 10})
+
+
+def test_a_turn_that_is_slow_is_not_taken(store: Store, programs: list[Popen[str]]) -> None:
+    """A policy may make a write longer than the lease: its client renews the turn while it waits."""
+    way = bring_up(store, PREFIX)
+    for letter in ("a", "b"):
+        programs.append(way.start(*way.python(append, letter, LARGE_BYTES), start_new_session=True))
+    for program in programs:
+        words = program.communicate(timeout=OUTLIVED_SECONDS)
+        assert program.returncode == 0, words
+    way.call(check, {"a": LARGE_BYTES, "b": LARGE_BYTES})
+    assert "append turn" not in log(store), log(store)
