@@ -38,7 +38,7 @@ pub(crate) struct Held {
 /// What a request waits to do.
 enum Then {
     /// It has changed bytes: what others read of them before is dropped, and it is answered.
-    Reply(Outcome),
+    Reply(Box<Outcome>),
     /// It is about to change bytes: what others stored beside them is written back, and it is carried out.
     Route,
 }
@@ -172,7 +172,7 @@ impl Server {
     /// Keeps a reply until every watcher has dropped its pages, or its time is over.
     pub(crate) fn hold_for_drops(&mut self, token: usize, mut outcome: Outcome, now: Nanos) {
         let drops = std::mem::take(&mut outcome.drops);
-        self.hold(token, Then::Reply(outcome), drops, now);
+        self.hold(token, Then::Reply(Box::new(outcome)), drops, now);
     }
 
     /// Keeps a request of `client` that is about to change bytes of `ino` until every watcher has written back and
@@ -206,7 +206,7 @@ impl Server {
             if held.until <= now || self.watches.are_done(&held.drops) {
                 let held = self.held.swap_remove(index);
                 match held.then {
-                    Then::Reply(outcome) => self.reply(held.token, outcome),
+                    Then::Reply(outcome) => self.reply(held.token, *outcome),
                     Then::Route => self.route_written_back(held.token),
                 }
             } else {
