@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,39 @@ class Agent:
             answer_text = pipe.read()
         assert os.waitpid(child, 0)[1] == 0
         return json.loads(answer_text)
+
+
+RACING_ROUNDS = 8
+
+
+def race(folder: Path) -> None:
+    """A parent stores to the even bytes of a page while its child writes the odd ones, without a lock."""
+    path = folder / "raced"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.pwrite(descriptor, bytes(PAGE), 0)
+    child = os.fork()
+    if child == 0:
+        descriptor = os.open(path, os.O_RDWR)
+        lost = 0
+        for turn in range(1, RACING_ROUNDS + 1):
+            for at in range(1, PAGE, 2):
+                os.pwrite(descriptor, bytes([turn]), at)
+            lost += sum(byte != turn for byte in os.pread(descriptor, PAGE, 0)[1::2])
+        os._exit(min(lost, 255))
+    stored = bytearray(PAGE)
+    with mmap.mmap(descriptor, PAGE) as mapped:
+        turn = 0
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            for at in range(turn % 64 * 2, PAGE, 128):
+                mapped[at] = stored[at] = turn % 256
+            turn += 1
+            # The child needs a processor, too.
+            time.sleep(0.0002)
+        seen = bytes(mapped)
+        mapped.flush()
+    assert os.waitstatus_to_exitcode(ended[1]) == 0, "bytes that were written were lost"
+    assert os.pread(descriptor, PAGE, 0) == seen
+    assert seen[0::2] == stored[0::2], "a store was lost"
 
 
 def serve(folder: Path) -> None:
@@ -496,6 +530,14 @@ def test_a_write_beside_a_dirty_page_of_another_process_loses_nothing(
         assert mapper("pread", "f", 0, size) == model.decode()
         mapper("sync", "m", size)
         assert writer("pread", "f", 0, size) == model.decode()
+
+
+@pytest.mark.usefixtures("fuse")
+def test_stores_and_writes_to_one_page_at_once_lose_nothing(way: Way) -> None:
+    """A page that was read while a write call was under way was written back after it, with bytes from before."""
+    if way.name == PREFIX:
+        pytest.skip("there are no shared, writable mappings without a mount")
+    way.call(race)
 
 
 @pytest.mark.parametrize("one", [PRELOAD])

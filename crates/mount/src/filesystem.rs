@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::handles::Handles;
 use crate::identity::Callers;
 use crate::operations::locks::PosixLocks;
+use crate::overwrites::Overwrites;
 use crate::pages::Pages;
 use crate::waits::Flights;
 use crate::workers::WaitBudget;
@@ -20,6 +21,7 @@ pub(crate) struct Filesystem {
     pub(crate) store: Store,
     pub(crate) handles: Handles,
     pub(crate) pages: Arc<Pages>,
+    pub(crate) overwrites: Overwrites,
     pub(crate) flights: Flights,
     pub(crate) posix_locks: PosixLocks,
     pub(crate) features: Features,
@@ -54,6 +56,7 @@ impl Filesystem {
         Filesystem {
             pages: Arc::new(Pages::new(store.clone(), device)),
             store,
+            overwrites: Overwrites::default(),
             handles: Handles::default(),
             flights: Flights::default(),
             posix_locks: PosixLocks::default(),

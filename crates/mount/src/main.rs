@@ -13,6 +13,7 @@ mod handles;
 mod identity;
 mod mounting;
 mod operations;
+mod overwrites;
 mod pages;
 mod process;
 mod session;

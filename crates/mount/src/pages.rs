@@ -86,6 +86,11 @@ impl Pages {
         Err(Failure(libc::EIO))
     }
 
+    /// Whether the kernel may have pages of `ino`.
+    pub(crate) fn may_be_held(&self, ino: Ino) -> bool {
+        self.watches().states.contains_key(&ino)
+    }
+
     /// Whether `open` met a move of its file since it was watched: what was read may lie where nobody watches.
     pub(crate) fn is_outdated(&self, open: &OpenFile) -> bool {
         let layout_epoch = open.file.layout_epoch();

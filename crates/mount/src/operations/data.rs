@@ -7,6 +7,7 @@ use crate::device::WRITE_BYTES_MAX;
 use crate::filesystem::Filesystem;
 use crate::handles::OpenFile;
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 use weir_client::wire::{limits, Seek};
 
 /// Most bytes copied for one request: the caller goes on with the rest, and can be interrupted in between.
@@ -52,6 +53,7 @@ impl Filesystem {
         loop {
             if is_for_pages {
                 self.pages.hold(&open)?;
+                self.overwrites.read(open.ino, &extent(asked.offset, u64::from(asked.size)));
             }
             let room = call.room(asked.size as usize);
             let length = open.file.read_at(&open.opener, &mut [IoSliceMut::new(room)], asked.offset)?;
@@ -67,13 +69,49 @@ impl Filesystem {
         let open = self.handles.file(asked.handle)?;
         let bytes = call.bytes(asked.size)?;
         let length = if asked.write_flags & flags::WRITE_CACHE != 0 {
-            write_back(&open, bytes, asked.offset)?
-        } else if asked.flags & libc::O_APPEND as u32 != 0 {
-            open.file.append(&open.opener, &[IoSlice::new(bytes)])?.1
+            self.write_back(&open, bytes, asked.offset)?
         } else {
-            open.file.write_at(&open.opener, &[IoSlice::new(bytes)], asked.offset)?
+            let appends = asked.flags & libc::O_APPEND as u32 != 0;
+            let buffers = [IoSlice::new(bytes)];
+            self.overwriting(&open, extent(asked.offset, bytes.len() as u64), || {
+                let (start, length) = if appends {
+                    open.file.append(&open.opener, &buffers)?
+                } else {
+                    (asked.offset, open.file.write_at(&open.opener, &buffers, asked.offset)?)
+                };
+                Ok((length, extent(start, length as u64)))
+            })?
         };
         Reply::of(&WriteOut { size: length as u32, padding: 0 })
+    }
+
+    /// Runs `write`, which puts bytes into `range` beside the pages that the kernel may have of it, and answers its
+    /// result with the range that it really wrote.
+    fn overwriting<T>(
+        &self,
+        open: &OpenFile,
+        range: Range<u64>,
+        write: impl FnOnce() -> Result<(T, Range<u64>), Failure>,
+    ) -> Result<T, Failure> {
+        self.overwrites.during(open.ino, range, || self.pages.may_be_held(open.ino), write)
+    }
+
+    /// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the file,
+    /// and the kernel may believe the file longer than it is: so what lies beyond the end is dropped. So is what calls
+    /// wrote beside the pages since they were read.
+    fn write_back(&self, open: &OpenFile, bytes: &[u8], offset: u64) -> Result<usize, Failure> {
+        let inside = open.file.size(&open.opener)?.saturating_sub(offset).min(bytes.len() as u64);
+        for part in self.overwrites.rest(open.ino, extent(offset, inside)) {
+            let mut from = part.start;
+            while from < part.end {
+                let rest = IoSlice::new(&bytes[(from - offset) as usize..(part.end - offset) as usize]);
+                match open.file.write_at(&open.opener, &[rest], from)? {
+                    0 => return Err(Failure(libc::EIO)),
+                    length => from += length as u64,
+                }
+            }
+        }
+        Ok(bytes.len())
     }
 
     pub(crate) fn sync(&self, call: &mut Call<'_>) -> Answer {
@@ -91,12 +129,17 @@ impl Filesystem {
             return Err(Failure(libc::EFBIG));
         }
         let (file, caller) = (&open.file, &open.opener);
+        let range = extent(asked.offset, asked.length);
         match allocation {
             Allocation::Reserve { keep_size } => {
-                file.reserve(caller, asked.offset, asked.length, keep_size)?
+                file.reserve(caller, asked.offset, asked.length, keep_size)?;
             }
-            Allocation::Punch => file.punch(caller, asked.offset, asked.length)?,
-            Allocation::Zero { keep_size } => file.zero(caller, asked.offset, asked.length, keep_size)?,
+            Allocation::Punch => self.overwriting(&open, range.clone(), || {
+                Ok((file.punch(caller, asked.offset, asked.length)?, range))
+            })?,
+            Allocation::Zero { keep_size } => self.overwriting(&open, range.clone(), || {
+                Ok((file.zero(caller, asked.offset, asked.length, keep_size)?, range))
+            })?,
         }
         Ok(Reply::Done)
     }
@@ -115,8 +158,11 @@ impl Filesystem {
         let from = self.handles.file(asked.handle_in)?;
         let to = self.handles.file(asked.handle_out)?;
         let length = asked.length.min(COPY_BYTES_MAX);
-        let copied =
-            from.file.copy_range(&from.opener, asked.offset_in, &to.file, asked.offset_out, length)?;
+        let copied = self.overwriting(&to, extent(asked.offset_out, length), || {
+            let copied =
+                from.file.copy_range(&from.opener, asked.offset_in, &to.file, asked.offset_out, length)?;
+            Ok((copied, extent(asked.offset_out, copied)))
+        })?;
         if long {
             return Reply::of(&CopyFileRangeOut { bytes: copied });
         }
@@ -144,20 +190,9 @@ impl Filesystem {
     }
 }
 
-/// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the file, and
-/// the kernel may believe the file longer than it is: so what lies beyond the end is dropped.
-fn write_back(open: &OpenFile, bytes: &[u8], offset: u64) -> Result<usize, Failure> {
-    let inside = open.file.size(&open.opener)?.saturating_sub(offset);
-    let inside = usize::try_from(inside).unwrap_or(usize::MAX).min(bytes.len());
-    let mut written = 0;
-    while written < inside {
-        let rest = IoSlice::new(&bytes[written..inside]);
-        match open.file.write_at(&open.opener, &[rest], offset + written as u64)? {
-            0 => return Err(Failure(libc::EIO)),
-            length => written += length,
-        }
-    }
-    Ok(bytes.len())
+/// `length` bytes from `offset` on.
+fn extent(offset: u64, length: u64) -> Range<u64> {
+    offset..offset.saturating_add(length)
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ impl Filesystem {
         self.handles.finish_release(open.ino);
         if !self.handles.is_open(open.ino) {
             self.pages.leave(&open, || self.handles.is_open(open.ino));
+            self.overwrites.forget(open.ino);
         }
         closed?;
         Ok(Reply::Done)

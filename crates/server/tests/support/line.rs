@@ -210,12 +210,22 @@ pub(crate) fn random_nonce() -> Nonce {
 impl Line {
     /// Goes through the handshake; answers what the server said instead of a welcome.
     pub(crate) fn prove(
-        mut connection: Connection,
+        connection: Connection,
         credential: &Credential,
         client: ClientId,
     ) -> Result<Line, Option<Reply>> {
+        Line::prove_with(connection, credential, client, false)
+    }
+
+    /// As [`Line::prove`], for a client that may write through a mount.
+    pub(crate) fn prove_with(
+        mut connection: Connection,
+        credential: &Credential,
+        client: ClientId,
+        has_mount: bool,
+    ) -> Result<Line, Option<Reply>> {
         let nonce = random_nonce();
-        let hello = Request::Hello { client, claims: credential.claims.clone(), nonce, has_mount: false };
+        let hello = Request::Hello { client, claims: credential.claims.clone(), nonce, has_mount };
         let theirs = match connection.ask(RequestId(0), &hello) {
             Some(Reply::Challenge { nonce }) => nonce,
             other => return Err(other),
