@@ -35,40 +35,29 @@ fn told(mount: &mut Line, done: Sequence, file: &File) -> Sequence {
 
 #[test]
 fn a_write_is_not_covered_by_a_page_that_is_written_back_later() {
-    let cluster = Cluster::start(&ram(1, "64MiB"));
-    let (mut mount, mut file) = holder(&cluster);
-    let mut writer = cluster.line(0, Transport::Unix, &root());
-    let open = writer.open("file", READ_WRITE).expect("opened");
     // One that comes with its header, and one whose payload waits in the socket.
-    for length in [3, MIB] {
-        let bytes = vec![b'w'; length];
-        let (request, _) = Line::write_requests(&open, 10, length.min(MIB - 10)).remove(0);
-        let bytes = &bytes[..length.min(MIB - 10)];
-        writer.send(&request, bytes);
-        let before = told(&mut mount, Sequence(0), &file);
-        let mut page = mount.read(&file, 0, 4096).expect("read");
-        assert!(!page.contains(&b'w'), "the write waits for the page");
-        page[5] = b's';
-        mount.write(&mut file, 0, &page).expect("written back");
-        let after = told(&mut mount, before, &file);
-        assert!(after > before, "pages that were read meanwhile go too");
-        mount.send(&Request::Invalidations { done: after }, &[]);
-        assert!(matches!(writer.receive().1, Reply::Written { .. }));
-        let found = mount.read(&file, 0, 13).expect("read");
-        assert_eq!(found, b".....s....www");
-        // The next round begins as this one did; the question that is still open is answered by the next change.
-        mount = reset(&cluster, mount, &file, length);
+    for length in [3, MIB - 10] {
+        let cluster = Cluster::start(&ram(1, "64MiB"));
+        let (mut mount, mut file) = holder(&cluster);
+        let mut writer = cluster.line(0, Transport::Unix, &root());
+        let open = writer.open("file", READ_WRITE).expect("opened");
+        let (request, _) = Line::write_requests(&open, 10, length).remove(0);
+        std::thread::scope(|scope| {
+            // A payload that the server leaves in the socket keeps its sender waiting.
+            let written = scope.spawn(|| writer.call(&request, &vec![b'w'; length]).0);
+            let before = told(&mut mount, Sequence(0), &file);
+            let mut page = mount.read(&file, 0, 4096).expect("read");
+            assert!(!page.contains(&b'w'), "the write of {length} bytes waits for the page");
+            page[5] = b's';
+            mount.write(&mut file, 0, &page).expect("written back");
+            let after = told(&mut mount, before, &file);
+            assert!(after > before, "pages that were read meanwhile go too");
+            mount.send(&Request::Invalidations { done: after }, &[]);
+            assert!(matches!(written.join(), Ok(Reply::Written { .. })));
+        });
+        // The question that is still open is answered when the next change comes.
+        assert_eq!(writer.read(&open, 0, 13).expect("read"), b".....s....www");
     }
-}
-
-/// The file as it was, watched by a mount of its own.
-fn reset(cluster: &Cluster, mount: Line, file: &File, length: usize) -> Line {
-    drop(mount);
-    let mut fresh = cluster.root(0);
-    let mut again = fresh.open("file", READ_WRITE).expect("opened");
-    fresh.write(&mut again, 0, &vec![b'.'; length + 4096]).expect("written");
-    assert_eq!(fresh.reply(&Request::Watch { ino: file.ino }), Reply::Done);
-    fresh
 }
 
 #[test]
