@@ -150,6 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     const FILE: Ino = Ino(7);
+    const PAGE: Range<u64> = 0..4096;
 
     fn written(overwrites: &Overwrites, range: Range<u64>) {
         let done: Result<(), ()> = overwrites.during(FILE, range.clone(), || true, || Ok(((), range)));
@@ -159,11 +160,11 @@ mod tests {
     #[test]
     fn a_page_that_was_read_before_a_write_does_not_cover_it() {
         let overwrites = Overwrites::default();
-        overwrites.read(FILE, &(0..4096));
+        overwrites.read(FILE, &PAGE);
         written(&overwrites, 100..101);
-        assert_eq!(overwrites.rest(FILE, 0..4096), [0..100, 101..4096]);
-        overwrites.read(FILE, &(0..4096));
-        assert_eq!(overwrites.rest(FILE, 0..4096), [0..4096]);
+        assert_eq!(overwrites.rest(FILE, PAGE), [0..100, 101..4096]);
+        overwrites.read(FILE, &PAGE);
+        assert_eq!(overwrites.rest(FILE, PAGE), [PAGE]);
     }
 
     #[test]
@@ -174,15 +175,15 @@ mod tests {
             100..101,
             || true,
             || {
-                overwrites.read(FILE, &(0..4096));
-                assert_eq!(overwrites.rest(FILE, 0..4096), [0..100, 101..4096]);
+                overwrites.read(FILE, &PAGE);
+                assert_eq!(overwrites.rest(FILE, PAGE), [0..100, 101..4096]);
                 Ok(((), 100..101))
             },
         );
         assert_eq!(during, Ok(()));
-        assert_eq!(overwrites.rest(FILE, 0..4096), [0..100, 101..4096]);
+        assert_eq!(overwrites.rest(FILE, PAGE), [0..100, 101..4096]);
         overwrites.forget(FILE);
-        assert_eq!(overwrites.rest(FILE, 0..4096), [0..4096]);
+        assert_eq!(overwrites.rest(FILE, PAGE), [PAGE]);
     }
 
     #[test]
