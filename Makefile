@@ -1,6 +1,7 @@
 # make setup   packages, programs and the Python package, in .venv
 # make demo    two jobs of real programs share a store; prints what each policy does to them
 # make test    linters and every test
+# make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
 
@@ -8,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup packages fuse-device demo test lint test-rust test-python bench clean
+.PHONY: setup packages fuse-device demo test lint test-rust test-python suites suites-packages bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,6 +21,8 @@ PACKAGES := acl attr bonnie++ dbench fio fsmark fuse3 gcc git libmpich-dev lmdb-
 	redis-tools rocksdb-tools rsync sqlite3 strace tar
 PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
 PACKAGES += $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)
+# Those of `make suites` alone.
+SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed \))
@@ -76,6 +79,13 @@ $(VENV)/installed: $(VENV)/tooled Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON
 $(TOOLS)/bin/fsx:
 	cargo install --quiet --locked --root $(TOOLS) fsx
 
+# Programs of suites that are packages or crates. What is neither is looked for below WEIR_SUITES, and never downloaded.
+suites-packages: $(TOOLS)/bin/pjdfstest
+	@$(MAKE) --no-print-directory packages PACKAGES='$(SUITES_PACKAGES)'
+
+$(TOOLS)/bin/pjdfstest:
+	cargo install --quiet --locked --root $(TOOLS) pjdfstest
+
 demo: setup
 	$(BIN)/python examples/demo.py
 
@@ -97,6 +107,13 @@ test-rust: lint
 # Last, so that its closing line ends the output.
 test-python: test-rust
 	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest
+
+# make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'
+suites: setup suites-packages
+	PYTHONPATH=tests $(BIN)/python -m suites $(SUITE) $(ARGUMENTS)
+
+suite-%: setup suites-packages
+	PYTHONPATH=tests $(BIN)/python -m suites $* $(ARGUMENTS)
 
 bench: $(BENCHMARKS)
 
