@@ -35,8 +35,10 @@ FILE_SYSTEM_TESTS = (
     "writetest",
 )  # fmt: skip
 """Of `runtest/fs`, those that work in the temporary directory."""
-TEST_SECONDS = 300.0
-"""The longest of the file system tests grow files for two minutes."""
+LOOP_SECONDS = 5
+"""Of tests that repeat themselves for up to two minutes, of which there are forty."""
+TEST_SECONDS = 120.0
+"""A test takes seconds."""
 SHORT_CALLS = ("rename", "link", "unlink", "ftruncate", "lseek", "pread", "pwrite", "readv", "writev")
 _OUTCOMES = {0: Outcome.OK, 32: Outcome.SKIPPED}
 """LTP's exit codes: a test that says TCONF alone exits with 32; others are bits for failed, broken and warned."""
@@ -86,7 +88,13 @@ def chosen(lists: Path, *, is_short: bool) -> Iterator[tuple[str, str]]:
     if not is_short and (lists / "fs").is_file():
         for test, line in _lines(lists / "fs"):
             if re.fullmatch(rf"(?:{'|'.join(FILE_SYSTEM_TESTS)})\d*", test):
-                yield test, line
+                yield test, capped(line)
+
+
+def capped(line: str) -> str:
+    """A command of `runtest/fs` that runs for a given time, for a shorter one: of growfiles, rwtest and iogen."""
+    line = re.sub(r"(growfiles .*-L )(\d+)", lambda match: f"{match[1]}{min(int(match[2]), LOOP_SECONDS)}", line)
+    return re.sub(r"(rwtest .*-i )(\d+)s", lambda match: f"{match[1]}{min(int(match[2]), LOOP_SECONDS)}s", line)
 
 
 def call_of(test: str) -> str:

@@ -67,6 +67,14 @@ def test_tests_are_chosen_by_their_calls(test: str, call: str) -> None:
     assert ltp.call_of(test) == call
 
 
+def test_long_loops_are_capped() -> None:
+    assert ltp.capped("growfiles -W gf16 -b -i 0 -L 120 -u -g 4090") == "growfiles -W gf16 -b -i 0 -L 5 -u -g 4090"
+    assert ltp.capped("rwtest -N rwtest01 -c -q -i 60s  -f sync 10%25000:x") == (
+        "rwtest -N rwtest01 -c -q -i 5s  -f sync 10%25000:x"
+    )
+    assert ltp.capped("growfiles -W gf03 -i 1 -S 150") == "growfiles -W gf03 -i 1 -S 150"
+
+
 def test_the_stressors_of_a_class() -> None:
     assert stress_ng.stressors("class 'filesystem' stressors: access chdir dir-many\n") == [
         "access",
