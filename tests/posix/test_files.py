@@ -2,7 +2,9 @@
 
 import errno
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import libc
@@ -257,6 +259,32 @@ def special_files(folder: Path) -> None:
 @pytest.mark.parametrize("way", MOUNTED, indirect=True)
 def test_special_files(way: Way) -> None:
     way.call(special_files)
+
+
+def running_program(folder: Path) -> None:
+    program = folder / "program"
+    shutil.copy("/bin/cat", program)
+    whole = program.stat().st_size
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child_input, child_output = child.stdin, child.stdout
+        assert child_input
+        assert child_output
+        child_input.write(b"x")
+        child_input.flush()
+        # It runs once it answers.
+        assert child_output.read(1) == b"x"
+        refused(errno.ETXTBSY, os.truncate, program, 123)
+        refused(errno.ETXTBSY, os.open, program, os.O_WRONLY)
+        child_input.close()
+    assert program.stat().st_size == whole
+    os.truncate(program, 123)
+    assert program.stat().st_size == 123
+
+
+@pytest.mark.parametrize("way", MOUNTED, indirect=True)
+def test_a_running_program_cannot_be_cut(way: Way) -> None:
+    """The fast path cut the file by its name, under the program that the kernel was executing from it."""
+    way.call(running_program)
 
 
 def extended_attributes(folder: Path) -> None:

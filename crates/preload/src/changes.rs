@@ -293,6 +293,11 @@ pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
         // SAFETY: see `fchmodat`.
         returned(unsafe { kernel::raw(libc::SYS_truncate, [path as usize, length as usize, 0, 0, 0, 0]) })
     };
+    if session::mode() == Mode::Mount {
+        // Only the kernel knows that a file is being executed, and refuses to cut it.
+        sharing::publish_everything();
+        return pass(libc::AT_FDCWD, path);
+    }
     let Ok(size_bytes) = u64::try_from(length) else { return pass(libc::AT_FDCWD, path) };
     if session::mode() == Mode::Mount {
         return pass(libc::AT_FDCWD, path);
