@@ -212,9 +212,11 @@ def _answer(worker: subprocess.Popen[str]) -> str:
 
 def _end(worker: subprocess.Popen[str]) -> None:
     """Kill a client: `weir run` and the program that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(worker.pid, signal.SIGKILL)
-    worker.wait(WAIT_SECONDS)
+    # Once it was waited for, its number may be that of a stranger's group.
+    if worker.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait(WAIT_SECONDS)
 
 
 def _pid(path: Path) -> int:

@@ -20,6 +20,8 @@ REFERENCE = "tmpfs"
 """The name of the place whose outcomes are the reference."""
 ENDED_SECONDS = 30.0
 """A killed group of processes is gone by then, unless one of them hangs in the kernel."""
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.002, 0.1
+"""Between two looks at whether a program has ended: first short, since most tests take milliseconds."""
 OUTPUT_BYTES_MAX = 32 << 20
 """More of a program's output is not read: a suite may print without end."""
 LOGGED_CHARACTERS_MAX = 20_000
@@ -86,11 +88,8 @@ class Place:
             given.write((text or "").encode())
             given.seek(0)
             process = self.start(*command, environment=environment, folder=folder, stdin=given, output=output)
-            timed_out = False
             try:
-                process.wait(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                timed_out = True
+                timed_out = not _has_ended(process, seconds)
             finally:
                 self.end(process)
             output.seek(0)
@@ -126,9 +125,16 @@ class Place:
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill what is left of a program's group, and wait for the program."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        """Kill what is left of a program's group, and wait for the program.
+
+        Its number is its own until it is waited for; later the number may be that of a stranger's group.
+        """
+        if process not in self._started:
+            return
+        self._started.remove(process)
+        if process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         try:
             process.wait(timeout=ENDED_SECONDS)
         except subprocess.TimeoutExpired:
@@ -136,7 +142,7 @@ class Place:
 
     def end_all(self) -> None:
         """Kill what is left of every program that was started here."""
-        for process in self._started:
+        for process in list(self._started):
             self.end(process)
 
     def make_folder(self, name: str) -> Path:
@@ -155,6 +161,18 @@ class Place:
         with self.log.open("a") as log:
             log.write(f"$ {' '.join(map(str, command))}\n{answer.output[-LOGGED_CHARACTERS_MAX:]}")
             log.write(f"{'timed out' if answer.timed_out else f'exit code {answer.code}'}\n\n")
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for a program without reaping it, so that its number stays its own."""
+    deadline = time.monotonic() + seconds
+    pause = PAUSE_SECONDS
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+    return True
 
 
 @contextmanager

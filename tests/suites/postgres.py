@@ -18,7 +18,6 @@ from ways import MOUNTED
 
 from suites.comparison import Outcome, Results
 from suites.place import Answer, Place
-from suites.suite import need, program
 
 STEP_SECONDS = 240.0
 LOAD_SECONDS = 6
@@ -61,7 +60,7 @@ def _committed(load: int, count: int) -> str:
 
 def folder_of_programs() -> Path | None:
     """Where Debian keeps the newest PostgreSQL server."""
-    found = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "initdb").exists()]
+    found = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "pgbench").exists()]
     return max(found, key=lambda path: float(path.parent.name), default=None)
 
 
@@ -78,9 +77,7 @@ class Postgres:
         self.uid = pwd.getpwnam(USER).pw_uid if os.geteuid() == 0 else None
 
     def missing(self) -> str | None:
-        if folder_of_programs() is None or program("pgbench") is None:
-            return "postgresql not installed; `make suites-packages` does it"
-        return None
+        return None if folder_of_programs() else "postgresql not installed; `make suites-packages` does it"
 
     def run(self, place: Place, *, is_short: bool) -> Results:
         cluster = Cluster(place)
@@ -215,12 +212,20 @@ class Cluster:
         numbers = range(first, first + LEDGER)
         script.write_text("".join(f"INSERT INTO ledger VALUES({number}) RETURNING n;\n" for number in numbers))
         return self.host.start(
-            need("psql"), *self._target(), "-XqAt", "-v", "ON_ERROR_STOP=1", "-f", script, "postgres", output=told
+            self.programs / "psql",
+            *self._target(),
+            "-XqAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-f",
+            script,
+            "postgres",
+            output=told,
         )
 
     def _start_pgbench(self, said: BinaryIO) -> subprocess.Popen[bytes]:
         words = ["-n", "-c", "3", "-T", str(LOAD_SECONDS), "postgres"]
-        return self.host.start(need("pgbench"), *self._target(), *words, output=said)
+        return self.host.start(self.programs / "pgbench", *self._target(), *words, output=said)
 
     def _verify(self) -> Outcome:
         """Check sums, tables, indexes and the ledger by a server that is started for it."""
@@ -238,7 +243,7 @@ class Cluster:
         return self._client("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", question, "postgres")
 
     def _client(self, name: str, *words: str) -> Answer:
-        return self.host.run(need(name), *self._target(), *words, seconds=STEP_SECONDS)
+        return self.host.run(self.programs / name, *self._target(), *words, seconds=STEP_SECONDS)
 
     def _target(self) -> list[str]:
         return ["-h", str(self.socket), "-U", "weir"]
