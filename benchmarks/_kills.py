@@ -60,7 +60,6 @@ def measure(rounds: int = ROUNDS, seed: int | None = None) -> dict[str, float]:
         "kill_operations": operations,
         "kill_lost_bytes": arena.lost,
         "kill_doubled_records": arena.strange,
-        "kill_seed": seed,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import _kills
 from _running import finish
 
-PARTS: dict[str, Callable[[], Mapping[str, float]]] = {
+PARTS: dict[str, Callable[[], Mapping[str, object]]] = {
     "kills": _kills.measure,
 }
 FIGURES: dict[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ def main() -> None:
         missing = [figure for figure in FIGURES[name] if figure not in measured]
         if missing:
             sys.exit(f"error: {name} did not measure {', '.join(missing)}")
-        figures |= measured
+        figures |= {figure: value for figure, value in measured.items() if isinstance(value, int | float)}
     finish("trust", figures)
 
 

@@ -24,7 +24,7 @@ BENCH: dict[str, tuple[str, ...]] = {
     "mapped writes": ("--mmap_write=1",),
     "direct": ("--use_direct_reads=1", "--use_direct_io_for_flush_and_compaction=1"),
     "synchronised": ("--sync=1",),
-    "allocated ahead": ("--bytes_per_sync=65536", "--wal_bytes_per_sync=65536", "--recycle_log_file_num=2"),
+    "allocated ahead": ("--bytes_per_sync=65536", "--wal_bytes_per_sync=65536"),
 }
 MAPPED = ("mapped reads", "mapped writes")
 """Cases that map files, and so find out most."""
@@ -92,7 +92,6 @@ def _killed(place: Place) -> Outcome:
         "--num=10000000",
         "--sync=1",
         "--value_size=200",
-        "--stats_interval=100",
     ]
     with (place.scratch / "killed").open("w+b") as output:
         process = place.start(need("db_bench"), *command, output=output)
