@@ -1,22 +1,35 @@
 """Trust, as counts of what must not happen: bytes lost, strangers let in, others starved, calls that answer otherwise.
 
 make bench-trust        every figure; the last line is one JSON object
-.venv/bin/python benchmarks/trust.py kills
+.venv/bin/python benchmarks/trust.py power-loss strangers stalled-senders metrics-readers slow-readers kills host-calls
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from importlib import import_module
 
-import _kills
 from _running import finish
 
-PARTS: dict[str, Callable[[], Mapping[str, object]]] = {
-    "kills": _kills.measure,
+PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "power-loss": ("_power_loss", ("power_loss_violations", "power_loss_states")),
+    "strangers": ("_strangers", ("stranger_messages_refused", "stranger_messages")),
+    "stalled-senders": ("_stalled_senders", ("stalled_senders_victim_ratio",)),
+    "metrics-readers": ("_metrics_readers", ("metrics_readers_ping_p99_ms",)),
+    "slow-readers": ("_slow_readers", ("slow_readers_memory_mib",)),
+    "kills": ("_kills", ("kill_rounds", "kill_lost_bytes")),
+    "host-calls": ("_host_calls", ("host_call_differences",)),
 }
-FIGURES: dict[str, tuple[str, ...]] = {
-    "kills": ("kill_rounds", "kill_lost_bytes"),
-}
-"""The figures that each part owes."""
+"""The module of each part, whose `measure` answers figures by their names, and the figures that it owes."""
+
+
+def measured(name: str) -> dict[str, float]:
+    """The figures of one part; what else its module tells is for people, who run the module itself."""
+    module, owed = PARTS[name]
+    told = import_module(module).measure()
+    figures = {figure: float(value) for figure, value in told.items() if isinstance(value, int | float)}
+    missing = [figure for figure in owed if figure not in figures]
+    if missing:
+        sys.exit(f"error: {module} did not measure {', '.join(missing)}")
+    return figures
 
 
 def main() -> None:
@@ -26,11 +39,7 @@ def main() -> None:
         sys.exit(f"error: no part is named {', '.join(sorted(unknown))}\nhint: the parts are {', '.join(PARTS)}")
     figures: dict[str, float] = {}
     for name in sys.argv[1:] or list(PARTS):
-        measured = PARTS[name]()
-        missing = [figure for figure in FIGURES[name] if figure not in measured]
-        if missing:
-            sys.exit(f"error: {name} did not measure {', '.join(missing)}")
-        figures |= {figure: value for figure, value in measured.items() if isinstance(value, int | float)}
+        figures |= measured(name)
     finish("trust", figures)
 
 
