@@ -87,6 +87,10 @@ impl Server {
 
     /// Releases what gone clients held, and forgets them in time.
     pub(crate) fn expire_clients(&mut self, now: Nanos) {
+        if self.is_read_only() {
+            // What they leave behind changes the namespace: they are looked for again once the journal takes that.
+            return;
+        }
         let gone = |client: &Client, wait: Nanos| {
             client.connections == 0 && now.saturating_since(client.last_seen) > wait
         };

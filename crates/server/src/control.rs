@@ -71,6 +71,8 @@ pub(crate) struct Status {
     pub(crate) held_bytes: usize,
     pub(crate) inodes: u64,
     pub(crate) durable: bool,
+    /// Absent where the store keeps nothing.
+    pub(crate) journal: Option<JournalStatus>,
     pub(crate) load: MachineLoad,
     pub(crate) targets: Vec<TargetStatus>,
     pub(crate) metadata: DeviceStatus,
@@ -78,6 +80,22 @@ pub(crate) struct Status {
     pub(crate) peers: Vec<PeerStatus>,
     /// Reports of peers that came late or twice, and were ignored.
     pub(crate) reports_ignored: u64,
+}
+
+/// The journal in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct JournalStatus {
+    /// `works`, or `stopped` since a sync of it failed: changes answer EROFS, and it is tried to begin it anew.
+    pub(crate) state: &'static str,
+    /// What failed last, and for how long it has been stopped.
+    pub(crate) error: Option<String>,
+    pub(crate) stopped_seconds: Option<f64>,
+    /// Syncs that failed since the server started.
+    pub(crate) sync_failures: u64,
+    /// The last change, and the last one on stable storage.
+    pub(crate) appended: u64,
+    pub(crate) durable: u64,
+    pub(crate) log_bytes: u64,
 }
 
 /// One target in `/v1/status`.

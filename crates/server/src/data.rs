@@ -3,7 +3,6 @@
 use crate::connection::Tail;
 use crate::device::{Device, Work};
 use crate::events::{Event, WorkOutput, Worked};
-use crate::journal::{DirectoryStorage, SyncTicket};
 use crate::metadata::{caller, Continued};
 use crate::namespace::{errno, Caller, InlineAppend, Verdict};
 use crate::server::Server;
@@ -11,7 +10,6 @@ use crate::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_fairshare::{Direction, Dispatch, Nanos, Policy, Sharing};
@@ -183,7 +181,10 @@ impl Server {
         };
         let request = pending.request.clone();
         pending.stage = Stage::Elsewhere;
-        self.submit(Errand::Request(token), move || run_on_directory(&dir, &request, &bytes));
+        self.submit(Errand::Request(token), move || match run_on_directory(&dir, &request, &bytes) {
+            Err(TargetFailure::Full) => Ok(WorkOutput::NoRoom(bytes)),
+            outcome => outcome,
+        });
     }
 
     /// Runs blocking work on the pool; its end comes back as an event for `errand`.
@@ -210,8 +211,11 @@ impl Server {
                 if let Some(pending) = self.pending.get_mut(token) {
                     pending.service = pending.service + Nanos::from(worked.service);
                 }
+                if let Ok(WorkOutput::NoRoom(bytes)) = worked.outcome {
+                    return self.found_no_room(token, bytes);
+                }
                 let outcome = worked.outcome.map(|output| match output {
-                    WorkOutput::Done => {
+                    WorkOutput::Done | WorkOutput::Cut(_) | WorkOutput::NoRoom(_) => {
                         Outcome::of(match self.pending.get(token).map(|pending| &pending.request) {
                             Some(Request::Write { .. }) => Reply::Written { size: None },
                             _ => Reply::Done,
@@ -225,10 +229,21 @@ impl Server {
                 self.data_done(token, outcome);
             }
             Errand::ObjectSync(token, dispatch) => self.object_synced(token, &dispatch, worked),
-            Errand::Effect(effect) => self.effect_worked(&effect, worked.outcome.map(|_| ())),
+            Errand::Effect(effect) => self.effect_worked(*effect, worked.outcome),
             Errand::PeerObject(token) => self.object_effect_served(token, worked.outcome.map(|_| ())),
             Errand::Snapshot(end) => self.journal_compacted(&end),
-            Errand::Sync { tokens, effects, ticket } => self.journal_synced(tokens, effects, &ticket),
+            Errand::Sync(synced) => self.journal_synced(synced),
+            Errand::Discard => self.discarded(worked.outcome),
+            Errand::Mark => {}
+            Errand::Renewal(end) => self.journal_renewed(&end),
+        }
+    }
+
+    /// A worker found no room: it tries again where some is about to be free.
+    fn found_no_room(&mut self, token: usize, bytes: Vec<u8>) {
+        self.give_back_bytes(token, bytes);
+        if !self.wait_for_room(token) {
+            self.data_done(token, Err(TargetFailure::Full));
         }
     }
 
@@ -373,12 +388,15 @@ pub(crate) enum Errand {
     PeerObject(usize),
     /// A snapshot of the namespace.
     Snapshot(crate::metadata::SnapshotEnd),
-    /// The journal is on stable storage: these requests may be answered, and these effects carried out.
-    Sync { tokens: Vec<usize>, effects: Vec<crate::namespace::Effect>, ticket: SyncEnd },
+    /// The journal is on stable storage.
+    Sync(crate::durability::Synced),
+    /// An object that was set aside is removed.
+    Discard,
+    /// The durable mark.
+    Mark,
+    /// A snapshot with which the journal begins anew.
+    Renewal(crate::metadata::SnapshotEnd),
 }
-
-/// Where the ticket of a synchronisation comes back, with its result.
-pub(crate) type SyncEnd = Receiver<(SyncTicket<DirectoryStorage>, std::io::Result<()>)>;
 
 fn capability_of(request: &Request) -> Option<&Capability> {
     match request {

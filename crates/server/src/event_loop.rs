@@ -7,6 +7,7 @@ use crate::control;
 use crate::descriptors::Budget;
 use crate::error::ServerError;
 use crate::events::{Event, Events};
+use crate::journal::Losses;
 use crate::links::{Link, LinkKey};
 use crate::notices::notice;
 use crate::notices::Notice;
@@ -55,11 +56,11 @@ struct Doors {
     accept_again: Option<Nanos>,
 }
 
-/// Runs server `id` of the store until it is told to stop.
+/// Runs server `id` of the store until it is told to stop. `losses` says what becomes of a journal that lost durable changes.
 ///
 /// # Errors
 /// [`ServerError`] when it cannot start, or its loop cannot go on.
-pub fn run(config: ClusterConfig, id: ServerId, home: &Path) -> Result<(), ServerError> {
+pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> Result<(), ServerError> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();
         move |source| ServerError::Io { what, path, source }
@@ -84,7 +85,8 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path) -> Result<(), Serve
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
     let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
-    let mut server = Server::open(config, id, &folder, key.clone(), registry, events.clone(), budget)?;
+    let means = (registry, events.clone());
+    let mut server = Server::open(config, id, &folder, key.clone(), means, budget, losses)?;
     let (mut doors, mut address) = open_doors(&poll, &own.listen, &folder, id)?;
     let boards = server.showing.boards();
     let control_address = control::start(&own.control, key.control_token(), events, boards, budget.callers)?;

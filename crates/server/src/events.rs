@@ -44,6 +44,10 @@ pub(crate) enum WorkOutput {
     Bytes(Vec<u8>),
     /// A position that was sought.
     Position(Option<u64>),
+    /// No room for these bytes.
+    NoRoom(Vec<u8>),
+    /// What became of a cut that had to be undoable.
+    Cut(crate::target::Cut),
 }
 
 /// The sending side; clones go to every thread.

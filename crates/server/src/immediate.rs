@@ -1,14 +1,10 @@
 //! Requests that never wait behind others: signs of life, locks, turns, closes, synchronisation, watches.
 
-use crate::data::Errand;
-use crate::events::WorkOutput;
 use crate::locks::{Answer as LockAnswer, LockRequest, Outcome as LockOutcome};
-use crate::namespace::{errno, AppendGrant, Effect, TurnReply};
-use crate::notices::notice;
+use crate::namespace::{errno, AppendGrant, TurnReply};
 use crate::server::Server;
 use crate::service::{Outcome, Stage};
-use crate::target::TargetFailure;
-use weir_wire::{Cluster, Errno, PeerRequest, Reply, Request, StoreStatistics};
+use weir_wire::{Cluster, PeerRequest, Reply, Request, StoreStatistics};
 
 impl Server {
     /// Serves a request outside every queue.
@@ -176,68 +172,6 @@ impl Server {
         let Some(AppendGrant { appender, reply }) = grant else { return };
         if let Some(token) = self.waiting.remove(&(appender.client, appender.request)) {
             self.finish(token, Outcome::of(reply));
-        }
-    }
-
-    /// Answers when everything in the journal so far is on stable storage; requests share one synchronisation.
-    fn sync_metadata(&mut self, token: usize) {
-        if self.journal.is_none() {
-            return self.finish(token, Outcome::of(Reply::Done));
-        }
-        self.to_sync.push(token);
-        self.start_sync();
-    }
-
-    pub(crate) fn start_sync(&mut self) {
-        let Some(journal) = &mut self.journal else { return };
-        if self.syncing || (self.to_sync.is_empty() && self.effects_to_sync.is_empty()) {
-            return;
-        }
-        let tokens = std::mem::take(&mut self.to_sync);
-        let effects = std::mem::take(&mut self.effects_to_sync);
-        let Some(ticket) = journal.sync_begin() else {
-            let is_durable = journal.durable() == journal.appended();
-            return self.synced(tokens, effects, is_durable.then_some(()).ok_or(errno::EIO));
-        };
-        self.syncing = true;
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.submit(Errand::Sync { tokens, effects, ticket: receiver }, move || {
-            let result = ticket.run();
-            let failure = result.as_ref().err().and_then(std::io::Error::raw_os_error);
-            // The loop holds the receiving side until this errand has come back.
-            let _ = sender.try_send((ticket, result));
-            failure.map_or(Ok(WorkOutput::Done), |raw| Err(TargetFailure::Device(raw)))
-        });
-    }
-
-    /// A synchronisation ended.
-    pub(crate) fn journal_synced(
-        &mut self,
-        tokens: Vec<usize>,
-        effects: Vec<Effect>,
-        ticket: &crate::data::SyncEnd,
-    ) {
-        self.syncing = false;
-        let completed = match (&mut self.journal, ticket.try_recv()) {
-            (Some(journal), Ok((ticket, result))) => journal.sync_complete(ticket, result).map_err(|error| {
-                notice!("{error}");
-                error.errno()
-            }),
-            _ => Err(errno::EIO),
-        };
-        self.synced(tokens, effects, completed);
-        self.start_sync();
-    }
-
-    /// Answers requests, and carries out the effects that wait for a durable journal. Where it is not durable these stay
-    /// undone until the next start: they free what an earlier layout still needs.
-    fn synced(&mut self, tokens: Vec<usize>, effects: Vec<Effect>, durable: Result<(), Errno>) {
-        let reply = durable.map_or_else(Reply::Failed, |()| Reply::Done);
-        for token in tokens {
-            self.finish(token, Outcome::of(reply.clone()));
-        }
-        for effect in effects.into_iter().filter(|_| durable.is_ok()) {
-            self.carry_out(effect);
         }
     }
 

@@ -15,6 +15,7 @@ mod control;
 mod data;
 mod descriptors;
 mod device;
+mod durability;
 mod error;
 mod event_loop;
 mod events;

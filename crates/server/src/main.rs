@@ -3,22 +3,25 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_placement::ServerId;
+use weir_server::journal::Losses;
 use weir_server::{run, ClusterConfig};
 
-const USAGE: &str = "usage: weir-server --config CLUSTER.toml --home DIR --server N
+const USAGE: &str = "usage: weir-server --config CLUSTER.toml --home DIR --server N [--accept-journal-loss]
        weir-server --config CLUSTER.toml --check
 
 Runs one server of a store in the foreground until SIGTERM; `weir up` starts all of them.
   --config FILE  the store's configuration
   --home DIR     folder of the store's state: site.key, servers/N
   --server N     number of this server in the configuration
+  --accept-journal-loss
+                 start also where the journal lost changes that were on stable storage; says what is lost
   --check        only check the configuration and print it as JSON
 ";
 
 enum Task {
     Help,
     Check(PathBuf),
-    Run { config: PathBuf, home: PathBuf, server: u16 },
+    Run { config: PathBuf, home: PathBuf, server: u16, losses: Losses },
 }
 
 fn main() -> ExitCode {
@@ -35,19 +38,21 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Task::Check(path) => check(&path),
-        Task::Run { config, home, server } => start(&config, &home, server),
+        Task::Run { config, home, server, losses } => start(&config, &home, server, losses),
     }
 }
 
 fn parse() -> Result<Task, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut config, mut home, mut server, mut only_check) = (None, None, None, false);
+    let mut losses = Losses::Refused;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("config") => config = Some(PathBuf::from(parser.value()?)),
             Long("home") => home = Some(PathBuf::from(parser.value()?)),
             Long("server") => server = Some(parser.value()?.parse()?),
+            Long("accept-journal-loss") => losses = Losses::Accepted,
             Long("check") => only_check = true,
             Long("help") | Short('h') => return Ok(Task::Help),
             other => return Err(other.unexpected()),
@@ -58,7 +63,7 @@ fn parse() -> Result<Task, lexopt::Error> {
         return Ok(Task::Check(config));
     }
     let home = home.ok_or("--home is missing")?;
-    Ok(Task::Run { config, home, server: server.ok_or("--server is missing")? })
+    Ok(Task::Run { config, home, server: server.ok_or("--server is missing")?, losses })
 }
 
 fn check(path: &std::path::Path) -> ExitCode {
@@ -74,7 +79,7 @@ fn check(path: &std::path::Path) -> ExitCode {
     }
 }
 
-fn start(config: &std::path::Path, home: &std::path::Path, server: u16) -> ExitCode {
+fn start(config: &std::path::Path, home: &std::path::Path, server: u16, losses: Losses) -> ExitCode {
     let config = match ClusterConfig::read(config) {
         Ok(config) if usize::from(server) < config.servers.len() => config,
         Ok(config) => {
@@ -89,7 +94,7 @@ fn start(config: &std::path::Path, home: &std::path::Path, server: u16) -> ExitC
             return ExitCode::from(2);
         }
     };
-    match run(config, ServerId(server), home) {
+    match run(config, ServerId(server), home, losses) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error.to_string());

@@ -1,31 +1,33 @@
 //! Requests of the namespace: decided, journaled, applied, their effects carried out, then answered.
 
 use crate::data::Errand;
+use crate::durability::Deferred;
 use crate::error::ServerError;
 use crate::events::WorkOutput;
-use crate::journal::{DirectoryStorage, Journal, SnapshotDone};
+use crate::journal::{DirectoryStorage, Journal, JournalError, Losses, Recovered, SnapshotDone};
 use crate::namespace::{
-    errno, Answer, Caller, Change, Continuation, Decision, Effect, IntentId, PeerFailure, Verdict,
+    errno, Answer, Caller, Change, Continuation, Decision, Effect, IntentId, PeerFailure, Verdict, When,
 };
 use crate::notices::notice;
 use crate::peers;
 use crate::reserve::Reserve;
 use crate::server::Server;
 use crate::service::{Outcome, Pending, Stage};
-use crate::target::{Target, TargetFailure};
+use crate::target::{Settled, Target, TargetFailure};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_fairshare::Nanos;
-use weir_placement::ServerId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     Capability, ClientId, Errno, HandleId, Ino, PeerReply, PeerRequest, Publication, Reply, Request,
 };
 
 /// Version of the journal's records.
-const JOURNAL_SCHEMA: u32 = 3;
+const JOURNAL_SCHEMA: u32 = 4;
 /// How long another server may take to do its part of a request that a client waits for: above it the client
 /// is told EIO, while it would itself wait for ten seconds of silence.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +70,7 @@ impl Continued {
 }
 
 /// Where the result of a snapshot comes back.
-pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, crate::journal::JournalError>>;
+pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, JournalError>>;
 
 /// The namespace's view of who asks.
 pub(crate) fn caller(pending: &Pending) -> Caller<'_> {
@@ -85,18 +87,20 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError::Journal`] when it is damaged or in use.
-    pub(crate) fn recover(&mut self, folder: &Path) -> Result<(), ServerError> {
+    pub(crate) fn recover(&mut self, folder: &Path, losses: Losses) -> Result<(), ServerError> {
         let mut returned = false;
         if self.config.is_durable() {
-            let storage = DirectoryStorage::open(&folder.join("journal"))?;
+            let place = folder.join("journal");
+            let storage = DirectoryStorage::open(&place)?;
             let namespace = &mut self.namespace;
             let (journal, recovered) =
-                Journal::open(storage, JOURNAL_SCHEMA, |change| namespace.apply(&change))?;
+                Journal::open_accepting(storage, JOURNAL_SCHEMA, losses, |change| namespace.apply(&change))?;
             for notice in &recovered.notices {
                 notice!("{notice}");
             }
             returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             self.journal = Some(journal);
+            self.settle_targets(&place, &recovered)?;
         }
         let start = self.namespace.start(self.moment());
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
@@ -108,6 +112,32 @@ impl Server {
             self.begin_grace();
         } else {
             self.expire_orphans();
+        }
+        Ok(())
+    }
+
+    /// Brings the objects here to what the journal knows of their files.
+    fn settle_targets(&mut self, journal: &Path, recovered: &Recovered) -> Result<(), ServerError> {
+        // After a restored copy or an accepted loss the records may be somewhere else: their objects stay.
+        let lost_power = recovered.lost_power && !recovered.accepted_loss;
+        let device = std::fs::metadata(journal).map(|metadata| metadata.dev()).unwrap_or(0);
+        for (index, target) in self.targets.iter().enumerate() {
+            let Target::Dir(dir) = target else { continue };
+            let target = TargetId { server: self.id, index: index as u16 };
+            let settled = dir.settle(|ino| self.namespace.known(ino, lost_power)).map_err(|source| {
+                let path = journal.with_file_name(format!("target {target}"));
+                ServerError::Io { what: "bring to what the journal knows", path, source }
+            })?;
+            if settled != Settled::default() {
+                notice!(
+                    "target {target}: of changes that a power loss took, {} emptied objects have their \
+                     bytes again, and {} objects of files that were never durable are removed",
+                    settled.restored,
+                    settled.removed
+                );
+            }
+            dir.raise_known_epochs(self.namespace.epochs_on(target));
+            self.is_apart[index] = dir.device().map_or(true, |other| other != device);
         }
         Ok(())
     }
@@ -324,8 +354,8 @@ impl Server {
         let was_full = std::mem::replace(&mut self.is_journal_full, is_full);
         match appended {
             Err(error) => {
-                // Told once: who fills a disk is refused more often than a log can take.
-                if !(is_full && was_full) {
+                // Told once: who fills a disk is refused more often than a log can take. So it is when the journal stops.
+                if !(is_full && was_full || matches!(error, JournalError::Stopped)) {
                     notice!("{error}");
                 }
                 Err(error.errno())
@@ -334,11 +364,35 @@ impl Server {
         }
     }
 
+    /// Carries an effect out, now or when its record is durable.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
-        if effect.durable && self.journal.is_some() {
-            self.effects_to_sync.push(Effect { durable: false, ..effect });
-            return self.start_sync();
+        match effect.when {
+            When::Durable | When::DurableInTime if self.journal.is_some() => {
+                let is_awaited = effect.when == When::Durable;
+                self.defer(Deferred::Effect(effect), is_awaited);
+            }
+            When::Undoable if self.journal.is_some() => self.carry_out_undoably(effect),
+            _ => self.carry_out_now(effect),
         }
+    }
+
+    /// Does of a cut here what the next start can undo.
+    fn carry_out_undoably(&mut self, effect: Effect) {
+        let PeerRequest::TruncateObject { ino, target, length, epoch } = effect.request else {
+            return self.carry_out_now(effect);
+        };
+        match self.targets.get(usize::from(target.index)) {
+            Some(Target::Dir(dir)) => {
+                let dir = Arc::clone(dir);
+                let work = move || dir.cut_undoably(ino, length, epoch).map(WorkOutput::Cut);
+                self.submit(Errand::Effect(Box::new(effect)), work);
+            }
+            _ => self.carry_out_now(effect),
+        }
+    }
+
+    /// Carries an effect out whose record is durable, or needs not be.
+    pub(crate) fn carry_out_now(&mut self, effect: Effect) {
         if effect.server != self.id {
             let (server, request) = (effect.server, effect.request.clone());
             return self.ask_peer(
@@ -352,22 +406,31 @@ impl Server {
         match object_of(&effect.request).map(|index| self.targets.get_mut(index)) {
             Some(Some(Target::Ram(ram))) => {
                 change_in_memory(ram, &effect.request);
-                self.effect_done(&effect, Ok(()));
+                self.effect_done(effect, Ok(()));
             }
             Some(Some(Target::Dir(dir))) => {
                 let (dir, request) = (Arc::clone(dir), effect.request.clone());
-                self.submit(Errand::Effect(Box::new(effect)), move || change_in_directory(&dir, &request));
+                let is_apart = object_of(&request).is_some_and(|index| self.is_apart[index]);
+                let work = move || change_in_directory(&dir, &request, is_apart);
+                self.submit(Errand::Effect(Box::new(effect)), work);
             }
-            _ => self.effect_done(&effect, Err(errno::EIO)),
+            _ => self.effect_done(effect, Err(errno::EIO)),
         }
     }
 
-    /// A worker carried out an effect.
-    pub(crate) fn effect_worked(&mut self, effect: &Effect, outcome: Result<(), TargetFailure>) {
-        self.effect_done(effect, outcome.map_err(TargetFailure::errno));
+    /// A worker carried out an effect, or what could be undone of it.
+    pub(crate) fn effect_worked(&mut self, effect: Effect, outcome: Result<WorkOutput, TargetFailure>) {
+        match (outcome, object_of(&effect.request)) {
+            (Ok(WorkOutput::Cut(cut)), Some(target)) => self.cut_worked(effect, target, cut),
+            (outcome, _) => self.effect_done(effect, outcome.map(|_| ()).map_err(TargetFailure::errno)),
+        }
     }
 
-    fn effect_done(&mut self, effect: &Effect, result: Result<(), Errno>) {
+    /// An effect was carried out, or failed for good.
+    pub(crate) fn effect_done(&mut self, effect: Effect, result: Result<(), Errno>) {
+        if effect.when == When::DurableInTime {
+            self.freed();
+        }
         let moment = self.moment();
         let Some(decision) = self.namespace.finish_effect(effect.intent, effect.part, result, moment) else {
             return;
@@ -392,6 +455,9 @@ impl Server {
 
     /// Carries out again what was done and could not be recorded.
     pub(crate) fn repeat_effects(&mut self) {
+        if self.is_read_only() {
+            return;
+        }
         for intent in std::mem::take(&mut self.effects_to_repeat) {
             for effect in self.namespace.repeat_effects(intent) {
                 self.carry_out(effect);
@@ -404,9 +470,9 @@ impl Server {
         match self.asked.try_remove(question as usize) {
             Some(Asked::Exchange(server)) => self.exchanged(server, answer),
             Some(Asked::Effect(effect)) => match answer {
-                Ok(_) => self.effect_done(&effect, Ok(())),
-                Err(peers::PeerFailure::Refused(errno)) => self.effect_done(&effect, Err(errno)),
-                Err(peers::PeerFailure::Lost) => self.carry_out(*effect),
+                Ok(_) => self.effect_done(*effect, Ok(())),
+                Err(peers::PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),
+                Err(peers::PeerFailure::Lost) => self.carry_out_now(*effect),
             },
             Some(Asked::Request(token, continuation)) => {
                 let answer = answer.map(|(reply, _)| reply).map_err(|failure| match failure {
@@ -434,7 +500,7 @@ impl Server {
             }
             Some(Some(Target::Dir(dir))) => {
                 let (dir, request) = (Arc::clone(dir), request.clone());
-                self.submit(Errand::PeerObject(token), move || change_in_directory(&dir, &request));
+                self.submit(Errand::PeerObject(token), move || change_in_directory(&dir, &request, true));
             }
             _ => self.finish(token, Outcome::failed(errno::EINVAL)),
         }
@@ -574,8 +640,17 @@ fn change_in_memory(ram: &mut crate::target::Ram, request: &PeerRequest) {
     }
 }
 
-fn change_in_directory(dir: &crate::target::Dir, request: &PeerRequest) -> Result<WorkOutput, TargetFailure> {
+/// Changes an object whose home knows durably of it. With `lasting` it is on stable storage before that is answered: the
+/// order of its names with the home's journal is not kept by one file system.
+fn change_in_directory(
+    dir: &crate::target::Dir,
+    request: &PeerRequest,
+    lasting: bool,
+) -> Result<WorkOutput, TargetFailure> {
     match request {
+        PeerRequest::TruncateObject { ino, length, epoch, .. } if lasting => {
+            dir.fence(*ino, *length, *epoch)?
+        }
         PeerRequest::TruncateObject { ino, length, epoch, .. } => dir.truncate(*ino, *length, *epoch)?,
         PeerRequest::FenceObject { ino, length, epoch, .. } => dir.fence(*ino, *length, *epoch)?,
         PeerRequest::RemoveObject { ino, .. } => dir.remove(*ino)?,

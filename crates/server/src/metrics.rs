@@ -79,6 +79,7 @@ impl Collector for Exposition {
         self.encode_health(&mut encoder)?;
         self.encode_placements(&mut encoder)?;
         self.encode_machine(&mut encoder)?;
+        self.encode_journal(&mut encoder)?;
         let status = &snapshot.status;
         let gauges: [Gauge; 6] = [
             ("weir_connections", "Connections", status.connections as f64),
@@ -166,6 +167,32 @@ impl Exposition {
             }
         }
         Ok(())
+    }
+}
+
+impl Exposition {
+    fn encode_journal(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let Some(journal) = &self.0.status.journal else { return Ok(()) };
+        let gauges: [Gauge; 3] = [
+            (
+                "weir_journal_stopped",
+                "1 while a failed sync keeps the journal from taking changes, which answer EROFS",
+                f64::from(u8::from(journal.state == "stopped")),
+            ),
+            (
+                "weir_journal_undurable_changes",
+                "Changes that are not on stable storage yet",
+                journal.appended.saturating_sub(journal.durable) as f64,
+            ),
+            ("weir_journal_log_bytes", "Bytes of the journal's logs", journal.log_bytes as f64),
+        ];
+        for (name, help, value) in gauges {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(family)?;
+        }
+        let (name, help) = ("weir_journal_sync_failures", "Syncs of the journal that failed");
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(journal.sync_failures).encode(family)
     }
 }
 

@@ -7,18 +7,19 @@ use crate::control::Question;
 use crate::data::{Errand, Syncs};
 use crate::descriptors::Budget;
 use crate::device::Device;
+use crate::durability::Durability;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::fairness::device_number;
 use crate::intake::Intake;
 use crate::jobs::{seconds, Interval, Jobs};
-use crate::journal::Journal;
+use crate::journal::{Journal, Losses};
 use crate::links::Link;
 use crate::locks::LockTable;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::metadata::Continued;
-use crate::namespace::{Change, Effect, IntentId, Namespace, Settings};
+use crate::namespace::{Change, IntentId, Namespace, Settings};
 use crate::notices::notice;
 use crate::notices::Notices;
 use crate::peers::Peer;
@@ -128,13 +129,12 @@ pub(crate) struct Server {
     /// The device that is served next, and whether one was left unserved as its turn was over.
     pub(crate) next_device: usize,
     pub(crate) unserved: bool,
-    /// Requests that wait for the journal to reach stable storage, and whether a synchronisation is under way.
-    pub(crate) syncing: bool,
-    pub(crate) to_sync: Vec<usize>,
-    /// Effects that wait for the same.
-    pub(crate) effects_to_sync: Vec<Effect>,
     /// Intents whose effects are done, which the journal did not take.
     pub(crate) effects_to_repeat: Vec<IntentId>,
+    /// What waits for the journal to reach stable storage.
+    pub(crate) durability: Durability,
+    /// Of each target, whether it lies on another device than the journal.
+    pub(crate) is_apart: Vec<bool>,
     /// Links with output to send.
     pub(crate) dirty: Vec<usize>,
     /// Links that may have something to read.
@@ -172,9 +172,9 @@ impl Server {
         id: ServerId,
         folder: &Path,
         key: SiteKey,
-        registry: mio::Registry,
-        events: Events,
+        (registry, events): (mio::Registry, Events),
         budget: Budget,
+        losses: Losses,
     ) -> Result<Server, ServerError> {
         let own = &config.servers[usize::from(id.0)];
         let sharing = config
@@ -188,6 +188,7 @@ impl Server {
         if let Some(reserve) = &reserve {
             reserve.make_room_to_start();
         }
+        let own_targets = own.targets.len();
         let mut targets = Vec::new();
         let mut devices = Vec::new();
         for (index, target) in own.targets.iter().enumerate() {
@@ -261,10 +262,9 @@ impl Server {
             slow_senders: VecDeque::new(),
             next_device: 0,
             unserved: false,
-            syncing: false,
-            to_sync: Vec::new(),
-            effects_to_sync: Vec::new(),
             effects_to_repeat: Vec::new(),
+            durability: Durability::default(),
+            is_apart: vec![false; own_targets],
             dirty: Vec::new(),
             ready: Vec::new(),
             intake,
@@ -287,7 +287,7 @@ impl Server {
             grace_until: None,
             config,
         };
-        server.recover(folder)?;
+        server.recover(folder, losses)?;
         Ok(server)
     }
 
@@ -332,8 +332,9 @@ impl Server {
     pub(crate) fn next_deadline(&self) -> Nanos {
         let finishes = self.devices.iter().filter_map(Device::next_finish);
         let releases = self.devices.iter().filter_map(Device::next_release);
-        let showings = self.showing.due();
-        let mut deadline = finishes.chain(releases).chain(showings).fold(self.next_expiry, Nanos::min);
+        let (showings, syncs) = (self.showing.due(), self.durability.due());
+        let due = finishes.chain(releases).chain(showings).chain(syncs);
+        let mut deadline = due.fold(self.next_expiry, Nanos::min);
         if self.is_exchanging() {
             deadline = deadline.min(self.next_exchange);
         }
@@ -368,6 +369,7 @@ impl Server {
             self.release_drops();
         }
         self.retry_held_back();
+        self.sync_if_due();
         if now >= self.next_expiry {
             self.next_expiry = now + EXPIRY_INTERVAL;
             self.expire(now);
@@ -404,6 +406,8 @@ impl Server {
         if let Some(reserve) = &self.reserve {
             reserve.refill();
         }
+        self.renew_journal();
+        self.sync_mark();
     }
 
     /// Closes an interval: loads, and who is active.

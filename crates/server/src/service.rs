@@ -56,6 +56,8 @@ pub(crate) struct Pending {
     /// While it is carried out: since when, and what `service` was then.
     executing: Option<(Nanos, Nanos)>,
     pub(crate) stage: Stage,
+    /// Since when it waits for room on its target.
+    pub(crate) roomless_since: Option<Nanos>,
     /// The link is gone: carry on to the end without an answer.
     pub(crate) abandoned: bool,
 }
@@ -128,6 +130,7 @@ impl Pending {
             charged: None,
             executing: None,
             stage: Stage::Queued,
+            roomless_since: None,
             abandoned: false,
         }
     }

@@ -181,6 +181,7 @@ impl Server {
             held_bytes: self.memory.bytes(),
             inodes: self.namespace.statistics().inodes,
             durable: self.journal.is_some(),
+            journal: self.journal_status(),
             load: self.machine.load(),
             targets: targets.collect(),
             metadata: self.device_status(self.devices.len() - 1),

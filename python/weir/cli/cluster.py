@@ -16,7 +16,7 @@ from weir import native
 from weir.cli import processes
 from weir.cli.configuration import Configuration, read_toml, toml_text
 from weir.cli.control import Server, servers_of
-from weir.cli.errors import Failure, not_installed
+from weir.cli.errors import Failure, not_installed, say
 from weir.cli.files import make_folder, write_whole
 from weir.cli.home import Home
 from weir.cli.mounts import ANNOUNCEMENT
@@ -26,14 +26,23 @@ _START_SECONDS = 20.0
 """How long a server may take until it listens: a `dir` server replays its journal first."""
 
 
+_LOSS = "accepted the loss of"
+"""How a server tells what its journal gave up."""
+
+
 def is_down(home: Home) -> bool:
     """Whether no server has run since the machine came up, so that the store has no clients either."""
     records = [Process.recorded(home.record(number)) for number in home.server_numbers()]
     return not any(process is not None and process.is_of_this_boot() for process in records)
 
 
-def start(home: Home, configuration: Configuration) -> list[dict[str, Any]]:
+def start(home: Home, configuration: Configuration, *, accept_journal_loss: bool = False) -> list[dict[str, Any]]:
     """Start every server and wait until all of them answer.
+
+    Args:
+        home: The store's home.
+        configuration: What to start.
+        accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
 
     Returns:
         The servers' addresses, as in cluster.json.
@@ -43,7 +52,7 @@ def start(home: Home, configuration: Configuration) -> list[dict[str, Any]]:
     """
     write_whole(home.configuration, configuration.text())
     numbers = list(range(len(configuration.servers)))
-    addresses = _start_servers(home, home.configuration, numbers)
+    addresses = _start_servers(home, home.configuration, numbers, accept_journal_loss)
     _publish(home, addresses)
     return addresses
 
@@ -59,8 +68,24 @@ def published(home: Home) -> list[dict[str, Any]]:
     return addresses
 
 
-def restart(home: Home, numbers: list[int]) -> list[dict[str, Any]]:
+def stopped_journals(home: Home) -> list[tuple[int, str]]:
+    """Servers of a store that is up which take no changes since their journal's device failed, and what failed."""
+    stopped = []
+    for server in servers_of(home.cluster):
+        with contextlib.suppress(Failure):
+            journal = server.ask("GET", "/v1/status").get("journal")
+            if journal and journal["state"] == "stopped":
+                stopped.append((server.number, str(journal["error"])))
+    return stopped
+
+
+def restart(home: Home, numbers: list[int], *, accept_journal_loss: bool = False) -> list[dict[str, Any]]:
     """Start servers of a running store again, each at the address that its clients know.
+
+    Args:
+        home: The store's home.
+        numbers: The servers.
+        accept_journal_loss: As for `start`.
 
     Raises:
         Failure: A server did not start. The others of the store go on.
@@ -72,7 +97,8 @@ def restart(home: Home, numbers: list[int]) -> list[dict[str, Any]]:
         table.update(listen=address["tcp"], control=address["control"])
     pinned = home.root / "restart.toml"
     write_whole(pinned, toml_text(document))
-    fresh = {address["server"]: address for address in _start_servers(home, pinned, numbers)}
+    started = _start_servers(home, pinned, numbers, accept_journal_loss)
+    fresh = {address["server"]: address for address in started}
     addresses = [fresh.get(address["server"], address) for address in addresses]
     _publish(home, addresses)
     return addresses
@@ -129,7 +155,9 @@ def stored(home: Home) -> Configuration | None:
         return None
 
 
-def _start_servers(home: Home, configuration: Path, numbers: list[int]) -> list[dict[str, Any]]:
+def _start_servers(
+    home: Home, configuration: Path, numbers: list[int], accept_journal_loss: bool
+) -> list[dict[str, Any]]:
     """Start servers and wait for their addresses; on failure, none of them is left."""
     try:
         program = native.server_program()
@@ -149,6 +177,7 @@ def _start_servers(home: Home, configuration: Path, numbers: list[int]) -> list[
                 home.root,
                 "--server",
                 str(number),
+                *(["--accept-journal-loss"] if accept_journal_loss else []),
             ]
             child = processes.start(command, record=home.record(number), log=home.log(number), folder=home.root)
             started.append(_Started(number, child, offset))
@@ -156,6 +185,8 @@ def _start_servers(home: Home, configuration: Path, numbers: list[int]) -> list[
         addresses = [_address(home, server, deadline) for server in started]
         for address in addresses:
             _await_status(Server(int(address["server"]), str(address["control"])), deadline)
+        if accept_journal_loss:
+            _tell_losses(home, started)
     except BaseException:
         _stop_servers(home, numbers)
         for server in started:
@@ -171,6 +202,16 @@ class _Started:
     number: int
     child: subprocess.Popen[str]
     offset: int
+
+
+def _tell_losses(home: Home, started: list[_Started]) -> None:
+    """Say what the journals gave up, in the words of the servers."""
+    for server in started:
+        with home.log(server.number).open(errors="replace") as log:
+            log.seek(server.offset)
+            losses = [line.partition(": ")[2].strip() for line in log if _LOSS in line]
+        for loss in losses:
+            say(f"server {server.number} {loss}")
 
 
 def _stop_servers(home: Home, numbers: list[int]) -> int:

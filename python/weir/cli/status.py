@@ -15,7 +15,7 @@ _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "Q
 @output_option
 @click.pass_obj
 def status(home: Home, output: str) -> int:
-    """Show servers, targets and mounts. The exit code is 1 where a server does not answer."""
+    """Show servers, targets and mounts. The exit code is 1 where a server does not answer, or takes no changes."""
     from weir.cli import mounts
     from weir.cli.control import ask_all, servers_of
     from weir.cli.home import find_cluster
@@ -40,7 +40,13 @@ def status(home: Home, output: str) -> int:
     show(output, document, _HEADER, rows)
     if output == "table":
         _print_summary(servers, mounted)
-    return FAILED if silent else 0
+    stopped = [server for server in servers if (server.get("journal") or {}).get("state") == "stopped"]
+    for server in stopped:
+        warn(
+            f"server {server['server']} takes no changes (EROFS): {server['journal']['error']}",
+            hint="reads go on, and its journal begins anew by itself once the device works",
+        )
+    return FAILED if silent or stopped else 0
 
 
 def _target_row(server: int, target: dict[str, Any]) -> tuple[object, ...]:
@@ -69,6 +75,10 @@ def _print_summary(servers: list[dict[str, Any]], mounted: list[dict[str, Any]])
     if policies:
         print(f"policy   {' and '.join(policies)}")
         print(f"inodes   {sum(server['inodes'] for server in answering)}")
+    if journals := [server["journal"] for server in answering if server["journal"]]:
+        works = sum(journal["state"] == "works" for journal in journals)
+        undurable = sum(journal["appended"] - journal["durable"] for journal in journals)
+        print(f"journals {works} of {len(journals)} take changes; {undurable} changes not on stable storage yet")
     for mount in mounted:
         print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served: `weir up` mounts it again)'}")
     if not mounted:

@@ -18,10 +18,22 @@ from weir.cli.settings import store_options
 @store_options
 @click.option("--mount", "point", metavar="PATH", type=click.Path(path_type=Path), help="Mount the store at PATH.")
 @click.option("--no-mount", is_flag=True, help="Do not mount the store.")
+@click.option(
+    "--accept-journal-loss",
+    is_flag=True,
+    help="Start also where a journal lost changes that were on stable storage, and say what is lost.",
+)
 @output_option
 @click.pass_context
 def up(
-    context: click.Context, /, file: Path | None, point: Path | None, no_mount: bool, output: str, **given: object
+    context: click.Context,
+    /,
+    file: Path | None,
+    point: Path | None,
+    no_mount: bool,
+    accept_journal_loss: bool,
+    output: str,
+    **given: object,
 ) -> None:
     """Bring a store up: start its servers and mount it.
 
@@ -36,7 +48,7 @@ def up(
     configuration = _configuration(context, home, file, given)
     home.create()
     with home.locked():
-        servers = _go_on(home, is_mounted=not no_mount)
+        servers = _go_on(home, is_mounted=not no_mount, accept_journal_loss=accept_journal_loss)
         if servers is not None:
             served = [mount.point for mount in mounts.mounts_of(home) if mount.is_served()]
             if not served and not no_mount:
@@ -49,7 +61,7 @@ def up(
         _refuse_other_shape(home, configuration)
         _make_site_key(home)
         _mint_credentials(home)
-        servers = cluster.start(home, configuration)
+        servers = cluster.start(home, configuration, accept_journal_loss=accept_journal_loss)
         try:
             mounted = None if no_mount else _mount(home, point)
         except BaseException:
@@ -93,7 +105,7 @@ def _check_sharing(configuration: Configuration, file: Path | None) -> None:
         document["scheduler"] = names[1]
 
 
-def _go_on(home: Home, *, is_mounted: bool) -> list[dict[str, Any]] | None:
+def _go_on(home: Home, *, is_mounted: bool, accept_journal_loss: bool) -> list[dict[str, Any]] | None:
     """Deal with a store that is up: start servers and mounts again that died, and refuse where none did.
 
     Returns:
@@ -106,8 +118,17 @@ def _go_on(home: Home, *, is_mounted: bool) -> list[dict[str, Any]] | None:
     numbers = cluster.dead_servers(home)
     lost = mounts.lost(home) if is_mounted else []
     if not numbers and not lost:
+        stopped = cluster.stopped_journals(home)
+        if stopped:
+            which = "; ".join(f"server {number}: {error}" for number, error in stopped)
+            raise Failure(
+                f"the store in {home.root} is up, but takes no changes where a journal stopped: {which}",
+                hint="reads go on, and the journal begins anew by itself once its device works; see `weir status`",
+            )
         raise Failure(f"the store in {home.root} is already up", hint="see `weir status`; end it with `weir down`")
-    addresses = cluster.restart(home, numbers) if numbers else cluster.published(home)
+    addresses = (
+        cluster.restart(home, numbers, accept_journal_loss=accept_journal_loss) if numbers else cluster.published(home)
+    )
     if numbers:
         say(f"started again: {', '.join(f'server {number}' for number in numbers)}")
     for mount in lost:

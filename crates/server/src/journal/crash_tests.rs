@@ -30,6 +30,11 @@ enum Step {
     SnapshotSeal,
     SnapshotComplete,
     SnapshotAbandon,
+    MarkSync,
+    /// The device fails a sync; the journal stops.
+    SyncFails,
+    /// Begins anew after a failed sync.
+    Renew,
     KillAndOpen,
 }
 
@@ -77,6 +82,9 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
     let (mut sync, mut writer, mut ticket, mut rest) = (None, None, None, Vec::new());
     for step in steps {
         match step {
+            Step::Append(_) | Step::AppendFails { .. } if journal.is_stopped() => {
+                prop_assert!(matches!(journal.append(&[Record::Set(0, 0)]), Err(JournalError::Stopped)));
+            }
             Step::Append(group) => {
                 let sequence = journal.append(group).map_err(failed)?;
                 group.iter().cloned().for_each(|record| apply(&mut state, record));
@@ -103,6 +111,28 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
                 if let Some(ticket) = sync.take() {
                     let result = ticket.run();
                     journal.sync_complete(ticket, result).map_err(failed)?;
+                }
+            }
+            Step::MarkSync => {
+                if let Some(ticket) = journal.mark_begin() {
+                    ticket.run().map_err(|error| TestCaseError::fail(error.to_string()))?;
+                }
+            }
+            Step::SyncFails => {
+                if let Some(ticket) = sync.take().or_else(|| journal.sync_begin()) {
+                    storage.fail_sync(true);
+                    let result = ticket.run();
+                    storage.fail_sync(false);
+                    prop_assert!(journal.sync_complete(ticket, result).is_err() && journal.is_stopped());
+                }
+            }
+            Step::Renew => {
+                if let Some(mut writer) = journal.renewal_begin().map_err(failed)? {
+                    for (key, value) in &state {
+                        writer.push(&Record::Set(*key, *value)).map_err(failed)?;
+                    }
+                    let result = journal.renewal_seal(writer).run();
+                    journal.renewal_complete(result).map_err(failed)?;
                 }
             }
             Step::SnapshotBegin => {
@@ -203,6 +233,9 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => Just(Step::SnapshotSeal),
         2 => Just(Step::SnapshotComplete),
         1 => Just(Step::SnapshotAbandon),
+        1 => Just(Step::MarkSync),
+        1 => Just(Step::SyncFails),
+        2 => Just(Step::Renew),
         1 => Just(Step::KillAndOpen),
     ]
 }

@@ -1,6 +1,7 @@
 //! What can be wrong with a journal.
 
-use crate::namespace::errno::{EIO, ENOSPC};
+use super::recovery::ACCEPT_HINT;
+use crate::namespace::errno::{EIO, ENOSPC, EROFS};
 use std::io;
 use weir_wire::Errno;
 
@@ -40,8 +41,23 @@ pub enum JournalError {
         offset: u64,
         /// What is wrong with it.
         reason: &'static str,
-        /// How to give up what follows, with the commands; empty where that cannot be done.
+        /// How to give up what follows, and what that is; empty where that cannot be done.
         give_up: String,
+    },
+    /// The records end before some that had been stored.
+    #[error(
+        "the journal {directory} ends at change {last}, but changes up to {durable} were on stable storage: {what} are \
+         missing; hint: restore the directory from a copy, or give them up: {ACCEPT_HINT}"
+    )]
+    Lost {
+        /// The journal.
+        directory: String,
+        /// The last record that is there.
+        last: u64,
+        /// The last one that was durable.
+        durable: u64,
+        /// What is missing.
+        what: String,
     },
     /// The file was written by another version of Weir.
     #[error("{file} has format {found}, this program reads {expected}; hint: start the version of Weir that wrote it")]
@@ -66,7 +82,7 @@ pub enum JournalError {
     Encode(#[from] postcard::Error),
     /// An earlier sync failed, so nobody knows which bytes are stored.
     #[error(
-        "the journal stopped since its storage failed to sync; hint: look at the disk, then restart the server"
+        "the journal stopped since its storage failed to sync; hint: look at the disk: once it works, the journal begins anew"
     )]
     Stopped,
 }
@@ -90,10 +106,10 @@ impl JournalError {
 
     /// The error number of an operation that could not be journaled.
     pub fn errno(&self) -> Errno {
-        if self.is_full() {
-            ENOSPC
-        } else {
-            EIO
+        match self {
+            JournalError::Stopped => EROFS,
+            _ if self.is_full() => ENOSPC,
+            _ => EIO,
         }
     }
 }

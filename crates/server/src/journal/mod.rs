@@ -6,8 +6,10 @@
 
 mod error;
 mod format;
+mod mark;
 mod memory;
 mod recovery;
+mod renewal;
 mod snapshot;
 mod storage;
 
@@ -18,11 +20,12 @@ mod tests;
 
 pub use error::JournalError;
 pub use memory::MemoryStorage;
-pub use recovery::Recovered;
+pub use recovery::{Losses, Recovered};
 pub use snapshot::{SnapshotDone, SnapshotTicket, SnapshotWriter};
 pub use storage::{DirectoryStorage, Storage, StorageFile};
 
 use format::{Content, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES};
+use mark::{Mark, MarkFile};
 use recovery::{Found, Recovery};
 use serde::{de::DeserializeOwned, Serialize};
 use std::fmt;
@@ -61,6 +64,11 @@ pub struct Journal<R, S: Storage = DirectoryStorage> {
     retry_bytes: u64,
     /// A sync failed.
     stopped: bool,
+    /// Absent where it could not be written when the journal was opened: an older one is still true.
+    mark: Option<MarkFile<S::File>>,
+    /// Marks written so far, and the durable sequence in the last one that was synced.
+    marks: u64,
+    mark_synced: u64,
     of: PhantomData<fn(R)>,
 }
 
@@ -72,7 +80,14 @@ pub struct SyncTicket<S: Storage> {
     files: Vec<S::File>,
     directory: bool,
     through: u64,
+    /// What is true once it was run, and the mark's turn.
+    mark: Option<(MarkFile<S::File>, Mark, u64)>,
 }
+
+/// The blocking part of [`Journal::mark_begin`].
+#[derive(Debug)]
+#[must_use = "the mark is durable only when the ticket was run"]
+pub struct MarkTicket<S: Storage>(MarkFile<S::File>);
 
 /// Name of a file: what it holds, the first sequence in it (a log) or after it (a snapshot), and its checksums' salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,12 +155,26 @@ impl<S: Storage> SyncTicket<S> {
         if self.directory {
             self.storage.sync_directory()?;
         }
+        if let Some((file, mark, turn)) = &self.mark {
+            // Without it an older mark stays, which is true as well.
+            let _ = file.write(*mark, *turn);
+        }
         Ok(())
     }
 
     /// The last append that it makes durable.
     pub fn through(&self) -> Sequence {
         Sequence(self.through)
+    }
+}
+
+impl<S: Storage> MarkTicket<S> {
+    /// Brings the mark to stable storage. It blocks on the device.
+    ///
+    /// # Errors
+    /// The system's; an older mark stays in force, which is true as well.
+    pub fn run(&self) -> io::Result<()> {
+        self.0.sync()
     }
 }
 
@@ -158,11 +187,29 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     pub fn open(
         storage: S,
         schema: u32,
+        apply: impl FnMut(R),
+    ) -> Result<(Journal<R, S>, Recovered), JournalError> {
+        Journal::open_accepting(storage, schema, Losses::Refused, apply)
+    }
+
+    /// As [`Journal::open`], for an owner who decides what becomes of a journal that lost changes.
+    ///
+    /// # Errors
+    /// As [`Journal::open`]; a damaged snapshot is refused either way.
+    pub fn open_accepting(
+        storage: S,
+        schema: u32,
+        losses: Losses,
         mut apply: impl FnMut(R),
     ) -> Result<(Journal<R, S>, Recovered), JournalError> {
-        let Found { snapshot, logs, next, recovered } = Recovery::new(&storage, schema, &mut apply).run()?;
+        let recovery = Recovery::new(&storage, schema, losses, &mut apply);
+        let Found { snapshot, logs, next, mut recovered } = recovery.run()?;
         let durable = next - 1;
         let current = Log::create(&storage, schema, next, durable)?;
+        let mark = current.mark(durable);
+        let mark = MarkFile::begin(&storage, mark)
+            .inspect_err(|error| recovered.notices.push(error.to_string()))
+            .ok();
         storage.sync_directory().map_err(JournalError::io("sync", storage.describe("")))?;
         let old =
             logs.iter().map(|log| OldLog { name: log.name, bytes: log.bytes, unsynced: None }).collect();
@@ -180,6 +227,9 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
             snapshot_runs: false,
             retry_bytes: 0,
             stopped: false,
+            mark,
+            marks: 0,
+            mark_synced: durable,
             of: PhantomData,
         };
         Ok((journal, recovered))
@@ -191,11 +241,11 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     /// [`JournalError::Io`] (a full or broken device), [`JournalError::TooLong`], [`JournalError::Encode`]: the journal is as
     /// before, and the operation must fail. [`JournalError::Stopped`] after a failed sync.
     pub fn append(&mut self, group: &[R]) -> Result<Sequence, JournalError> {
-        if self.stopped {
-            return Err(JournalError::Stopped);
-        }
         if group.is_empty() {
             return Ok(Sequence(self.appended));
+        }
+        if self.stopped {
+            return Err(JournalError::Stopped);
         }
         self.buffer.clear();
         self.buffer.resize(FRAME_HEADER_BYTES, 0);
@@ -240,7 +290,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     ///
     /// # Errors
     /// [`JournalError::Io`] where the sync failed: Linux reports that once and forgets the bytes, so nothing is appended or
-    /// synced any more ([`JournalError::Stopped`]) until the journal is opened again.
+    /// synced any more ([`JournalError::Stopped`]) until the journal began anew ([`Journal::renewal_begin`]).
     pub fn sync_complete(
         &mut self,
         ticket: SyncTicket<S>,
@@ -271,7 +321,21 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         // A ticket that is out may not have come to the directory yet.
         let ticket = SyncTicket { directory: true, ..self.ticket() };
         let result = ticket.run();
-        self.take_result(&ticket, result)
+        self.take_result(&ticket, result)?;
+        if let Some(ticket) = self.mark_begin() {
+            // The mark in force before it is true as well.
+            let _ = ticket.run();
+        }
+        Ok(())
+    }
+
+    /// Brings the durable mark to stable storage; none where it is there. It may run beside anything.
+    pub fn mark_begin(&mut self) -> Option<MarkTicket<S>> {
+        if self.mark_synced == self.durable {
+            return None;
+        }
+        self.mark_synced = self.durable;
+        self.mark.clone().map(MarkTicket)
     }
 
     /// Whether the logs have outgrown the snapshot, so that a new one is worth its writes: a start then reads at most
@@ -382,7 +446,9 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         let old = self.old.iter().filter_map(|log| log.unsynced.as_ref()).map(|(file, _)| file.clone());
         let files = old.chain([self.current.file.clone()]).collect();
         let directory = std::mem::take(&mut self.directory_changed);
-        SyncTicket { storage: self.storage.clone(), files, directory, through: self.appended }
+        self.marks += 1;
+        let mark = self.mark.clone().map(|file| (file, self.current.mark(self.appended), self.marks));
+        SyncTicket { storage: self.storage.clone(), files, directory, through: self.appended, mark }
     }
 
     fn take_result(&mut self, ticket: &SyncTicket<S>, result: io::Result<()>) -> Result<(), JournalError> {
@@ -452,6 +518,11 @@ impl<F: StorageFile> Log<F> {
                 Err(JournalError::io("write", described)(source))
             }
         }
+    }
+
+    /// What is true once this log is on stable storage.
+    fn mark(&self, through: u64) -> Mark {
+        Mark { through, log: (self.name.first, self.name.salt), bytes: self.bytes }
     }
 
     /// Writes a frame at the end, or leaves the log as it was.

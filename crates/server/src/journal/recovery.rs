@@ -1,13 +1,28 @@
 //! Reading a journal back when it is opened: the newest snapshot, then the logs that follow it.
 //!
 //! Where the records break off, what follows is either lost work that nobody was promised (a write that was cut short, or
-//! that a power loss took) and is cut off, or damage, and is refused. The rule: it is damage when a later record says that
-//! the missing one was durable, or when the log was written since the machine started, and something follows.
+//! that a power loss took) and is cut off, or damage, and is refused. The rule: it is damage when the durable mark or a later
+//! record says that the missing one was durable, or when the log was written since the machine started, and something
+//! follows. Where the journal's owner accepts the loss, damage is cut off as well, and told.
 
 use super::format::{self, Content, FileHeader, Next, Reader, Refused, FILE_HEADER_BYTES};
+use super::mark::{self, Mark};
 use super::storage::{Storage, StorageFile};
 use super::{FileName, JournalError, UNFINISHED_SUFFIX};
 use serde::de::DeserializeOwned;
+
+/// What becomes of a journal that lost changes which were on stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Losses {
+    /// It is not opened.
+    #[default]
+    Refused,
+    /// It goes on from where its records break off; a notice tells what is lost.
+    Accepted,
+}
+
+/// How a loss is accepted.
+pub(super) const ACCEPT_HINT: &str = "copy the directory, then start with --accept-journal-loss";
 
 /// What was found when the journal was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +33,10 @@ pub struct Recovered {
     pub groups: u64,
     /// What was cut off or removed, for the log of the server; empty after a clean stop.
     pub notices: Vec<String>,
+    /// The machine started anew since the journal was written to: changes that were not durable may be gone.
+    pub lost_power: bool,
+    /// Changes that were durable are gone, which was accepted.
+    pub accepted_loss: bool,
 }
 
 /// A log that is kept.
@@ -40,6 +59,8 @@ pub(super) struct Found {
 pub(super) struct Recovery<'a, S, R> {
     storage: &'a S,
     schema: u32,
+    losses: Losses,
+    mark: Option<Mark>,
     apply: &'a mut dyn FnMut(R),
     recovered: Recovered,
     /// Records of one frame, reused.
@@ -60,6 +81,8 @@ struct Break {
 struct Later {
     anything: bool,
     durable: u64,
+    /// The last sequence that can be read there.
+    last: u64,
 }
 
 /// The journal's files by number; others are left alone.
@@ -71,13 +94,20 @@ struct Names {
 }
 
 impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
-    pub(super) fn new(storage: &'a S, schema: u32, apply: &'a mut dyn FnMut(R)) -> Recovery<'a, S, R> {
-        Recovery { storage, schema, apply, recovered: Recovered::default(), records: Vec::new() }
+    pub(super) fn new(
+        storage: &'a S,
+        schema: u32,
+        losses: Losses,
+        apply: &'a mut dyn FnMut(R),
+    ) -> Recovery<'a, S, R> {
+        let (recovered, records) = (Recovered::default(), Vec::new());
+        Recovery { storage, schema, losses, mark: None, apply, recovered, records }
     }
 
     /// Hands over every record, cuts what was not promised, and removes what a snapshot replaced.
     pub(super) fn run(mut self) -> Result<Found, JournalError> {
         let names = self.names()?;
+        self.mark = mark::read(self.storage)?;
         for name in &names.unfinished {
             self.remove(name)?;
             self.recovered.notices.push(format!("removed the unfinished {}", self.storage.describe(name)));
@@ -100,6 +130,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
             }
         }
         let (logs, next) = self.read_logs(&logs, first)?;
+        self.check_mark(next)?;
         self.sync_kept(&logs)?;
         Ok(Found { snapshot, logs, next, recovered: self.recovered })
     }
@@ -174,6 +205,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
             let broken = if header.is_some_and(|header| header.first == name.first) {
                 same_boot =
                     header.is_some_and(|header| header.boot == self.storage.boot() && header.boot != 0);
+                self.recovered.lost_power = !same_boot;
                 let broken = self.read_log(*name, &mut reader, &mut next)?;
                 kept.push(KeptLog { name: *name, bytes: reader.offset() });
                 broken.map(|reason| Break { offset: reader.offset(), reason, same_boot })
@@ -222,9 +254,18 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         behind: &[FileName],
     ) -> Result<(), JournalError> {
         let later = self.look_behind(name, rest, missing, behind)?;
-        if later.durable >= missing || (broken.same_boot && later.anything) {
-            let give_up = self.give_up(name, broken.offset, behind);
-            return Err(self.damaged(name, broken.offset, broken.reason, give_up));
+        let durable = later.durable.max(self.marked());
+        if durable >= missing || (broken.same_boot && later.anything) {
+            let lost = durable.max(later.last).max(missing) - missing + 1;
+            let what = format!(
+                "{lost} groups of changes from number {missing} on, of which {} were on stable storage",
+                (durable + 1).saturating_sub(missing)
+            );
+            if self.losses == Losses::Refused {
+                let give_up = format!(", or give up {what}: {ACCEPT_HINT}");
+                return Err(self.damaged(name, broken.offset, broken.reason, give_up));
+            }
+            self.accept_loss(&what);
         }
         let described = self.storage.describe(&name.to_string());
         if broken.offset < FILE_HEADER_BYTES as u64 {
@@ -237,13 +278,44 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         for behind in behind.iter().filter(|behind| **behind != name) {
             self.remove(&behind.to_string())?;
         }
+        let promise = match self.mark {
+            _ if self.recovered.accepted_loss => "see above for what that gives up",
+            Some(_) => "nothing that was on stable storage is missing",
+            None => "whether any of it was on stable storage is not known, as there is no durable mark",
+        };
         self.recovered.notices.push(format!(
-            "cut {described} at byte {} and removed {} logs behind it: {} there, which was not durable, and nothing durable follows",
+            "cut {described} at byte {} and removed {} logs behind it: {} there; {promise}",
             broken.offset,
             behind.len(),
             broken.reason
         ));
         Ok(())
+    }
+
+    /// The last sequence that the mark knows to have been durable.
+    fn marked(&self) -> u64 {
+        self.mark.map_or(0, |mark| mark.through)
+    }
+
+    /// The records may end whole and too early, as those of a log that was cut between two of them: only the mark tells.
+    fn check_mark(&mut self, next: u64) -> Result<(), JournalError> {
+        let durable = self.marked();
+        if durable < next || self.recovered.accepted_loss {
+            return Ok(());
+        }
+        let what = format!("{} groups of changes, from number {next} to {durable}", durable + 1 - next);
+        if self.losses == Losses::Refused {
+            let directory = self.storage.describe("");
+            return Err(JournalError::Lost { directory, last: next - 1, durable, what });
+        }
+        self.accept_loss(&what);
+        Ok(())
+    }
+
+    fn accept_loss(&mut self, what: &str) {
+        self.recovered.accepted_loss = true;
+        let directory = self.storage.describe("");
+        self.recovered.notices.push(format!("accepted the loss of {what}, in the journal {directory}"));
     }
 
     fn look_behind(
@@ -285,24 +357,8 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
             let Some(frame) = found else { return Ok(()) };
             later.anything = true;
             later.durable = later.durable.max(frame.durable);
+            later.last = later.last.max(frame.sequence);
         }
-    }
-
-    /// The commands that give up everything from a break on.
-    fn give_up(&self, name: FileName, offset: u64, behind: &[FileName]) -> String {
-        let describe = |name: &FileName| self.storage.describe(&name.to_string());
-        let mut commands = Vec::new();
-        if behind.first() != Some(&name) {
-            commands.push(format!("`truncate -s {offset} {}`", describe(&name)));
-        }
-        if !behind.is_empty() {
-            let files: Vec<String> = behind.iter().map(describe).collect();
-            commands.push(format!("`rm {}`", files.join(" ")));
-        }
-        format!(
-            ", or give up every change from there on: copy the directory, then {}",
-            commands.join(" and ")
-        )
     }
 
     /// What was read may be in the kernel's memory only: from here on it counts as durable.

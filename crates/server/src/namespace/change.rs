@@ -477,8 +477,6 @@ pub enum Intent {
         epoch: u64,
         /// Objects and the lengths that they get.
         objects: Vec<(TargetId, u64)>,
-        /// Not before the journal is on stable storage: the bytes that go are those of an earlier layout.
-        durable: bool,
     },
     /// Objects are kept from everyone but the one who moves them.
     Freeze {

@@ -1,9 +1,11 @@
 //! Effects: what targets and other servers have to do for a decision, until it is done.
 
 use super::change::{Change, Intent, IntentId, Outcome, OutcomeKind};
+use super::inode::Inode;
 use super::{Answer, Decision, Namespace};
+use crate::target::Known;
 use std::collections::HashMap;
-use weir_placement::ServerId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{ClientId, Errno, Ino, Moment, PeerRequest, Reply, RequestId};
 
 /// One piece of work: for a target of this server, or a request to another server. Each can be repeated.
@@ -17,8 +19,23 @@ pub struct Effect {
     pub server: ServerId,
     /// What.
     pub request: PeerRequest,
-    /// Whether the journal must be on stable storage first.
-    pub durable: bool,
+    /// When.
+    pub when: When,
+}
+
+/// When an effect may be carried out. What destroys bytes, or fences them from those who know them by what the journal had
+/// before, waits until the record that decided it is on stable storage: else a power loss takes the record and not the
+/// effect, and leaves neither the old content nor the new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At once: it destroys nothing, or its record is on stable storage.
+    AtOnce,
+    /// At once as far as the next start can undo it, which asks the journal; the rest as [`When::Durable`].
+    Undoable,
+    /// Once the record is on stable storage; somebody waits for it.
+    Durable,
+    /// The same, but nobody waits for it.
+    DurableInTime,
 }
 
 /// Effects that were issued and not finished.
@@ -43,6 +60,34 @@ impl Namespace {
     /// The effects of an intent once more: they were carried out, and the journal did not take that they were.
     pub fn repeat_effects(&mut self, intent: IntentId) -> Vec<Effect> {
         self.issue(intent)
+    }
+
+    /// What the journal knows of the objects of `ino`, after a replay and before [`Namespace::start`]. `lost_power` says
+    /// whether the records of the last files that were made may be gone.
+    pub(crate) fn known(&self, ino: Ino, lost_power: bool) -> Known {
+        if ino.home() != self.settings.server {
+            return Known::Elsewhere;
+        }
+        let Some(file) = self.state.inodes.get(&ino).and_then(Inode::regular) else {
+            let was_made = ino.sequence() < self.state.next_sequence;
+            return if was_made || !lost_power { Known::Gone } else { Known::Lost };
+        };
+        let cut = self.state.cuts.get(&ino).and_then(|id| self.state.intents.get(id));
+        let cut = cut.map_or(0, |intent| match intent {
+            Intent::Cut { epoch, .. } | Intent::Seal { epoch, .. } => *epoch,
+            _ => 0,
+        });
+        Known::File { decided: file.epoch.max(cut) }
+    }
+
+    /// Files with an object on `target`, or with one of before, and their epochs; those are left out whose objects are
+    /// about to get theirs.
+    pub(crate) fn epochs_on(&self, target: TargetId) -> impl Iterator<Item = (Ino, u64)> + '_ {
+        self.state.inodes.iter().filter_map(move |(&ino, inode)| {
+            let file = inode.regular().filter(|file| file.epoch > 0)?;
+            let is_there = file.layout.targets().contains(&target) || file.former.contains(&target);
+            (is_there && !self.is_settling(ino)).then_some((ino, file.epoch))
+        })
     }
 
     /// Whether the intent is settled.
@@ -100,16 +145,13 @@ impl Namespace {
 
     fn issue(&mut self, id: IntentId) -> Vec<Effect> {
         let Some(intent) = self.state.intents.get(&id) else { return Vec::new() };
-        let durable = matches!(intent, Intent::Fence { durable: true, .. });
+        let own = self.settings.server;
         let effects: Vec<Effect> = requests(id, intent)
             .into_iter()
             .enumerate()
-            .map(|(part, (server, request))| Effect {
-                intent: id,
-                part: part as u16,
-                server,
-                request,
-                durable,
+            .map(|(part, (server, request))| {
+                let when = when(&request, server == own);
+                Effect { intent: id, part: part as u16, server, request, when }
             })
             .collect();
         let parts: Vec<u16> = effects.iter().map(|effect| effect.part).collect();
@@ -152,6 +194,21 @@ impl Namespace {
             || self.state.fences.get(&ino).is_some_and(|&count| count > fenced);
         let due = nameless && !is_settling && !self.open.is_open(ino) && !self.in_grace;
         due.then_some(Change::Disposed { ino, removal: Some(IntentId(self.state.next_intent)) })
+    }
+}
+
+/// When a request may be made of a target here or of another server. Every kind has its entry.
+fn when(request: &PeerRequest, is_here: bool) -> When {
+    match request {
+        PeerRequest::TruncateObject { .. } if is_here => When::Undoable,
+        PeerRequest::TruncateObject { .. } | PeerRequest::FenceObject { .. } => When::Durable,
+        PeerRequest::RemoveObject { .. } => When::DurableInTime,
+        PeerRequest::Exchange
+        | PeerRequest::MakeDirectory { .. }
+        | PeerRequest::ForgetDirectory { .. }
+        | PeerRequest::RemoveDirectory { .. }
+        | PeerRequest::MayMove { .. }
+        | PeerRequest::Reparent { .. } => When::AtOnce,
     }
 }
 

@@ -31,6 +31,7 @@ numbers! {
     ENFILE = NFILE,
     EFBIG = FBIG,
     ENOSPC = NOSPC,
+    EROFS = ROFS,
     EMLINK = MLINK,
     ERANGE = RANGE,
     ENAMETOOLONG = NAMETOOLONG,

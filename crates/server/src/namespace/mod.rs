@@ -36,7 +36,7 @@ mod tests;
 pub use append::{AppendGrant, InlineAppend, TakenTurn, TurnReply};
 use change::BirthNode;
 pub use change::{Change, IntentId, Outcome, OutcomeKind};
-pub use effects::Effect;
+pub use effects::{Effect, When};
 pub(crate) use layout::check as check_layout;
 pub use layout::LayoutDefaults;
 pub use peers::{Continuation, PeerDecision, PeerFailure};

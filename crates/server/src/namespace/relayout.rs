@@ -204,13 +204,13 @@ impl State {
                 record.freeze = Some(super::change::Frozen { intent: *freeze, fence: *fence, since: *at });
                 let objects = record.moves.iter().map(|one| (one.from, NO_CUT)).collect();
                 self.intend(*freeze, Intent::Freeze { ino: *ino });
-                self.fence(*ino, *fence, objects, false);
+                self.fence(*ino, *fence, objects);
             }
             Change::Relaid { ino, seal, vacate } => self.relay(*ino, *seal, *vacate),
             Change::MoveAbandoned { ino, vacate } => {
                 let Some(record) = self.moves.remove(ino) else { return };
                 let objects = record.moves.iter().map(|one| (one.to, 0)).collect();
-                self.fence(*ino, *vacate, objects, false);
+                self.fence(*ino, *vacate, objects);
             }
             Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
             Change::Detoured { ino, layout, seal, at } => self.detour(*ino, layout, *seal, *at),
@@ -238,17 +238,17 @@ impl State {
         former.dedup();
         file.former = former.into();
         let objects = moves.iter().map(|one| (one.to, 0)).collect();
-        self.fence(ino, prepare, objects, false);
+        self.fence(ino, prepare, objects);
         let record = MoveRecord { id: prepare, client, moves: moves.to_vec(), freeze: None };
         self.moves.insert(ino, record);
     }
 
     /// Raises the file's epoch, and that of objects which its clients do not use.
-    fn fence(&mut self, ino: Ino, id: IntentId, objects: Vec<(TargetId, u64)>, durable: bool) {
+    fn fence(&mut self, ino: Ino, id: IntentId, objects: Vec<(TargetId, u64)>) {
         let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
         file.epoch += 1;
         let epoch = file.epoch;
-        self.intend(id, Intent::Fence { ino, epoch, objects, durable });
+        self.intend(id, Intent::Fence { ino, epoch, objects });
     }
 
     fn relay(&mut self, ino: Ino, seal: IntentId, vacate: IntentId) {
@@ -271,7 +271,7 @@ impl State {
         let (copies, epoch) = (copies.collect(), file.epoch);
         let left = record.moves.iter().map(|one| (one.from, 0)).collect();
         self.intend(seal, Intent::Seal { ino, epoch, objects: copies });
-        self.intend(vacate, Intent::Fence { ino, epoch, objects: left, durable: true });
+        self.intend(vacate, Intent::Fence { ino, epoch, objects: left });
     }
 }
 

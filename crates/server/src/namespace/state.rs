@@ -9,8 +9,8 @@ use weir_wire::{Ino, Moment};
 
 /// Seconds from the Unix epoch to 2026-01-01, from where starts and inode numbers are counted.
 const EPOCH_SECONDS: i64 = 1_767_225_600;
-/// A server that kept nothing must not give inode numbers out again, as their objects may stand on other
-/// servers: its first number follows from the time, with room for 2^17 new inodes a second.
+/// A server that kept nothing, or not all, must not give inode numbers out again, as their objects may stand on other
+/// servers: a start's first number follows from the time, with room for 2^17 new inodes a second.
 const SEQUENCES_PER_SECOND_BITS: u32 = 17;
 /// Mode of the root directory: everyone may make entries, and remove their own.
 const ROOT_PERMISSIONS: u16 = 0o1777;
@@ -106,10 +106,9 @@ impl State {
     pub(super) fn start(&mut self, number: u32, at: Moment) {
         self.starts = number;
         let first = (seconds_since_epoch(at) << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;
-        if self.next_sequence == 0 {
-            self.next_sequence = first;
-            self.next_intent = first;
-        }
+        // Also after a power loss, which may have taken the records of numbers that objects and other servers know.
+        self.next_sequence = self.next_sequence.max(first);
+        self.next_intent = self.next_intent.max(first);
         if self.server == Ino::ROOT.home() && !self.inodes.contains_key(&Ino::ROOT) {
             let birth = Birth {
                 node: BirthNode::Directory { request: LayoutRequest::default() },

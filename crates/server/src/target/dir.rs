@@ -2,11 +2,16 @@
 //!
 //! Its calls may block, so the event loop runs them on the worker pool; every method takes `&self`.
 
+mod aside;
+
+pub(crate) use aside::{Aside, Cut, Known, Settled};
+
 use super::changes::Changes;
 use super::{StaleEpoch, TargetFailure};
 use crate::reserve::Reserve;
+use aside::Found;
 use rustix::fs::{FallocateFlags, SeekFrom};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -36,11 +41,22 @@ pub(crate) struct Dir {
     used_bytes: AtomicU64,
     epochs: Mutex<HashMap<Ino, u64>>,
     open: Mutex<HashMap<Ino, Arc<Open>>>,
-    unsynced_names: Mutex<HashSet<Ino>>,
+    /// By subdirectory.
+    names: Vec<Names>,
+    found: Mutex<Found>,
+    /// Subdirectories in which an object was set aside since [`Dir::sync_asides`].
+    set_aside: Mutex<BTreeSet<usize>>,
     locks: Vec<RwLock<()>>,
     changes: Mutex<Changes>,
     /// How many objects `changes` has, so that other writes pass it by.
     noted: AtomicUsize,
+}
+
+/// The names in a subdirectory: how often they changed, and how many of these changes are on stable storage. What changed
+/// before the target was opened counts as one.
+struct Names {
+    changes: AtomicU64,
+    synced: Mutex<u64>,
 }
 
 /// An open object file and the bytes it occupied when last looked at.
@@ -60,6 +76,7 @@ impl Dir {
         let reserve = Reserve::open(root);
         let mut used_bytes = 0;
         let mut epochs = HashMap::new();
+        let mut found = Found::default();
         for number in 0..SUBDIRECTORIES {
             let directory = root.join(format!("{number:02x}"));
             fs::create_dir_all(&directory)?;
@@ -79,6 +96,8 @@ impl Dir {
                     fs::remove_file(entry.path())?;
                 } else {
                     used_bytes += entry.metadata()?.blocks() * 512;
+                    found.asides.extend(Aside::parse(name));
+                    found.objects.extend(parse_ino(name));
                 }
             }
         }
@@ -94,7 +113,9 @@ impl Dir {
             used_bytes: AtomicU64::new(used_bytes),
             epochs: Mutex::new(epochs),
             open: Mutex::default(),
-            unsynced_names: Mutex::default(),
+            names: (0..SUBDIRECTORIES).map(|_| Names::default()).collect(),
+            found: Mutex::new(found),
+            set_aside: Mutex::default(),
             locks: (0..LOCK_SHARDS).map(|_| RwLock::new(())).collect(),
             changes: Mutex::default(),
             noted: AtomicUsize::new(0),
@@ -188,7 +209,8 @@ impl Dir {
         Ok(self.recount(&open)?)
     }
 
-    /// Cuts the object and raises its epoch, which is on disk first; one that has the epoch already is left alone.
+    /// Cuts the object and raises its epoch; one that has the epoch already is left alone. The cut comes first: where the
+    /// server dies in between the home asks again, and finds it to be done.
     ///
     /// # Errors
     /// The device failed; the home will ask again.
@@ -197,32 +219,21 @@ impl Dir {
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
             return Ok(());
         }
-        match self.record_epoch(ino, epoch) {
-            // The disk below is full, and the cut itself makes room, or what is kept for it. Should the server die in
-            // between, the home asks again.
-            Err(error) if is_full(&error) => {
-                self.cut(ino, length)?;
-                let mut recorded = self.record_epoch(ino, epoch);
-                while recorded.as_ref().is_err_and(is_full) && self.reserve.give() {
-                    recorded = self.record_epoch(ino, epoch);
-                }
-                recorded?;
-            }
-            recorded => {
-                recorded?;
-                self.cut(ino, length)?;
-            }
-        }
+        self.cut(ino, length)?;
+        self.record_epoch(ino, epoch)?;
         lock(&self.epochs).insert(ino, epoch);
         Ok(())
     }
 
-    /// As [`Dir::truncate`], with the epoch on stable storage.
+    /// As [`Dir::truncate`], with the cut and the epoch on stable storage.
     ///
     /// # Errors
     /// The device failed; the home will ask again.
     pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
         self.truncate(ino, length, epoch)?;
+        if let Some(open) = self.existing(ino)? {
+            open.file.sync_data()?;
+        }
         let path = self.epoch_path(ino);
         match File::open(&path) {
             Ok(file) => file.sync_all()?,
@@ -234,6 +245,14 @@ impl Dir {
             File::open(directory)?.sync_all()?;
         }
         Ok(())
+    }
+
+    /// The device that the target lies on.
+    ///
+    /// # Errors
+    /// What the file system answers.
+    pub(crate) fn device(&self) -> io::Result<u64> {
+        fs::metadata(&self.root).map(|metadata| metadata.dev())
     }
 
     /// What changed of the object since the last round; none where nothing is noted of it for `tracking`.
@@ -253,8 +272,12 @@ impl Dir {
 
     fn record_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
         let temporary = self.path(ino).with_extension(&UNFINISHED_SUFFIX[1..]);
-        fs::write(&temporary, epoch.to_string())?;
-        fs::rename(&temporary, self.epoch_path(ino))
+        let mut recorded = fs::write(&temporary, epoch.to_string());
+        // The disk below is full: what is kept for it makes room.
+        while recorded.as_ref().is_err_and(is_full) && self.reserve.give() {
+            recorded = fs::write(&temporary, epoch.to_string());
+        }
+        recorded.and_then(|()| fs::rename(&temporary, self.epoch_path(ino)))
     }
 
     fn cut(&self, ino: Ino, length: u64) -> io::Result<()> {
@@ -279,7 +302,6 @@ impl Dir {
             fs::remove_file(self.path(ino))?;
             self.reserve.refill();
         }
-        lock(&self.unsynced_names).remove(&ino);
         if lock(&self.epochs).remove(&ino).is_some() {
             fs::remove_file(self.epoch_path(ino))?;
         }
@@ -318,13 +340,12 @@ impl Dir {
     pub(crate) fn sync(&self, ino: Ino) -> Result<(), TargetFailure> {
         let Some(open) = self.existing(ino)? else { return Ok(()) };
         open.file.sync_data()?;
-        if lock(&self.unsynced_names).contains(&ino) {
-            if let Some(directory) = self.path(ino).parent() {
-                File::open(directory)?.sync_all()?;
-            }
-            lock(&self.unsynced_names).remove(&ino);
-        }
-        Ok(())
+        Ok(self.names[subdirectory_of(ino)].sync(&self.subdirectory(ino.0))?)
+    }
+
+    /// Called when a name of the object was made or changed; who syncs the object from then on syncs the name.
+    fn names_changed(&self, ino: Ino) {
+        self.names[subdirectory_of(ino)].changes.fetch_add(1, Ordering::SeqCst);
     }
 
     fn check_epoch(&self, ino: Ino, epoch: u64) -> Result<(), StaleEpoch> {
@@ -385,8 +406,8 @@ impl Dir {
         if let Some(open) = self.existing(ino)? {
             return Ok(open);
         }
-        lock(&self.unsynced_names).insert(ino);
         let file = self.opened(ino, true)?;
+        self.names_changed(ino);
         self.remember(ino, file)
     }
 
@@ -418,7 +439,11 @@ impl Dir {
     }
 
     fn path(&self, ino: Ino) -> PathBuf {
-        self.root.join(format!("{:02x}/{:016x}", ino.0 % SUBDIRECTORIES, ino.0))
+        self.subdirectory(ino.0).join(format!("{:016x}", ino.0))
+    }
+
+    fn subdirectory(&self, number: u64) -> PathBuf {
+        self.root.join(format!("{:02x}", number % SUBDIRECTORIES))
     }
 
     fn epoch_path(&self, ino: Ino) -> PathBuf {
@@ -449,6 +474,29 @@ fn is_want_of_descriptors(error: &io::Error) -> bool {
 fn free_bytes(root: &Path) -> io::Result<u64> {
     let statistics = rustix::fs::statvfs(root)?;
     Ok(statistics.f_bavail * statistics.f_frsize)
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        Names { changes: AtomicU64::new(1), synced: Mutex::new(0) }
+    }
+}
+
+impl Names {
+    /// Makes the changes so far durable. Who comes while another one is at it waits, as its change may be among them.
+    fn sync(&self, directory: &Path) -> io::Result<()> {
+        let mut synced = lock(&self.synced);
+        let changes = self.changes.load(Ordering::SeqCst);
+        if *synced < changes {
+            File::open(directory)?.sync_all()?;
+            *synced = changes;
+        }
+        Ok(())
+    }
+}
+
+fn subdirectory_of(ino: Ino) -> usize {
+    (ino.0 % SUBDIRECTORIES) as usize
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use weir_wire::Errno;
 
 pub(crate) use arena::Region;
-pub(crate) use dir::Dir;
+pub(crate) use dir::{Aside, Cut, Dir, Known, Settled};
 pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
 
 /// The object was cut since: the epoch it has now.

@@ -1,0 +1,105 @@
+//! The durable mark: a small file beside the logs that says up to where they were on stable storage.
+//!
+//! A log cannot tell that it lost its own end: what would say so is in the part that is missing. The mark can. It is written
+//! after each sync of the logs and before anybody is told of it, so it never promises more than the device did, and a killed
+//! server leaves it exact. It is synced on its own, beside the path of a sync and at most so often as the server asks
+//! ([`super::Journal::mark_begin`]): after a power loss it may be that much behind, never ahead.
+//!
+//! | slot, 44 bytes, at 0 and 4096 |
+//! |---|
+//! | magic 8, durable sequence u64 |
+//! | the log's first sequence u64, its salt u32, its durable length in bytes u64 |
+//! | zero u32, checksum u32 |
+
+use super::format;
+use super::storage::{Storage, StorageFile};
+use super::JournalError;
+use std::io;
+
+/// The file's name.
+const NAME: &str = "durable";
+const MAGIC: [u8; 8] = *b"WEIRMRK\n";
+const MARK_BYTES: usize = 44;
+const CHECKED_BYTES: usize = 40;
+/// Slots are written in turn and lie in different blocks, so that a torn write spoils the older one.
+const SLOTS: [u64; 2] = [0, 4096];
+
+/// What was on stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The last sequence.
+    pub(super) through: u64,
+    /// First sequence and salt of the log that it stands in or before.
+    pub(super) log: (u64, u32),
+    /// How much of that log.
+    pub(super) bytes: u64,
+}
+
+/// The mark's file.
+#[derive(Clone, Debug)]
+pub(super) struct MarkFile<F>(F);
+
+impl Mark {
+    fn encode(&self) -> [u8; MARK_BYTES] {
+        let mut bytes = [0; MARK_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.through.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.log.0.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.log.1.to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.bytes.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..CHECKED_BYTES]);
+        bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; MARK_BYTES]) -> Option<Mark> {
+        let is_whole = bytes[0..8] == MAGIC
+            && crc32fast::hash(&bytes[..CHECKED_BYTES]) == format::word(bytes, CHECKED_BYTES);
+        is_whole.then(|| Mark {
+            through: format::long(bytes, 8),
+            log: (format::long(bytes, 16), format::word(bytes, 24)),
+            bytes: format::long(bytes, 28),
+        })
+    }
+}
+
+/// The newest mark; none where there is no file, or no whole slot in it.
+pub(super) fn read<S: Storage>(storage: &S) -> Result<Option<Mark>, JournalError> {
+    let file = match storage.open(NAME) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(JournalError::io("open", storage.describe(NAME))(error)),
+    };
+    let mut newest: Option<Mark> = None;
+    for slot in SLOTS {
+        let mut bytes = [0; MARK_BYTES];
+        let read = file.read_at(&mut bytes, slot);
+        let read = read.map_err(JournalError::io("read", storage.describe(NAME)))?;
+        let mark = if read == MARK_BYTES { Mark::decode(&bytes) } else { None };
+        if mark.is_some_and(|mark| newest.is_none_or(|newest| mark.through > newest.through)) {
+            newest = mark;
+        }
+    }
+    Ok(newest)
+}
+
+impl<F: StorageFile> MarkFile<F> {
+    /// Makes the file say `mark` in both slots, durably: also where it said more before, which was given up.
+    pub(super) fn begin<S: Storage<File = F>>(storage: &S, mark: Mark) -> Result<MarkFile<F>, JournalError> {
+        let opened = storage.open(NAME).or_else(|_| storage.create(NAME));
+        let file = opened.map_err(JournalError::io("make", storage.describe(NAME)))?;
+        let written = SLOTS.iter().try_for_each(|&slot| format::write_all(&file, &mark.encode(), slot));
+        written.and_then(|()| file.sync()).map_err(JournalError::io("write", storage.describe(NAME)))?;
+        Ok(MarkFile(file))
+    }
+
+    /// Writes the mark into the slot of `turn`. It costs no wait for a device.
+    pub(super) fn write(&self, mark: Mark, turn: u64) -> io::Result<()> {
+        format::write_all(&self.0, &mark.encode(), SLOTS[(turn % SLOTS.len() as u64) as usize])
+    }
+
+    /// Brings the mark to stable storage.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
