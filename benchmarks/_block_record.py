@@ -20,6 +20,7 @@ from pathlib import Path
 WRITE, BARRIER = 1, 2
 _RECORD = struct.Struct("<BQI")
 """Kind, offset and length; the bytes of a write follow."""
+RECORD_HEAD_BYTES = _RECORD.size
 
 # The FUSE protocol, include/uapi/linux/fuse.h.
 _GETATTR, _SETATTR, _OPEN, _READ, _WRITE, _STATFS, _RELEASE, _FSYNC = 3, 4, 14, 15, 16, 17, 18, 20

@@ -6,8 +6,10 @@ write before it, or, of those since the last barrier, only some. The real server
 content that it had since the last fsync, or was being given then; a name that was being removed may be gone. All else is a violation.
 """
 
+import bisect
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -20,22 +22,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from _block_record import Operation, loop_device, mounted, operations, recorded
+from _block_record import RECORD_HEAD_BYTES, Operation, loop_device, mounted, operations, recorded
 from _running import WAIT_SECONDS, WEIR
 
 STATES = 60
 """States of each file system, unless WEIR_POWER_LOSS_STATES says otherwise: each takes a second or two."""
 SEED = 11
-FILE_SYSTEMS = {"ext4": (64 << 20, ["mkfs.ext4", "-q", "-F", "-J", "size=4"]), "xfs": (320 << 20, ["mkfs.xfs", "-q", "-f"])}
+FILE_SYSTEMS = {
+    "ext4": (64 << 20, ["mkfs.ext4", "-q", "-F", "-J", "size=4"]),
+    "xfs": (320 << 20, ["mkfs.xfs", "-q", "-f"]),
+}
 """Size of the device (the smallest that the tool takes, or less than that where it may be) and what makes the file system."""
 _FOREIGN_BOOT = b"\x77" * 16
 """The journal's logs are told that the machine has started anew."""
 _LOG_HEAD_BYTES, _BOOT, _CHECKED = 56, slice(32, 48), 52
-_CLUSTER = """version = 1
+_CLUSTER = (
+    """version = 1
 [layout]
 stripe_size = "4KiB"
 stripe_count = 2
-""" + 2 * ("[[server]]\n" + 2 * '[[server.target]]\nbackend = "dir"\ncapacity = "16MiB"\n')
+"""
+    + 2 * ("[[server]]\n" + 2 * '[[server.target]]\nbackend = "dir"\ncapacity = "16MiB"\n')
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,8 @@ class Model:
     log: Path
     versions: dict[str, list[Version]] = field(default_factory=dict)
     promises: list[tuple[int, dict[str, int]]] = field(default_factory=list)
+    moments: list[int] = field(default_factory=list)
+    """Where in the recording power is lost in any case."""
 
     def position(self) -> int:
         """How much has been recorded."""
@@ -77,15 +87,18 @@ class Model:
         last = {name: len(versions) - 1 for name, versions in self.versions.items()}
         self.promises.append((self.position(), last))
 
-    def violations(self, position: int, found: dict[str, bytes]) -> list[str]:
+    def violations(self, position: int, found: dict[str, bytes | OSError]) -> list[str]:
         """The names whose content is none that a power loss at this position may leave."""
         kept = [last for at, last in self.promises if at <= position]
         wrong = []
         for name, versions in self.versions.items():
             least = kept[-1].get(name, 0) if kept else 0
             allowed = [one for index, one in enumerate(versions) if index >= least and one.begun <= position]
-            if not any(one.allows(found.get(name)) for one in allowed):
-                wrong.append(f"{name}: {_told(found.get(name))}, not {' or '.join(_told(one.content) for one in allowed)}")
+            content = found.get(name)
+            if isinstance(content, OSError):
+                wrong.append(f"{name}: {content.strerror}")
+            elif not any(one.allows(content) for one in allowed):
+                wrong.append(f"{name}: {_told(content)}, not {' or '.join(_told(one.content) for one in allowed)}")
         return wrong
 
 
@@ -120,18 +133,19 @@ class _Program:
         if synced:
             self.model.promise()
 
-    def replace(self, name: str) -> None:
-        """Write a new file, fsync it, rename it over the old one; the directory is not synced."""
-        content = self.content()
-        new = self.root / f"{name}.new"
-        with new.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+    def replace(self, names: Sequence[str]) -> None:
+        """Write new files, fsync them, rename them over the old ones; no directory is synced."""
+        contents = {name: self.content() for name in names}
+        for name, content in contents.items():
+            with (self.root / f"{name}.new").open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
         # An fsync brings the whole journal of the home to stable storage.
         self.model.promise()
-        self.model.begin(name, content)
-        new.rename(self.root / name)
+        for name, content in contents.items():
+            self.model.begin(name, content)
+            (self.root / f"{name}.new").rename(self.root / name)
 
     def cut(self, name: str, length: int) -> None:
         before = self.model.versions[name][-1].content or b""
@@ -154,46 +168,50 @@ def _work(program: _Program, environment: dict[str, str], below: Path) -> None:
     """The story of the issue, cuts, a placed file, and a move of objects; others sync the file system below meanwhile."""
     (program.root / "folder").mkdir()
     (program.root / "placed").mkdir()
-    _weir(environment, "layout", "set", "-E 8k -c 1 -E -1 -c 3 -S 4k", str(program.root / "placed"))
+    layout = ["-E", "8k", "-c", "1", "-E", "-1", "-c", "3", "-S", "4k"]
+    _weir(environment, "layout", "set", *layout, str(program.root / "placed"))
     names = [f"{folder}file-{number}" for number in range(20) for folder in ("", "folder/")]
-    for name in [*names, "placed/one", "placed/two"]:
+    placed = [f"placed/file-{number}" for number in range(4)]
+    for name in [*names, *placed]:
         program.create(name)
     program.fsync()
-    _sync_below(below)
-    for name in names[:20]:
-        program.replace(name)
-    for name in names[20:30]:
+    _sync_below(program.model, below)
+    program.replace([*names[:20], placed[0]])
+    for name in [*names[20:30], placed[1]]:
         program.remove(name)
-    _sync_below(below)
-    for name in names[30:33]:
-        program.create(name, synced=name != names[30])
-    for name in [*names[33:35], "placed/one"]:
+    _sync_below(program.model, below)
+    for name in [*names[30:33], placed[2]]:
+        program.create(name, synced=False)
+    _sync_below(program.model, below)
+    for name in [*names[33:35], placed[3]]:
         program.cut(name, 1500)
+        _sync_below(program.model, below)
     program.cut(names[35], 0)
     program.cut(names[36], 30_000)
-    _sync_below(below)
+    _sync_below(program.model, below)
     _weir(environment, "rebalance", "--gather", "--to", "1.0,1.1", *(str(program.root / name) for name in names[37:40]))
-    program.create("placed/two")
-    program.replace("placed/one")
-    _sync_below(below)
-    # What waits for the journals is freed meanwhile.
-    time.sleep(1)
-    _sync_below(below)
+    _sync_below(program.model, below)
+    program.create(names[0])
+    program.replace([placed[3], names[1], names[38]])
+    program.remove(names[39])
+    _sync_below(program.model, below)
 
 
-def _sync_below(below: Path) -> None:
-    """As another process would that syncs a file of its own on the same file system."""
-    with (below / "another").open("ab") as file:
-        file.write(b"bytes of somebody else")
-        file.flush()
-        os.fsync(file.fileno())
+def _sync_below(model: Model, below: Path) -> None:
+    """Lose power now, and again later: as another process would that syncs a file of its own on the same file system."""
+    for wait_seconds in (0.05, 0.4):
+        # What waits for the journals may be freed meanwhile.
+        time.sleep(wait_seconds)
+        with (below / "another").open("ab") as file:
+            file.write(b"bytes of somebody else")
+            file.flush()
+            os.fsync(file.fileno())
+        model.moments.append(model.position())
 
 
 def _weir(environment: dict[str, str], *arguments: str) -> None:
     command = [str(WEIR), *arguments]
-    done = subprocess.run(
-        command, env=environment, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS
-    )
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
 
@@ -240,19 +258,22 @@ class State:
     missing: frozenset[int]
 
 
-def _states(recording: Sequence[Operation], first: int, count: int) -> list[State]:
-    """Power losses spread over the recording, half of them with some of the last writes missing."""
+def _states(recording: Sequence[Operation], model: Model, count: int) -> list[State]:
+    """Power losses at the model's moments and anywhere between them, half of all with some of the last writes missing."""
     choices = random.Random(SEED)
+    positions = _positions(recording)
+    first, last = bisect.bisect_left(positions, model.promises[0][0]), len(recording)
+    points = {bisect.bisect_left(positions, moment) for moment in model.moments} | {last}
+    points |= set(choices.sample(range(first, last), max(0, count // 2 - len(points))))
+    states = {State(point, frozenset()) for point in points}
     barriers = [index for index, one in enumerate(recording) if one.is_barrier]
-    points = sorted({*choices.sample(range(first, len(recording) + 1), min(count // 2, len(recording) - first)), len(recording)})
-    states = [State(point, frozenset()) for point in points]
-    while len(states) < count:
-        point = choices.choice(points)
+    for _ in range(10 * count):
+        if len(states) >= count:
+            break
+        point = choices.randint(first, last)
         since = max((index + 1 for index in barriers if index < point), default=0)
-        candidates = range(since, point)
-        missing = frozenset(index for index in candidates if choices.random() < 0.5)
-        states.append(State(point, missing))
-    return sorted(set(states), key=lambda state: state.operations)
+        states.add(State(point, frozenset(index for index in range(since, point) if choices.random() < 0.5)))
+    return sorted(states, key=lambda state: (state.operations, sorted(state.missing)))
 
 
 def _built(image: bytes, recording: Sequence[Operation], states: Sequence[State]) -> Iterator[tuple[State, bytearray]]:
@@ -275,17 +296,21 @@ def _apply(device: bytearray, operation: Operation) -> None:
         device[operation.offset : operation.offset + len(operation.data)] = operation.data
 
 
-def _found(crashed: bytearray, directory: Path, names: Sequence[str]) -> dict[str, bytes]:
+def _found(crashed: bytearray, directory: Path, names: Sequence[str]) -> dict[str, bytes | OSError]:
     """Start the store on a device, and read every name."""
     image = directory / "crashed"
     image.write_bytes(crashed)
     with loop_device(image) as device, mounted(device, directory / "below", "-o", "rw") as below:
         _forget_run(below / "home")
         with _store(below, directory / "mount"):
-            contents = {}
+            contents: dict[str, bytes | OSError] = {}
             for name in names:
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     contents[name] = (directory / "mount" / name).read_bytes()
+                except FileNotFoundError:
+                    pass
+                except OSError as error:
+                    contents[name] = error
             return contents
 
 
@@ -296,40 +321,37 @@ def _forget_run(home: Path) -> None:
     for log in home.glob("servers/*/journal/log-*"):
         with log.open("r+b") as file:
             head = bytearray(file.read(_LOG_HEAD_BYTES))
-            if len(head) == _LOG_HEAD_BYTES and zlib.crc32(head[:_CHECKED]) == int.from_bytes(head[_CHECKED:], "little"):
+            if len(head) == _LOG_HEAD_BYTES and zlib.crc32(head[:_CHECKED]) == int.from_bytes(
+                head[_CHECKED:], "little"
+            ):
                 head[_BOOT] = _FOREIGN_BOOT
                 head[_CHECKED:] = zlib.crc32(head[:_CHECKED]).to_bytes(4, "little")
                 file.seek(0)
                 file.write(head)
 
 
-def _position(recording: Sequence[Operation], count: int) -> int:
-    """Where in the log the first `count` operations end."""
-    head_bytes = 13
-    return sum(head_bytes + len(one.data or b"") for one in recording[:count])
+def _positions(recording: Sequence[Operation]) -> list[int]:
+    """Where in the log each operation begins, and where the last one ends."""
+    lengths = (RECORD_HEAD_BYTES + len(one.data or b"") for one in recording)
+    return list(itertools.accumulate(lengths, initial=0))
 
 
 def _judge(kind: str, count: int) -> tuple[int, list[str]]:
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="weir-power-") as folder:
         directory = Path(folder)
         image, recording, model = _record(kind, directory)
-        formatted = next((index for index, _ in enumerate(recording) if _position(recording, index) >= _first(model)), 0)
-        states = _states(recording, formatted, count)
+        positions = _positions(recording)
+        states = _states(recording, model, count)
         wrong = []
         for number, (state, crashed) in enumerate(_built(image, recording, states)):
-            position = _position(recording, state.operations)
             try:
-                broken = model.violations(position, _found(crashed, directory, list(model.versions)))
+                found = _found(crashed, directory, list(model.versions))
+                broken = model.violations(positions[state.operations], found)
             except (RuntimeError, OSError) as error:
                 broken = [f"the store does not start: {error}"]
-            wrong.extend(f"{kind}, after {state.operations} writes less {len(state.missing)}: {one}" for one in broken[:3])
+            wrong.extend(f"{kind}, after {state.operations} writes less {len(state.missing)}: {one}" for one in broken)
             print(f"{kind}: state {number + 1} of {len(states)}, {len(broken)} wrong", file=sys.stderr, flush=True)
     return len(states), wrong
-
-
-def _first(model: Model) -> int:
-    """Where the first fsync had returned: before it nothing was promised."""
-    return model.promises[0][0]
 
 
 def measure(states: int | None = None, file_systems: Sequence[str] = tuple(FILE_SYSTEMS)) -> dict[str, object]:

@@ -8,6 +8,7 @@
 mod admission;
 mod board;
 mod callers;
+mod carrying_out;
 mod clients;
 mod config;
 mod connection;

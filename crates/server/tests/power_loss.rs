@@ -371,3 +371,22 @@ fn a_truncation_that_was_never_durable_is_undone() {
     assert_eq!(client.read("file"), Some(vec![9; 100]));
     await_until("nothing is kept for ever", || cluster.used_bytes(0) <= 2 * 4096);
 }
+
+/// What was removed or emptied is free only once the journal says so durably: whoever needs that room meanwhile gets it, late.
+#[test]
+fn room_that_is_about_to_be_free_is_waited_for() {
+    let target = "backend = \"dir\"\ncapacity = \"1MiB\"";
+    let cluster = Cluster::start(&support::server_toml(1, target));
+    let mut client = Client::new(&cluster);
+    let bytes = vec![1; 900 << 10];
+    for _ in 0..10 {
+        client.create("file", &bytes);
+        client.unlink("file");
+    }
+    for _ in 0..10 {
+        client.create("file", &bytes);
+    }
+    let mut other = client.lines[0].open("other", READ_WRITE).expect("opened");
+    let full = client.lines[0].write(&mut other, 0, &bytes);
+    assert_eq!(full, Err(Reply::Failed(Errno(28))), "nothing is about to be free");
+}
