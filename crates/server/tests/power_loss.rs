@@ -316,12 +316,12 @@ fn every_state_is_one_that_was(servers: usize, rounds: usize) {
 
 #[test]
 fn every_name_has_its_old_or_its_new_content() {
-    every_state_is_one_that_was(1, 20);
+    every_state_is_one_that_was(1, 12);
 }
 
 #[test]
 fn every_name_has_its_old_or_its_new_content_over_two_servers() {
-    every_state_is_one_that_was(2, 15);
+    every_state_is_one_that_was(2, 8);
 }
 
 /// All thirty names of a program that fsynced forty files, renamed new ones over twenty and removed ten once existed and read
