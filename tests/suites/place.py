@@ -47,7 +47,7 @@ class Answer:
         if self.timed_out:
             return Outcome.TIMED_OUT
         # A shell reports the signal that ended its command as 128 and the signal.
-        if self.code < 0 or self.code > 128:
+        if self.code < 0 or 128 < self.code <= 128 + signal.SIGRTMAX:
             return Outcome.DIED
         return Outcome.OK if self.code == 0 else Outcome.FAILED
 

@@ -11,7 +11,14 @@ OK, SKIPPED, FAILED, DIED, TIMED_OUT = Outcome.OK, Outcome.SKIPPED, Outcome.FAIL
 
 @pytest.mark.parametrize(
     ("code", "timed_out", "outcome"),
-    [(0, False, OK), (1, False, FAILED), (-11, False, DIED), (139, False, DIED), (0, True, TIMED_OUT)],
+    [
+        (0, False, OK),
+        (1, False, FAILED),
+        (-11, False, DIED),
+        (139, False, DIED),
+        (255, False, FAILED),
+        (0, True, TIMED_OUT),
+    ],
 )
 def test_exit_codes(code: int, timed_out: bool, outcome: Outcome) -> None:
     assert Answer(code, "", timed_out).outcome is outcome
