@@ -23,7 +23,7 @@ const RESPONSE_WAIT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: without a free descriptor it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const STACK_BYTES: usize = 512 * 1024;
-/// Priority of the threads that write and send answers: below that of the event loop, which serves the jobs.
+/// Priority of the threads that take callers, write and send: below that of the event loop, which serves the jobs.
 const NICENESS: i32 = 10;
 
 /// A request.
@@ -68,25 +68,36 @@ pub(crate) fn serve(
     let bound = listener.local_addr()?;
     let handler = Arc::new(handler);
     let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));
-    std::thread::Builder::new().name("control".into()).spawn(move || loop {
+    std::thread::Builder::new().name("control".into()).spawn(move || {
+        yield_to_the_loop();
+        take_callers(&listener, &callers, &handler);
+    })?;
+    Ok(bound)
+}
+
+fn take_callers(
+    listener: &TcpListener,
+    callers: &Arc<Callers>,
+    handler: &Arc<impl Fn(&Request) -> Response + Send + Sync + 'static>,
+) -> ! {
+    loop {
         let Ok((stream, _)) = listener.accept() else {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
         let caller = callers.admit(stream);
-        let handler = Arc::clone(&handler);
+        let handler = Arc::clone(handler);
         let thread = std::thread::Builder::new().name("control-caller".into()).stack_size(STACK_BYTES);
         // Without a thread the caller is dropped, and tries again.
         let _ = thread.spawn(move || {
-            yield_to_the_loop();
             // A caller that goes away before its answer loses only the answer.
             let _ = answer(&caller, &*handler);
         });
-    })?;
-    Ok(bound)
+    }
 }
 
-/// A refusal leaves the priority as it is, which costs the loop some time and nothing else.
+/// The threads that this one starts have its priority, too. A refusal leaves it as it is, which costs the loop some time
+/// and nothing else.
 fn yield_to_the_loop() {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
 }
