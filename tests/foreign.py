@@ -20,9 +20,9 @@ from pathlib import Path
 
 MEMORY_BYTES_MAX = 768 << 20
 """What a decoder may take beside its imports; the samples have at most some hundred kilobytes."""
-_NUMBERS = (b"0", b"-1", b"1", b"255", b"2147483648", b"9223372036854775807", b"18446744073709551616", b"1" + b"0" * 30,
-            b"9" * 5000, b"1e400", b"-1e400", b"1e-400", b"0.5", b"NaN", b"Infinity", b"-Infinity", b"null", b"true", b'""',
-            b"[]", b"{}", b'"\\ud800"')  # fmt: skip
+_NUMBERS = (b"0", b"-1", b"1", b"255", b"2147483648", b"9223372036854775807", b"18446744073709551616",
+            b"1" + b"0" * 30, b"9" * 5000, b"1e400", b"-1e400", b"1e-400", b"0.5", b"NaN", b"Infinity", b"-Infinity",
+            b"null", b"true", b'""', b"[]", b"{}", b'"\\ud800"')  # fmt: skip
 _TEXTS = (b"\x1b]0;title\x07", b"\x1b[2J", b"\x9b31m", b"\xe2\x80\xae", b"\n", b"\r", b"\0", b"\xff\xfe", b"..", b"/",
           b"'; rm -rf ~ '", b"x" * 5000, b"[" * 100_000, b'{"a":' * 20_000, b"%s%n", b"-o")  # fmt: skip
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
@@ -155,7 +155,9 @@ def _database(folder: Path) -> None:
 def _creations(folder: Path) -> None:
     for name in ("creations.json", "creations.csv"):
         command("place", "--creations", folder / name, "--lustre", folder / "lfs-df.txt", "--emit", "lfs")
-        command("place", "--creations", folder / name, "--lustre", folder / "lfs-df.txt", "--layout", folder / "layout.ini")
+        command(
+            "place", "--creations", folder / name, "--lustre", folder / "lfs-df.txt", "--layout", folder / "layout.ini"
+        )
 
 
 def _report(folder: Path) -> None:
@@ -205,8 +207,7 @@ DECODERS = {
 
 
 def _limit_memory() -> None:
-    with open("/proc/self/statm") as file:
-        pages = int(file.read().split()[0])
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MEMORY_BYTES_MAX
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 

@@ -226,7 +226,7 @@ BESIDE = """\
 | capacity beside lost servers | `statfs` tells of those that answer, within half of `WEIR_TIMEOUT_SECONDS` |
 | connections | of one user: as many as are left free, of 32,768 or what the limit of open files leaves |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
-| full targets | ENOSPC as soon as one target of the file's layout is full; nothing of that call is reported as written beyond its result |
+| full targets | a file goes on elsewhere; ENOSPC where its layout names its targets or their number, for holes inside it, and when the store is full |
 | directory that was removed while it is open | answers ENOENT or ESTALE |
 | locks of a process that was killed, without a mount | go when its server sees that it is gone, which can be a moment after its parent does |
 

@@ -10,7 +10,7 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 from weir import adaptive
-from weir.adaptive.manifest import END, STREAM, manifest_name
+from weir.adaptive.manifest import END, STREAM, end_object, manifest_name
 
 Array = NDArray[Any]
 
@@ -95,6 +95,20 @@ def test_a_manifest_that_is_gone_is_a_step_that_is_missed(tiers: list[str], gone
             missed.append(number)
     assert missed == [gone]
     assert len(read) == 3
+
+
+@pytest.mark.parametrize("steps", [10**6, 2**62])
+def test_a_count_of_steps_that_lies_costs_nothing(tiers: list[str], steps: int) -> None:
+    """45 bytes that told of a billion steps once took 2.4 GB of memory before anything else was looked at."""
+    write(tiers, range(2))
+    (Path(tiers[0]) / END).write_bytes(end_object(steps))
+    with pytest.raises(adaptive.AdaptiveError, match=rf"it tells of {steps} steps, and holds 2") as caught:
+        adaptive.open(tiers)
+    assert END in caught.value.hint
+    (Path(tiers[0]) / END).unlink()
+    shutil.copy(Path(tiers[0]) / manifest_name(1), Path(tiers[0]) / manifest_name(steps))
+    with pytest.raises(adaptive.AdaptiveError, match=rf"it tells of {steps + 1} steps, and holds 3"):
+        adaptive.open(tiers)
 
 
 def test_of_two_writers_the_later_one_goes_on(tiers: list[str]) -> None:

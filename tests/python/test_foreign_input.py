@@ -1,4 +1,4 @@
-"""What comes from elsewhere is checked: every decoder is given thousands of mutated samples, in bounded memory and time.
+"""What comes from elsewhere is checked: each decoder is given many mutated samples, in bounded memory and time.
 
 Each decoder and each command that takes a file has an entry here; one that is added without fails these tests.
 """
@@ -15,12 +15,15 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import foreign
 import numpy
 import pytest
-from weir import _core, adaptive, cli
+from numpy.typing import NDArray
+from weir import adaptive, cli
+from weir.cli.identity import Identity
 from weir.placement import database
 from weir.placement.statistics.gathering import Gathering
 from weir.placement.statistics.message import NetworkRates, Statistics, TargetRates, TargetStatistics, encode
@@ -49,9 +52,10 @@ reservation = "20%"
 """
 
 
-def wave() -> "numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]":
+def wave() -> NDArray[Any]:
     rows, columns = numpy.mgrid[0:48, 0:32]
-    return (numpy.sin(rows / 7) * numpy.cos(columns / 9)).astype(numpy.float32)
+    field: NDArray[Any] = (numpy.sin(rows / 7) * numpy.cos(columns / 9)).astype(numpy.float32)
+    return field
 
 
 def stream(folder: Path) -> None:
@@ -115,7 +119,9 @@ def lustre_text(folder: Path) -> None:
 
 def statistics() -> Statistics:
     rates = TargetRates(1e6, 2e6, 10.0, 20.0, 0.5)
-    targets = tuple(TargetStatistics(f"fs-OST000{index}", 10**12, 6 * 10**11, 5 * 10**11, False, rates) for index in range(3))
+    targets = tuple(
+        TargetStatistics(f"fs-OST000{index}", 10**12, 6 * 10**11, 5 * 10**11, False, rates) for index in range(3)
+    )
     return Statistics(
         server="oss1",
         instance="first",
@@ -156,7 +162,9 @@ def placement(folder: Path) -> None:
     parts = [
         database.Component("/mnt/ior/test.0", 1, 0, database.END_OF_FILE, MIB, 2, 8 * MIB, 0, ("3.1", "0.2")),
         database.Component("/mnt/ior/test.1", 1, 0, 128 * MIB, MIB, 1, 600 * MIB, 1, ("14",)),
-        database.Component("/mnt/ior/test.1", 2, 128 * MIB, database.END_OF_FILE, 4 * MIB, 3, 600 * MIB, 1, ("3", "14", "5")),
+        database.Component(
+            "/mnt/ior/test.1", 2, 128 * MIB, database.END_OF_FILE, 4 * MIB, 3, 600 * MIB, 1, ("3", "14", "5")
+        ),
     ]
     database.write(folder / "placement.db", parts)
 
@@ -182,9 +190,7 @@ def configuration(folder: Path) -> None:
 
 
 def credential(folder: Path) -> None:
-    claims = {"job": "j", "user": "ada", "group": "g", "uid": os.getuid(), "gid": 0, "groups": [], "nodes": 1, "priority": 1}
-    times = {"issued_seconds": 0, "expires_seconds": 1 << 40}
-    text = _core.mint_credential("07" * 32, **claims, role="user", **times)
+    text = Identity("job", "ada", "physics", os.getuid(), 0, []).mint("07" * 32, 1 << 30)
     (folder / "credential.json").write_text(text)
 
 

@@ -1,9 +1,12 @@
 """Data alone on standard output; tables for people, JSON for programs."""
 
 import json
+import os
+import subprocess
 
 import pytest
-from weir.cli import output
+from weir.cli import errors, output
+from weir.placement import emit
 
 
 def test_a_table_aligns_text_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,3 +26,34 @@ def test_json_and_ndjson_carry_the_document(capsys: pytest.CaptureFixture[str]) 
 )
 def test_sizes_have_binary_units(count: int, text: str) -> None:
     assert output.human_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("plain, ünïcode, 漢字", "plain, ünïcode, 漢字"),
+        ("\x1b[2J\x1b]0;owned\x07", r"\x1b[2J\x1b]0;owned\x07"),
+        ("two\nlines\r", r"two\nlines\r"),
+        ("\x9b31m", r"\x9b31m"),
+        ("gpj.\u202eexe", r"gpj.\u202eexe"),
+        ("\udcff\udcfe", r"\xff\xfe"),
+    ],
+)
+def test_a_name_from_elsewhere_gives_a_terminal_no_orders(
+    name: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name of a traced file once cleared the screen of whoever looked at the trace."""
+    output.show("table", None, ("NAME",), [(name,)])
+    errors.warn(f"there is no {name}")
+    errors.report(f"{name} is no file", f"remove {name}")
+    captured = capsys.readouterr()
+    assert captured.out == f"NAME\n{shown}\n"
+    assert captured.err == f"warning: there is no {shown}\nerror: {shown} is no file\nhint: remove {shown}\n"
+
+
+@pytest.mark.parametrize("name", ["plain", "with space", "it's", "\x1b[2J", "a\nb'c\\d", os.fsdecode(b"\xff\x01")])
+def test_a_word_for_a_shell_is_the_name_again(name: str) -> None:
+    word = emit.shell_word(name)
+    assert word.isprintable()
+    answer = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=60)
+    assert answer.stdout == os.fsencode(name)

@@ -73,6 +73,8 @@ pub(crate) struct Status {
     pub(crate) durable: bool,
     /// Absent where the store keeps nothing.
     pub(crate) journal: Option<JournalStatus>,
+    /// The file system of the journal has no room: only what gives room back is taken.
+    pub(crate) full: bool,
     pub(crate) load: MachineLoad,
     pub(crate) targets: Vec<TargetStatus>,
     pub(crate) metadata: DeviceStatus,

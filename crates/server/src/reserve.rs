@@ -78,6 +78,12 @@ impl Reserve {
         }
     }
 
+    /// Whether its file system has room beside it.
+    pub(crate) fn has_room(&self) -> bool {
+        let free = || self.path.parent().and_then(free_bytes).is_some_and(|free| free >= GIVEN_BYTES);
+        !self.is_given() && free()
+    }
+
     /// Fills it again once there is room.
     pub(crate) fn refill(&self) {
         let mut kept_bytes = self.kept();

@@ -405,6 +405,7 @@ impl Server {
         self.compact_journal();
         if let Some(reserve) = &self.reserve {
             reserve.refill();
+            self.is_journal_full = self.is_journal_full && !reserve.has_room();
         }
         self.renew_journal();
         self.sync_mark();

@@ -182,6 +182,7 @@ impl Server {
             inodes: self.namespace.statistics().inodes,
             durable: self.journal.is_some(),
             journal: self.journal_status(),
+            full: self.is_journal_full,
             load: self.machine.load(),
             targets: targets.collect(),
             metadata: self.device_status(self.devices.len() - 1),

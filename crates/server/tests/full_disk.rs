@@ -271,6 +271,7 @@ fn on_a_full_disk(kind: &str) {
         disk.fill();
         assert_eq!(line.unlink(&format!("kept-{number}"), false), Reply::Done, "kept-{number}");
     }
+    await_until("it says that it is full", || cluster.status(0)["full"] == true);
     cluster.kill_server(0);
     disk.fill();
     cluster.start_server(0);
@@ -287,6 +288,7 @@ fn on_a_full_disk(kind: &str) {
             false
         }
     });
+    await_until("it says that it is not", || cluster.status(0)["full"] == false);
     let mut after = line.open("after", READ_WRITE).expect("opened");
     line.write(&mut after, 0, &content(5)).expect("written");
     assert_eq!(line.read(&after, 0, KEPT_BYTES).expect("read"), content(5));

@@ -54,8 +54,7 @@ class Catalogue:
         Those between them whose manifests are gone are named too: to read them says so.
 
         Raises:
-            AdaptiveError: The first tier cannot be listed, or its names, or what says that the stream has ended, tell of far
-                more steps than are there.
+            AdaptiveError: The first tier cannot be listed, or it tells of far more steps than are there.
         """
         names, written = self._inquiry.answer("to list its steps", self._listed)
         there = [number for name in names if (number := number_of(name)) is not None and number > after]

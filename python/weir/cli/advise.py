@@ -178,8 +178,8 @@ def _print(advice: _Advice, *, is_tuned: bool, is_first: bool) -> None:
     if not is_first:
         print()
     print(
-        bold(plain(source.log))
-        + f"\n{plain(source.program)}, {source.ranks} ranks, {source.files} files, {len(source.usages)} with a known layout, "
+        bold(plain(source.log)) + f"\n{plain(source.program)}, {source.ranks} ranks, {source.files} files, "
+        f"{len(source.usages)} with a known layout, "
         f"{advice.targets} targets"
     )
     if source.incomplete:

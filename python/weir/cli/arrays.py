@@ -90,7 +90,9 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
         try:
             names = set(numpy.load(source.path, allow_pickle=False).files)
         except Exception as error:
-            raise Failure(f"{source} holds no mesh: {error}", hint="give a .npz file with its cells or nodes") from error
+            raise Failure(
+                f"{source} holds no mesh: {error}", hint="give a .npz file with its cells or nodes"
+            ) from error
         # Coordinates give an order along as many axes as they have: neighbours are nearer there.
         source = next((replace(source, dataset=name) for name in _MESH if name in names), source)
     return _read(source, None, None)

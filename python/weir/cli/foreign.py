@@ -4,7 +4,8 @@
 def plain(text: str) -> str:
     r"""`text` with what is not printable escaped, as in `\x1b[2J`: a terminal takes no orders from a file's name.
 
-    That covers control characters, ends of lines, marks that turn the direction of writing, and bytes that are no UTF-8.
+    That covers control characters, ends of lines, marks that turn the direction of writing, and bytes that are no
+    UTF-8.
     """
     return text if text.isprintable() else "".join(map(_shown, text))
 

@@ -34,6 +34,12 @@ def status(home: Home, output: str) -> int:
             silent += 1
         else:
             servers.append({"up": True, **answer})
+            if answer.get("full"):
+                warn(
+                    f"server {server.number}: the file system of its journal is full; names can be removed and files "
+                    "be cut, all other changes answer ENOSPC",
+                    hint=f"make room on the file system of {home.server(server.number)}",
+                )
             rows.extend(_target_row(server.number, target) for target in answer["targets"])
     mounted = [{"point": str(mount.point), "served": mount.is_served()} for mount in mounts.mounts_of(home)]
     document = {"home": str(home.root), "cluster": str(cluster), "servers": servers, "mounts": mounted}

@@ -22,7 +22,7 @@ def lfs_command(path: str, parts: Sequence[Component]) -> str:
 
 
 def shell_word(text: str) -> str:
-    r"""`text` as a word of a shell command: quoted, and as `$'\x1b'` (of bash, zsh and ksh) where it is not printable."""
+    r"""`text` as a word of a shell command; as `$'\x1b'` (of bash, zsh and ksh) where it is not printable."""
     if text.isprintable():
         return shlex.quote(text)
     return f"$'{''.join(map(_in_quotes, text))}'"

@@ -275,12 +275,14 @@ impl Namespace {
     fn regular(
         &self,
         parent: &Inode,
-        layout: Option<&LayoutSpecification>,
+        given: Option<&LayoutSpecification>,
     ) -> Result<(BirthNode, Record), Errno> {
         let directory = parent.directory().ok_or(ENOTDIR)?;
-        let specification = layout.or(directory.request.layout.as_ref());
+        let specification = given.or(directory.request.layout.as_ref());
         let Placed { layout, record } = self.targets.place(self.state.next_sequence, specification)?;
-        Ok((BirthNode::Regular { layout, asked: specification.cloned().map(Box::new) }, record))
+        // What comes with the call was predicted, so it binds nobody once its targets are full.
+        let asked = specification.filter(|_| given.is_none()).cloned().map(Box::new);
+        Ok((BirthNode::Regular { layout, asked }, record))
     }
 
     fn directory_birth(&self, who: &Identity, parent: &Inode, permissions: u16) -> Birth {
