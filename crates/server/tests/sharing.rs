@@ -502,6 +502,7 @@ fn metrics_are_what_is_declared() {
         ("weir_placement_target_stripes", "counter", &["target"]),
         ("weir_connections", "gauge", &[]),
         ("weir_requests_outstanding", "gauge", &[]),
+        ("weir_held_bytes", "gauge", &[]),
         ("weir_inodes", "gauge", &[]),
         ("weir_metadata_load_ratio", "gauge", &[]),
         ("weir_machine_memory_ratio", "gauge", &[]),
