@@ -1,7 +1,8 @@
 """A block device that records every write and barrier: a loop device over one file of a FUSE file system of our own.
 
-The file system has no directory, its root is the file. It keeps the bytes in memory and appends each write and each flush that the
-kernel sends it to a log, in order, so that what a power loss after any of them would leave can be built again.
+The file system has no directory, its root is the file. It keeps the bytes in memory and appends each write and each
+flush that the kernel sends it to a log, in order, so that what a power loss after any of them would leave can be built
+again.
 """
 
 import contextlib

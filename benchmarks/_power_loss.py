@@ -1,9 +1,10 @@
 """What a power loss leaves of a store: each state of the disk below it is built, and the store started on it.
 
-A program works on a mounted store of two servers whose home lies on a file system of its own; the device below that records every
-write and barrier (`_block_record.py`). Then, as ALICE and CrashMonkey do, power is lost after a write: the device has every
-write before it, or, of those since the last barrier, only some. The real servers start on each, and each name is read. It has a
-content that it had since the last fsync, or was being given then; a name that was being removed may be gone. All else is a violation.
+A program works on a mounted store of two servers whose home lies on a file system of its own; the device below that
+records every write and barrier (`_block_record.py`). Then, as ALICE and CrashMonkey do, power is lost after a write:
+the device has every write before it, or, of those since the last barrier, only some. The real servers start on each,
+and each name is read. It has a content that it had since the last fsync, or was being given then; a name that was
+being removed may be gone. All else is a violation.
 """
 
 import bisect
@@ -32,7 +33,7 @@ FILE_SYSTEMS = {
     "ext4": (64 << 20, ["mkfs.ext4", "-q", "-F", "-J", "size=4"]),
     "xfs": (320 << 20, ["mkfs.xfs", "-q", "-f"]),
 }
-"""Size of the device (the smallest that the tool takes, or less than that where it may be) and what makes the file system."""
+"""Size of the device, near the smallest that the tool takes, and what makes the file system."""
 _FOREIGN_BOOT = b"\x77" * 16
 """The journal's logs are told that the machine has started anew."""
 _LOG_HEAD_BYTES, _BOOT, _CHECKED = 56, slice(32, 48), 52
@@ -56,7 +57,7 @@ class Version:
     """Whether the content was on stable storage before the name had it."""
 
     def allows(self, found: bytes | None) -> bool:
-        """Whether a power loss may leave this of it: bytes that were never synced may be missing, as zeros or at the end."""
+        """Whether a power loss may leave this of it: bytes never synced may be zeros, or missing at the end."""
         if self.synced or self.content is None or found is None:
             return found == self.content
         return len(found) <= len(self.content) and all(
@@ -165,7 +166,7 @@ class _Program:
 
 
 def _work(program: _Program, environment: dict[str, str], below: Path) -> None:
-    """The story of the issue, cuts, a placed file, and a move of objects; others sync the file system below meanwhile."""
+    """Files are replaced, removed, cut, placed and moved; others sync the file system below meanwhile."""
     (program.root / "folder").mkdir()
     (program.root / "placed").mkdir()
     layout = ["-E", "8k", "-c", "1", "-E", "-1", "-c", "3", "-S", "4k"]
@@ -198,7 +199,7 @@ def _work(program: _Program, environment: dict[str, str], below: Path) -> None:
 
 
 def _sync_below(model: Model, below: Path) -> None:
-    """Lose power now, and again later: as another process would that syncs a file of its own on the same file system."""
+    """Sync a file of one's own on the file system below, as another process would, and lose power; again later."""
     for wait_seconds in (0.05, 0.4):
         # What waits for the journals may be freed meanwhile.
         time.sleep(wait_seconds)
@@ -259,7 +260,7 @@ class State:
 
 
 def _states(recording: Sequence[Operation], model: Model, count: int) -> list[State]:
-    """Power losses at the model's moments and anywhere between them, half of all with some of the last writes missing."""
+    """Power losses at the model's moments and anywhere else, half of all with some of the last writes missing."""
     choices = random.Random(SEED)
     positions = _positions(recording)
     first, last = bisect.bisect_left(positions, model.promises[0][0]), len(recording)
@@ -342,7 +343,7 @@ def _judge(kind: str, count: int) -> tuple[int, list[str]]:
         image, recording, model = _record(kind, directory)
         positions = _positions(recording)
         states = _states(recording, model, count)
-        wrong = []
+        wrong: list[str] = []
         for number, (state, crashed) in enumerate(_built(image, recording, states)):
             try:
                 found = _found(crashed, directory, list(model.versions))
@@ -362,8 +363,8 @@ def measure(states: int | None = None, file_systems: Sequence[str] = tuple(FILE_
         file_systems: Which, of `FILE_SYSTEMS`.
 
     Returns:
-        `power_loss_states`, `power_loss_violations` (states' names that are neither old nor new), and the first few of these in words.
-        Without root there are no states: mounting needs it.
+        `power_loss_states`, `power_loss_violations` (names in them that are neither old nor new), and the first few of
+        these in words. Without root there are no states: mounting needs it.
     """
     if os.geteuid() != 0:
         return {"power_loss_states": 0, "power_loss_violations": 0, "power_loss_skipped": "mounting needs root"}
