@@ -142,7 +142,7 @@ class Arena:
             _end(choices.choice(self.workers))
             return
         if victim == "mount":
-            os.kill(_pid(next(self.home.glob("mounts/*"))), signal.SIGKILL)
+            os.kill(_pid(next(self.home.glob("mounts/*.pid"))), signal.SIGKILL)
             subprocess.run(["umount", "-l", self.mount], check=True, timeout=WAIT_SECONDS)
             self.weir("mount")
             return
