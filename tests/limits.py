@@ -219,7 +219,9 @@ BESIDE = """\
 |---|---|
 | names, paths | 255 bytes, 4,095 bytes; more answers ENAMETOOLONG |
 | extended attribute | 65,536 bytes of value; more answers E2BIG or ERANGE |
-| shared mapping | its stores become visible to other clients at msync, fsync or munmap |
+| shared mapping | its stores become visible to other clients at msync, fsync or munmap; programs of one mount see them at once, but for those that read on the fast path and do not map the file |
+| mapped file that another host, or a program without a mount, lets grow | what it grew by gives SIGBUS until anything asks this mount for its size |
+| something mounted inside the store or over it | all paths go through the kernel, at the kernel's speed |
 | write through the mount | split at 1 MiB by the kernel, so a larger append there is not atomic |
 | access time | is what was set; reading does not change it |
 | lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, for all that a call needs together; a write over several stripes may be short |
