@@ -13,6 +13,15 @@ use weir_client::wire::{limits, Seek};
 /// Most bytes copied for one request: the caller goes on with the rest, and can be interrupted in between.
 const COPY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// What the kernel does with the pages of a range that was changed beside them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Afterwards {
+    /// They are dropped, and read again before they are stored to.
+    Dropped,
+    /// Those of which only a part was changed stay, with zeros in that part.
+    Kept,
+}
+
 /// What `fallocate(2)` is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Allocation {
@@ -73,7 +82,7 @@ impl Filesystem {
         } else {
             let appends = asked.flags & libc::O_APPEND as u32 != 0;
             let buffers = [IoSlice::new(bytes)];
-            self.overwriting(&open, extent(asked.offset, bytes.len() as u64), || {
+            self.overwriting(&open, extent(asked.offset, bytes.len() as u64), Afterwards::Dropped, || {
                 let (start, length) = if appends {
                     open.file.append(&open.opener, &buffers)?
                 } else {
@@ -91,9 +100,12 @@ impl Filesystem {
         &self,
         open: &OpenFile,
         range: Range<u64>,
+        pages: Afterwards,
         write: impl FnOnce() -> Result<(T, Range<u64>), Failure>,
     ) -> Result<T, Failure> {
-        self.overwrites.during(open.ino, range, || self.pages.may_be_held(open.ino), write)
+        // Where files go through the page cache, its pages have the new bytes.
+        let are_dropped = self.features.direct_io() && pages == Afterwards::Dropped;
+        self.overwrites.during(open.ino, range, || are_dropped && self.pages.may_be_held(open.ino), write)
     }
 
     /// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the file,
@@ -134,12 +146,14 @@ impl Filesystem {
             Allocation::Reserve { keep_size } => {
                 file.reserve(caller, asked.offset, asked.length, keep_size)?;
             }
-            Allocation::Punch => self.overwriting(&open, range.clone(), || {
+            Allocation::Punch => self.overwriting(&open, range.clone(), Afterwards::Kept, || {
                 Ok((file.punch(caller, asked.offset, asked.length)?, range))
             })?,
-            Allocation::Zero { keep_size } => self.overwriting(&open, range.clone(), || {
-                Ok((file.zero(caller, asked.offset, asked.length, keep_size)?, range))
-            })?,
+            Allocation::Zero { keep_size } => {
+                self.overwriting(&open, range.clone(), Afterwards::Kept, || {
+                    Ok((file.zero(caller, asked.offset, asked.length, keep_size)?, range))
+                })?
+            }
         }
         Ok(Reply::Done)
     }
@@ -158,7 +172,7 @@ impl Filesystem {
         let from = self.handles.file(asked.handle_in)?;
         let to = self.handles.file(asked.handle_out)?;
         let length = asked.length.min(COPY_BYTES_MAX);
-        let copied = self.overwriting(&to, extent(asked.offset_out, length), || {
+        let copied = self.overwriting(&to, extent(asked.offset_out, length), Afterwards::Dropped, || {
             let copied =
                 from.file.copy_range(&from.opener, asked.offset_in, &to.file, asked.offset_out, length)?;
             Ok((copied, extent(asked.offset_out, copied)))
