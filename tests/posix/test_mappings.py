@@ -157,6 +157,20 @@ class Agent:
         return json.loads(answer_text)
 
 
+def punched(folder: Path) -> None:
+    """Stores into a hole that a call made in a page that is mapped."""
+    import libc
+
+    descriptor = os.open(folder / "punched", os.O_RDWR | os.O_CREAT, 0o600)
+    os.pwrite(descriptor, b"." * PAGE, 0)
+    with mmap.mmap(descriptor, PAGE) as mapped:
+        mapped[0] = ord("s")
+        libc.fallocate(descriptor, libc.PUNCH_HOLE | libc.KEEP_SIZE, 20, 2)
+        assert mapped[19:23] == b".\0\0."
+        mapped[20] = ord("q")
+    assert os.pread(descriptor, 24, 0) == b"s" + b"." * 19 + b"q\0.."
+
+
 RACING_ROUNDS = 8
 
 
@@ -530,6 +544,14 @@ def test_a_write_beside_a_dirty_page_of_another_process_loses_nothing(
         assert mapper("pread", "f", 0, size) == model.decode()
         mapper("sync", "m", size)
         assert writer("pread", "f", 0, size) == model.decode()
+
+
+@pytest.mark.usefixtures("fuse")
+def test_a_store_into_a_punched_hole_stays(way: Way) -> None:
+    """The page of a hole is not read again, and what was stored there was left out when it was written back."""
+    if way.name == PREFIX:
+        pytest.skip("there are no shared, writable mappings without a mount")
+    way.call(punched)
 
 
 @pytest.mark.usefixtures("fuse")
