@@ -47,9 +47,9 @@ def status(home: Home, output: str) -> int:
     if output == "table":
         _print_summary(servers, mounted)
     stopped = [server for server in servers if (server.get("journal") or {}).get("state") == "stopped"]
-    for server in stopped:
+    for each in stopped:
         warn(
-            f"server {server['server']} takes no changes (EROFS): {server['journal']['error']}",
+            f"server {each['server']} takes no changes (EROFS): {each['journal']['error']}",
             hint="reads go on, and its journal begins anew by itself once the device works",
         )
     return FAILED if silent or stopped else 0
