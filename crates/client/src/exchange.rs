@@ -378,11 +378,10 @@ impl<'s> Exchange<'s> {
         Some(PollFd::from_borrowed_fd(descriptor, events))
     }
 
-    fn wait(&self, environment: Environment<'_>) {
-        if let Some(ready) = self.awaited() {
-            // Late or interrupted: the caller looks again in any case.
-            let _ = rustix::event::poll(&mut [ready], Some(&timespec(environment.tick())));
-        }
+    /// Waits up to a tick; answers whether its connection is ready.
+    fn wait(&self, environment: Environment<'_>) -> bool {
+        let Some(ready) = self.awaited() else { return false };
+        rustix::event::poll(&mut [ready], Some(&timespec(environment.tick()))).is_ok_and(|count| count > 0)
     }
 
     /// Goes on as far as possible; with `block`, waits up to a tick.
@@ -413,8 +412,9 @@ impl<'s> Exchange<'s> {
                 Ok(Step::Stalled { moved, interrupted }) => {
                     if let Some(turn) = environment.turn() {
                         renew(environment, turn);
-                        if block && !moved {
-                            self.wait(environment);
+                        // What came while this process had stopped is taken before the server's silence is judged.
+                        if block && !moved && self.wait(environment) {
+                            continue;
                         }
                     }
                     if moved {
