@@ -229,7 +229,8 @@ pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: bool) -> Reques
 
 fn settle(link: &Link, fault: Fault) -> Attempt {
     match fault {
-        Fault::Broken | Fault::Silent => Attempt::Again,
+        // A handshake sends and receives in buffers of this client.
+        Fault::Broken | Fault::Silent | Fault::Address => Attempt::Again,
         Fault::Refused(reason) => {
             Attempt::Final(ClientError::Refused { server: link.address.server, reason })
         }

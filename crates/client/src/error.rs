@@ -71,18 +71,28 @@ pub enum ClientError {
         /// What to do about it.
         hint: &'static str,
     },
+    /// The credential is another user's: whoever the process is now, the store is not open to it.
+    #[error("{what}; hint: {hint}")]
+    NotOurs {
+        /// What was refused, with the path.
+        what: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
 }
 
 impl ClientError {
     /// The error number that a system call would give.
     ///
     /// What the store cannot do is `EOPNOTSUPP`, chosen by the server or the caller as `Failed`; a lost or
-    /// misbehaving server is `EIO`; a refused one `EACCES`.
+    /// misbehaving server is `EIO`; one that refuses, and a credential that the process may not read, `EACCES`.
     pub fn errno(&self) -> i32 {
         match self {
             ClientError::Failed(errno) => i32::from(errno.0),
             ClientError::Outside { .. } => libc::EXDEV,
-            ClientError::Refused { .. } | ClientError::NotGenuine(_) => libc::EACCES,
+            ClientError::Refused { .. } | ClientError::NotGenuine(_) | ClientError::NotOurs { .. } => {
+                libc::EACCES
+            }
             ClientError::PagesHeld => libc::EBUSY,
             ClientError::Lost { .. }
             | ClientError::Protocol { .. }

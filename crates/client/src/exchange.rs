@@ -491,6 +491,8 @@ impl<'s> Exchange<'s> {
         match fault {
             Fault::Refused(reason) => ClientError::Refused { server, reason },
             Fault::Protocol(source) => ClientError::Protocol { server, source },
+            // The server is well, and another connection would meet the same address.
+            Fault::Address => ClientError::number(libc::EFAULT),
             Fault::Broken | Fault::Silent => environment.lose(self.link, Duration::ZERO),
         }
     }

@@ -307,7 +307,13 @@ fn read_credential(settings: &Settings) -> Result<Credential> {
         what: format!("cannot use {}: {reason}", settings.credential.display()),
         hint,
     };
-    let bytes = read_file(&settings.credential).map_err(|errno| bad(errno.to_string()))?;
+    let bytes = read_file(&settings.credential).map_err(|errno| match errno {
+        Errno::ACCESS => ClientError::NotOurs {
+            what: format!("this user may not read {}", settings.credential.display()),
+            hint: "use a credential of this user's own, made by `weir run` or `weir grant`",
+        },
+        errno => bad(errno.to_string()),
+    })?;
     Credential::from_json(&String::from_utf8_lossy(&bytes)).map_err(|error| bad(error.to_string()))
 }
 

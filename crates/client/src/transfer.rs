@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     Protocol(WireError),
     /// It did not answer in time.
     Silent,
+    /// The kernel cannot reach the caller's memory; the connection is in the midst of a frame.
+    Address,
 }
 
 /// What an attempt to make progress came to.
@@ -188,6 +190,7 @@ impl Transfer {
                 Ok(()) => moved = true,
                 Err(Errno::AGAIN) => return Ok(Step::Stalled { moved, interrupted: false }),
                 Err(Errno::INTR) => return Ok(Step::Stalled { moved, interrupted: true }),
+                Err(Errno::FAULT) => return Err(Fault::Address),
                 Err(_) => return Err(Fault::Broken),
             }
         }

@@ -4,13 +4,15 @@ use crate::counters::{self, Call};
 use crate::guard::{attempt, fail, finish, returned, Failure, Outcome};
 use crate::paths::{self, Touch};
 use crate::session::{self, Mode, CALLER};
-use crate::{kernel, prefix, promotion, sharing, table};
+use crate::{addresses, file_size, identity, kernel, prefix, promotion, sharing, table};
 use libc::{c_char, c_int, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t, utimbuf};
-use weir_client::wire::{AttributeChange, Errno, FileKind, Moment, XattrMode};
+use weir_client::wire::{limits, AttributeChange, Errno, FileKind, Moment, XattrMode};
 use weir_client::{ClientError, Place, Store};
 
 /// Nanoseconds of a microsecond.
 const NANOSECONDS: i64 = 1000;
+/// Longest value of an attribute (`XATTR_SIZE_MAX`).
+const ATTRIBUTE_BYTES: usize = 65_536;
 
 /// Changes attributes of a path.
 ///
@@ -50,7 +52,14 @@ fn on_descriptor<T>(
     attempt(|| {
         let description = promotion::discovered(descriptor)?;
         let placeholder = description.placeholder()?;
-        let result = operate(session::store()?, Place::inode(placeholder.ino()));
+        let store = match identity::store()? {
+            Ok(store) => store,
+            // These ask who owns the file, not what the descriptor was opened for.
+            Err(number) => {
+                return Some(Err(if matches!(kind, Call::Change) { libc::EPERM } else { number }));
+            }
+        };
+        let result = operate(store, Place::inode(placeholder.ino()));
         if result.is_ok() {
             counters::served(kind);
         }
@@ -116,7 +125,7 @@ unsafe fn change_mode(
             |store, place| {
                 if !follow && store.attributes(&CALLER, place, false)?.kind == FileKind::Symlink {
                     // As Linux: a symbolic link has no permissions of its own.
-                    return Err(ClientError::Failed(Errno(libc::EOPNOTSUPP as u16)));
+                    return Err(failed(libc::EOPNOTSUPP));
                 }
                 store.change(&CALLER, place, follow, wanted)
             },
@@ -171,6 +180,9 @@ pub(crate) unsafe fn fchownat(
         sharing::settle(directory);
         return pass(directory, path);
     }
+    if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
+        return pass(directory, path);
+    }
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
     // SAFETY: see `fchmodat`.
     unsafe { change((directory, path), follow, Call::Change, owners(uid, gid), pass) }
@@ -192,6 +204,9 @@ pub(crate) unsafe fn fchown(descriptor: c_int, uid: uid_t, gid: gid_t) -> c_int 
 unsafe fn wanted_times(times: *const timespec) -> Option<AttributeChange> {
     if times.is_null() {
         return Some(AttributeChange { accessed: Some(None), modified: Some(None), ..Default::default() });
+    }
+    if !addresses::can_read(times, 2) {
+        return None;
     }
     // SAFETY: as the caller promises.
     let (accessed, modified) = unsafe { (*times, *times.add(1)) };
@@ -303,8 +318,27 @@ pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
         return pass(libc::AT_FDCWD, path);
     }
     let wanted = AttributeChange { size_bytes: Some(size_bytes), ..Default::default() };
+    if file_size::limit().is_some() && session::mode() == Mode::Mount {
+        return pass(libc::AT_FDCWD, path);
+    }
     // SAFETY: see `fchmodat`.
-    unsafe { change((libc::AT_FDCWD, path), true, Call::Truncate, wanted, pass) }
+    unsafe {
+        paths::call(
+            (libc::AT_FDCWD, path),
+            Touch::Target,
+            Call::Truncate,
+            |store, place| {
+                if file_size::limit().is_some()
+                    && store.attributes(&CALLER, place, true)?.size_bytes < size_bytes
+                {
+                    file_size::check(size_bytes).map_err(failed)?;
+                }
+                store.change(&CALLER, place, true, wanted)
+            },
+            |_| 0,
+            pass,
+        )
+    }
 }
 
 /// A value or list as the attribute calls answer it: its length where no room is given.
@@ -318,9 +352,26 @@ unsafe fn copy_out(value: &[u8], buffer: *mut c_void, size: size_t) -> ssize_t {
     if value.len() > size {
         return fail(libc::ERANGE);
     }
+    if !addresses::can_write(buffer.cast::<u8>(), value.len()) {
+        return fail(libc::EFAULT);
+    }
     // SAFETY: as the caller promises.
     unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), buffer.cast(), value.len()) };
     value.len() as ssize_t
+}
+
+/// The name of an attribute, or what Linux says of one that cannot be read or has no end in sight.
+///
+/// # Safety
+/// No other thread changes the name meanwhile.
+unsafe fn attribute_name<'a>(name: *const c_char) -> weir_client::Result<&'a [u8]> {
+    // SAFETY: as the caller promises.
+    unsafe { addresses::string(name, limits::PATH_BYTES) }
+        .map_err(|number| failed(if number == libc::ENAMETOOLONG { libc::ERANGE } else { number }))
+}
+
+fn failed(number: c_int) -> ClientError {
+    ClientError::Failed(Errno(number as u16))
 }
 
 /// What an attribute call is done on.
@@ -392,10 +443,9 @@ pub(crate) unsafe fn get_attribute(
 ) -> ssize_t {
     // SAFETY: see `fchmodat`.
     unsafe {
-        let Some(wanted) = paths::text(name) else { return fail(libc::EFAULT) };
         on_subject(
             subject,
-            |store, place, follow| store.xattr(&CALLER, place, follow, wanted),
+            |store, place, follow| store.xattr(&CALLER, place, follow, attribute_name(name)?),
             |found| copy_out(&found, value, size),
             |subject| {
                 let number = subject.number(libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr);
@@ -427,13 +477,20 @@ pub(crate) unsafe fn set_attribute(
     };
     // SAFETY: see `fchmodat`.
     unsafe {
-        let Some(wanted) = paths::text(name).filter(|_| !value.is_null() || size == 0) else {
-            return fail(libc::EFAULT);
-        };
-        let bytes: &[u8] = if size == 0 { &[] } else { std::slice::from_raw_parts(value.cast(), size) };
         on_subject(
             subject,
-            |store, place, follow| store.set_xattr(&CALLER, place, follow, wanted, bytes, mode),
+            |store, place, follow| {
+                let wanted = attribute_name(name)?;
+                if size > ATTRIBUTE_BYTES {
+                    return Err(failed(libc::E2BIG));
+                }
+                if !addresses::can_read(value.cast::<u8>(), size) {
+                    return Err(failed(libc::EFAULT));
+                }
+                let bytes: &[u8] =
+                    if size == 0 { &[] } else { std::slice::from_raw_parts(value.cast(), size) };
+                store.set_xattr(&CALLER, place, follow, wanted, bytes, mode)
+            },
             |()| 0,
             pass,
         )
@@ -460,10 +517,9 @@ pub(crate) unsafe fn list_attributes(subject: Subject, list: *mut c_char, size: 
 pub(crate) unsafe fn remove_attribute(subject: Subject, name: *const c_char) -> c_int {
     // SAFETY: see `fchmodat`.
     unsafe {
-        let Some(wanted) = paths::text(name) else { return fail(libc::EFAULT) };
         on_subject(
             subject,
-            |store, place, follow| store.remove_xattr(&CALLER, place, follow, wanted),
+            |store, place, follow| store.remove_xattr(&CALLER, place, follow, attribute_name(name)?),
             |()| 0,
             |subject| {
                 let number =
@@ -488,6 +544,16 @@ pub(crate) unsafe fn ftruncate(descriptor: c_int, length: off_t) -> c_int {
             };
             if !description.is_writable() {
                 return Some(Err(if placeholder.is_path_only() { libc::EBADF } else { libc::EINVAL }));
+            }
+            if file_size::limit().is_some() {
+                let size = session::outcome(file.size(&CALLER))?;
+                let allowed =
+                    size.and_then(
+                        |size| if size_bytes > size { file_size::check(size_bytes) } else { Ok(()) },
+                    );
+                if let Err(number) = allowed {
+                    return Some(Err(number));
+                }
             }
             counters::served(Call::Truncate);
             session::outcome(file.truncate(&CALLER, size_bytes))

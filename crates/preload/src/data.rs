@@ -4,7 +4,7 @@ use crate::counters::{self, Call};
 use crate::description::Description;
 use crate::guard::{attempt, fail, finish, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{kernel, prefix, promotion, real, recorder, sharing, table};
+use crate::{addresses, file_size, kernel, prefix, promotion, real, recorder, sharing, table};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -115,7 +115,8 @@ pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<
         if !description.is_writable() {
             return description.placeholder().map(|_| Err(libc::EBADF));
         }
-        if description.is_synchronous() && description.placeholder().is_none() {
+        let is_kernels = description.is_synchronous() || file_size::limit().is_some();
+        if is_kernels && description.placeholder().is_none() {
             description.settle(descriptor);
             return None;
         }
@@ -142,6 +143,17 @@ fn write_to(
     offset: u64,
     buffers: &[IoSlice<'_>],
 ) -> Outcome<(u64, usize)> {
+    let cut;
+    let buffers = match file_size::limit() {
+        None => buffers,
+        Some(_) => match within_limit(description, file, offset, buffers)? {
+            Ok(within) => {
+                cut = within;
+                &cut[..]
+            }
+            Err(number) => return Some(Err(number)),
+        },
+    };
     Some(if description.appends() {
         let appended = description.written(descriptor, file.append(&CALLER, buffers))?;
         appended
@@ -153,6 +165,27 @@ fn write_to(
             .map(|bytes| (offset + bytes as u64, bytes))
             .inspect(|(_, bytes)| counters::wrote(Call::Write, *bytes))
     })
+}
+
+/// As much of `buffers` as the limit on the size of files lets the process write.
+fn within_limit<'a>(
+    description: &Description,
+    file: &File,
+    offset: u64,
+    buffers: &'a [IoSlice<'a>],
+) -> Outcome<Vec<IoSlice<'a>>> {
+    let start = if description.appends() { session::outcome(file.size(&CALLER))? } else { Ok(offset) };
+    let wanted = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+    let mut room = match start.and_then(|start| file_size::room(start, wanted)) {
+        Ok(room) => room as usize,
+        Err(number) => return Some(Err(number)),
+    };
+    let within = |buffer: &'a IoSlice<'a>| {
+        let taken = buffer.len().min(room);
+        room -= taken;
+        IoSlice::new(&buffer[..taken])
+    };
+    Some(Ok(buffers.iter().map(within).filter(|part| !part.is_empty()).collect()))
 }
 
 /// Whether the kernel accepts a transfer of `bytes` at `position`: what it refuses or cuts is left to it.
@@ -167,7 +200,7 @@ fn is_plain(position: Position, bytes: usize) -> bool {
 /// Reads into one buffer of the program.
 ///
 /// # Safety
-/// `buffer` is writable for `count` bytes, as `read(2)` demands; a bad address faults where the kernel says EFAULT.
+/// `buffer` is writable for `count` bytes, as `read(2)` demands, or a bad address.
 unsafe fn read_one(
     descriptor: c_int,
     position: Option<Position>,
@@ -179,11 +212,15 @@ unsafe fn read_one(
     }
     let position = position?;
     attempt(|| {
-        if buffer.is_null() || !is_plain(position, count) {
-            return empty_or_settled(descriptor, count);
+        if !is_plain(position, count) {
+            return not_plain(descriptor, count, Description::is_readable);
+        }
+        let room = addresses::taking(buffer, count);
+        if room == 0 {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_readable);
         }
         // SAFETY: as the caller promises; nobody else in this process looks at the buffer meanwhile.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count) };
+        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), room) };
         reading(descriptor, position, &mut [IoSliceMut::new(bytes)])
     })
 }
@@ -191,7 +228,7 @@ unsafe fn read_one(
 /// Writes one buffer of the program.
 ///
 /// # Safety
-/// `buffer` is readable for `count` bytes, as `write(2)` demands.
+/// `buffer` is readable for `count` bytes, as `write(2)` demands, or a bad address.
 unsafe fn write_one(
     descriptor: c_int,
     position: Option<Position>,
@@ -203,39 +240,77 @@ unsafe fn write_one(
     }
     let position = position?;
     attempt(|| {
-        if buffer.is_null() || !is_plain(position, count) {
-            return empty_or_settled(descriptor, count);
+        if !is_plain(position, count) {
+            return not_plain(descriptor, count, Description::is_writable);
+        }
+        let given = addresses::giving(buffer, count);
+        if given == 0 {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_writable);
         }
         // SAFETY: as the caller promises.
-        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), count) };
+        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), given) };
         writing(descriptor, position, &[IoSlice::new(bytes)])
     })
 }
 
-/// A transfer that is not plain: the kernel answers it, with the right offset; without a mount, nothing is moved.
-fn empty_or_settled(descriptor: c_int, count: usize) -> Outcome<usize> {
-    let description = promotion::discovered(descriptor)?;
-    if description.placeholder().is_some() {
-        return Some(if count == 0 { Ok(0) } else { Err(libc::EINVAL) });
-    }
-    description.settle(descriptor);
-    None
+/// A transfer that is not plain.
+fn not_plain(descriptor: c_int, count: usize, is_open_for: impl Fn(&Description) -> bool) -> Outcome<usize> {
+    refused(descriptor, if count == 0 { Ok(0) } else { Err(libc::EINVAL) }, is_open_for)
 }
 
-/// The buffers of a vectored call with their bytes in all; `None` where the kernel refuses or cuts them.
-///
-/// # Safety
-/// `vector` is readable for `count` elements, if not null.
-unsafe fn vector_of<'a>(vector: *const iovec, count: c_int) -> Option<(&'a [iovec], usize)> {
-    let count = usize::try_from(count).ok().filter(|count| *count <= BUFFERS)?;
-    if vector.is_null() {
+/// A transfer that moves nothing: the kernel answers it, with the right offset; without a mount it is `answer`, where
+/// the description allows such transfers at all.
+fn refused(
+    descriptor: c_int,
+    answer: Result<usize, c_int>,
+    is_open_for: impl Fn(&Description) -> bool,
+) -> Outcome<usize> {
+    let description = promotion::discovered(descriptor)?;
+    if description.placeholder().is_none() {
+        description.settle(descriptor);
         return None;
     }
-    // SAFETY: as the caller promises.
-    let vector = unsafe { std::slice::from_raw_parts(vector, count) };
-    let total = vector.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
-    let has_null = vector.iter().any(|part| part.iov_base.is_null() && part.iov_len > 0);
-    (!has_null).then_some((vector, total))
+    Some(match file_of(&description, descriptor) {
+        Err(refusal) => Err(refusal.unwrap_or(libc::EBADF)),
+        Ok(_) if !is_open_for(&description) => Err(libc::EBADF),
+        Ok(_) => answer,
+    })
+}
+
+/// The buffers of a vectored call, none of them empty, with their bytes in all; else what the call answers.
+///
+/// # Safety
+/// `vector` has `count` elements, or is a bad address.
+unsafe fn vector_of<'a>(
+    vector: *const iovec,
+    count: c_int,
+) -> Result<(impl Iterator<Item = &'a iovec>, usize), c_int> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= BUFFERS).ok_or(libc::EINVAL)?;
+    if !addresses::can_read(vector, count) {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: as the caller promises; an empty vector may be null.
+    let vector = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(vector, count) } };
+    let total = vector.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len));
+    Ok((vector.iter().filter(|part| part.iov_len > 0), total.ok_or(libc::EINVAL)?))
+}
+
+/// The parts of a vector up to the first bad address, each with the bytes that `usable` finds there.
+fn usable_parts<'a>(
+    parts: impl Iterator<Item = &'a iovec>,
+    usable: impl Fn(&iovec) -> usize,
+) -> Vec<(*mut u8, usize)> {
+    let mut found = Vec::new();
+    for part in parts {
+        let bytes = usable(part);
+        if bytes > 0 {
+            found.push((part.iov_base.cast::<u8>(), bytes));
+        }
+        if bytes < part.iov_len {
+            break;
+        }
+    }
+    found
 }
 
 /// A vectored read.
@@ -254,18 +329,21 @@ unsafe fn read_many(
     let position = position?;
     attempt(|| {
         // SAFETY: as the caller promises.
-        let Some((vector, total)) = (unsafe { vector_of(vector, count) }) else {
-            return empty_or_settled(descriptor, 1);
+        let (parts, total) = match unsafe { vector_of(vector, count) } {
+            Ok(found) => found,
+            Err(number) => return refused(descriptor, Err(number), Description::is_readable),
         };
         if !is_plain(position, total) {
-            return empty_or_settled(descriptor, total);
+            return not_plain(descriptor, total, Description::is_readable);
         }
-        let parts = vector.iter().filter(|part| part.iov_len > 0);
+        let parts = usable_parts(parts, |part| addresses::taking(part.iov_base, part.iov_len));
+        if parts.is_empty() {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_readable);
+        }
         // SAFETY: each part is writable memory of the program, as the caller promises.
-        let slice = |part: &iovec| unsafe {
-            std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len)
-        };
-        let mut buffers: Vec<IoSliceMut<'_>> = parts.map(|part| IoSliceMut::new(slice(part))).collect();
+        let slice = |(start, bytes)| unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+        let mut buffers: Vec<IoSliceMut<'_>> =
+            parts.into_iter().map(|part| IoSliceMut::new(slice(part))).collect();
         reading(descriptor, position, &mut buffers)
     })
 }
@@ -286,17 +364,20 @@ unsafe fn write_many(
     let position = position?;
     attempt(|| {
         // SAFETY: as the caller promises.
-        let Some((vector, total)) = (unsafe { vector_of(vector, count) }) else {
-            return empty_or_settled(descriptor, 1);
+        let (parts, total) = match unsafe { vector_of(vector, count) } {
+            Ok(found) => found,
+            Err(number) => return refused(descriptor, Err(number), Description::is_writable),
         };
         if !is_plain(position, total) {
-            return empty_or_settled(descriptor, total);
+            return not_plain(descriptor, total, Description::is_writable);
         }
-        let parts = vector.iter().filter(|part| part.iov_len > 0);
+        let parts = usable_parts(parts, |part| addresses::giving(part.iov_base, part.iov_len));
+        if parts.is_empty() {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_writable);
+        }
         // SAFETY: each part is readable memory of the program, as the caller promises.
-        let slice =
-            |part: &iovec| unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
-        let buffers: Vec<IoSlice<'_>> = parts.map(|part| IoSlice::new(slice(part))).collect();
+        let slice = |(start, bytes): (*mut u8, usize)| unsafe { std::slice::from_raw_parts(start, bytes) };
+        let buffers: Vec<IoSlice<'_>> = parts.into_iter().map(|part| IoSlice::new(slice(part))).collect();
         writing(descriptor, position, &buffers)
     })
 }

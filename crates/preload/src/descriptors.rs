@@ -80,6 +80,11 @@ pub(crate) unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_
 
 /// `__open_2` and `__openat_2`: the fortified forms, which may not make a file.
 pub(crate) unsafe fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    if flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        // libc ends the program, because the mode is missing.
+        // SAFETY: see `openat`.
+        return unsafe { real::__openat_2(directory, path, flags) };
+    }
     // SAFETY: see `openat`.
     unsafe { openat(directory, path, flags, CREATED_MODE) }
 }

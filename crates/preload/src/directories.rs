@@ -4,7 +4,7 @@ use crate::counters::{self, Call};
 use crate::guard::{attempt, fail, Outcome};
 use crate::prefix::{self, Kind, Placeholder};
 use crate::session::{self, CALLER};
-use crate::{descriptors, promotion, real};
+use crate::{addresses, descriptors, promotion, real};
 use libc::{c_char, c_int, c_long, c_void, dirent, size_t, ssize_t, DIR};
 use std::collections::VecDeque;
 use weir_client::wire::{DirectoryEntry, FileKind};
@@ -245,6 +245,10 @@ pub(crate) unsafe fn getdents64(descriptor: c_int, buffer: *mut c_void, size: si
     let outcome = attempt(|| {
         let description = promotion::discovered(descriptor)?;
         let placeholder = description.placeholder()?;
+        let size = addresses::taking(buffer, size);
+        if size == 0 {
+            return Some(Err(libc::EFAULT));
+        }
         placeholder.with_offset(|offset| {
             let entries = match list(placeholder, offset)? {
                 Ok((entries, _)) => entries,

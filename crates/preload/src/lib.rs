@@ -5,6 +5,7 @@
 //! ([`promotion`], [`description`]) descriptors are the kernel's; without one ([`prefix`]) they are placeholders.
 //! What is promised and what is not stands in `docs/design/interception.md`.
 
+mod addresses;
 mod changes;
 #[cfg(not(test))]
 mod compatibility;
@@ -14,7 +15,9 @@ mod description;
 mod descriptors;
 mod directories;
 mod exec;
+mod file_size;
 mod guard;
+mod identity;
 mod kernel;
 mod mappings;
 mod memory;

@@ -1,12 +1,14 @@
 //! Calls that make, move and remove names.
 
 use crate::counters::Call;
-use crate::guard::{fail, returned};
-use crate::kernel;
+use crate::guard::{self, fail, returned};
 use crate::paths::{self, Touch};
 use crate::recorder;
-use crate::session::CALLER;
+use crate::session::{self, Mode, CALLER};
+use crate::stat;
+use crate::{addresses, kernel};
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
+use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_client::wire::{NodeKind, RenameMode};
 
@@ -129,7 +131,6 @@ pub(crate) unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_in
 
 /// `remove(3)`: `unlink`, and `rmdir` for a directory.
 pub(crate) unsafe fn remove(path: *const c_char) -> c_int {
-    let before = crate::guard::errno();
     // SAFETY: see `mkdirat`.
     unsafe {
         if unlinkat(libc::AT_FDCWD, path, 0) == 0 {
@@ -139,7 +140,6 @@ pub(crate) unsafe fn remove(path: *const c_char) -> c_int {
         if !matches!(crate::guard::errno(), libc::EISDIR | libc::EPERM) {
             return -1;
         }
-        crate::guard::set_errno(before);
         unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR)
     }
 }
@@ -198,14 +198,53 @@ pub(crate) unsafe fn linkat(
     let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
     // SAFETY: see `mkdirat`.
     unsafe {
-        paths::call_two(
+        let linked = paths::call_two(
             (from_directory, from),
             (to_directory, to),
             Call::Link,
             |store, from, to| store.link(&CALLER, from, follow, to).map(drop),
             0,
             pass,
-        )
+        );
+        let is_mixed = linked < 0 && guard::errno() == libc::EXDEV && session::mode() == Mode::Prefix;
+        if is_mixed {
+            return fail(refusal_of_mixed_link((from_directory, from, follow), (to_directory, to)));
+        }
+        linked
+    }
+}
+
+/// Why a link between the store and the host fails: Linux looks at both names before it says EXDEV.
+///
+/// # Safety
+/// Both paths end with a zero byte.
+unsafe fn refusal_of_mixed_link(
+    (from_directory, from, follow): (c_int, *const c_char, bool),
+    (to_directory, to): (c_int, *const c_char),
+) -> c_int {
+    // SAFETY: as the caller promises; zeros are valid for the structure of numbers.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+        if stat::fstatat(from_directory, from, &raw mut found, flags) != 0 {
+            return guard::errno();
+        }
+        if stat::fstatat(to_directory, to, &raw mut found, libc::AT_SYMLINK_NOFOLLOW) == 0 {
+            return libc::EEXIST;
+        }
+        if guard::errno() != libc::ENOENT {
+            return guard::errno();
+        }
+        let parent = paths::text(to).and_then(|to| {
+            let end = to.iter().rposition(|byte| *byte == b'/')?;
+            CString::new(&to[..=end]).ok()
+        });
+        match parent {
+            Some(parent) if stat::fstatat(to_directory, parent.as_ptr(), &raw mut found, 0) != 0 => {
+                guard::errno()
+            }
+            _ => libc::EXDEV,
+        }
     }
 }
 
@@ -257,6 +296,9 @@ pub(crate) unsafe fn readlinkat(
             |store, place| store.read_link(&CALLER, place),
             |target| {
                 let length = target.len().min(size);
+                if !addresses::can_write(buffer, length) {
+                    return fail(libc::EFAULT);
+                }
                 std::ptr::copy_nonoverlapping(target.as_ptr().cast(), buffer, length);
                 length as ssize_t
             },
@@ -268,7 +310,7 @@ pub(crate) unsafe fn readlinkat(
 /// `mkfifoat(3)`.
 pub(crate) unsafe fn mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: see `mkdirat`.
-    unsafe { mknodat(directory, path, (mode & 0o7777) | libc::S_IFIFO, 0) }
+    unsafe { mknodat(directory, path, mode | libc::S_IFIFO, 0) }
 }
 
 /// `__xmknodat` of the C libraries before 2.33.

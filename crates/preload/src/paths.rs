@@ -3,10 +3,10 @@
 use crate::counters::{self, Call};
 use crate::guard::{self, attempt, finish, Failure, Outcome};
 use crate::session::{self, Mode};
-use crate::{kernel, mounts, prefix, sharing, table};
+use crate::{addresses, identity, kernel, mounts, prefix, sharing, table};
 use libc::{c_char, c_int};
 use std::borrow::Cow;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::sync::atomic::{AtomicU8, Ordering};
 use weir_client::wire::{limits, Ino};
 use weir_client::{ClientError, Place, Store};
@@ -53,17 +53,13 @@ pub(crate) fn forget_working_directory() {
     CWD.store(CWD_UNKNOWN, Ordering::Release);
 }
 
-/// The bytes of a path of the program; absent for null, and for one that the kernel refuses for its length.
+/// The bytes of a path of the program; absent for one that the kernel refuses for its address or its length.
 ///
 /// # Safety
-/// `path` is null or ends with a zero byte.
+/// No other thread changes the path meanwhile.
 pub(crate) unsafe fn text<'a>(path: *const c_char) -> Option<&'a [u8]> {
-    if path.is_null() {
-        return None;
-    }
     // SAFETY: as the caller promises.
-    let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
-    (bytes.len() < limits::PATH_BYTES).then_some(bytes)
+    unsafe { addresses::string(path, limits::PATH_BYTES) }.ok()
 }
 
 /// The few instructions that a path outside the store costs.
@@ -148,6 +144,9 @@ pub(crate) unsafe fn call<T, R: Failure>(
     convert: impl FnOnce(T) -> R,
     pass: impl FnOnce(c_int, *const c_char) -> R,
 ) -> R {
+    if session::mode() == Mode::Off {
+        return pass(directory, path);
+    }
     // SAFETY: as the caller promises.
     let Some(bytes) = (unsafe { text(path) }).filter(|bytes| is_candidate(directory, bytes)) else {
         return pass(directory, path);
@@ -161,7 +160,11 @@ pub(crate) unsafe fn call<T, R: Failure>(
         }
         Located::Store(ino, rest) => {
             sharing::publish_everything();
-            let result = operate(session::store()?, Place { ino, path: &rest });
+            let store = match identity::store()? {
+                Ok(store) => store,
+                Err(number) => return Some(Err(number)),
+            };
+            let result = operate(store, Place { ino, path: &rest });
             if result.is_ok() {
                 counters::served(kind);
             }
@@ -223,6 +226,9 @@ pub(crate) unsafe fn call_two<R: Failure>(
     done: R,
     pass: impl FnOnce() -> R,
 ) -> R {
+    if session::mode() == Mode::Off {
+        return pass();
+    }
     // SAFETY: as the caller promises.
     let (Some(first), Some(second)) = (unsafe { (text(from.1), text(to.1)) }) else { return pass() };
     if !is_candidate(from.0, first) && !is_candidate(to.0, second) {
@@ -233,8 +239,12 @@ pub(crate) unsafe fn call_two<R: Failure>(
         match (first, second) {
             (Located::Store(first, from), Located::Store(second, to)) => {
                 sharing::publish_everything();
+                let store = match identity::store()? {
+                    Ok(store) => store,
+                    Err(number) => return Some(Err(number)),
+                };
                 let first = Place { ino: first, path: &from };
-                let result = operate(session::store()?, first, Place { ino: second, path: &to });
+                let result = operate(store, first, Place { ino: second, path: &to });
                 if result.is_ok() {
                     counters::served(kind);
                 }

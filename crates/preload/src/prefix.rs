@@ -1,9 +1,12 @@
 //! The store without a mount: paths below the prefix exist for this library only, descriptors are placeholders.
 
+pub(crate) mod control;
 mod locks;
 mod mapping;
 mod opening;
 mod placeholder;
+pub(crate) mod readiness;
+mod resolution;
 mod state;
 mod streams;
 mod tree;
@@ -11,7 +14,7 @@ mod working_directory;
 
 pub(crate) use locks::{fcntl, flock, lockf, release_all as release_all_locks};
 pub(crate) use mapping::{copy_of, map};
-pub(crate) use opening::{inode_named, open};
+pub(crate) use opening::{inode_named, open, open_how};
 pub(crate) use placeholder::Placeholder;
 pub(crate) use state::{Kind, State};
 pub(crate) use streams::{stream_descriptor, stream_of, CookieFunctions};
@@ -26,7 +29,7 @@ use crate::description::Description;
 use crate::exec::Strings;
 use crate::guard::{self, attempt, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{exec, guard::finish, promotion, table};
+use crate::{exec, file_size, guard::finish, promotion, table};
 use libc::{c_char, c_int, off_t};
 use std::sync::Arc;
 use weir_client::wire::StoreStatistics;
@@ -44,6 +47,17 @@ pub(crate) fn may_hold(descriptor: c_int) -> bool {
         && session::mode() == Mode::Prefix
         && !table::is_foreign(descriptor)
         && !guard::is_inside()
+}
+
+/// Whether descriptors may be placeholders at all.
+pub(crate) fn is_in_use() -> bool {
+    session::mode() == Mode::Prefix && !guard::is_inside()
+}
+
+/// Whether `descriptor` is a placeholder that was opened with `O_PATH`.
+pub(crate) fn is_place(descriptor: c_int) -> bool {
+    let is_place = || Some(Ok(promotion::discovered(descriptor)?.placeholder()?.is_path_only()));
+    may_hold(descriptor) && attempt(is_place) == Some(Ok(true))
 }
 
 /// Whether `descriptor` is a placeholder.
@@ -103,6 +117,9 @@ pub(crate) fn allocate(descriptor: c_int, mode: c_int, offset: off_t, length: of
         return Some(Err(libc::EINVAL));
     }
     let keep = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+    if let Some(Err(number)) = (!keep).then(|| file_size::check(offset.saturating_add(length))) {
+        return Some(Err(number));
+    }
     counters::served(Call::Allocate);
     session::outcome(match mode & !libc::FALLOC_FL_KEEP_SIZE {
         0 => file.reserve(&CALLER, offset, length, keep),

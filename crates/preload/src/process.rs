@@ -5,9 +5,10 @@ use crate::guard::{self, quietly, returned};
 use crate::kernel;
 use crate::session::{self, Mode};
 use crate::{
-    counters, descriptors, mappings, mounts, paths, placement, prefix, real, recorder, sharing, table,
+    addresses, counters, descriptors, mappings, mounts, paths, placement, prefix, real, recorder, sharing,
+    table,
 };
-use libc::{c_char, c_int, c_long, c_uint, c_void, gid_t, pid_t, uid_t};
+use libc::{c_char, c_int, c_long, c_void, pid_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -283,37 +284,6 @@ pub(crate) unsafe fn exit_now(status: c_int) -> ! {
     }
 }
 
-/// Runs a call that may change who the process is; if it did, the credential is no longer its own.
-pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: neither has arguments or fails.
-    let who = || unsafe { (libc::geteuid(), libc::getegid()) };
-    let before = who();
-    let result = change();
-    if session::mode() == Mode::Mount && who() != before {
-        descriptors::leave_fast_path();
-    }
-    result
-}
-
-/// `setgroups(2)` and `initgroups(3)`: the credential's groups may not be the process's any more.
-pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
-    let result = change();
-    if result == 0 {
-        descriptors::leave_fast_path();
-    }
-    result
-}
-
-/// `setfsuid(2)` and `setfsgid(2)`, which answer the number before.
-pub(crate) unsafe fn set_file_system_identity(number: c_long, wanted: c_uint) -> c_int {
-    // SAFETY: no memory is passed.
-    let before = unsafe { kernel::raw(number, [wanted as usize, 0, 0, 0, 0, 0]) } as c_int;
-    if before as c_uint != wanted && wanted != uid_t::MAX && wanted != gid_t::MAX {
-        descriptors::leave_fast_path();
-    }
-    before
-}
-
 /// Runs a call after which paths or descriptors may mean something else (`chroot`, `unshare`, `setns`).
 pub(crate) fn around_view(change: impl FnOnce() -> c_int) -> c_int {
     let result = change();
@@ -377,7 +347,10 @@ pub(crate) unsafe fn share_sent(message: *const libc::msghdr) {
 unsafe fn each_right(message: *const libc::msghdr, visit: impl Fn(c_int)) {
     // SAFETY: as the caller promises; the macros walk the control data inside its length.
     unsafe {
-        if message.is_null() || (*message).msg_control.is_null() {
+        if !addresses::can_read(message, 1) || (*message).msg_control.is_null() {
+            return;
+        }
+        if !addresses::can_read((*message).msg_control.cast::<u8>(), (*message).msg_controllen) {
             return;
         }
         let mut header = libc::CMSG_FIRSTHDR(message);

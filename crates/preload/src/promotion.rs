@@ -3,7 +3,7 @@
 use crate::description::Description;
 use crate::kernel::{self, system_call};
 use crate::table::{self, Entry};
-use crate::{prefix, session};
+use crate::{file_size, prefix, session};
 use libc::c_int;
 use std::sync::Arc;
 use weir_client::{File, HandleState, HANDLE_STATE_BYTES};
@@ -19,6 +19,10 @@ const WEIR_IOC_MAP: u64 = ((b'W' as u64) << 8) | 2;
 /// A number that libc or a raw system call closed out of our sight and that was opened again shows another inode:
 /// it is forgotten.
 pub(crate) fn described(descriptor: c_int) -> Option<Arc<Description>> {
+    // Once the fast path has ended for the process, the kernel has all offsets.
+    if session::mode() == session::Mode::Off {
+        return None;
+    }
     let Entry::Known(description) = table::look_up(descriptor) else { return None };
     if inode(descriptor) == Some(description.identity()) {
         return Some(description);
@@ -64,7 +68,8 @@ pub(crate) fn enter_opened(descriptor: c_int, generation: u32) -> Option<Arc<Des
 /// Asks the mount for the handle of an open file.
 pub(crate) fn promote(descriptor: c_int) -> Option<File> {
     let store = session::store()?;
-    if file_size_is_limited() {
+    // The kernel enforces `ulimit -f`, with its signal.
+    if file_size::limit().is_some() {
         return None;
     }
     let mut answer = [0_u8; ANSWER_BYTES];
@@ -83,21 +88,6 @@ pub(crate) fn promote(descriptor: c_int) -> Option<File> {
 pub(crate) fn announce_pages(descriptor: c_int) {
     // SAFETY: no memory is passed.
     let _ = unsafe { system_call!(libc::SYS_ioctl, descriptor, WEIR_IOC_MAP, 0) };
-}
-
-/// `ulimit -f` is the kernel's to enforce, with its signal.
-fn file_size_is_limited() -> bool {
-    file_size_limit().is_some()
-}
-
-/// `ulimit -f` in bytes.
-pub(crate) fn file_size_limit() -> Option<u64> {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit lives through the call.
-    let asked = unsafe {
-        system_call!(libc::SYS_prlimit64, 0, libc::RLIMIT_FSIZE, std::ptr::null::<u8>(), &raw mut limit)
-    };
-    (asked.is_ok() && limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
 }
 
 fn inode(descriptor: c_int) -> Option<u64> {

@@ -69,6 +69,8 @@ real! {
     posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int;
     faccessat(directory: c_int, path: Text, mode: c_int, flags: c_int) -> c_int;
     fchmodat(directory: c_int, path: Text, mode: mode_t, flags: c_int) -> c_int;
+    euidaccess(path: Text, mode: c_int) -> c_int;
+    __openat_2(directory: c_int, path: Text, flags: c_int) -> c_int;
     statfs(path: Text, answer: *mut libc::statfs) -> c_int;
     dlopen(file: Text, flags: c_int) -> Any;
     statvfs(path: Text, answer: *mut libc::statvfs) -> c_int;
@@ -80,6 +82,7 @@ real! {
     freopen(path: Text, mode: Text, stream: Stream) -> Stream;
     fclose(stream: Stream) -> c_int;
     fflush(stream: Stream) -> c_int;
+    __fpending(stream: Stream) -> ssize_t;
     fileno(stream: Stream) -> c_int;
     setvbuf(stream: Stream, buffer: *mut c_char, kind: c_int, size: size_t) -> c_int;
     fopencookie(cookie: Any, mode: Text, functions: crate::prefix::CookieFunctions) -> Stream;
@@ -125,6 +128,18 @@ real! {
     setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) -> c_int;
     setgroups(count: size_t, groups: *const libc::gid_t) -> c_int;
     initgroups(user: Text, gid: libc::gid_t) -> c_int;
+    ioctl(descriptor: c_int, request: libc::c_ulong, argument: Any) -> c_int;
+    isatty(descriptor: c_int) -> c_int;
+    tcgetattr(descriptor: c_int, settings: Any) -> c_int;
+    pathconf(path: Text, name: c_int) -> libc::c_long;
+    fpathconf(descriptor: c_int, name: c_int) -> libc::c_long;
+    poll(list: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int) -> c_int;
+    ppoll(list: *mut libc::pollfd, count: libc::nfds_t, time: *const libc::timespec, signals: *const c_void) -> c_int;
+    select(count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, exceptional: *mut libc::fd_set, time: *mut libc::timeval) -> c_int;
+    pselect(count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, exceptional: *mut libc::fd_set, time: *const libc::timespec, signals: *const c_void) -> c_int;
+    epoll_ctl(epoll: c_int, operation: c_int, descriptor: c_int, event: *mut libc::epoll_event) -> c_int;
+    setrlimit(resource: c_int, limit: *const c_void) -> c_int;
+    prlimit(process: libc::pid_t, resource: c_int, new: *const c_void, old: *mut c_void) -> c_int;
     chroot(path: Text) -> c_int;
     unshare(flags: c_int) -> c_int;
     setns(descriptor: c_int, kind: c_int) -> c_int;

@@ -5,14 +5,19 @@ use crate::guard::{self, attempt, fail, finish, returned, Outcome};
 use crate::kernel::{self, system_call};
 use crate::paths::{self, Touch};
 use crate::session::{self, CALLER};
-use crate::{prefix, promotion, real, sharing, table};
+use crate::{addresses, prefix, promotion, real, sharing, table};
 use libc::{c_char, c_int, c_uint};
-use weir_client::wire::{Attributes, FileKind, Moment};
+use weir_client::wire::{Attributes, FileKind, Moment, StoreStatistics};
 
 /// Bytes of the unit of `st_blocks`.
 const BLOCK_UNIT: u64 = 512;
 /// What the client can tell through `statx`; other requests go to the kernel.
 const STATX_TOLD: c_uint = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+/// Flags of `fstatat` and `statx` that Linux knows; it refuses others before it looks at the path.
+const STAT_FLAGS: c_int =
+    libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH | libc::AT_STATX_SYNC_TYPE;
+/// `STATX__RESERVED`: a mask with it is refused.
+const STATX_RESERVED: c_uint = 0x8000_0000;
 
 /// Type and permission bits as in `st_mode`.
 pub(crate) fn mode_of(attributes: &Attributes) -> u32 {
@@ -110,9 +115,14 @@ unsafe fn attributes_at<R: guard::Failure>(
     convert: impl FnOnce(Attributes) -> R,
     pass: impl FnOnce(c_int, *const c_char) -> R,
 ) -> R {
-    // SAFETY: as the caller promises.
-    let is_empty = path.is_null() || unsafe { *path } == 0;
-    if is_empty && flags & libc::AT_EMPTY_PATH != 0 && directory != libc::AT_FDCWD {
+    if flags & !STAT_FLAGS != 0 || session::mode() == session::Mode::Off {
+        return pass(directory, path);
+    }
+    let names_directory = || {
+        // SAFETY: as the caller promises.
+        directory != libc::AT_FDCWD && (path.is_null() || unsafe { paths::text(path) } == Some(b""))
+    };
+    if flags & libc::AT_EMPTY_PATH != 0 && names_directory() {
         return finish(described(directory), convert, || {
             sharing::settle(directory);
             pass(directory, path)
@@ -141,10 +151,7 @@ pub(crate) unsafe fn fstatat(
 ) -> c_int {
     // SAFETY: the program's own promises; the kernel's `struct stat` is the C library's on 64-bit machines.
     unsafe {
-        let fill = |attributes: Attributes| {
-            *answer = stat_of(&attributes);
-            0
-        };
+        let fill = |attributes: Attributes| addresses::tell(answer, stat_of(&attributes));
         attributes_at(directory, path, flags, fill, |directory, path| {
             returned(kernel::raw(
                 libc::SYS_newfstatat,
@@ -170,10 +177,7 @@ pub(crate) unsafe fn lstat(path: *const c_char, answer: *mut libc::stat) -> c_in
 pub(crate) unsafe fn fstat(descriptor: c_int, answer: *mut libc::stat) -> c_int {
     // SAFETY: the program's own promises.
     unsafe {
-        let fill = |attributes: Attributes| {
-            *answer = stat_of(&attributes);
-            0
-        };
+        let fill = |attributes: Attributes| addresses::tell(answer, stat_of(&attributes));
         finish(described(descriptor), fill, || {
             sharing::settle(descriptor);
             returned(kernel::raw(libc::SYS_fstat, [descriptor as usize, answer as usize, 0, 0, 0, 0]))
@@ -197,14 +201,13 @@ pub(crate) unsafe fn statx(
                 [directory as usize, path as usize, flags as usize, mask as usize, answer as usize, 0],
             ))
         };
-        if mask & !STATX_TOLD != 0 && session::mode() == session::Mode::Mount {
+        let is_refused =
+            mask & STATX_RESERVED != 0 || flags & libc::AT_STATX_SYNC_TYPE == libc::AT_STATX_SYNC_TYPE;
+        if is_refused || (mask & !STATX_TOLD != 0 && session::mode() == session::Mode::Mount) {
             sharing::settle(directory);
             return kernel(directory, path);
         }
-        let fill = |attributes: Attributes| {
-            *answer = statx_of(&attributes);
-            0
-        };
+        let fill = |attributes: Attributes| addresses::tell(answer, statx_of(&attributes));
         attributes_at(directory, path, flags, fill, kernel)
     }
 }
@@ -241,16 +244,20 @@ pub(crate) unsafe fn faccessat(directory: c_int, path: *const c_char, mode: c_in
     }
 }
 
-/// `statfs(2)` and `fstatfs(2)`, where no kernel knows the store.
-pub(crate) unsafe fn statfs(path: *const c_char, answer: *mut libc::statfs) -> c_int {
-    // SAFETY: the program's own promises.
+/// The figures of the store for a path in it, where no kernel knows the store.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+unsafe fn statistics_at(
+    path: *const c_char,
+    convert: impl FnOnce(StoreStatistics) -> c_int,
+    pass: impl FnOnce(*const c_char) -> c_int,
+) -> c_int {
+    if session::mode() != session::Mode::Prefix {
+        return pass(path);
+    }
+    // SAFETY: as the caller promises.
     unsafe {
-        let pass = |path: *const c_char| {
-            returned(kernel::raw(libc::SYS_statfs, [path as usize, answer as usize, 0, 0, 0, 0]))
-        };
-        if session::mode() != session::Mode::Prefix {
-            return pass(path);
-        }
         paths::call(
             (libc::AT_FDCWD, path),
             Touch::Target,
@@ -259,11 +266,20 @@ pub(crate) unsafe fn statfs(path: *const c_char, answer: *mut libc::statfs) -> c
                 store.attributes(&CALLER, place, true)?;
                 store.statistics(&CALLER)
             },
-            |statistics| {
-                *answer = prefix::statfs_of(&statistics);
-                0
-            },
+            convert,
             |_, path| pass(path),
+        )
+    }
+}
+
+/// `statfs(2)`.
+pub(crate) unsafe fn statfs(path: *const c_char, answer: *mut libc::statfs) -> c_int {
+    // SAFETY: the program's own promises.
+    unsafe {
+        statistics_at(
+            path,
+            |statistics| addresses::tell(answer, prefix::statfs_of(&statistics)),
+            |path| returned(kernel::raw(libc::SYS_statfs, [path as usize, answer as usize, 0, 0, 0, 0])),
         )
     }
 }
@@ -275,10 +291,7 @@ pub(crate) unsafe fn fstatfs(descriptor: c_int, answer: *mut libc::statfs) -> c_
     unsafe {
         finish(
             statistics,
-            |statistics| {
-                *answer = prefix::statfs_of(&statistics);
-                0
-            },
+            |statistics| addresses::tell(answer, prefix::statfs_of(&statistics)),
             || returned(kernel::raw(libc::SYS_fstatfs, [descriptor as usize, answer as usize, 0, 0, 0, 0])),
         )
     }
@@ -286,36 +299,24 @@ pub(crate) unsafe fn fstatfs(descriptor: c_int, answer: *mut libc::statfs) -> c_
 
 /// `statvfs(3)`.
 pub(crate) unsafe fn statvfs(path: *const c_char, answer: *mut libc::statvfs) -> c_int {
-    if session::mode() != session::Mode::Prefix {
-        // SAFETY: the program's own promises.
-        return unsafe { real::statvfs(path, answer) };
-    }
-    // SAFETY: the program's own promises; zeros are valid for the structure of numbers.
+    // SAFETY: the program's own promises.
     unsafe {
-        let mut found: libc::statfs = std::mem::zeroed();
-        if statfs(path, &raw mut found) != 0 {
-            return -1;
-        }
-        *answer = statvfs_of(&found);
-        0
+        statistics_at(
+            path,
+            |statistics| addresses::tell(answer, statvfs_of(&prefix::statfs_of(&statistics))),
+            |path| real::statvfs(path, answer),
+        )
     }
 }
 
 /// `fstatvfs(3)`.
 pub(crate) unsafe fn fstatvfs(descriptor: c_int, answer: *mut libc::statvfs) -> c_int {
-    if !prefix::may_hold(descriptor) {
+    finish(
+        prefix::statistics_of(descriptor),
+        |statistics| addresses::tell(answer, statvfs_of(&prefix::statfs_of(&statistics))),
         // SAFETY: the program's own promises.
-        return unsafe { real::fstatvfs(descriptor, answer) };
-    }
-    // SAFETY: the program's own promises; zeros are valid for the structure of numbers.
-    unsafe {
-        let mut found: libc::statfs = std::mem::zeroed();
-        if fstatfs(descriptor, &raw mut found) != 0 {
-            return -1;
-        }
-        *answer = statvfs_of(&found);
-        0
-    }
+        || unsafe { real::fstatvfs(descriptor, answer) },
+    )
 }
 
 fn statvfs_of(found: &libc::statfs) -> libc::statvfs {
@@ -331,6 +332,24 @@ fn statvfs_of(found: &libc::statfs) -> libc::statvfs {
     answer.f_favail = found.f_ffree;
     answer.f_namemax = found.f_namelen as u64;
     answer
+}
+
+/// `euidaccess(3)`.
+pub(crate) unsafe fn euidaccess(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: the program's own promises.
+    let pass = |path: *const c_char| unsafe { real::euidaccess(path, mode) };
+    let Some(mask) = u8::try_from(mode).ok().filter(|mask| *mask <= 7) else { return pass(path) };
+    // SAFETY: the program's own promises.
+    unsafe {
+        paths::call(
+            (libc::AT_FDCWD, path),
+            Touch::Target,
+            Call::Access,
+            |store, place| store.access(&CALLER, place, mask, true),
+            |()| 0,
+            |_, path| pass(path),
+        )
+    }
 }
 
 /// The `__xstat` family: only versions that mean the kernel's structure are known, as in the C library.

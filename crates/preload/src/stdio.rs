@@ -133,15 +133,35 @@ pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE
     }
 }
 
+/// Writes what libc holds for a stream that it is about to close, so that the recorder sees the file's last size. What
+/// is still to be read stays libc's.
+///
+/// libc forgets bytes that it could not write, so a later `fclose` would not tell of the failure.
+unsafe fn write_pending(stream: *mut FILE) -> Result<(), c_int> {
+    // SAFETY: see `fopen`.
+    unsafe {
+        if recorder::is_on() && real::__fpending(stream) > 0 && real::fflush(stream) != 0 {
+            return Err(guard::errno());
+        }
+    }
+    Ok(())
+}
+
 /// `fclose(3)`: libc closes the descriptor out of our sight.
 pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     // SAFETY: see `fopen`.
     unsafe {
-        if (session::mode() == Mode::Mount || recorder::is_on()) && !stream.is_null() {
-            real::fflush(stream);
-            descriptors::release(prefix::stream_descriptor(stream));
+        let is_followed = session::mode() == Mode::Mount || recorder::is_on();
+        if !is_followed || stream.is_null() {
+            return real::fclose(stream);
         }
-        real::fclose(stream)
+        let written = write_pending(stream);
+        descriptors::release(prefix::stream_descriptor(stream));
+        let closed = real::fclose(stream);
+        match written {
+            Err(number) if closed == 0 => fail(number),
+            _ => closed,
+        }
     }
 }
 
@@ -161,8 +181,11 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
                 return reopen_in_store(path, mode, stream);
             }
         }
-        if recorder::is_on() && !stream.is_null() {
-            real::fflush(stream);
+        if !stream.is_null() {
+            let before = guard::errno();
+            // POSIX: a failure to write what is pending is ignored.
+            let _ = write_pending(stream);
+            guard::set_errno(before);
         }
         descriptors::release(descriptor);
         let before = opening(path, mode);

@@ -4,11 +4,11 @@
 //! defined with the arguments they can have: on x86-64 and AArch64 integers travel in the same registers either way.
 
 use crate::changes::Subject;
-use crate::prefix;
+use crate::prefix::{self, control, readiness};
 use crate::stdio::Temporary;
 use crate::{
-    changes, data, descriptors, directories, exec, guard, process, real, sharing, stat, stdio, system_calls,
-    transfers, walks,
+    changes, data, descriptors, directories, exec, file_size, guard, identity, process, real, sharing, stat,
+    stdio, system_calls, transfers, walks,
 };
 use libc::{
     c_char, c_int, c_long, c_uint, c_void, dirent, gid_t, mode_t, off_t, pid_t, size_t, ssize_t, uid_t, DIR,
@@ -217,31 +217,69 @@ hooks! {
         real::thrd_create(thread, start, argument)
     };
 
-    [setuid] (uid: uid_t) -> c_int = process::around_identity(|| real::setuid(uid));
-    [setgid] (gid: gid_t) -> c_int = process::around_identity(|| real::setgid(gid));
-    [seteuid] (uid: uid_t) -> c_int = process::around_identity(|| real::seteuid(uid));
-    [setegid] (gid: gid_t) -> c_int = process::around_identity(|| real::setegid(gid));
-    [setreuid] (r: uid_t, e: uid_t) -> c_int = process::around_identity(|| real::setreuid(r, e));
-    [setregid] (r: gid_t, e: gid_t) -> c_int = process::around_identity(|| real::setregid(r, e));
-    [setresuid] (r: uid_t, e: uid_t, s: uid_t) -> c_int = process::around_identity(|| real::setresuid(r, e, s));
-    [setresgid] (r: gid_t, e: gid_t, s: gid_t) -> c_int = process::around_identity(|| real::setresgid(r, e, s));
+    [setuid] (uid: uid_t) -> c_int = identity::around_identity(|| real::setuid(uid));
+    [setgid] (gid: gid_t) -> c_int = identity::around_identity(|| real::setgid(gid));
+    [seteuid] (uid: uid_t) -> c_int = identity::around_identity(|| real::seteuid(uid));
+    [setegid] (gid: gid_t) -> c_int = identity::around_identity(|| real::setegid(gid));
+    [setreuid] (r: uid_t, e: uid_t) -> c_int = identity::around_identity(|| real::setreuid(r, e));
+    [setregid] (r: gid_t, e: gid_t) -> c_int = identity::around_identity(|| real::setregid(r, e));
+    [setresuid] (r: uid_t, e: uid_t, s: uid_t) -> c_int = identity::around_identity(|| real::setresuid(r, e, s));
+    [setresgid] (r: gid_t, e: gid_t, s: gid_t) -> c_int = identity::around_identity(|| real::setresgid(r, e, s));
     [setgroups] (count: size_t, groups: *const gid_t) -> c_int =
-        process::around_groups(|| real::setgroups(count, groups));
+        identity::around_groups(|| real::setgroups(count, groups));
     [initgroups] (user: *const c_char, gid: gid_t) -> c_int =
-        process::around_groups(|| real::initgroups(user, gid));
-    [setfsuid] (uid: uid_t) -> c_int = process::set_file_system_identity(libc::SYS_setfsuid, uid);
-    [setfsgid] (gid: gid_t) -> c_int = process::set_file_system_identity(libc::SYS_setfsgid, gid);
+        identity::around_groups(|| real::initgroups(user, gid));
+    [setfsuid] (uid: uid_t) -> c_int = identity::set_file_system_identity(libc::SYS_setfsuid, uid);
+    [setfsgid] (gid: gid_t) -> c_int = identity::set_file_system_identity(libc::SYS_setfsgid, gid);
     [unshare] (flags: c_int) -> c_int = process::around_view(|| real::unshare(flags));
     [setns] (d: c_int, kind: c_int) -> c_int = process::around_view(|| real::setns(d, kind));
+
+    [poll] (list: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int) -> c_int =
+        readiness::poll(list, count, |list, at_once| real::poll(list, count, if at_once { 0 } else { milliseconds }));
+    [__poll_chk] (list: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int, room: size_t) -> c_int = {
+        walks::check_room((count as usize).saturating_mul(size_of::<libc::pollfd>()), room);
+        readiness::poll(list, count, |list, at_once| real::poll(list, count, if at_once { 0 } else { milliseconds }))
+    };
+    [ppoll] (list: *mut libc::pollfd, count: libc::nfds_t, time: *const libc::timespec, signals: *const c_void) -> c_int =
+        readiness::poll(list, count, |list, at_once| real::ppoll(list, count, readiness::no_wait(time, at_once), signals));
+    [__ppoll_chk] (list: *mut libc::pollfd, count: libc::nfds_t, time: *const libc::timespec, signals: *const c_void, room: size_t) -> c_int = {
+        walks::check_room((count as usize).saturating_mul(size_of::<libc::pollfd>()), room);
+        readiness::poll(list, count, |list, at_once| real::ppoll(list, count, readiness::no_wait(time, at_once), signals))
+    };
+    [select __select] (count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, exceptional: *mut libc::fd_set, time: *mut libc::timeval) -> c_int =
+        readiness::select(count, [read, write, exceptional], |sets, at_once| {
+            let mut none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+            real::select(count, sets[0], sets[1], sets[2], if at_once { &raw mut none } else { time })
+        });
+    [pselect] (count: c_int, read: *mut libc::fd_set, write: *mut libc::fd_set, exceptional: *mut libc::fd_set, time: *const libc::timespec, signals: *const c_void) -> c_int =
+        readiness::select(count, [read, write, exceptional], |sets, at_once| {
+            real::pselect(count, sets[0], sets[1], sets[2], readiness::no_wait(time, at_once), signals)
+        });
+    [epoll_ctl] (epoll: c_int, operation: c_int, d: c_int, event: *mut libc::epoll_event) -> c_int =
+        readiness::epoll_ctl(epoll, operation, d, event);
+    [ioctl] (d: c_int, request: libc::c_ulong, argument: *mut c_void) -> c_int =
+        control::ioctl(d, request, argument);
+    [isatty] (d: c_int) -> c_int = control::terminal(d, 0, || real::isatty(d));
+    [tcgetattr] (d: c_int, settings: *mut c_void) -> c_int =
+        control::terminal(d, -1, || real::tcgetattr(d, settings));
+    [fpathconf] (d: c_int, name: c_int) -> c_long = control::fpathconf(d, name);
+    [setrlimit setrlimit64] (resource: c_int, limit: *const c_void) -> c_int = {
+        let result = real::setrlimit(resource, limit);
+        file_size::forget();
+        result
+    };
+    [prlimit prlimit64] (process: pid_t, resource: c_int, new: *const c_void, old: *mut c_void) -> c_int = {
+        let result = real::prlimit(process, resource, new, old);
+        file_size::forget();
+        result
+    };
 
     [sendmsg] (socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t = {
         process::share_sent(message);
         real::sendmsg(socket, message, flags)
     };
     [sendmmsg] (socket: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int = {
-        if !messages.is_null() {
-            (0..count as usize).for_each(|index| process::share_sent(&raw const (*messages.add(index)).msg_hdr));
-        }
+        (0..count as usize).for_each(|index| process::share_sent(&raw const (*messages.wrapping_add(index)).msg_hdr));
         real::sendmmsg(socket, messages, count, flags)
     };
     [recvmsg] (socket: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t = {

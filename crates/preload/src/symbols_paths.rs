@@ -1,10 +1,12 @@
 //! The exported names that take paths, each with what it leads to; see [`crate::symbols`].
 
 use crate::changes::Subject;
+use crate::prefix::control;
 use crate::symbols::hooks;
 use crate::{changes, directories, guard, names, process, real, stat, walks};
 use libc::{
-    c_char, c_int, c_uint, c_void, dev_t, dirent, gid_t, mode_t, off_t, size_t, ssize_t, uid_t, AT_FDCWD, DIR,
+    c_char, c_int, c_long, c_uint, c_void, dev_t, dirent, gid_t, mode_t, off_t, size_t, ssize_t, uid_t,
+    AT_FDCWD, DIR,
 };
 
 type Text = *const c_char;
@@ -24,7 +26,7 @@ hooks! {
     [statx] (directory: c_int, path: Text, flags: c_int, mask: c_uint, answer: *mut libc::statx) -> c_int =
         stat::statx(directory, path, flags, mask, answer);
     [access] (path: Text, mode: c_int) -> c_int = stat::faccessat(AT_FDCWD, path, mode, 0);
-    [euidaccess eaccess] (path: Text, mode: c_int) -> c_int = walks::effective_access(path, mode);
+    [euidaccess eaccess] (path: Text, mode: c_int) -> c_int = stat::euidaccess(path, mode);
     [faccessat] (directory: c_int, path: Text, mode: c_int, flags: c_int) -> c_int =
         stat::faccessat(directory, path, mode, flags);
     [statfs statfs64 __statfs] (path: Text, answer: *mut libc::statfs) -> c_int = stat::statfs(path, answer);
@@ -106,6 +108,7 @@ hooks! {
     [removexattr] (path: Text, name: Text) -> c_int = changes::remove_attribute(Subject::Path(path), name);
     [lremovexattr] (path: Text, name: Text) -> c_int = changes::remove_attribute(Subject::Link(path), name);
 
+    [pathconf] (path: Text, name: c_int) -> c_long = control::pathconf(path, name);
     [chdir] (path: Text) -> c_int = process::chdir(path);
     [chroot] (path: Text) -> c_int = process::around_view(|| real::chroot(path));
     [getcwd] (buffer: *mut c_char, size: size_t) -> *mut c_char = walks::getcwd(buffer, size);

@@ -2,7 +2,11 @@
 
 use crate::changes::{self, Subject};
 use crate::guard::returned;
-use crate::{data, descriptors, directories, exec, kernel, names, prefix, process, real, stat, transfers};
+use crate::prefix::control;
+use crate::{
+    data, descriptors, directories, exec, file_size, identity, kernel, names, prefix, process, real, stat,
+    transfers,
+};
 use libc::{c_int, c_long};
 
 /// Does system call `number`.
@@ -74,6 +78,7 @@ unsafe fn on_descriptors(number: c_long, a: &[usize; 6]) -> Option<c_long> {
             libc::SYS_fsetxattr => {
                 changes::set_attribute(Subject::Descriptor(d), at(a[1]), at(a[2]), a[3], int(a[4])).into()
             }
+            libc::SYS_ioctl => control::ioctl(d, a[1] as libc::c_ulong, at(a[2])).into(),
             libc::SYS_mmap => {
                 transfers::mmap(at(a[0]), a[1], int(a[2]), int(a[3]), int(a[4]), a[5] as i64) as c_long
             }
@@ -102,6 +107,7 @@ unsafe fn on_paths(number: c_long, a: &[usize; 6]) -> Option<c_long> {
     unsafe {
         Some(match number {
             libc::SYS_openat => descriptors::openat(directory, at(a[1]), int(a[2]), a[3] as u32).into(),
+            libc::SYS_openat2 => prefix::open_how(directory, at(a[1]), at(a[2]), a[3])?.into(),
             libc::SYS_newfstatat => stat::fstatat(directory, at(a[1]), at(a[2]), int(a[3])).into(),
             libc::SYS_statx => stat::statx(directory, at(a[1]), int(a[2]), a[3] as u32, at(a[4])).into(),
             libc::SYS_faccessat => stat::faccessat(directory, at(a[1]), int(a[2]), 0).into(),
@@ -186,10 +192,24 @@ unsafe fn on_processes(number: c_long, a: &[usize; 6]) -> Option<c_long> {
             libc::SYS_unshare | libc::SYS_setns | libc::SYS_chroot => {
                 process::around_view(|| returned(kernel::raw(number, *a))).into()
             }
-            libc::SYS_setuid | libc::SYS_setresuid | libc::SYS_setgid | libc::SYS_setresgid => {
+            libc::SYS_setuid
+            | libc::SYS_setresuid
+            | libc::SYS_setreuid
+            | libc::SYS_setgid
+            | libc::SYS_setresgid
+            | libc::SYS_setregid
+            | libc::SYS_setgroups => {
                 // By number they change one thread only; the others keep the credential's identity, but no file
                 // tells which thread calls.
-                process::around_groups(|| returned(kernel::raw(number, *a))).into()
+                identity::around_groups(|| returned(kernel::raw(number, *a))).into()
+            }
+            libc::SYS_setfsuid | libc::SYS_setfsgid => {
+                identity::set_file_system_identity(number, a[0] as u32).into()
+            }
+            libc::SYS_prlimit64 => {
+                let result = real::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+                file_size::forget();
+                result
             }
             libc::SYS_clone => process::raw_clone(*a),
             _ => return old_on_processes(number),

@@ -4,7 +4,9 @@ use crate::counters::{self, Call};
 use crate::description::Description;
 use crate::guard::{self, attempt, finish, quietly, returned, Outcome};
 use crate::session::{self, Mode, CALLER};
-use crate::{data, descriptors, kernel, mappings, prefix, promotion, real, recorder, sharing, stat, table};
+use crate::{
+    addresses, data, descriptors, kernel, mappings, prefix, promotion, real, recorder, sharing, stat, table,
+};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 
 /// The kernel is about to move bytes of `descriptor`: it gets the offset, and looks at the size, because it reads
@@ -28,6 +30,9 @@ pub(crate) unsafe fn sendfile(output: c_int, input: c_int, offset: *mut off_t, c
     hand_over(output);
     hand_over(input);
     if prefix::holds(input) || prefix::holds(output) {
+        if !offset.is_null() && !addresses::can_write(offset, 1) {
+            return guard::fail(libc::EFAULT);
+        }
         // SAFETY: the program's own promises, here and in all functions below.
         return unsafe { send(output, input, offset.as_mut(), count) };
     }
@@ -154,6 +159,10 @@ pub(crate) unsafe fn copy_file_range(
             let (from, to) = (promotion::discovered(input), promotion::discovered(output));
             match (from, to) {
                 (Some(from), Some(to)) if flags == 0 => {
+                    let is_usable = |offset: *mut off_t| offset.is_null() || addresses::can_write(offset, 1);
+                    if !is_usable(input_offset) || !is_usable(output_offset) {
+                        return from.placeholder().map(|_| Err(libc::EFAULT));
+                    }
                     // SAFETY: see `sendfile`.
                     let offsets = unsafe { (input_offset.as_mut(), output_offset.as_mut()) };
                     copy((input, &from), (output, &to), offsets, count)

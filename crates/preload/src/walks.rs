@@ -2,7 +2,7 @@
 
 use crate::guard::{self, fail};
 use crate::session::{self, Mode};
-use crate::{directories, names, paths, prefix, real, stat};
+use crate::{addresses, directories, names, paths, prefix, real, stat};
 use libc::{c_char, c_int, c_void, dirent, DIR};
 use std::ffi::{CStr, CString};
 
@@ -47,6 +47,9 @@ pub(crate) unsafe fn realpath(path: *const c_char, resolved: *mut c_char) -> *mu
         let needed = found.len() + 1;
         if needed > libc::PATH_MAX as usize {
             return fail(libc::ENAMETOOLONG);
+        }
+        if !resolved.is_null() && !addresses::can_write(resolved, needed) {
+            return fail(libc::EFAULT);
         }
         let target = if resolved.is_null() { libc::malloc(needed).cast() } else { resolved };
         if target.is_null() {
@@ -252,7 +255,9 @@ pub(crate) unsafe fn glob(
         (&raw mut (*parts).open).cast::<usize>().write(glob_open as *const () as usize);
         (&raw mut (*parts).lstat).cast::<usize>().write(glob_lstat as *const () as usize);
         (&raw mut (*parts).stat).cast::<usize>().write(glob_stat as *const () as usize);
-        real::glob(pattern, flags | GLOB_ALTERNATIVE, failed, result)
+        let answer = real::glob(pattern, flags | GLOB_ALTERNATIVE, failed, result);
+        (*parts).flags &= !GLOB_ALTERNATIVE;
+        answer
     }
 }
 
@@ -344,12 +349,6 @@ unsafe fn children_of(directory: *mut DIR) -> Vec<Vec<u8>> {
             }
         }
     }
-}
-
-/// `access(2)` for `euidaccess(3)`.
-pub(crate) unsafe fn effective_access(path: *const c_char, mode: c_int) -> c_int {
-    // SAFETY: see `realpath`.
-    unsafe { stat::faccessat(libc::AT_FDCWD, path, mode, libc::AT_EACCESS) }
 }
 
 /// The fortified forms end the program when the buffer is too short, as glibc's do.

@@ -5,7 +5,7 @@ use crate::description::Description;
 use crate::guard::{attempt, fail, Outcome};
 use crate::kernel::{self, system_call};
 use crate::session::{self, CALLER};
-use crate::{prefix, promotion, real, table};
+use crate::{addresses, prefix, promotion, real, table};
 use libc::{c_int, c_long, off_t};
 use std::sync::{Mutex, PoisonError};
 use weir_client::wire::{Ino, LockKind, LockOwner, LockRange, LockType};
@@ -56,7 +56,7 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
             let lock = argument as *mut libc::flock;
-            if lock.is_null() {
+            if !addresses::can_write(lock, 1) {
                 return Some(fail(libc::EFAULT));
             }
             // SAFETY: as the caller promises.

@@ -4,8 +4,8 @@ use crate::counters::{self, Call};
 use crate::guard::Outcome;
 use crate::kernel::{self, system_call};
 use crate::paths::{self, Located, Touch};
-use crate::promotion;
 use crate::session::{self, CALLER};
+use crate::{identity, promotion};
 use libc::{c_int, c_uint, c_void, off_t};
 use std::ffi::CStr;
 use std::io::IoSliceMut;
@@ -78,7 +78,10 @@ fn read_fully(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, c_int
 /// A memfd with the bytes of an executable file of the store, to be executed.
 pub(crate) fn image(path: &[u8]) -> Outcome<c_int> {
     let Located::Store(ino, rest) = paths::locate(libc::AT_FDCWD, path, Touch::Node) else { return None };
-    let store = session::store()?;
+    let store = match identity::store()? {
+        Ok(store) => store,
+        Err(number) => return Some(Err(number)),
+    };
     let place = Place { ino, path: &rest };
     let opened = session::outcome(store.access(&CALLER, place, libc::X_OK as u8, true).and_then(|()| {
         let wanted = OpenFlags { read: true, ..OpenFlags::default() };

@@ -4,9 +4,10 @@ use crate::counters::{self, Call};
 use crate::description::Description;
 use crate::guard::{attempt, finish, Outcome};
 use crate::paths::{self, Located, Touch};
+use crate::prefix::resolution::{resolve, Rules};
 use crate::prefix::{tree, working_directory, Kind, Placeholder, State};
 use crate::session::{self, CALLER};
-use crate::{placement, promotion, table};
+use crate::{addresses, identity, placement, promotion, table};
 use libc::{c_char, c_int, mode_t};
 use std::ffi::CString;
 use std::sync::Arc;
@@ -44,14 +45,21 @@ pub(crate) unsafe fn open(
             None
         }
         Located::Store(ino, rest) => {
-            let store = session::store()?;
+            let store = match identity::store()? {
+                Ok(store) => store,
+                Err(number) => return Some(Err(number)),
+            };
             let place = Place { ino, path: &rest };
             let opened = described(store, place, flags, mode, || name(directory, bytes));
             let (mut state, file) = match paths::resolved(opened, &mut elsewhere)? {
                 Ok(opened) => opened,
                 Err(number) => return Some(Err(number)),
             };
-            state.path = name(directory, bytes);
+            let walked = climbs(bytes) && !matches!(state.kind, Kind::Regular(_));
+            state.path = walked
+                .then(|| resolve(store, &start_of(directory, bytes, 0)?, bytes, Rules::default()).ok())
+                .flatten()
+                .unwrap_or_else(|| name(directory, bytes));
             enter(state, file, flags)
         }
     });
@@ -63,6 +71,97 @@ pub(crate) unsafe fn open(
             None => pass(directory, path),
         },
     )
+}
+
+/// `struct open_how` of `openat2(2)`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct How {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// `RESOLVE_*` of `openat2(2)`.
+const NO_DEVICES: u64 = 1;
+const NO_MAGIC: u64 = 2;
+const NO_LINKS: u64 = 4;
+const BENEATH: u64 = 8;
+const IN_ROOT: u64 = 0x10;
+const CACHED: u64 = 0x20;
+
+/// `openat2(2)`; `None` where the kernel has to answer. The names of the way are looked at one after the other, so
+/// that one which changes meanwhile is not found; the last is opened as it was found, or not at all.
+///
+/// # Safety
+/// `path` and `how` are the program's own, or bad addresses.
+pub(crate) unsafe fn open_how(
+    directory: c_int,
+    path: *const c_char,
+    how: *const u8,
+    size: usize,
+) -> Option<c_int> {
+    if !super::is_in_use() || size < size_of::<How>() || !addresses::can_read(how.cast::<How>(), 1) {
+        return None;
+    }
+    // SAFETY: found readable; the path as the caller promises.
+    let (how, bytes) = unsafe { (how.cast::<How>().read_unaligned(), paths::text(path)?) };
+    if !paths::is_candidate(directory, bytes) && !super::holds(directory) {
+        return None;
+    }
+    let flags = c_int::try_from(how.flags).ok()?;
+    let known = NO_DEVICES | NO_MAGIC | NO_LINKS | BENEATH | IN_ROOT | CACHED;
+    let is_contrary = how.resolve & BENEATH != 0 && how.resolve & IN_ROOT != 0;
+    let resolved = attempt(|| {
+        let start = start_of(directory, bytes, how.resolve)?;
+        if how.resolve & !known != 0 || is_contrary || how.mode & !0o7777 != 0 {
+            return Some(Err(libc::EINVAL));
+        }
+        if how.resolve & CACHED != 0 {
+            return Some(Err(libc::EAGAIN));
+        }
+        let rules = Rules {
+            no_links: how.resolve & NO_LINKS != 0,
+            beneath: how.resolve & BENEATH != 0,
+            in_root: how.resolve & IN_ROOT != 0,
+            keeps_last: flags & (libc::O_NOFOLLOW | libc::O_CREAT) != 0,
+        };
+        let store = match identity::store()? {
+            Ok(store) => store,
+            Err(number) => return Some(Err(number)),
+        };
+        let found = resolve(store, &start, bytes, rules);
+        Some(found.and_then(|found| {
+            CString::new([session::root(), b"/", &found[..]].concat()).map_err(|_| libc::ENOENT)
+        }))
+    });
+    Some(match resolved? {
+        // Whatever the name leads to by now: a link there was not looked at.
+        // SAFETY: the path ends with a zero byte.
+        Ok(found) if how.resolve != 0 => unsafe {
+            crate::descriptors::openat(
+                libc::AT_FDCWD,
+                found.as_ptr(),
+                flags | libc::O_NOFOLLOW,
+                how.mode as mode_t,
+            )
+        },
+        // SAFETY: as the caller promises.
+        Ok(_) => unsafe { crate::descriptors::openat(directory, path, flags, how.mode as mode_t) },
+        Err(number) => crate::guard::fail(number),
+    })
+}
+
+/// The directory below the prefix from which a way starts; `None` where that is the host's.
+fn start_of(directory: c_int, path: &[u8], resolve: u64) -> Option<Vec<u8>> {
+    if path.first() == Some(&b'/') && resolve & (BENEATH | IN_ROOT) == 0 {
+        return session::below_root(path).map(|_| Vec::new());
+    }
+    if directory == libc::AT_FDCWD {
+        return working_directory::position().map(|(_, base)| base);
+    }
+    let description = promotion::discovered(directory)?;
+    Some(description.placeholder()?.state().path.clone())
 }
 
 /// The descriptor that a path of `/proc` or `/dev` names: the kernel would open the memfd behind a placeholder.
@@ -91,14 +190,22 @@ fn reopen(descriptor: c_int, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     let before = description.placeholder()?.state();
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
     let place = Place::inode(before.ino);
-    let opened = session::outcome(described(session::store()?, place, flags, mode, || before.path.clone()))?;
-    match opened {
+    let store = match identity::store()? {
+        Ok(store) => store,
+        Err(number) => return Some(Err(number)),
+    };
+    match session::outcome(described(store, place, flags, mode, || before.path.clone()))? {
         Ok((mut state, file)) => {
             state.path.clone_from(&before.path);
             enter(state, file, flags)
         }
         Err(number) => Some(Err(number)),
     }
+}
+
+/// Whether a path goes up, which is not to where it came from where it went through a symbolic link before.
+fn climbs(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| name == b"..")
 }
 
 fn name(directory: c_int, path: &[u8]) -> Vec<u8> {

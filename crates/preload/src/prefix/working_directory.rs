@@ -4,9 +4,10 @@ use crate::exec::Strings;
 use crate::guard::{self, attempt, fail, finish, quietly};
 use crate::kernel::{self, system_call};
 use crate::paths::{self, Located, Touch};
+use crate::prefix::resolution::{resolve, Rules};
 use crate::prefix::{tree, Kind};
-use crate::promotion;
 use crate::session::{self, Mode, CALLER};
+use crate::{addresses, identity, promotion};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +18,9 @@ use weir_client::Place;
 
 /// Where a child finds the working directory inside the store: `inode-in-hexadecimal:path`.
 const VARIABLE: &CStr = c"WEIR_CWD";
+
+/// Longest string of an environment (`MAX_ARG_STRLEN`); the kernel refuses longer ones.
+const ENTRY_BYTES: usize = 131_072;
 
 const UNKNOWN: u8 = 0;
 /// A directory of the host below which no path leads to the prefix.
@@ -138,11 +142,17 @@ pub(crate) unsafe fn chdir(path: *const c_char, pass: impl Fn(*const c_char) -> 
         }
         Located::Store(ino, rest) => {
             let place = Place { ino, path: &rest };
-            let found = paths::resolved(session::store()?.attributes(&CALLER, place, true), &mut elsewhere)?;
+            let store = match identity::store()? {
+                Ok(store) => store,
+                Err(number) => return Some(Err(number)),
+            };
+            let found = paths::resolved(store.attributes(&CALLER, place, true), &mut elsewhere)?;
             let entered = found.and_then(|found| searchable(found.kind, found.ino));
-            Some(entered.map(|ino| {
-                let base = if bytes.first() == Some(&b'/') { None } else { position() };
-                enter(ino, tree::name_below(base.as_ref().map(|(_, base)| base.as_slice()), bytes));
+            Some(entered.map(|entered| {
+                let base = if bytes.first() == Some(&b'/') { None } else { position().map(|(_, base)| base) };
+                let start = if ino == Ino::ROOT { Some(&b""[..]) } else { base.as_deref() };
+                let walked = start.and_then(|start| resolve(store, start, &rest, Rules::default()).ok());
+                enter(entered, walked.unwrap_or_else(|| tree::name_below(base.as_deref(), bytes)));
             }))
         }
     });
@@ -160,9 +170,19 @@ fn searchable(kind: FileKind, ino: Ino) -> Result<Ino, c_int> {
     if kind != FileKind::Directory {
         return Err(libc::ENOTDIR);
     }
-    let store = session::store().ok_or(libc::EIO)?;
+    let store = identity::store().unwrap_or(Err(libc::EIO))?;
     let allowed = store.access(&CALLER, Place::inode(ino), libc::X_OK as u8, true);
     allowed.map(|()| ino).map_err(|error| error.errno())
+}
+
+/// The path of a directory that was opened as `opened`, which may have led through symbolic links.
+fn place_of(ino: Ino, opened: &[u8]) -> Vec<u8> {
+    let walked = session::store().and_then(|store| {
+        let path = resolve(store, b"", opened, Rules::default()).ok()?;
+        let found = store.attributes(&CALLER, Place { ino: Ino::ROOT, path: &path }, false).ok()?;
+        (found.ino == ino).then_some(path)
+    });
+    walked.unwrap_or_else(|| opened.to_vec())
 }
 
 /// `fchdir`.
@@ -176,7 +196,8 @@ pub(crate) fn fchdir(descriptor: c_int, pass: impl FnOnce() -> c_int) -> c_int {
                 Kind::Directory(..) | Kind::Path => placeholder.attributes()?.map(|found| found.kind),
                 Kind::Regular(_) => Err(libc::ENOTDIR),
             };
-            Some(kind.and_then(|kind| searchable(kind, state.ino)).map(|ino| enter(ino, state.path.clone())))
+            let entered = kind.and_then(|kind| searchable(kind, state.ino));
+            Some(entered.map(|ino| enter(ino, place_of(ino, &state.path))))
         })
     } else {
         None
@@ -215,6 +236,7 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
     }
     let mut list: Vec<*const c_char> = Vec::new();
     let mut entry = None;
+    let mut is_readable = true;
     quietly(|| {
         entry = position().and_then(|(ino, path)| {
             let value = variable(ino, &path)?;
@@ -222,11 +244,20 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
         });
         let name = [VARIABLE.to_bytes(), b"="].concat();
         let mut cursor = environment;
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises, but for addresses that the kernel refuses.
         unsafe {
-            while !(*cursor).is_null() {
-                if !CStr::from_ptr(*cursor).to_bytes().starts_with(&name) {
-                    list.push(*cursor);
+            loop {
+                is_readable = addresses::can_read(cursor, 1);
+                if !is_readable || (*cursor).is_null() {
+                    break;
+                }
+                match addresses::string(*cursor, ENTRY_BYTES) {
+                    Ok(text) if text.starts_with(&name) => {}
+                    Err(libc::EFAULT) => {
+                        is_readable = false;
+                        break;
+                    }
+                    _ => list.push(*cursor),
                 }
                 cursor = cursor.add(1);
             }
@@ -234,7 +265,7 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
         list.extend(entry.as_ref().map(|entry| entry.as_ptr()));
         list.push(std::ptr::null());
     });
-    let result = call(list.as_ptr());
+    let result = call(if is_readable { list.as_ptr() } else { environment });
     drop(entry);
     result
 }
@@ -254,6 +285,9 @@ pub(crate) fn answer_to(buffer: *mut c_char, size: usize) -> Option<*mut c_char>
     let needed = path.len() + 1;
     if size != 0 && size < needed {
         return Some(fail(libc::ERANGE));
+    }
+    if !buffer.is_null() && !addresses::can_write(buffer, needed) {
+        return Some(fail(libc::EFAULT));
     }
     // SAFETY: the buffer of the program, or one of its heap, has room for the path and its zero byte.
     unsafe {

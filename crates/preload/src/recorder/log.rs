@@ -2,8 +2,8 @@
 //!
 //! No descriptor is kept, so nothing that a program does with descriptors touches it. A block is one `write`.
 
+use crate::file_size;
 use crate::kernel::{self, system_call};
-use crate::promotion;
 use crate::recorder::{names, settings};
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -203,7 +203,7 @@ unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<bool, 
     unsafe {
         let descriptor = kernel::open(path.cast(), flags)?;
         // The signal for a file that grows beyond the limit would end the program.
-        let is_allowed = promotion::file_size_limit().is_none_or(|limit| {
+        let is_allowed = file_size::limit().is_none_or(|limit| {
             kernel::seek(descriptor, 0, libc::SEEK_END).is_ok_and(|end| end + bytes.len() as u64 <= limit)
         });
         let is_whole = is_allowed

@@ -60,7 +60,10 @@ impl FileLocks {
         }
         let held = self.held.entry(owner).or_default();
         let (runs, exclusive) = (held.runs.len(), held.runs.exclusive());
-        held.pid = pid;
+        // An unlock may come without a number (the kernel's through FUSE does): the rest is still the process's.
+        if mode.is_some() {
+            held.pid = pid;
+        }
         let weakened = held.runs.set(range, mode);
         self.runs = self.runs + held.runs.len() - runs;
         self.exclusive = self.exclusive + held.runs.exclusive() - exclusive;

@@ -443,3 +443,16 @@ fn ranges_are_bounded_also_where_a_release_would_split_one() {
     assert_eq!(table.release_owner(Ino(7), ClientId(0), LockOwner(0)), []);
     assert_eq!(table.held_ranges(), 0);
 }
+
+/// The kernel unlocks through FUSE without a number, and what the process keeps was then told as locked by process 0.
+#[test]
+fn what_is_left_after_a_partial_unlock_is_still_the_process_s() {
+    let mut locks = FileLocks::default();
+    let owner = Owner::Process(ClientId(1), LockOwner(1));
+    let range = |first, last| LockRange { first, last };
+    locks.set(owner, 77, range(0, 99), Some(Mode::Exclusive));
+    locks.set(owner, 0, range(10, 19), None);
+    let other = Owner::Process(ClientId(2), LockOwner(2));
+    let told = locks.conflict(other, range(50, 60), Mode::Exclusive);
+    assert_eq!(told, Some((LockType::Write, range(20, 99), 77)));
+}

@@ -1,0 +1,1096 @@
+/* Cases of calls that take more than numbers and plain addresses; see host_calls.h. */
+#include "host_calls.h"
+#include <dirent.h>
+#include <ftw.h>
+#include <glob.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <threads.h>
+
+extern char **environ;
+
+/* Calls the tested function as one that answers `type`. */
+#define CALL(type, ...) (((type(*)())function)(__VA_ARGS__))
+
+static const char *const some_paths[] = {"file", "new", "missing/new", "folder", "locked/inside", "secret", "dangling", "", "/dev/full"};
+#define EACH(name, list) for (size_t name = 0; name < sizeof list / sizeof *list; name++)
+
+/* ---- descriptors ---- */
+
+static void own_fcntl(const char *name, void *function) {
+    (void)name;
+    static const int commands[] = {F_GETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC, F_GETPIPE_SZ, F_GET_SEALS, F_GETOWN, F_GETLEASE, 999};
+    for (int kind = 0; kind < KINDS + 2; kind++) {
+        EACH(i, commands) {
+            if (!begin("(%s,%d)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one", commands[i])) continue;
+            int d = kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1;
+            errno = 0;
+            result(CALL(int, d, commands[i], 40));
+            end();
+        }
+        static const int set[] = {O_APPEND, O_NONBLOCK, O_DIRECT, 0, -1};
+        EACH(i, set) {
+            if (kind >= KINDS || !begin("(%s,F_SETFL,%d)", kind_names[kind], set[i])) continue;
+            errno = 0;
+            result(CALL(int, worlds[kind], F_SETFL, set[i]));
+            end();
+        }
+    }
+    static const int locks[] = {F_SETLK, F_SETLKW, F_GETLK, F_OFD_SETLK, F_OFD_GETLK};
+    static const short types[] = {F_RDLCK, F_WRLCK, F_UNLCK, 17};
+    for (int kind = READ_WRITE; kind <= PIPE_OUT; kind++)
+        EACH(i, locks) EACH(j, types) {
+            if (!begin("(%s,%d,%d)", kind_names[kind], locks[i], types[j])) continue;
+            struct flock lock = {.l_type = types[j], .l_whence = SEEK_SET, .l_start = 2, .l_len = 5};
+            errno = 0;
+            result(CALL(int, worlds[kind], locks[i], &lock));
+            also("%d %d %ld %ld %d", lock.l_type, lock.l_whence, (long)lock.l_start, (long)lock.l_len, lock.l_pid);
+            end();
+        }
+    EACH(i, locks) {
+        if (!begin("(read-write,%d,bad)", locks[i])) continue;
+        errno = 0;
+        result(CALL(int, worlds[READ_WRITE], locks[i], forbidden));
+        end();
+    }
+}
+
+static void own_mmap(const char *name, void *function) {
+    (void)name;
+    static const int flags[] = {MAP_PRIVATE, MAP_SHARED, MAP_PRIVATE | MAP_ANONYMOUS, 0, MAP_PRIVATE | MAP_FIXED_NOREPLACE};
+    static const int protections[] = {PROT_READ, PROT_READ | PROT_WRITE, PROT_NONE, 99};
+    for (int kind = 0; kind < KINDS + 2; kind++)
+        EACH(i, flags) EACH(j, protections) {
+            if (!begin("(%s,%d,%d)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one", flags[i], protections[j])) continue;
+            int d = kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1;
+            errno = 0;
+            char *mapped = CALL(char *, 0L, 4096L, (long)protections[j], (long)flags[i], (long)d, 0L);
+            result(mapped == MAP_FAILED ? -1 : 0);
+            if (mapped != MAP_FAILED) {
+                if (protections[j] == PROT_READ && kind == READ_WRITE) also("%.5s", mapped);
+                if (protections[j] == (PROT_READ | PROT_WRITE) && kind == READ_WRITE && !(flags[i] & MAP_ANONYMOUS)) {
+                    mapped[1] = 'M';
+                    also("through read %zd:%.3s", pread(worlds[READ_WRITE], output, 3, 0), output);
+                }
+                munmap(mapped, 4096);
+            }
+            end();
+        }
+    static const long lengths[] = {0, 1, 100000, -1};
+    EACH(i, lengths) {
+        if (!begin("length %ld", lengths[i])) continue;
+        errno = 0;
+        char *mapped = CALL(char *, 0L, lengths[i], (long)PROT_READ, (long)MAP_PRIVATE, (long)worlds[READ_ONLY], 4096L * (i == 2));
+        result(mapped == MAP_FAILED ? -1 : 0);
+        end();
+    }
+}
+
+static void own_unmap(const char *name, void *function) {
+    const int is_move = !strcmp(name, "mremap");
+    static const int kinds[] = {READ_WRITE, READ_ONLY, -1};
+    static const long lengths[] = {4096, 8192, 0, -1, 12288};
+    static const int flags[] = {0, MREMAP_MAYMOVE, MREMAP_FIXED, 64};
+    EACH(k, kinds) EACH(i, lengths) for (size_t j = 0; j < (is_move ? 4 : 1); j++) for (int aside = 0; aside < 2; aside++) {
+        if (!begin("(%s,%ld,%d,%d)", kinds[k] < 0 ? "anonymous" : kind_names[kinds[k]], lengths[i], flags[j], aside)) continue;
+        int anonymous = kinds[k] < 0 ? MAP_ANONYMOUS : 0, d = kinds[k] < 0 ? -1 : worlds[kinds[k]];
+        char *mapped = mmap(NULL, 8192, PROT_READ, MAP_SHARED | anonymous, d, 0);
+        errno = 0;
+        if (is_move) {
+            char *moved = CALL(char *, mapped + aside, 8192L, lengths[i], (long)flags[j], 0L);
+            result(moved == MAP_FAILED ? -1 : 0);
+            if (moved != MAP_FAILED && kinds[k] >= 0) also("%.3s", moved);
+        } else result(CALL(int, mapped + aside, lengths[i]));
+        unsigned char present;
+        also("%ld", BARE(SYS_mincore, mapped, 4096, &present) == 0);
+        end();
+    }
+}
+
+static void own_close_range(const char *name, void *function) {
+    const int is_range = !strcmp(name, "close_range");
+    static const unsigned bounds[][3] = {{5, 9, 0}, {5, 9, 4}, {12, 10, 0}, {8, ~0U, 0}, {5, 6, 2}, {5, 6, 64}, {200, 300, 0}};
+    EACH(i, bounds) {
+        if (!begin("(%u,%u,%u)", bounds[i][0], bounds[i][1], bounds[i][2])) continue;
+        IN_CHILD {
+            errno = 0;
+            if (is_range) result(CALL(int, bounds[i][0], bounds[i][1], bounds[i][2]));
+            else CALL(void, bounds[i][0]);
+            for (int d = 4; d < 30; d++) also("%ld", BARE(SYS_fcntl, d, F_GETFD));
+        }
+        end();
+    }
+}
+
+/* ---- streams ---- */
+
+static void show_stream(FILE *stream) {
+    also("error %d end %d tell %ld", ferror(stream), feof(stream), ftell(stream));
+}
+
+static const char *const modes[] = {"r", "w", "a", "r+", "w+", "a+", "wx", "re", "q", "", "r,ccs=UTF-8"};
+
+static void own_fopen(const char *name, void *function) {
+    (void)name;
+    EACH(i, some_paths) EACH(j, modes) {
+        if (!begin("(%s,%s)", some_paths[i], modes[j])) continue;
+        errno = 0;
+        FILE *stream = CALL(FILE *, some_paths[i], modes[j]);
+        result_pointer(stream);
+        if (stream) {
+            also("descriptor %d", fileno(stream));
+            also("wrote %d", fputs("some words", stream));
+            rewind(stream);
+            also("read %zu %s", fread(output, 1, 6, stream), output);
+            show_stream(stream);
+            errno = 0;
+            int closed = fclose(stream);
+            also("closed");
+            result(closed);
+        }
+        end();
+    }
+    const char *bad[] = {NULL, forbidden, (char *)1};
+    EACH(i, bad) {
+        if (!begin("(bad %zu)", i)) continue;
+        errno = 0;
+        result_pointer(CALL(FILE *, bad[i], "r"));
+        end();
+    }
+}
+
+static void own_fdopen(const char *name, void *function) {
+    (void)name;
+    for (int kind = 0; kind < KINDS + 2; kind++)
+        EACH(j, modes) {
+            if (!begin("(%s,%s)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one", modes[j])) continue;
+            errno = 0;
+            FILE *stream = CALL(FILE *, kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1, modes[j]);
+            result_pointer(stream);
+            if (stream) {
+                also("wrote %d", fputs("some words", stream));
+                errno = 0;
+                int flushed = fflush(stream);
+                also("flushed");
+                result(flushed);
+                also("read %zu", fread(output, 1, 6, stream));
+                show_stream(stream);
+                errno = 0;
+                int closed = fclose(stream);
+                also("closed");
+                result(closed);
+            }
+            end();
+        }
+}
+
+/* Streams in every state that a close finds: bytes that cannot be written, that were not read, a descriptor gone. */
+static void own_fclose(const char *name, void *function) {
+    (void)name;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int state = 0; state < 6; state++) {
+            if (!begin("(%s, state %d)", kind_names[kind], state)) continue;
+            static const char *const ways[] = {"r+", "w", "r", "r+", "a", "r"};
+            FILE *stream = fdopen(worlds[kind], ways[state]);
+            if (!stream) {
+                also("no stream");
+                end();
+                continue;
+            }
+            if (state == 0 || state == 1 || state == 4) fputs("bytes that wait", stream);
+            if (state == 2 || state == 5) also("got %d", getc(stream));
+            if (state == 3 || state == 5) BARE(SYS_close, worlds[kind]);
+            if (state == 3) fputs("lost", stream);
+            errno = 0;
+            result(CALL(int, stream));
+            end();
+        }
+    if (begin("(unbuffered on a full device)")) {
+        FILE *stream = fdopen(worlds[FULL_DEVICE], "w");
+        setvbuf(stream, NULL, _IONBF, 0);
+        also("put %d", fputs("x", stream));
+        errno = 0;
+        result(CALL(int, stream));
+        end();
+    }
+    if (begin("(after a flush that failed)")) {
+        FILE *stream = fdopen(worlds[FULL_DEVICE], "w");
+        fputs("x", stream);
+        also("flushed %d", fflush(stream));
+        errno = 0;
+        result(CALL(int, stream));
+        end();
+    }
+    if (begin("(bytes that were pushed back)")) {
+        FILE *stream = fdopen(worlds[READ_WRITE], "r");
+        also("%d %d", getc(stream), ungetc('Z', stream));
+        errno = 0;
+        result(CALL(int, stream));
+        end();
+    }
+    if (begin("(wide)")) {
+        FILE *stream = fdopen(worlds[FULL_DEVICE], "w");
+        also("%d", fprintf(stream, "%ls", L"wide") > 0);
+        errno = 0;
+        result(CALL(int, stream));
+        end();
+    }
+    if (begin("(past the limit of a file)")) {
+        IN_CHILD {
+            struct { unsigned long soft, hard; } limit = {8, ~0UL};
+            BARE(SYS_prlimit64, 0, 1 /* RLIMIT_FSIZE */, &limit, 0);
+            FILE *stream = fdopen(worlds[EMPTY_FILE], "w");
+            fputs("more than eight bytes", stream);
+            errno = 0;
+            result(CALL(int, stream));
+        }
+        end();
+    }
+}
+
+static void own_freopen(const char *name, void *function) {
+    (void)name;
+    static const int kinds[] = {READ_WRITE, FULL_DEVICE, READ_ONLY, PIPE_IN, BROKEN_PIPE};
+    EACH(k, kinds) EACH(i, some_paths) EACH(j, modes) {
+        if (j > 4 || !begin("(%s,%s,%s)", kind_names[kinds[k]], some_paths[i], modes[j])) continue;
+        FILE *stream = fdopen(worlds[kinds[k]], kinds[k] == READ_ONLY ? "r" : "w");
+        if (kinds[k] == READ_ONLY) getc(stream);
+        else fputs("pending", stream);
+        errno = 0;
+        FILE *other = CALL(FILE *, some_paths[i], modes[j], stream);
+        result_pointer(other);
+        if (other) {
+            fputs("after", other);
+            errno = 0;
+            int closed = fclose(other);
+            also("closed");
+            result(closed);
+        }
+        end();
+    }
+    if (begin("(null path)")) {
+        FILE *stream = fdopen(worlds[READ_WRITE], "r+");
+        errno = 0;
+        result_pointer(CALL(FILE *, NULL, "a", stream));
+        end();
+    }
+}
+
+static int print_list(void *function, int d, int is_checked, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int printed = is_checked ? CALL(int, d, 1, format, list) : CALL(int, d, format, list);
+    va_end(list);
+    return printed;
+}
+
+static void own_print(const char *name, void *function) {
+    const int is_list = strstr(name, "vd") != NULL, is_checked = strstr(name, "_chk") != NULL;
+    for (int kind = 0; kind < KINDS + 2; kind++) {
+        if (!begin("(%s)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one")) continue;
+        int d = kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1;
+        static const char *const format = "%d %s %.2f %c|%d %d %d %d %.1f";
+        errno = 0;
+        if (is_list) result(print_list(function, d, is_checked, format, 7, "words", 2.5, 'c', 1, 2, 3, 4, 0.5));
+        else if (is_checked) result(CALL(int, d, 1, format, 7, "words", 2.5, 'c', 1, 2, 3, 4, 0.5));
+        else result(CALL(int, d, format, 7, "words", 2.5, 'c', 1, 2, 3, 4, 0.5));
+        end();
+    }
+}
+
+/* The names differ from run to run; what is made does not. */
+static void own_temporary(const char *name, void *function) {
+    static const char *const templates[] = {"tmpXXXXXX", "tmpXXXXXX.c", "XXXXX", "", "folder/aXXXXXX", "missing/aXXXXXX", "locked/aXXXXXX"};
+    const int is_folder = !strcmp(name, "mkdtemp"), has_suffix = strstr(name, "temps") != NULL, has_flags = strstr(name, "mkost") != NULL;
+    EACH(i, templates) for (int suffix = 0; suffix <= (has_suffix ? 2 : 0); suffix += 2) {
+        if (!begin("(%s,%d)", templates[i], suffix)) continue;
+        char template[64];
+        strcpy(template, templates[i]);
+        errno = 0;
+        if (is_folder) {
+            char *made = CALL(char *, template);
+            result(made == template ? 0 : made ? 1 : -1);
+        } else if (has_suffix && has_flags) result(CALL(int, template, suffix, O_APPEND));
+        else if (has_suffix) result(CALL(int, template, suffix));
+        else if (has_flags) result(CALL(int, template, O_CLOEXEC));
+        else result(CALL(int, template));
+        struct stat64 found;
+        int is_made = strcmp(template, templates[i]) && !BARE(SYS_newfstatat, AT_FDCWD, template, &found, 0);
+        also("%s %o", strcmp(template, templates[i]) ? "changed" : "as given", is_made ? found.st_mode : 0);
+        if (is_made) BARE(SYS_unlinkat, AT_FDCWD, template, is_folder ? AT_REMOVEDIR : 0);
+        end();
+    }
+}
+
+/* ---- directories ---- */
+
+static int by_name(const void *one, const void *other) {
+    return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+/* A stream of `folder`, of a list of descriptors, and all calls on it; each symbol is called in its turn. */
+static void own_directory(const char *name, void *function) {
+    if (!strcmp(name, "fdopendir")) {
+        for (int kind = 0; kind < KINDS + 2; kind++) {
+            if (!begin("(%s)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one")) continue;
+            errno = 0;
+            DIR *stream = CALL(DIR *, kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1);
+            result_pointer(stream);
+            if (stream) also("%d", dirfd(stream));
+            end();
+        }
+        return;
+    }
+    for (int state = 0; state < 2; state++) {
+        if (!begin("state %d", state)) continue;
+        DIR *stream = opendir("folder");
+        long start = telldir(stream);
+        struct dirent *first = readdir(stream);
+        long place = telldir(stream);
+        struct dirent entry, *answered = NULL;
+        char *seen[16];
+        int count = 0;
+        (void)first;
+        if (state == 1) BARE(SYS_close, dirfd(stream));
+        errno = 0;
+        if (strstr(name, "readdir") && !strstr(name, "_r")) {
+            rewinddir(stream);
+            for (struct dirent *found; count < 16 && (found = CALL(struct dirent *, stream));) seen[count++] = strdup(found->d_name);
+            result(count);
+        } else if (strstr(name, "readdir")) {
+            rewinddir(stream);
+            int number = 0;
+            while (count < 16 && !(number = CALL(int, stream, &entry, &answered)) && answered) seen[count++] = strdup(entry.d_name);
+            result(number);
+        } else if (!strcmp(name, "closedir")) {
+            result(CALL(int, stream));
+            end();
+            continue;
+        } else if (!strcmp(name, "dirfd")) {
+            result(CALL(int, stream));
+        } else if (!strcmp(name, "telldir")) {
+            result(CALL(long, stream) == place);
+        } else {
+            if (!strcmp(name, "rewinddir")) CALL(void, stream);
+            else CALL(void, stream, start);
+            while (count < 16 && (first = readdir(stream))) seen[count++] = strdup(first->d_name);
+            result(0);
+        }
+        qsort(seen, count, sizeof *seen, by_name);
+        for (int i = 0; i < count; i++) also("%s", seen[i]);
+        if (state == 0) closedir(stream);
+        end();
+    }
+}
+
+static const char *const folder_paths[] = {"folder", "folder/", "way", "empty-folder", "file", "missing", "locked", "", ".", "loop"};
+
+static void own_opendir(const char *name, void *function) {
+    (void)name;
+    EACH(i, folder_paths) {
+        if (!begin("(%s)", folder_paths[i])) continue;
+        errno = 0;
+        DIR *stream = CALL(DIR *, folder_paths[i]);
+        result_pointer(stream);
+        if (stream) also("%d", dirfd(stream));
+        end();
+    }
+    if (begin("(bad)")) {
+        errno = 0;
+        result_pointer(CALL(DIR *, forbidden));
+        end();
+    }
+}
+
+static int without_dots(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+static void own_scandir(const char *name, void *function) {
+    (void)name;
+    EACH(i, folder_paths) {
+        if (!begin("(%s)", folder_paths[i])) continue;
+        struct dirent **list = NULL;
+        errno = 0;
+        int count = CALL(int, folder_paths[i], &list, without_dots, alphasort);
+        result(count);
+        for (int j = 0; j < count; j++) also("%s:%d", list[j]->d_name, list[j]->d_type);
+        end();
+    }
+}
+
+static void own_glob(const char *name, void *function) {
+    (void)name;
+    static const char *const patterns[] = {"*", "f*", "folder/*", "missing*", "*/one", "locked/*", "~", "{file,other}", "", "./f*", "way/*"};
+    static const int flags[] = {0, GLOB_MARK, GLOB_ERR, GLOB_NOCHECK, GLOB_BRACE | GLOB_TILDE_CHECK, GLOB_ONLYDIR, GLOB_NOSORT | GLOB_DOOFFS};
+    EACH(i, patterns) EACH(j, flags) {
+        if (!begin("(%s,%d)", patterns[i], flags[j])) continue;
+        glob_t found = {.gl_offs = 1};
+        errno = 0;
+        result(CALL(int, patterns[i], flags[j], NULL, &found));
+        also("flags %x", found.gl_flags);
+        size_t start = flags[j] & GLOB_DOOFFS ? 1 : 0;
+        if (flags[j] & GLOB_NOSORT) qsort(found.gl_pathv + start, found.gl_pathc, sizeof(char *), by_name);
+        for (size_t k = start; k < start + found.gl_pathc; k++) also("%s", found.gl_pathv[k]);
+        globfree(&found);
+        end();
+    }
+}
+
+static char *visits[64];
+static int visit_count;
+
+static int note_visit(const char *path, const struct stat *found, int kind) {
+    (void)found;
+    char text[256];
+    snprintf(text, sizeof text, "%s:%d", path, kind);
+    if (visit_count < 64) visits[visit_count++] = strdup(text);
+    return 0;
+}
+
+static int note_visit_at(const char *path, const struct stat *found, int kind, struct FTW *place) {
+    char text[256];
+    snprintf(text, sizeof text, "%s@%d.%d", path, place->base, place->level);
+    return note_visit(text, found, kind);
+}
+
+static void own_walk(const char *name, void *function) {
+    static const int flags[] = {0, FTW_PHYS, FTW_DEPTH, FTW_CHDIR, FTW_PHYS | FTW_DEPTH | FTW_MOUNT, FTW_ACTIONRETVAL};
+    const int is_new = name[0] == 'n';
+    EACH(i, folder_paths) EACH(j, flags) {
+        if ((!is_new && j > 0) || !begin("(%s,%d)", folder_paths[i], flags[j])) continue;
+        visit_count = 0;
+        errno = 0;
+        result(is_new ? CALL(int, folder_paths[i], note_visit_at, 8, flags[j]) : CALL(int, folder_paths[i], note_visit, 8));
+        qsort(visits, visit_count, sizeof *visits, by_name);
+        for (int k = 0; k < visit_count; k++) also("%s", visits[k]);
+        end();
+    }
+}
+
+/* ---- paths ---- */
+
+static void own_getcwd(const char *name, void *function) {
+    static const long sizes[] = {4096, 3, 0, -1};
+    if (!strcmp(name, "get_current_dir_name")) {
+        if (begin("()")) {
+            errno = 0;
+            also("%s", CALL(char *));
+            end();
+        }
+        return;
+    }
+    const int is_checked = strstr(name, "_chk") != NULL;
+    static char room[4096];
+    char *places[] = {room, NULL, forbidden, edge, constant};
+    EACH(i, places) EACH(j, sizes) {
+        if (!begin("(%zu,%ld)", i, sizes[j])) continue;
+        errno = 0;
+        char *answer = is_checked ? CALL(char *, places[i], sizes[j], 4096L) : CALL(char *, places[i], sizes[j]);
+        result_pointer(answer);
+        if (answer) also("%s", answer);
+        end();
+    }
+    if (begin("(removed)")) {
+        BARE(SYS_chdir, "empty-folder");
+        BARE(SYS_unlinkat, AT_FDCWD, "../empty-folder", AT_REMOVEDIR);
+        errno = 0;
+        result_pointer(is_checked ? CALL(char *, room, 4096L, 4096L) : CALL(char *, room, 4096L));
+        end();
+    }
+}
+
+static void own_realpath(const char *name, void *function) {
+    static const char *const paths[] = {"file", "link", "way/one", "missing", "missing/x", "folder/../file", "loop", "dangling", "", ".", "way/..",
+                                        "file/", "folder/", "locked/inside", "//file", "./way/../file"};
+    static char room[PATH_MAX];
+    const int is_alone = !strncmp(name, "canon", 5), is_checked = strstr(name, "_chk") != NULL;
+    EACH(i, paths) for (int own = 0; own < 2 - is_alone; own++) {
+        if (!begin("(%s,%d)", paths[i], own)) continue;
+        char *place = own ? NULL : room;
+        room[0] = 0;
+        errno = 0;
+        char *answer = is_alone ? CALL(char *, paths[i]) : is_checked ? CALL(char *, paths[i], room, (long)PATH_MAX) : CALL(char *, paths[i], place);
+        result_pointer(answer);
+        also("%s", answer ? answer : room);
+        end();
+    }
+    char *bad[] = {NULL, forbidden, (char *)1};
+    EACH(i, bad) {
+        if (!begin("(bad %zu)", i)) continue;
+        errno = 0;
+        result_pointer(is_checked ? CALL(char *, bad[i], room, (long)PATH_MAX) : CALL(char *, bad[i], NULL));
+        end();
+    }
+}
+
+/* ---- processes ---- */
+
+static void own_fork(const char *name, void *function) {
+    (void)name;
+    if (!begin("()")) return;
+    int status = 0;
+    errno = 0;
+    volatile pid_t child = CALL(int);
+    if (child == 0) BARE(SYS_exit_group, 7);
+    result(child > 0);
+    BARE(SYS_wait4, child, &status, 0, 0);
+    also("status %x", status);
+    end();
+}
+
+static void own_vfork(const char *name, void *function) {
+    (void)name, (void)function;
+    if (!begin("()")) return;
+    int status = 0;
+    errno = 0;
+    /* By its name alone: the compiler has to know that it returns twice. */
+    volatile pid_t child = vfork();
+    if (child == 0) {
+        write(worlds[EMPTY_FILE], "child", 5);
+        _exit(7);
+    }
+    result(child > 0);
+    BARE(SYS_wait4, child, &status, 0, 0);
+    also("status %x", status);
+    end();
+}
+
+static int in_clone(void *argument) {
+    write(worlds[EMPTY_FILE], argument, 5);
+    return 9;
+}
+
+static void own_clone(const char *name, void *function) {
+    (void)name;
+    static char stack[1 << 16] __attribute__((aligned(16)));
+    static const int flags[] = {SIGCHLD, CLONE_VM | CLONE_VFORK | SIGCHLD, CLONE_FILES | SIGCHLD, CLONE_THREAD};
+    EACH(i, flags) {
+        if (!begin("(%x)", flags[i])) continue;
+        int status = 0;
+        errno = 0;
+        long child = CALL(int, in_clone, stack + sizeof stack, flags[i], "clone");
+        result(child > 0 ? 1 : child);
+        if (child > 0) BARE(SYS_wait4, child, &status, 0, 0);
+        also("status %x", status);
+        end();
+    }
+    if (begin("(no function)")) {
+        errno = 0;
+        result(CALL(int, NULL, stack + sizeof stack, SIGCHLD, NULL));
+        end();
+    }
+}
+
+static const char *const programs[] = {"./script", "script", "missing", "./file", "folder", "secret", "", "sh", "/bin/sh", "locked/inside"};
+static char *const arguments[] = {"name", "-c", "exit 7", NULL};
+static char *const variables[] = {"A=1", "PATH=/bin", NULL};
+
+static void own_spawn(const char *name, void *function) {
+    (void)name;
+    EACH(i, programs) {
+        if (!begin("(%s)", programs[i])) continue;
+        pid_t child = -1;
+        int status = 0;
+        errno = 0;
+        result(CALL(int, &child, programs[i], NULL, NULL, arguments, variables));
+        if (child > 0) BARE(SYS_wait4, child, &status, 0, 0);
+        also("status %x", status);
+        end();
+    }
+    if (begin("(actions)")) {
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, 1, "spawned", O_WRONLY | O_CREAT, 0600);
+        char *const words[] = {"sh", "-c", "echo $A", NULL};
+        pid_t child = -1;
+        int status = 0;
+        errno = 0;
+        result(CALL(int, &child, "/bin/sh", &actions, NULL, words, variables));
+        if (child > 0) BARE(SYS_wait4, child, &status, 0, 0);
+        also("status %x", status);
+        end();
+    }
+    char *const *bad[] = {(char *const *)forbidden, NULL};
+    EACH(i, bad) {
+        if (!begin("(bad environment %zu)", i)) continue;
+        pid_t child = -1;
+        int status = 0;
+        errno = 0;
+        result(CALL(int, &child, "/bin/sh", NULL, NULL, arguments, bad[i]));
+        if (child > 0) BARE(SYS_wait4, child, &status, 0, 0);
+        also("status %x", status);
+        end();
+    }
+}
+
+static void execute(const char *name, void *function, const char *program, char *const *environment) {
+    if (!strcmp(name, "execv") || !strcmp(name, "execvp")) result(CALL(int, program, arguments));
+    else if (!strcmp(name, "execl") || !strcmp(name, "execlp")) result(CALL(int, program, "name", "-c", "exit 7", NULL));
+    else if (!strcmp(name, "execle")) result(CALL(int, program, "name", "-c", "exit 7", NULL, environment));
+    else if (!strcmp(name, "execveat")) result(CALL(int, AT_FDCWD, program, arguments, environment, 0));
+    else if (!strcmp(name, "fexecve")) {
+        int d = open(program, O_RDONLY);
+        result(CALL(int, d, arguments, environment));
+    } else result(CALL(int, program, arguments, environment));
+}
+
+static void own_exec(const char *name, void *function) {
+    EACH(i, programs) {
+        if (!begin("(%s)", programs[i])) continue;
+        IN_CHILD {
+            errno = 0;
+            execute(name, function, programs[i], variables);
+        }
+        end();
+    }
+    char *wrong[] = {"A=1", forbidden, NULL};
+    char *const *bad[] = {(char *const *)forbidden, NULL, wrong};
+    EACH(i, bad) {
+        if (!begin("(bad environment %zu)", i)) continue;
+        IN_CHILD {
+            errno = 0;
+            execute(name, function, "./script", bad[i]);
+        }
+        end();
+    }
+    if (!strcmp(name, "execve") && begin("(bad path)")) {
+        IN_CHILD {
+            errno = 0;
+            execute(name, function, forbidden, variables);
+        }
+        end();
+    }
+}
+
+static void own_system(const char *name, void *function) {
+    static const char *const commands[] = {"exit 7", "echo words > made", "kill -9 $$", "./missing 2>&-", "", NULL};
+    EACH(i, commands) {
+        if (!begin("(%s)", commands[i] ? commands[i] : "null") || (!commands[i] && !strcmp(name, "popen"))) continue;
+        errno = 0;
+        if (!strcmp(name, "popen")) {
+            FILE *stream = CALL(FILE *, commands[i], "r");
+            result_pointer(stream);
+            also("got %d", getc(stream));
+            errno = 0;
+            also("closed %x", pclose(stream));
+        } else result(CALL(int, commands[i]));
+        end();
+    }
+    if (!strcmp(name, "popen") && begin("(mode)")) {
+        errno = 0;
+        result_pointer(CALL(FILE *, "exit 0", "q"));
+        end();
+    }
+}
+
+/* Ends of processes: what streams hold is written by `exit`, and by nothing else. */
+static void own_exit(const char *name, void *function) {
+    (void)name;
+    for (int code = 0; code < 300; code += 257) {
+        if (!begin("(%d)", code)) continue;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            FILE *stream = fdopen(worlds[EMPTY_FILE], "w");
+            fputs("held", stream);
+            CALL(void, code);
+        }
+        int status = 0;
+        BARE(SYS_wait4, child, &status, 0, 0);
+        also("status %x", status);
+        end();
+    }
+}
+
+static void show_identity(void) {
+    unsigned r, e, s, list[32];
+    BARE(SYS_getresuid, &r, &e, &s);
+    also("users %u %u %u", r, e, s);
+    BARE(SYS_getresgid, &r, &e, &s);
+    also("groups %u %u %u", r, e, s);
+    also("others %ld", BARE(SYS_getgroups, 32, list));
+    also("open %d", open("secret", O_RDONLY));
+    also("file %d", open("file", O_RDWR));
+    also("make %d", open("new", O_WRONLY | O_CREAT, 0644));
+}
+
+static void own_identity(const char *name, void *function) {
+    static const long numbers[][3] = {{65534, 65534, 65534}, {0, 0, 0}, {-1, -1, -1}, {-1, 65534, -1}, {65534, -1, -1}, {-2, -2, -2}};
+    static const gid_t groups[] = {65534, 7};
+    EACH(i, numbers) {
+        if (!begin("(%ld,%ld,%ld)", numbers[i][0], numbers[i][1], numbers[i][2])) continue;
+        IN_CHILD {
+            errno = 0;
+            if (!strcmp(name, "setgroups")) result(CALL(int, (long)i, i == 3 ? (gid_t *)forbidden : i > 3 ? NULL : groups));
+            else if (!strcmp(name, "initgroups")) result(CALL(int, i ? "nobody" : "root", numbers[i][0]));
+            else result(CALL(int, numbers[i][0], numbers[i][1], numbers[i][2]));
+            show_identity();
+        }
+        end();
+    }
+}
+
+static void own_view(const char *name, void *function) {
+    static const long flags[] = {CLONE_FS, CLONE_FILES, 0, CLONE_THREAD, 0x7fffffff};
+    if (!strcmp(name, "chroot")) {
+        static const char *const places[] = {"folder", "missing", "file", "", "locked"};
+        EACH(i, places) {
+            if (!begin("(%s)", places[i])) continue;
+            IN_CHILD {
+                errno = 0;
+                result(CALL(int, places[i]));
+                also("%d", open("/one", O_RDONLY));
+            }
+            end();
+        }
+        return;
+    }
+    EACH(i, flags) {
+        if (!begin("(%ld)", flags[i])) continue;
+        IN_CHILD {
+            errno = 0;
+            result(!strcmp(name, "setns") ? CALL(int, i ? worlds[i] : -1, flags[i]) : CALL(int, flags[i]));
+        }
+        end();
+    }
+}
+
+static void *in_thread(void *argument) {
+    write(worlds[EMPTY_FILE], argument, 6);
+    return argument;
+}
+
+static int in_c_thread(void *argument) {
+    return in_thread(argument) != NULL;
+}
+
+static void own_thread(const char *name, void *function) {
+    if (!begin("()")) return;
+    errno = 0;
+    if (name[0] == 'p') {
+        pthread_t thread;
+        result(CALL(int, &thread, NULL, in_thread, "thread"));
+        void *answer = NULL;
+        also("%d", pthread_join(thread, &answer));
+        also("%s", (char *)answer);
+    } else {
+        thrd_t thread;
+        result(CALL(int, &thread, in_c_thread, "thread"));
+        int answer = 0;
+        also("%d", thrd_join(thread, &answer));
+        also("%d", answer);
+    }
+    end();
+}
+
+static void own_terminal(const char *name, void *function) {
+    if (!strcmp(name, "login_tty")) {
+        static const int kinds[] = {TERMINAL, READ_WRITE, PIPE_OUT};
+        EACH(i, kinds) {
+            if (!begin("(%s)", kind_names[kinds[i]])) continue;
+            IN_CHILD {
+                errno = 0;
+                result(CALL(int, worlds[kinds[i]]));
+            }
+            end();
+        }
+        return;
+    }
+    if (!strcmp(name, "forkpty")) {
+        if (!begin("()")) return;
+        int terminal = -1, status = 0;
+        errno = 0;
+        pid_t child = CALL(int, &terminal, NULL, NULL, NULL);
+        if (child == 0) {
+            int is_terminal = isatty(0) && isatty(1);
+            BARE(SYS_exit_group, 3 + is_terminal);
+        }
+        result(child > 0);
+        BARE(SYS_wait4, child, &status, 0, 0);
+        also("terminal %d status %x", terminal, status);
+        end();
+        return;
+    }
+    for (int keep = 0; keep < 4; keep++) {
+        if (!begin("(%d,%d)", keep & 1, keep >> 1)) continue;
+        /* The child's child goes on; what it says comes through a pipe of its own, whose end says that it is gone. */
+        int ends[2], child, status;
+        char words[64] = "";
+        pipe2(ends, O_CLOEXEC);
+        if ((child = fork()) == 0) {
+            errno = 0;
+            int answer = CALL(int, keep & 1, keep >> 1);
+            char here[4096];
+            long bytes = BARE(SYS_getcwd, here, sizeof here);
+            snprintf(words, sizeof words, "%d %s %d", answer, bytes == 2 ? "/" : "elsewhere", keep >> 1 ? 0 : (int)BARE(SYS_lseek, 1, 0, SEEK_CUR));
+            BARE(SYS_write, ends[1], words, strlen(words));
+            BARE(SYS_exit_group, 0);
+        }
+        BARE(SYS_wait4, child, &status, 0, 0);
+        BARE(SYS_close, ends[1]);
+        also("status %x", status);
+        BARE(SYS_read, ends[0], words, sizeof words - 1);
+        BARE(SYS_close, ends[0]);
+        also("%s", words);
+        end();
+    }
+}
+
+/* ---- messages and system calls by number ---- */
+
+static void own_message(const char *name, void *function) {
+    const int is_many = strstr(name, "mmsg") != NULL, is_sending = name[0] == 's';
+    for (int kind = 0; kind < KINDS + 1; kind++) {
+        if (!begin("(%s)", kind < KINDS ? kind_names[kind] : "closed")) continue;
+        int d = kind < KINDS ? worlds[kind] : 61;
+        char control[CMSG_SPACE(2 * sizeof(int))] = "";
+        struct iovec part = {is_sending ? input : output, 5};
+        struct mmsghdr message = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control}};
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message.msg_hdr);
+        *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(2 * sizeof(int))};
+        memcpy(CMSG_DATA(head), (int[]){worlds[READ_WRITE], worlds[FOLDER]}, 2 * sizeof(int));
+        if (!is_sending && kind == SOCKET) {
+            struct msghdr sent = message.msg_hdr;
+            BARE(SYS_sendmsg, worlds[OTHER_SOCKET], &sent, 0);
+            memset(control, 0, sizeof control);
+        }
+        errno = 0;
+        if (is_many) result(CALL(int, d, &message, 1, MSG_DONTWAIT));
+        else result(CALL(long, d, &message.msg_hdr, MSG_DONTWAIT));
+        also("%u %zu %d", message.msg_len, (size_t)message.msg_hdr.msg_controllen, message.msg_hdr.msg_flags);
+        end();
+    }
+    if (begin("(bad)")) {
+        errno = 0;
+        result(is_many ? CALL(int, worlds[SOCKET], forbidden, 1, MSG_DONTWAIT) : CALL(long, worlds[SOCKET], forbidden, MSG_DONTWAIT));
+        end();
+    }
+    if (begin("(bad control)")) {
+        struct iovec part = {is_sending ? input : output, 5};
+        struct mmsghdr message = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = forbidden, .msg_controllen = 64}};
+        errno = 0;
+        result(is_many ? CALL(int, worlds[SOCKET], &message, 1, MSG_DONTWAIT) : CALL(long, worlds[SOCKET], &message.msg_hdr, MSG_DONTWAIT));
+        end();
+    }
+}
+
+#define NUMBER(call, ...) \
+    if (begin("(" #call ", " #__VA_ARGS__ ")")) { \
+        errno = 0; \
+        result(CALL(long, (long)SYS_##call, __VA_ARGS__)); \
+        end(); \
+    }
+
+static void own_syscall(const char *name, void *function) {
+    (void)name;
+    struct stat64 status;
+    struct { unsigned long flags, mode, resolve; } how = {O_RDONLY, 0, 0}, beneath = {O_RDONLY, 0, 8};
+    const long here = AT_FDCWD;
+    NUMBER(read, (long)worlds[READ_WRITE], output, 8L)
+    NUMBER(read, (long)worlds[READ_WRITE], forbidden, 8L)
+    NUMBER(write, (long)worlds[READ_WRITE], input, 8L)
+    NUMBER(write, (long)worlds[FULL_DEVICE], input, 8L)
+    NUMBER(pread64, (long)worlds[READ_WRITE], output, 8L, 3L)
+    NUMBER(pwrite64, (long)worlds[READ_ONLY], input, 8L, 3L)
+    NUMBER(lseek, (long)worlds[READ_WRITE], 4L, (long)SEEK_SET)
+    NUMBER(close, (long)worlds[READ_WRITE])
+    NUMBER(close, -1L)
+    NUMBER(dup, (long)worlds[READ_WRITE])
+    NUMBER(dup3, (long)worlds[READ_WRITE], (long)worlds[READ_WRITE], 0L)
+    NUMBER(fcntl, (long)worlds[READ_WRITE], (long)F_DUPFD, 30L)
+    NUMBER(fsync, (long)worlds[PIPE_IN])
+    NUMBER(ftruncate, (long)worlds[READ_WRITE], 3L)
+    NUMBER(fallocate, (long)worlds[READ_WRITE], 0L, 0L, 100L)
+    NUMBER(fchmod, (long)worlds[READ_WRITE], 0600L)
+    NUMBER(fstat, (long)worlds[READ_WRITE], forbidden)
+    NUMBER(getdents64, (long)worlds[FOLDER], output, 4L)
+    NUMBER(openat, here, "new", (long)(O_CREAT | O_RDWR), 0640L)
+    NUMBER(openat, here, forbidden, 0L, 0L)
+    NUMBER(openat2, here, "file", &how, sizeof how)
+    NUMBER(openat2, here, "../file", &beneath, sizeof beneath)
+    NUMBER(openat2, here, "way/one", &beneath, sizeof beneath)
+    NUMBER(openat2, here, "file", forbidden, sizeof how)
+    NUMBER(openat2, here, "file", &how, 3L)
+    NUMBER(newfstatat, here, "missing", &status, 0L)
+    NUMBER(newfstatat, here, "file", &status, 0x4000000L)
+    NUMBER(faccessat2, here, "secret", (long)R_OK, (long)AT_EACCESS)
+    NUMBER(mkdirat, here, "new", 0700L)
+    NUMBER(unlinkat, here, "folder", 0L)
+    NUMBER(renameat2, here, "file", here, "folder/moved", 0L)
+    NUMBER(linkat, here, "file", here, "other", 0L)
+    NUMBER(symlinkat, "target", here, "new")
+    NUMBER(readlinkat, here, "link", output, 40L)
+    NUMBER(fchmodat, here, "file", 0600L)
+    NUMBER(utimensat, here, "file", forbidden, 0L)
+    NUMBER(truncate, "file", 3L)
+    NUMBER(getxattr, "file", "user.a", output, 40L)
+    NUMBER(umask, 077L)
+    NUMBER(chdir, "folder")
+    NUMBER(fchdir, (long)worlds[FOLDER])
+    NUMBER(getcwd, forbidden, 4096L)
+    NUMBER(mmap, 0L, 4096L, (long)PROT_READ, (long)MAP_PRIVATE, (long)worlds[FOLDER], 0L)
+    if (begin("(no such call)")) {
+        errno = 0;
+        result(CALL(long, 9999L));
+        end();
+    }
+}
+
+/* ---- readiness, control and limits ---- */
+
+static void own_poll(const char *name, void *function) {
+    static const int wanted[] = {POLLIN, POLLOUT, POLLIN | POLLPRI, 0};
+    struct timespec short_time = {0, 1000000};
+    const int is_new = strstr(name, "ppoll") != NULL;
+    for (int kind = 0; kind < KINDS + 2; kind++) EACH(i, wanted) {
+        if (!begin("(%s,%d)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one", wanted[i])) continue;
+        struct pollfd list[2] = {{kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1, wanted[i], 99}, {worlds[PIPE_OUT], POLLIN, 99}};
+        errno = 0;
+        result(is_new ? CALL(int, list, 2L, &short_time, NULL, sizeof list) : CALL(int, list, 2L, 1, sizeof list));
+        also("%d %d %x %x", list[0].events, list[1].events, list[0].revents, list[1].revents);
+        end();
+    }
+    struct pollfd *bad[] = {NULL, (struct pollfd *)forbidden, (struct pollfd *)constant};
+    EACH(i, bad) {
+        if (!begin("(bad %zu)", i)) continue;
+        errno = 0;
+        result(is_new ? CALL(int, bad[i], 1L, &short_time, NULL, 64L) : CALL(int, bad[i], 1L, 1, 64L));
+        end();
+    }
+}
+
+static void own_select(const char *name, void *function) {
+    const int is_new = !strcmp(name, "pselect");
+    for (int kind = 0; kind < KINDS + 1; kind++) {
+        if (!begin("(%s)", kind < KINDS ? kind_names[kind] : "closed")) continue;
+        fd_set sets[3];
+        for (int i = 0; i < 3; i++) {
+            FD_ZERO(&sets[i]);
+            FD_SET(kind < KINDS ? worlds[kind] : 61, &sets[i]);
+        }
+        FD_SET(worlds[PIPE_OUT], &sets[0]);
+        struct timespec short_time = {0, 1000000};
+        struct timeval time = {0, 1000};
+        errno = 0;
+        result(is_new ? CALL(int, 64, &sets[0], &sets[1], &sets[2], &short_time, NULL) : CALL(int, 64, &sets[0], &sets[1], &sets[2], &time));
+        for (int i = 0; i < 3; i++) also("%lx", *(long *)&sets[i]);
+        end();
+    }
+    if (begin("(bad)")) {
+        struct timespec time = {0, 1000};
+        errno = 0;
+        result(CALL(int, 5, forbidden, NULL, NULL, &time, NULL));
+        end();
+    }
+}
+
+static void own_epoll(const char *name, void *function) {
+    (void)name;
+    for (int kind = 0; kind < KINDS + 1; kind++) {
+        if (!begin("(%s)", kind < KINDS ? kind_names[kind] : "closed")) continue;
+        int epoll = BARE(SYS_epoll_create1, O_CLOEXEC);
+        struct epoll_event event = {.events = EPOLLIN};
+        errno = 0;
+        result(CALL(int, epoll, EPOLL_CTL_ADD, kind < KINDS ? worlds[kind] : 61, &event));
+        BARE(SYS_close, epoll);
+        end();
+    }
+}
+
+static void own_control(const char *name, void *function) {
+    static const unsigned long requests[] = {FIONREAD, FIOCLEX, FIONCLEX, FIONBIO, TCGETS, TIOCGWINSZ, FS_IOC_GETFLAGS, FICLONE, FIGETBSZ, 0x12345};
+    for (int kind = 0; kind < KINDS + 2; kind++) EACH(i, requests) {
+        if (i > 0 && strcmp(name, "ioctl")) continue;
+        if (!begin("(%s,%lx)", kind < KINDS ? kind_names[kind] : kind == KINDS ? "closed" : "minus-one", requests[i])) continue;
+        int d = kind < KINDS ? worlds[kind] : kind == KINDS ? 61 : -1;
+        static struct { int number; char rest[252]; } answer;
+        memset(&answer, 0, sizeof answer);
+        answer.number = 1;
+        errno = 0;
+        if (!strcmp(name, "isatty")) result(CALL(int, d));
+        else if (!strcmp(name, "tcgetattr")) result(CALL(int, d, &answer));
+        else result(CALL(int, d, requests[i], &answer));
+        if (requests[i] == FIONREAD && strcmp(name, "tcgetattr") && kind != TERMINAL) also("%d", answer.number);
+        end();
+    }
+    if (!strcmp(name, "ioctl") && begin("(read-write,FIONREAD,bad)")) {
+        errno = 0;
+        result(CALL(int, worlds[READ_WRITE], (unsigned long)FIONREAD, forbidden));
+        end();
+    }
+}
+
+static void own_limit(const char *name, void *function) {
+    struct rlimit limits[] = {{8, 100}, {8, 4}, {RLIM_INFINITY, RLIM_INFINITY}};
+    const int is_new = name[0] == 'p';
+    EACH(i, limits) {
+        if (!begin("(%zu)", i)) continue;
+        IN_CHILD {
+            struct rlimit before = {1, 1};
+            errno = 0;
+            result(is_new ? CALL(int, 0, RLIMIT_FSIZE, &limits[i], &before) : CALL(int, RLIMIT_FSIZE, &limits[i]));
+            also("%lx %lx", (long)before.rlim_cur, (long)before.rlim_max);
+            errno = 0;
+            result(write(worlds[EMPTY_FILE], "more than eight bytes", 21));
+        }
+        end();
+    }
+    if (begin("(bad)")) {
+        errno = 0;
+        result(is_new ? CALL(int, 0, RLIMIT_FSIZE, forbidden, NULL) : CALL(int, RLIMIT_FSIZE, forbidden));
+        end();
+    }
+}
+
+const struct row own_rows[] = {
+    {"poll __poll_chk ppoll __ppoll_chk", 'o', "", own_poll},
+    {"select __select pselect", 'o', "", own_select},
+    {"epoll_ctl", 'o', "", own_epoll},
+    {"ioctl isatty tcgetattr", 'o', "", own_control},
+    {"setrlimit setrlimit64 prlimit prlimit64", 'o', "", own_limit},
+    {"fcntl fcntl64 __fcntl", 'o', "", own_fcntl},
+    {"mmap mmap64", 'o', "", own_mmap},
+    {"munmap mremap", 'o', "", own_unmap},
+    {"close_range closefrom", 'o', "", own_close_range},
+    {"fopen fopen64", 'o', "", own_fopen},
+    {"fdopen", 'o', "", own_fdopen},
+    {"fclose", 'o', "", own_fclose},
+    {"freopen freopen64", 'o', "", own_freopen},
+    {"dprintf __dprintf_chk vdprintf __vdprintf_chk", 'o', "", own_print},
+    {"mkstemp mkstemp64 mkostemp mkostemp64 mkstemps mkstemps64 mkostemps mkostemps64 mkdtemp", 'o', "", own_temporary},
+    {"fdopendir closedir dirfd readdir readdir64 readdir_r readdir64_r rewinddir seekdir telldir", 'o', "", own_directory},
+    {"opendir", 'o', "", own_opendir},
+    {"scandir scandir64", 'o', "", own_scandir},
+    {"glob glob64", 'o', "", own_glob},
+    {"ftw ftw64 nftw nftw64", 'o', "", own_walk},
+    {"getcwd __getcwd_chk get_current_dir_name", 'o', "", own_getcwd},
+    {"realpath __realpath_chk canonicalize_file_name", 'o', "", own_realpath},
+    {"fork __fork _Fork", 'o', "", own_fork},
+    {"vfork", 'o', "", own_vfork},
+    {"clone __clone", 'o', "", own_clone},
+    {"posix_spawn posix_spawnp", 'o', "", own_spawn},
+    {"execve execv execvp execvpe fexecve execveat execl execlp execle", 'o', "", own_exec},
+    {"system popen", 'o', "", own_system},
+    {"_exit _Exit quick_exit", 'o', "", own_exit},
+    {"setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid", 'o', "", own_identity},
+    {"unshare setns chroot", 'o', "", own_view},
+    {"pthread_create thrd_create", 'o', "", own_thread},
+    {"daemon forkpty login_tty", 'o', "", own_terminal},
+    {"sendmsg sendmmsg recvmsg", 'o', "", own_message},
+    {"syscall", 'o', "", own_syscall},
+    {NULL, 0, NULL, NULL},
+};
