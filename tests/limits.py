@@ -172,12 +172,12 @@ TABLE = (
         "EOPNOTSUPP",
         "there are no access control lists",
     ),
-    Refusal("`ioctl` `FICLONE`", _clone, "EOPNOTSUPP", "EBADF", "there are no shared extents"),
+    Refusal("`ioctl` `FICLONE`", _clone, "EOPNOTSUPP", "EOPNOTSUPP", "there are no shared extents"),
     Refusal(
         "`ioctl` `FS_IOC_GETFLAGS` (lsattr, chattr)",
         _control(FS_IOC_GETFLAGS, bytes(8)),
         "ENOTTY",
-        "EBADF",
+        "ENOTTY",
         "there are no such flags",
     ),
     Refusal("`renameat2` with `RENAME_WHITEOUT`", _whiteout, "EINVAL", "ENOENT", "it is for overlay file systems"),
@@ -200,7 +200,13 @@ TABLE = (
     Refusal("`bind` of a Unix socket", _bind, WORKS, "ENOENT", NOT_THERE),
     Refusal("`splice`", _splice, WORKS, "EINVAL", "the kernel cannot see the bytes"),
     Refusal("`fcntl` `F_SETLEASE`", _lease, WORKS, "EBADF", "with a mount, opens by that mount alone break a lease"),
-    Refusal("`inotify_add_watch`", _watch, WORKS, "ENOENT", "with a mount, it tells of changes by that mount alone"),
+    Refusal(
+        "`inotify_add_watch`",
+        _watch,
+        WORKS,
+        "ENOENT",
+        "with a mount, it tells of changes by that mount alone: not of what the fast path changes, see below",
+    ),
     Refusal("`name_to_handle_at`", _handle, WORKS, "ENOENT", NOT_THERE),
     Refusal("`chroot`", _chroot, WORKS, "ENOENT", NOT_THERE),
     Refusal(
@@ -229,6 +235,10 @@ BESIDE = """\
 | connections | of one user: as many as are left free, of 32,768 or what the limit of open files leaves |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
 | full targets | a file goes on elsewhere; ENOSPC where its layout names its targets or their number, for holes inside it, and when the store is full |
+| `inotify`, `fanotify` | tells what goes through the mount of the watcher: no change that the fast path makes, in whatever process; run programs whose changes are watched with `weir run --no-preload` |
+| another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process is who it was, whatever the other user may do; what is open stays open |
+| a program that another user executes without a mount | needs a credential that this user may read; else EACCES, also on descriptors that it inherited |
+| the way of `openat2` with RESOLVE flags without a mount | is looked at name by name: a name that changes meanwhile is not found, or opened as what it was |
 | directory that was removed while it is open | answers ENOENT or ESTALE |
 | locks of a process that was killed, without a mount | go when its server sees that it is gone, which can be a moment after its parent does |
 

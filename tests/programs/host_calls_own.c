@@ -115,7 +115,7 @@ static void own_unmap(const char *name, void *function) {
             if (moved != MAP_FAILED && kinds[k] >= 0) also("%.3s", moved);
         } else result(CALL(int, mapped + aside, lengths[i]));
         unsigned char present;
-        also("%ld", BARE(SYS_mincore, mapped, 4096, &present) == 0);
+        also("%d", BARE(SYS_mincore, mapped, 4096, &present) == 0);
         end();
     }
 }
