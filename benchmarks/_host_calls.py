@@ -1,4 +1,4 @@
-"""Calls on files of the host: how many are made with the preload library, and how many answer otherwise than without it."""
+"""Calls on files of the host: how many are made with the preload library, and how many answer otherwise with it."""
 
 import sys
 import tempfile

@@ -15,7 +15,7 @@ from ways import PREFIX, PREFIX_PATH, PRELOAD, Way
 from weir import native
 
 PROGRAMS = Path(__file__).parent / "programs"
-SOURCES = ("host_calls.c", "host_calls_world.c", "host_calls_own.c")
+SOURCES = ("host_calls.c", "host_calls_world.c", "host_calls_files.c", "host_calls_processes.c")
 SECONDS = 300.0
 """No run of all cases may take longer; one takes some ten seconds."""
 ABSENT = "is not there"

@@ -329,23 +329,25 @@ def identities(folder: Path, is_prefix: bool) -> None:
     path.write_bytes(b"0123456789")
     file = os.open(path, os.O_RDWR)
     inherited = os.open(path, os.O_RDWR)
-    for change, back in [
+    changes: list[tuple[Callable[[], object], Callable[[], object]]] = [
         (lambda: os.seteuid(OTHER), lambda: os.seteuid(0)),
         (lambda: libc.call("setfsuid", OTHER), lambda: libc.call("setfsuid", 0)),
-    ]:
+    ]
+    asking: list[tuple[Callable[..., object], tuple[object, ...]]] = [
+        (os.open, (path, os.O_RDONLY)),
+        (os.stat, (path,)),
+        (os.listdir, (folder,)),
+        (os.mkdir, (folder / "new",)),
+        (os.unlink, (path,)),
+        (os.rename, (path, folder / "new")),
+        (os.truncate, (path, 3)),
+        (os.chmod, (path, 0o777)),
+        (os.getxattr, (path, "user.a")),
+        (os.chdir, (folder,)),
+    ]
+    for change, back in changes:
         change()
-        for function, arguments in [
-            (os.open, (path, os.O_RDONLY)),
-            (os.stat, (path,)),
-            (os.listdir, (folder,)),
-            (os.mkdir, (folder / "new",)),
-            (os.unlink, (path,)),
-            (os.rename, (path, folder / "new")),
-            (os.truncate, (path, 3)),
-            (os.chmod, (path, 0o777)),
-            (os.getxattr, (path, "user.a")),
-            (os.chdir, (folder,)),
-        ]:
+        for function, arguments in asking:
             refused(errno.EACCES, function, *arguments)
         assert not os.access(path, os.R_OK, effective_ids=True) or not is_prefix
         refused(errno.EPERM, os.fchmod, file, 0o777)

@@ -4,7 +4,7 @@
  *     host_calls --list                   the symbols that have cases
  *
  * With the library and without it the lines must be the same. Each argument of a call takes each value of its list
- * while the others keep their first; calls of another shape have functions of their own in host_calls_own.c. */
+ * while the others keep their first; calls of another shape have functions of their own in host_calls_files.c and host_calls_processes.c. */
 #include "host_calls.h"
 #include <fnmatch.h>
 #include <linux/capability.h>
@@ -266,6 +266,7 @@ static const struct row rows[] = {
     {"getxattr lgetxattr", 'l', "pxbZ"}, {"setxattr lsetxattr", 'i', "pxBzC"}, {"listxattr llistxattr", 'l', "pbZ"},
     {"removexattr lremovexattr", 'i', "px"}, {"chdir", 'i', "e"},
     {"pathconf", 'l', "pN"}, {"fpathconf", 'l', "dN"},
+    {NULL, 0, NULL, NULL},
 };
 
 /* What a structure says that is the same in every world. */
@@ -321,7 +322,7 @@ static void run(const char *name) {
         if (begin("is not there")) end();
         return;
     }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; rows[i].names; i++) {
         char padded[256], sought[64];
         snprintf(padded, sizeof padded, " %s ", rows[i].names);
         snprintf(sought, sizeof sought, " %s ", name);
@@ -333,12 +334,14 @@ static void run(const char *name) {
             for (int which = changed ? 1 : 0; which < many; which++) call(&rows[i], name, (function)symbol, changed, which);
         }
     }
-    for (const struct row *row = own_rows; row->names; row++) {
-        char padded[256], sought[64];
-        snprintf(padded, sizeof padded, " %s ", row->names);
-        snprintf(sought, sizeof sought, " %s ", name);
-        if (strstr(padded, sought)) row->own(name, symbol);
-    }
+    const struct row *own[] = {file_rows, process_rows};
+    for (size_t table = 0; table < 2; table++)
+        for (const struct row *row = own[table]; row->names; row++) {
+            char padded[256], sought[64];
+            snprintf(padded, sizeof padded, " %s ", row->names);
+            snprintf(sought, sizeof sought, " %s ", name);
+            if (strstr(padded, sought)) row->own(name, symbol);
+        }
 }
 
 /* Runs the cases of a symbol in children: one that dies is told, and the next goes on behind it. */
@@ -363,11 +366,11 @@ static void run_in_children(const char *name) {
 }
 
 static void each_name(void (*visit)(const char *), int many, char **wanted) {
-    for (int table = 0; table < 2; table++) {
-        size_t many_rows = sizeof rows / sizeof *rows;
-        for (size_t i = 0; table ? own_rows[i].names != NULL : i < many_rows; i++) {
+    const struct row *tables[] = {rows, file_rows, process_rows};
+    for (size_t table = 0; table < sizeof tables / sizeof *tables; table++) {
+        for (const struct row *row = tables[table]; row->names; row++) {
             char names[512];
-            snprintf(names, sizeof names, "%s", table ? own_rows[i].names : rows[i].names);
+            snprintf(names, sizeof names, "%s", row->names);
             for (char *rest = names, *name; (name = strsep(&rest, " "));) {
                 int is_wanted = many == 0;
                 for (int j = 0; j < many; j++) is_wanted |= !fnmatch(wanted[j], name, 0);

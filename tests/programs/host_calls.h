@@ -77,7 +77,11 @@ struct row {
     const char *arguments;
     void (*own)(const char *name, void *function);
 };
-extern const struct row own_rows[];
+extern const struct row file_rows[], process_rows[];
+
+/* Calls the tested function as one that answers `type`. */
+#define CALL(type, ...) (((type(*)())function)(__VA_ARGS__))
+#define EACH(name, list) for (size_t name = 0; name < sizeof list / sizeof *list; name++)
 
 extern int case_number, first_case;
 extern const char *current;
