@@ -110,6 +110,64 @@ def test_the_permission_matrix(open_store: Store, name: str, member: bool) -> No
     assert json.loads(found) == json.loads(expected)
 
 
+SPECIAL = """
+import os, socket, stat, sys
+os.umask(0)
+os.makedirs(sys.argv[1])
+os.chdir(sys.argv[1])
+for mode in sys.argv[2:]:
+    os.mkfifo("pipe-" + mode)
+    socket.socket(socket.AF_UNIX).bind("socket-" + mode)
+    for name in ("pipe-", "socket-"):
+        os.chmod(name + mode, int(mode, 8))
+"""
+"""Run by alice: pipes and sockets of each mode."""
+
+SPECIAL_PROBE = """
+import json, os, socket, sys
+os.chdir(sys.argv[1])
+def attempt(function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        return error.errno
+    return 0
+def opened(path, flags): os.close(os.open(path, flags | os.O_NONBLOCK))
+def connected(path): socket.socket(socket.AF_UNIX).connect(path)
+results = {}
+for name in sorted(os.listdir(".")):
+    results[name] = [attempt(os.stat, name), attempt(os.chmod, name, 0o777) if os.stat(name).st_uid != os.getuid() else 0]
+    results[name].append(int(os.access(name, os.R_OK)))
+    if name.startswith("pipe"):
+        results[name] += [attempt(opened, name, flags) for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR)]
+    else:
+        results[name].append(attempt(connected, name))
+print(json.dumps(results, sort_keys=True))
+"""
+"""What a user may do with them; prints error numbers, 0 for what works."""
+
+
+@pytest.mark.usefixtures("fuse")
+@pytest.mark.parametrize("name", [MOUNT, PRELOAD])
+@pytest.mark.parametrize("user", [ALICE, BOB], ids=["owner", "other"])
+def test_pipes_and_sockets_keep_their_modes(open_store: Store, name: str, user: int) -> None:
+    """The kernel opens them without asking a mount, so that once they were open to everyone whatever their mode."""
+    modes = ("000", "200", "400", "600", "622", "644", "666", "077")
+    local = Path("/tmp") / f"weir-special-{os.getpid()}"
+    local.mkdir()
+    local.chmod(0o777)
+    try:
+        as_user(ALICE, (), "/usr/bin/python3", "-c", SPECIAL, str(local / "special"), *modes)
+        expected = as_user(user, (), "/usr/bin/python3", "-c", SPECIAL_PROBE, str(local / "special"))
+    finally:
+        shutil.rmtree(local)
+    alice = user_way(name, open_store, "special", ALICE)
+    alice.run("/usr/bin/python3", "-c", SPECIAL, alice.folder, *modes)
+    who = user_way(name, open_store, "special", user)
+    found = who.run("/usr/bin/python3", "-c", SPECIAL_PROBE, who.folder).stdout
+    assert json.loads(found) == json.loads(expected)
+
+
 @pytest.mark.usefixtures("user_fuse")
 def test_a_user_mounts_and_works_without_root(open_store: Store) -> None:
     """Through fusermount3, with the uid really dropped: what the user makes is the user's."""

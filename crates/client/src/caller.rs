@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use weir_wire::{limits, Credential, Identity};
+use weir_wire::{limits, AccountNames, Credential, Identity};
 
 /// On whose behalf a call is made: the credential's own bearer, or a user for whom a mount acts.
 ///
@@ -19,6 +19,7 @@ pub(crate) struct Registered {
     /// Distinguishes the identities that had the number one after the other.
     pub(crate) generation: u32,
     pub(crate) who: Identity,
+    pub(crate) names: AccountNames,
     pub(crate) job: Option<Credential>,
 }
 
@@ -50,11 +51,11 @@ struct Table {
 
 impl Callers {
     /// The caller of this identity and job.
-    pub(crate) fn find(&self, who: Identity, job: Option<Credential>) -> Caller {
+    pub(crate) fn find(&self, who: Identity, names: AccountNames, job: Option<Credential>) -> Caller {
         // Only a mount has callers, and a mount calls from its own threads, never from a signal handler.
         let mut table = self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let key = (who.uid, who.gid, who.groups.clone());
-        let same = |known: &&Arc<Registered>| known.job == job;
+        let same = |known: &&Arc<Registered>| known.job == job && known.names == names;
         if let Some(found) = table.known.get(&key).and_then(|same_user| same_user.iter().find(same)) {
             return Caller { registered: Some(found.clone()) };
         }
@@ -64,7 +65,7 @@ impl Callers {
             table.forget_oldest()
         };
         table.generation = table.generation.wrapping_add(1);
-        let made = Arc::new(Registered { number, generation: table.generation, who, job });
+        let made = Arc::new(Registered { number, generation: table.generation, who, names, job });
         table.known.entry(key).or_default().push(made.clone());
         table.order.push_back(made.clone());
         Caller { registered: Some(made) }
@@ -93,16 +94,20 @@ mod tests {
         Identity { uid, gid: 1, groups: vec![2] }
     }
 
+    fn names() -> AccountNames {
+        AccountNames { user: "user".into(), group: "group".into() }
+    }
+
     #[test]
     fn a_caller_keeps_its_number_until_the_numbers_run_out() {
         let callers = Callers::default();
-        let first = callers.find(who(0), None);
-        assert_eq!(callers.find(who(0), None).number(), first.number());
+        let first = callers.find(who(0), names(), None);
+        assert_eq!(callers.find(who(0), names(), None).number(), first.number());
         let last = limits::IDENTITIES_PER_CONNECTION as u32;
         for uid in 1..last - 1 {
-            assert_eq!(callers.find(who(uid), None).number(), uid + 1);
+            assert_eq!(callers.find(who(uid), names(), None).number(), uid + 1);
         }
-        let reused = callers.find(who(last), None);
+        let reused = callers.find(who(last), names(), None);
         assert_eq!(reused.number(), first.number());
         let (reused, first) = (reused.registered.expect("registered"), first.registered.expect("registered"));
         assert_ne!(reused.generation, first.generation);

@@ -8,13 +8,13 @@ use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_wire::{Capability, DelegatedJob, Errno, HandleId, IdentityId, Nonce, Reply, Request};
+use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request};
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// Longest pause: a restarted server is found again within it.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// Handles in one `Reclaim`: with at most 40 bytes each they fit a body.
+/// Handles in one `Reclaim`: with at most 52 bytes each they fit a body.
 const HANDLES_PER_RECLAIM: usize = 256;
 
 /// Why there is no connection.
@@ -100,7 +100,8 @@ fn attempt(
         claims: credential.claims.clone(),
         proof: credential.prove(&live.client_nonce, &live.server_nonce),
     });
-    let request = Request::Identify { identity: IdentityId(who.number), who: who.who.clone(), job };
+    let (identity, names) = (IdentityId(who.number), who.names.clone());
+    let request = Request::Identify { identity, who: who.who.clone(), names, job };
     let connection = live.connection.as_mut();
     match converse(connection, &mut state.send, &mut state.receive, &request, deadline) {
         Ok(Reply::Done) => {
@@ -139,13 +140,14 @@ fn connect(
     let state = lease.state();
     let session = environment.session();
     let client_nonce = random_nonce().map_err(Attempt::Final)?;
+    let (credential, reading) = session.credential();
     let mut ask = |connection: &mut dyn Connection, request: &Request| {
         converse(connection, &mut state.send, &mut state.receive, request, deadline)
             .map_err(|fault| settle(link, fault))
     };
     let hello = Request::Hello {
         client: session.client,
-        claims: session.credential.claims.clone(),
+        claims: credential.claims.clone(),
         nonce: client_nonce,
         has_mount: environment.has_mount(),
     };
@@ -154,10 +156,10 @@ fn connect(
         Reply::Failed(errno) => return Err(refused(link, errno)),
         _ => return Err(Attempt::Final(environment.unexpected(link, "Hello"))),
     };
-    let answer = Request::Prove { proof: session.credential.prove(&client_nonce, &server_nonce) };
+    let answer = Request::Prove { proof: credential.prove(&client_nonce, &server_nonce) };
     let boot = match ask(connection.as_mut(), &answer)? {
         Reply::Welcome { server, boot, proof, .. } => {
-            if !session.credential.server_is_genuine(&client_nonce, &server_nonce, &proof) {
+            if !credential.server_is_genuine(&client_nonce, &server_nonce, &proof) {
                 return Err(Attempt::Final(ClientError::NotGenuine(link.address.server)));
             }
             if server != link.address.server {
@@ -165,12 +167,14 @@ fn connect(
             }
             boot
         }
+        // Its file may have been renewed since it was read.
+        Reply::Failed(_) if environment.renew(reading) => return Err(Attempt::Again),
         Reply::Failed(errno) => return Err(refused(link, errno)),
         _ => return Err(Attempt::Final(environment.unexpected(link, "Prove"))),
     };
     // Not a sign of life for those who wait: a server may still accept and answer nothing more.
     reclaim(link, boot, |request| ask(connection.as_mut(), request))?;
-    lease.set_live(Live { connection, client_nonce, server_nonce, identities: Default::default() });
+    lease.set_live(Live { connection, client_nonce, server_nonce, identities: Default::default(), reading });
     Ok(())
 }
 
@@ -189,8 +193,7 @@ fn reclaim(
     }
     // A record that stays busy belongs to a call that a signal interrupted; the next connection tries again.
     let Some((handles, locks)) = look(&link.held).map(|held| {
-        let handles: Vec<(HandleId, Capability)> =
-            held.handles.iter().map(|(handle, capability)| (*handle, *capability)).collect();
+        let handles: Vec<Capability> = held.handles.values().copied().collect();
         (handles, held.locks.clone())
     }) else {
         return Ok(());

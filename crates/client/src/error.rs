@@ -88,6 +88,8 @@ impl ClientError {
     /// misbehaving server is `EIO`; one that refuses, and a credential that the process may not read, `EACCES`.
     pub fn errno(&self) -> i32 {
         match self {
+            // The job of a mount's caller is over: no call of POSIX knows a number for that.
+            ClientError::Failed(errno) if i32::from(errno.0) == libc::EKEYEXPIRED => libc::EACCES,
             ClientError::Failed(errno) => i32::from(errno.0),
             ClientError::Outside { .. } => libc::EXDEV,
             ClientError::Refused { .. } | ClientError::NotGenuine(_) | ClientError::NotOurs { .. } => {

@@ -45,6 +45,23 @@ pub(crate) enum Message<'a> {
     },
 }
 
+impl Message<'_> {
+    /// The capability with which it reaches for bytes.
+    fn capability(&self) -> Option<Capability> {
+        match self {
+            Message::Read { capability, .. } | Message::Write { capability, .. } => Some(*capability),
+            Message::Plain(
+                Request::Reserve { capability, .. }
+                | Request::ObjectSeek { capability, .. }
+                | Request::SyncObject { capability, .. }
+                | Request::ObjectChanges { capability, .. }
+                | Request::Watch { capability },
+            ) => Some(*capability),
+            Message::Plain(_) => None,
+        }
+    }
+}
+
 /// One request and where its reply goes.
 #[derive(Debug)]
 pub(crate) struct Call<'a, 'u> {
@@ -89,9 +106,33 @@ enum Progress {
 pub(crate) fn call(
     environment: Environment<'_>,
     caller: &Caller,
-    call: Call<'_, '_>,
+    mut call: Call<'_, '_>,
 ) -> Result<(Reply, usize)> {
-    call_interruptible(environment, caller, call, None)
+    let answer = converse_once(environment, caller, &mut call, None);
+    again_if_unknown(environment, caller, &mut call, answer)
+}
+
+/// Where a target says that it does not know the description, its home may have started anew, or missed this client for a
+/// while: the home is greeted, which claims what this client holds, and the call is made once more.
+fn again_if_unknown(
+    environment: Environment<'_>,
+    caller: &Caller,
+    call: &mut Call<'_, '_>,
+    answer: Result<(Reply, usize)>,
+) -> Result<(Reply, usize)> {
+    let is_unknown = matches!(&answer, Err(ClientError::Failed(errno)) if i32::from(errno.0) == libc::ESTALE);
+    let home = call.message.capability().map(|capability| capability.ino.home());
+    let Some(home) = home.filter(|&home| is_unknown && home != call.server) else { return answer };
+    let ping = Request::Ping;
+    let mut greeting = Call {
+        server: home,
+        lane: Lane::Small,
+        message: Message::Plain(&ping),
+        payload: &[],
+        sink: Sink::None,
+    };
+    converse_once(environment, caller, &mut greeting, None)?;
+    converse_once(environment, caller, call, None)
 }
 
 /// As [`call`], with a way to end a wait early.
@@ -101,15 +142,24 @@ pub(crate) fn call_interruptible(
     mut call: Call<'_, '_>,
     interruption: Option<&Interruption<'_>>,
 ) -> Result<(Reply, usize)> {
+    converse_once(environment, caller, &mut call, interruption)
+}
+
+fn converse_once(
+    environment: Environment<'_>,
+    caller: &Caller,
+    call: &mut Call<'_, '_>,
+    interruption: Option<&Interruption<'_>>,
+) -> Result<(Reply, usize)> {
     let link = environment.session().link(call.server)?;
-    let mut exchange = Exchange::connect(environment, link, caller, &call)?;
+    let mut exchange = Exchange::connect(environment, link, caller, call)?;
     if let Some(interruption) = interruption {
         if !announce(interruption, exchange.request) {
             return Err(ClientError::number(libc::EINTR));
         }
     }
     loop {
-        match exchange.step(environment, caller, &mut call, true)? {
+        match exchange.step(environment, caller, call, true)? {
             Progress::Replied(reply, bytes) => return succeeded(reply, bytes),
             Progress::Waiting { interrupted: true, .. } => {
                 if let Some(interruption) = interruption.filter(|how| (how.interrupted)()) {
@@ -167,7 +217,8 @@ pub(crate) fn call_all(
         tries.turn *= 2;
     }
     let lost = || Err(ClientError::number(libc::EIO));
-    answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
+    let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(lost));
+    answers.zip(calls).map(|(answer, one)| again_if_unknown(environment, caller, one, answer)).collect()
 }
 
 /// Ends the wait of the lock request `waiting`.
@@ -425,9 +476,18 @@ impl<'s> Exchange<'s> {
                     return Ok(Progress::Waiting { moved, interrupted });
                 }
                 Err(Fault::Broken) => self.resend(environment, caller)?,
+                // A credential that expired while connected may have been renewed in its file.
+                Err(Fault::Refused(_)) if environment.renew(self.reading()) => {
+                    self.resend(environment, caller)?
+                }
                 Err(fault) => return Err(self.fail(environment, fault)),
             }
         }
+    }
+
+    /// Which reading of the credential's file the connection was made with.
+    fn reading(&mut self) -> usize {
+        self.lease.state().live.as_ref().map_or(usize::MAX, |live| live.reading)
     }
 
     /// Connects again and starts the same request over; the server knows it by its id.

@@ -7,9 +7,9 @@ use crate::operations::plain;
 use crate::pool::Lane;
 use crate::session::Environment;
 use crate::transfer::Sink;
-use crate::{Caller, ClientError, Counters, HandleState, Opened, Place, Result, Store};
+use crate::{Caller, ClientError, Counters, HandleState, Opened, Result, Store};
 use weir_placement::{Layout, ServerId, TargetId};
-use weir_wire::{AttributeChange, Attributes, Capability, HandleId, Ino, Publication, Reply, Request};
+use weir_wire::{At, AttributeChange, Attributes, Capability, HandleId, Ino, Publication, Reply, Request};
 
 /// An open regular file. All methods take `&self` and may run at once from several threads.
 ///
@@ -134,8 +134,10 @@ impl File {
     /// Those of `fstat(2)`.
     pub fn attributes(&self, caller: &Caller) -> Result<Attributes> {
         self.publish_pending(caller)?;
-        let attributes = self.store.walk(caller)?.attributes(Place::inode(self.ino), false)?;
-        self.adopt(self.environment()?, caller, &attributes)?;
+        Counters::add(&self.store.counters().metadata_calls, 1);
+        let environment = self.environment()?;
+        let attributes = self.ask_attributes(environment, caller)?;
+        self.adopt(environment, caller, &attributes)?;
         Ok(attributes)
     }
 
@@ -157,8 +159,7 @@ impl File {
             ..AttributeChange::default()
         };
         let walk = self.store.walk_uncounted(caller)?;
-        let at = weir_wire::At::inode(self.ino);
-        let request = Request::Change { at, follow: false, change };
+        let request = Request::Change { at: self.at(), follow: false, change };
         match call(walk.environment, caller, plain(self.ino.home(), &request))?.0 {
             Reply::Attributes(attributes) => {
                 self.adopt(walk.environment, caller, &attributes)?;
@@ -193,7 +194,7 @@ impl File {
         for answer in call_all(environment, caller, &mut calls) {
             answer?;
         }
-        let request = Request::SyncMetadata { ino: self.ino };
+        let request = Request::SyncMetadata { at: self.at() };
         self.ask_home(environment, caller, Lane::Small, &request).map(|_| ())
     }
 
@@ -233,7 +234,8 @@ impl File {
     /// # Errors
     /// A lost server.
     pub fn watch(&self, caller: &Caller) -> Result<()> {
-        self.tell_servers(caller, &Request::Watch { ino: self.ino }, self.layout().servers())
+        let request = Request::Watch { capability: self.capability };
+        self.tell_servers(caller, &request, self.layout().servers())
     }
 
     /// Tells the servers of this and earlier layouts that this mount holds no pages of the file any more.
@@ -262,11 +264,21 @@ impl File {
 
     /// Size and epoch, as the home knows them now; the layout that goes with them is known then.
     pub(crate) fn refresh(&self, environment: Environment<'_>, caller: &Caller) -> Result<Size> {
-        let request = Request::Attributes { at: weir_wire::At::inode(self.ino), follow: false };
+        let attributes = self.ask_attributes(environment, caller)?;
+        self.adopt(environment, caller, &attributes)
+    }
+
+    fn ask_attributes(&self, environment: Environment<'_>, caller: &Caller) -> Result<Attributes> {
+        let request = Request::Attributes { at: self.at(), follow: false };
         match self.ask_home(environment, caller, Lane::Small, &request)? {
-            Reply::Attributes(attributes) => self.adopt(environment, caller, &attributes),
+            Reply::Attributes(attributes) => Ok(attributes),
             _ => Err(self.unexpected("Attributes")),
         }
+    }
+
+    /// The file by its description, which may be another process's.
+    fn at(&self) -> At {
+        At::described(self.capability)
     }
 
     /// Takes over what attributes say of the size, and asks for the layout first where it is another one.
@@ -276,7 +288,7 @@ impl File {
             self.known.adopt(size);
             return Ok(size);
         }
-        let request = Request::Layout { ino: self.ino };
+        let request = Request::Layout { at: self.at() };
         match self.ask_home(environment, caller, Lane::Small, &request)? {
             Reply::Layout { layout, layout_epoch, size_bytes, epoch } => {
                 let size = Size { bytes: size_bytes, epoch };

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_placement::{Component, ServerId, TargetId, END_OF_FILE};
-    use weir_wire::{limits, Rights, SiteKey};
+    use weir_wire::{limits, Description, Rights, SiteKey};
 
     /// With the longest numbers, in as many components and stripes as there may be.
     fn longest() -> HandleState {
@@ -75,7 +75,11 @@ mod tests {
         HandleState {
             ino: Ino(u64::MAX),
             handle: HandleId(u64::MAX),
-            capability: SiteKey::new([1; 32]).capability(Ino(u64::MAX), Rights { read: true, write: true }),
+            capability: SiteKey::new([1; 32]).capability(
+                Description { ino: Ino(u64::MAX), handle: HandleId(u64::MAX), uid: u32::MAX },
+                Rights { read: true, write: true },
+                u64::MAX,
+            ),
             layout: Layout::new(components.collect()).expect("well formed"),
             layout_epoch: u64::MAX,
             append: true,

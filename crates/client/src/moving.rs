@@ -11,7 +11,9 @@ use crate::transfer::Sink;
 use crate::{Caller, ClientError, Place, Result, Store};
 use std::io::{IoSlice, IoSliceMut};
 use weir_placement::{Layout, TargetId};
-use weir_wire::{limits, Capability, Extent, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST};
+use weir_wire::{
+    limits, At, Capability, Extent, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST,
+};
 
 /// Bytes of one read and write: few enough that a rate is kept and others are not held up.
 const CHUNK_BYTES: u64 = 1024 * 1024;
@@ -56,7 +58,7 @@ impl Store {
     /// # Errors
     /// `ENOENT`; `EINVAL` for what is not a regular file.
     pub fn layout_of(&self, caller: &Caller, ino: Ino) -> Result<(Layout, u64)> {
-        match self.ask_server(caller, ino.home(), &Request::Layout { ino })? {
+        match self.ask_server(caller, ino.home(), &Request::Layout { at: At::inode(ino) })? {
             Reply::Layout { layout, size_bytes, .. } => Ok((layout, size_bytes)),
             _ => Err(ClientError::UnexpectedReply { server: ino.home(), request: "Layout" }),
         }

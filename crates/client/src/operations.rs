@@ -84,7 +84,7 @@ impl Store {
         else {
             return Err(walk.unexpected(place, "Open"));
         };
-        self.hold(handle, capability)?;
+        self.hold(capability)?;
         Ok(Opened { attributes, handle, capability, layout, created })
     }
 
@@ -105,10 +105,10 @@ impl Store {
     ///
     /// # Errors
     /// `ESTALE` when the server no longer knows it.
-    pub fn adopt(&self, handle: HandleId, capability: Capability) -> Result<()> {
-        let request = Request::Reclaim { handles: vec![(handle, capability)] };
+    pub fn adopt(&self, capability: Capability) -> Result<()> {
+        let request = Request::Reclaim { handles: vec![capability] };
         self.ask_server(&Caller::own(), capability.ino.home(), &request)?;
-        self.hold(handle, capability)
+        self.hold(capability)
     }
 
     /// Makes a directory, regular file, fifo, socket or device.
@@ -164,13 +164,13 @@ impl Store {
         let reply = match two_paths_at_once(self, &walk, (from, Final::Entry), to, request)? {
             Some(reply) => reply,
             None => {
-                let node = walk.attributes(from, follow)?.ino;
-                let (parent, name) = walk.parent(to)?;
-                if node.home() != parent.home() {
+                let (_, node) = walk.found(from, follow)?;
+                let to = walk.entry(to)?;
+                if node.ino.home() != to.ino.home() {
                     return Err(ClientError::number(libc::EXDEV));
                 }
-                let request = request(At::inode(node), At::new(parent, name));
-                self.ask_server(caller, parent.home(), &request)?
+                let home = to.ino.home();
+                self.ask_server(caller, home, &request(node, to))?
             }
         };
         made(&walk, to, reply, "Link")
@@ -195,13 +195,12 @@ impl Store {
         if two_paths_at_once(self, &walk, (from, Final::Entry), to, request)?.is_some() {
             return Ok(());
         }
-        let (from_parent, from_name) = walk.parent(from)?;
-        let (to_parent, to_name) = walk.parent(to)?;
-        if from_parent.home() != to_parent.home() {
+        let (from, to) = (walk.entry(from)?, walk.entry(to)?);
+        let home = from.ino.home();
+        if home != to.ino.home() {
             return Err(ClientError::number(libc::EXDEV));
         }
-        let request = request(At::new(from_parent, from_name), At::new(to_parent, to_name));
-        self.ask_server(caller, from_parent.home(), &request).map(|_| ())
+        self.ask_server(caller, home, &request(from, to)).map(|_| ())
     }
 
     /// A part of an open directory from `cookie` (0 at first), of at most `bytes` encoded bytes.
@@ -326,7 +325,7 @@ impl Store {
     /// Those of `fsync(2)`.
     pub fn sync_metadata(&self, caller: &Caller, ino: Ino) -> Result<()> {
         Counters::add(&self.counters().sync_calls, 1);
-        self.ask_server(caller, ino.home(), &Request::SyncMetadata { ino }).map(|_| ())
+        self.ask_server(caller, ino.home(), &Request::SyncMetadata { at: At::inode(ino) }).map(|_| ())
     }
 
     /// A number that changes when `server` may have forgotten what it was told, such as [`crate::File::watch`]: a
@@ -358,10 +357,10 @@ impl Store {
         Ok(call(self.environment()?, caller, plain(server, request))?.0)
     }
 
-    fn hold(&self, handle: HandleId, capability: Capability) -> Result<()> {
+    fn hold(&self, capability: Capability) -> Result<()> {
         let link = self.environment()?.session().link(capability.ino.home())?;
         if let Some(mut held) = look(&link.held) {
-            held.handles.insert(handle, capability);
+            held.handles.insert(capability.handle, capability);
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ impl Anchors {
             if !rest.is_empty() || last == Final::Node {
                 if let Some(ino) = self.find(name) {
                     let anchor = Some(name.to_vec().into());
-                    return Ok(At { ino, path: rest.to_vec(), anchor, hops: 0 });
+                    return Ok(At { anchor, ..At::new(ino, rest) });
                 }
             }
         }
@@ -104,9 +104,20 @@ impl Walk<'_> {
         &self,
         place: Place<'_>,
         last: Final,
-        mut load: Load<'_>,
+        load: Load<'_>,
         request: impl Fn(At) -> Request,
     ) -> Result<Reply> {
+        self.ask_where(place, last, load, request).map(|(reply, _)| reply)
+    }
+
+    /// As [`Walk::ask`], with the place under which the last home answered: all of its path lies there.
+    fn ask_where(
+        &self,
+        place: Place<'_>,
+        last: Final,
+        mut load: Load<'_>,
+        request: impl Fn(At) -> Request,
+    ) -> Result<(Reply, At)> {
         let mut at = self.anchors.start(place, last)?;
         for _ in 0..CROSSINGS {
             let message = request(at.clone());
@@ -137,27 +148,38 @@ impl Walk<'_> {
                     }
                     at = At::new(place.ino, trim_start(place.path));
                 }
-                reply => return Ok(reply),
+                reply => return Ok((reply, at)),
             }
         }
         Err(ClientError::number(libc::ELOOP))
     }
 
-    /// Parent directory (in which the caller may search) and final name of `place`, with the slashes behind the name.
-    pub(crate) fn parent<'p>(&self, place: Place<'p>) -> Result<(Ino, &'p [u8])> {
+    /// Where the home of the parent directory of `place` (in which the caller may search) finds its last name, with the
+    /// slashes behind the name.
+    pub(crate) fn entry(&self, place: Place<'_>) -> Result<At> {
         let (parent, name) = split_last(trim_start(place.path));
         if parent.is_empty() {
-            return Ok((place.ino, name));
+            return Ok(At::new(place.ino, name));
         }
         let searched = [parent, b"/."].concat();
-        let attributes = self.attributes(Place { ino: place.ino, path: &searched }, true)?;
-        Ok((attributes.ino, name))
+        let (_, mut at) = self.found(Place { ino: place.ino, path: &searched }, true)?;
+        if !at.path.is_empty() {
+            at.path.push(b'/');
+        }
+        at.path.extend_from_slice(name);
+        Ok(at)
     }
 
     /// Attributes of a node.
     pub(crate) fn attributes(&self, place: Place<'_>, follow: bool) -> Result<Attributes> {
-        match self.ask(place, Final::Node, Load::none(), |at| Request::Attributes { at, follow })? {
-            Reply::Attributes(attributes) => Ok(attributes),
+        self.found(place, follow).map(|(attributes, _)| attributes)
+    }
+
+    /// Attributes of a node, and where its home finds it.
+    pub(crate) fn found(&self, place: Place<'_>, follow: bool) -> Result<(Attributes, At)> {
+        let request = |at| Request::Attributes { at, follow };
+        match self.ask_where(place, Final::Node, Load::none(), request)? {
+            (Reply::Attributes(attributes), at) => Ok((attributes, at)),
             _ => Err(self.unexpected(place, "Attributes")),
         }
     }

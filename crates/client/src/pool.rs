@@ -107,6 +107,8 @@ pub(crate) struct Live {
     pub(crate) server_nonce: Nonce,
     /// Identities registered on it: number to generation.
     pub(crate) identities: HashMap<u32, u32>,
+    /// Which reading of the credential's file it was proved with.
+    pub(crate) reading: usize,
 }
 
 /// A slot that nobody else uses until the lease is dropped.

@@ -29,12 +29,19 @@ const TICK_MAX: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: ClientId,
-    pub(crate) credential: Credential,
+    readings: Reading,
     pub(crate) links: Vec<Link>,
     pub(crate) next_request: AtomicU64,
     pub(crate) anchors: Anchors,
     origin: Instant,
     generation: u32,
+}
+
+/// What the credential's file held, and the next thing that was found there. Nobody waits for it, as for [`Generations`].
+#[derive(Debug)]
+struct Reading {
+    credential: Credential,
+    next: OnceLock<Box<Reading>>,
 }
 
 /// The sessions of a process and its forebears: one per `fork` on the way here.
@@ -137,13 +144,42 @@ impl Session {
         fill_random(&mut client)?;
         Ok(Session {
             client: ClientId(u64::from_le_bytes(client)),
-            credential,
+            readings: Reading { credential, next: OnceLock::new() },
             links: cluster.servers.into_iter().map(|address| Link::new(address, is_mount)).collect(),
             next_request: AtomicU64::new(1),
             anchors: Anchors::default(),
             origin: Instant::now(),
             generation,
         })
+    }
+
+    /// The credential as it was read last, and the number of that reading.
+    pub(crate) fn credential(&self) -> (&Credential, usize) {
+        let (mut reading, mut number) = (&self.readings, 0);
+        while let Some(next) = reading.next.get() {
+            (reading, number) = (next, number + 1);
+        }
+        (&reading.credential, number)
+    }
+
+    /// Reads the credential's file again after a server refused what reading `number` found there; whether there is
+    /// another one of the same user now.
+    fn renew(&self, settings: &Settings, number: usize) -> bool {
+        let (known, latest) = self.credential();
+        if latest > number {
+            return true;
+        }
+        let Ok(fresh) = read_credential(settings) else { return false };
+        if fresh == *known || fresh.claims.uid != known.claims.uid {
+            return false;
+        }
+        let mut last = &self.readings;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        // Where another thread was faster, its reading is as good.
+        let _ = last.next.set(Box::new(Reading { credential: fresh, next: OnceLock::new() }));
+        true
     }
 
     /// The link to a server.
@@ -202,6 +238,11 @@ impl<'s> Environment<'s> {
 
     pub(crate) fn transport(&self) -> &'s dyn Transport {
         self.transport
+    }
+
+    /// Whether the credential's file holds another credential than its reading `number`, which a server refused.
+    pub(crate) fn renew(&self, number: usize) -> bool {
+        self.session.renew(self.settings, number)
     }
 
     /// Bound on the silence of servers, for a whole call: what it waited for one is not waited for the next.

@@ -10,7 +10,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use weir_placement::Layout;
 use weir_wire::{
-    Attributes, Capability, Claims, Cluster, Credential, DirectoryEntry, HandleId, Identity, Ino, Sequence,
+    AccountNames, Attributes, Capability, Claims, Cluster, Credential, DirectoryEntry, HandleId, Identity,
+    Ino, Sequence,
 };
 
 /// Where an operation starts: a path relative to a directory, or an inode itself.
@@ -116,10 +117,10 @@ impl Store {
         &self.inner.counters
     }
 
-    /// A caller for whom a mount acts; `job` is the credential found in its environment, whose uid must be `who`'s.
+    /// A caller for whom a mount acts, accounted under `names` where it has no job; `job` is the credential found in its environment, whose uid must be `who`'s.
     /// Asking again for the same caller is cheap. Not for signal handlers.
-    pub fn caller(&self, who: Identity, job: Option<Credential>) -> Caller {
-        self.inner.callers.find(who, job)
+    pub fn caller(&self, who: Identity, names: AccountNames, job: Option<Credential>) -> Caller {
+        self.inner.callers.find(who, names, job)
     }
 
     /// To be called in the child of `fork` before any other call: the child gets its own client id and
@@ -155,7 +156,7 @@ impl Store {
     /// # Errors
     /// As [`Store::cluster`].
     pub fn claims(&self) -> Result<Claims> {
-        Ok(self.environment()?.session().credential.claims.clone())
+        Ok(self.environment()?.session().credential().0.claims.clone())
     }
 
     pub(crate) fn environment(&self) -> Result<Environment<'_>> {

@@ -244,7 +244,8 @@ fn a_caller_is_made_known_once_per_connection() {
         other => panic!("unexpected {other:?}"),
     });
     let store = store(folder.path(), &[&fake], SILENCE);
-    let caller = store.caller(Identity { uid: 5, gid: 6, groups: vec![7] }, None);
+    let names = AccountNames { user: "five".into(), group: "six".into() };
+    let caller = store.caller(Identity { uid: 5, gid: 6, groups: vec![7] }, names, None);
     for _ in 0..3 {
         store.access(&caller, Place::root(b"x"), 4, true).expect("allowed");
     }

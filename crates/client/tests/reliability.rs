@@ -71,7 +71,7 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
         Request::Open { .. } => Reply::Opened {
             attributes: attributes(Ino(9), FileKind::Regular, 0, 0),
             handle: HandleId(77),
-            capability: key().capability(Ino(9), Rights { read: true, write: true }),
+            capability: support::capability(Ino(9), HandleId(77)),
             layout: Some(weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed")),
             created: false,
         }
@@ -98,7 +98,7 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
     let requests = fake.requests();
     let last: Vec<&Request> = requests.iter().rev().take(4).rev().collect();
     assert!(matches!(last[0], Request::Attributes { .. }), "the one that was cut off: {last:?}");
-    assert!(matches!(last[1], Request::Reclaim { handles } if handles[0].0 == HandleId(77)), "{last:?}");
+    assert!(matches!(last[1], Request::Reclaim { handles } if handles[0].handle == HandleId(77)), "{last:?}");
     assert!(matches!(last[2], Request::Lock { reclaim: true, wait: false, .. }), "{last:?}");
     assert!(matches!(last[3], Request::Attributes { .. }), "{last:?}");
 }

@@ -136,6 +136,38 @@ fn a_limit_holds_even_where_the_device_then_idles() {
     assert_fractions(&after_a_second(&sharing("user-fair", &granted), &groups), &[0.1, 0.1, 0.8]);
 }
 
+/// A user whose forty jobs each claim a hundred nodes had 99.9 % of the time under `size-fair` and nothing else: a bound of
+/// the user, of its group, or a level of the policy above the jobs is what stops it.
+#[test]
+fn a_user_that_splits_itself_or_claims_nodes_gets_no_more_than_its_bound() {
+    let honest = job(0, 2, 2, 4);
+    let split = |count: u64, nodes: u32| (1..=count).map(move |id| job(id, 1, 1, nodes));
+    let honest_part = |sharing: &Sharing, count, nodes| {
+        let jobs: Vec<JobAttributes> = std::iter::once(honest).chain(split(count, nodes)).collect();
+        let mut device = Device::new(sharing, &jobs);
+        device.run(SECOND, |_| COST);
+        device.fractions()[0]
+    };
+    let holders = [Holder::User(UserId(1)), Holder::Group(GroupId(1))];
+    for (count, nodes) in [(1, 4), (1, 100), (40, 1), (40, 100)] {
+        for holder in holders {
+            for policy in ["size-fair", "job-fair"] {
+                let part = honest_part(&sharing(policy, &[(holder, limited(0.25))]), count, nodes);
+                assert!(
+                    (part - 0.75).abs() < 0.003,
+                    "{policy}, {holder:?}: {part} beside {count} of {nodes}"
+                );
+            }
+        }
+        for policy in ["user-then-size-fair", "group-then-job-fair"] {
+            let part = honest_part(&sharing(policy, &[]), count, nodes);
+            assert!((part - 0.5).abs() < 0.003, "{policy}: {part} beside {count} of {nodes}");
+        }
+    }
+    let part = honest_part(&sharing("size-fair", &[]), 40, 100);
+    assert!(part < 0.002, "without a bound the claim counts: {part}");
+}
+
 #[test]
 fn weight_reservation_and_limit_hold_together() {
     let jobs = [job(1, 1, 1, 1), job(2, 2, 1, 1), job(3, 3, 1, 1), job(4, 4, 1, 1)];

@@ -70,6 +70,11 @@ impl Filesystem {
         self.callers.of(header, &self.store)
     }
 
+    /// Whether everything is done as the bearer of the store's credential.
+    pub(crate) fn acts_as_itself(&self) -> bool {
+        self.callers.are_one()
+    }
+
     /// Carries out a request. A lock call may wait inside `budget`.
     ///
     /// # Errors

@@ -1,11 +1,12 @@
 //! Who makes a request: user and groups from the kernel and `/proc`, the job from the caller's environment.
 
 use crate::abi::InHeader;
+use crate::accounts::Accounts;
 use crate::process::{self, Incarnation};
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
-use weir_client::wire::{Credential, Identity};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_client::wire::{AccountNames, Credential, Identity};
 use weir_client::{Caller, Store};
 
 /// Variable that names the credential file of a caller's job.
@@ -20,6 +21,7 @@ const BELIEF: Duration = Duration::from_millis(50);
 
 /// The callers seen, by process and user.
 pub(crate) struct Callers {
+    accounts: Accounts,
     /// Absent where the mount acts as its own user for everything.
     known: Option<Mutex<HashMap<Key, Known>>>,
 }
@@ -34,13 +36,28 @@ struct Key {
 struct Known {
     incarnation: Option<Incarnation>,
     checked: Instant,
+    /// Unix time after which its credential is read again: it may have been renewed.
+    expires_seconds: u64,
     caller: Caller,
+}
+
+impl Known {
+    /// Whether its job's credential has expired.
+    fn is_over(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.expires_seconds < now.as_secs()
+    }
 }
 
 impl Callers {
     /// Callers of a mount; with `as_itself` everything is done as the bearer of the mount's credential.
     pub(crate) fn new(as_itself: bool) -> Callers {
-        Callers { known: (!as_itself).then(Mutex::default) }
+        Callers { accounts: Accounts::default(), known: (!as_itself).then(Mutex::default) }
+    }
+
+    /// Whether every caller is the mount's own user.
+    pub(crate) fn are_one(&self) -> bool {
+        self.known.is_none()
     }
 
     /// The caller of a request.
@@ -49,23 +66,23 @@ impl Callers {
         let key = Key { pid: header.pid, uid: header.uid, gid: header.gid };
         let now = Instant::now();
         if let Some(entry) = lock(known).get(&key) {
-            if now.duration_since(entry.checked) < BELIEF {
+            if now.duration_since(entry.checked) < BELIEF && !entry.is_over() {
                 return entry.caller.clone();
             }
         }
         let incarnation = Incarnation::of(key.pid);
         if let Some(entry) = lock(known).get_mut(&key) {
-            if entry.incarnation == incarnation {
+            if entry.incarnation == incarnation && !entry.is_over() {
                 entry.checked = now;
                 return entry.caller.clone();
             }
         }
-        let caller = look_up(key, store);
+        let (caller, expires_seconds) = look_up(key, store, &self.accounts);
         let mut known = lock(known);
         if known.len() >= CALLERS_MAX {
             known.clear();
         }
-        known.insert(key, Known { incarnation, checked: now, caller: caller.clone() });
+        known.insert(key, Known { incarnation, checked: now, expires_seconds, caller: caller.clone() });
         caller
     }
 }
@@ -75,16 +92,19 @@ fn lock(known: &Mutex<HashMap<Key, Known>>) -> std::sync::MutexGuard<'_, HashMap
     known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn look_up(key: Key, store: &Store) -> Caller {
+/// The caller, and the Unix time after which its job is over.
+fn look_up(key: Key, store: &Store, accounts: &Accounts) -> (Caller, u64) {
     // The mount itself opens a credential file that lies on the store: looking for a job again would never end.
     if process::is_own_thread(key.pid) {
-        return Caller::own();
+        return (Caller::own(), u64::MAX);
     }
     // Process 0 stands for the kernel and for processes outside the mount's pid namespace.
     let visible = key.pid != 0;
     let groups = if visible { process::groups(key.pid) } else { Vec::new() };
     let job = if visible { job_of(key, &groups) } else { None };
-    store.caller(Identity { uid: key.uid, gid: key.gid, groups }, job)
+    let expires_seconds = job.as_ref().map_or(u64::MAX, |credential| credential.claims.expires_seconds);
+    let names = AccountNames { user: accounts.user(key.uid), group: accounts.group(key.gid) };
+    (store.caller(Identity { uid: key.uid, gid: key.gid, groups }, names, job), expires_seconds)
 }
 
 /// The credential that the caller's environment names. One of another user is none: the servers would refuse it.

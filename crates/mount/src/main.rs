@@ -4,6 +4,7 @@
 //! on behalf of the process that caused it, in the job of that process.
 
 mod abi;
+mod accounts;
 mod arguments;
 mod call;
 mod device;
@@ -18,6 +19,7 @@ mod pages;
 mod process;
 mod session;
 mod signals;
+mod special;
 mod waits;
 mod workers;
 

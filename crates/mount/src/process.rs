@@ -72,14 +72,19 @@ fn find_variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
 /// The kernel does not pass that on, but the thread sleeps in the very system call, and `/proc/PID/syscall` shows
 /// its arguments. Where that may not be read, the call is taken for one of a process.
 pub(crate) fn locks_for_description(pid: u32) -> bool {
+    system_call(pid).is_some_and(|text| is_description_lock(&text))
+}
+
+/// The system call in which thread `pid` waits for our answer, as `/proc/PID/syscall` shows it; none where it may not be read.
+pub(crate) fn system_call(pid: u32) -> Option<String> {
     for _ in 0..SYSCALL_LOOKS_MAX {
         match fs::read_to_string(format!("/proc/{pid}/syscall")) {
             Ok(text) if text.starts_with("running") => std::thread::sleep(SYSCALL_LOOK_INTERVAL),
-            Ok(text) => return is_description_lock(&text),
-            Err(_) => return false,
+            Ok(text) => return Some(text),
+            Err(_) => return None,
         }
     }
-    false
+    None
 }
 
 fn is_description_lock(syscall: &str) -> bool {

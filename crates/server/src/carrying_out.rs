@@ -119,6 +119,10 @@ impl Server {
 
     /// Another server has an object here cut or removed.
     pub(crate) fn serve_object_effect(&mut self, token: usize, request: &PeerRequest) {
+        if let PeerRequest::RemoveObject { ino, .. } = request {
+            let now = self.now();
+            self.confirmations.removed(*ino, now);
+        }
         match object_of(request).map(|index| self.targets.get_mut(index)) {
             Some(Some(Target::Ram(ram))) => {
                 change_in_memory(ram, request);

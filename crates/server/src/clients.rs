@@ -18,6 +18,8 @@ const REPLIES_KEPT: Nanos = Nanos::from_millis(120_000);
 
 /// One client.
 pub(crate) struct Client {
+    /// The user whose credential it showed first; no other may speak for it.
+    uid: u32,
     connections: usize,
     last_seen: Nanos,
     released: bool,
@@ -44,9 +46,21 @@ enum Then {
 }
 
 impl Server {
+    /// Whether user `uid` may connect as this client: what a client holds is its user's.
+    pub(crate) fn may_be(&self, client: ClientId, uid: u32) -> bool {
+        self.clients.get(&client).is_none_or(|known| known.uid == uid)
+    }
+
     /// A connection of this client was proved.
-    pub(crate) fn client_connected(&mut self, client: ClientId, job: JobId, has_mount: bool, now: Nanos) {
+    pub(crate) fn client_connected(
+        &mut self,
+        (client, uid): (ClientId, u32),
+        job: JobId,
+        has_mount: bool,
+        now: Nanos,
+    ) {
         let entry = self.clients.entry(client).or_insert(Client {
+            uid,
             connections: 0,
             last_seen: now,
             released: false,
@@ -135,7 +149,7 @@ impl Server {
         let (now, Some(pending)) = (self.now(), self.pending.get(token)) else {
             return Reply::Failed(errno::EIO);
         };
-        let renewed = self.namespace.append_renew(pending.client, capability, turn);
+        let renewed = self.namespace.append_renew(&crate::metadata::caller(pending), capability, turn);
         if let (Ok(()), Some(since)) = (renewed, self.turns_renewed.get_mut(&(capability.ino, turn))) {
             *since = now;
         }
@@ -209,6 +223,7 @@ impl Server {
             let held = &self.held[index];
             if held.until <= now || self.watches.are_done(&held.drops) {
                 let held = self.held.swap_remove(index);
+                self.watches.are_late(&held.drops, now);
                 match held.then {
                     Then::Reply(outcome) => self.reply(held.token, *outcome),
                     Then::Route => self.route_written_back(held.token),

@@ -1,10 +1,12 @@
 //! Reads and writes of objects: checked, planned, carried out on memory here or on a directory by a worker.
 
+use crate::confirmations::object_capability;
 use crate::connection::Tail;
 use crate::device::{Device, Work};
+use crate::durability::Deferred;
 use crate::events::{Event, WorkOutput, Worked};
 use crate::metadata::{caller, Continued};
-use crate::namespace::{errno, Caller, InlineAppend, Verdict};
+use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::server::Server;
 use crate::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
@@ -40,7 +42,7 @@ impl Syncs {
 }
 
 impl Server {
-    /// Whether a data request is one that this server can take: the number of its target here.
+    /// Whether a data request, whose capability holds, is one that this server can take: the number of its target here.
     pub(crate) fn check_data(
         &self,
         pending: &Pending,
@@ -52,13 +54,10 @@ impl Server {
         if target.server != self.id || index >= self.targets.len() {
             return Err(errno::EINVAL);
         }
-        let Some(capability) = capability_of(&pending.request) else { return Err(errno::EINVAL) };
+        let Some(capability) = object_capability(&pending.request) else { return Err(errno::EINVAL) };
         let allowed = if write { capability.rights.write } else { capability.rights.read };
         if !allowed {
             return Err(errno::EBADF);
-        }
-        if !self.key.admits(capability) {
-            return Err(errno::EACCES);
         }
         let is_outside =
             |offset: u64, length: u64| offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES);
@@ -230,6 +229,14 @@ impl Server {
             }
             Errand::ObjectSync(token, dispatch) => self.object_synced(token, &dispatch, worked),
             Errand::Effect(effect) => self.effect_worked(*effect, worked.outcome),
+            Errand::Stray(ino) => {
+                if let Err(failure) = worked.outcome {
+                    eprintln!(
+                        "weir-server: the object of removed file {ino} stays: errno {}",
+                        failure.errno().0
+                    );
+                }
+            }
             Errand::PeerObject(token) => self.object_effect_served(token, worked.outcome.map(|_| ())),
             Errand::Snapshot(end) => self.journal_compacted(&end),
             Errand::Sync(synced) => self.journal_synced(synced),
@@ -261,13 +268,20 @@ impl Server {
             }
             Request::Write { capability, publication, .. } => {
                 let (capability, publication) = (*capability, *publication);
+                let device = pending.device;
+                self.wrote(capability.ino, device, publication.is_some());
                 outcome.drops = self.watches.changed(client, capability.ino);
                 if let Some(publication) = publication.filter(|_| capability.ino.home() == self.id) {
                     return self.publish(token, capability, publication, outcome);
                 }
             }
-            Request::Reserve { capability, punch: true, .. } => {
-                outcome.drops = self.watches.changed(client, capability.ino);
+            Request::Reserve { capability, punch, .. } => {
+                let (ino, punch, device) = (capability.ino, *punch, pending.device);
+                if punch {
+                    outcome.drops = self.watches.changed(client, ino);
+                } else {
+                    self.wrote(ino, device, false);
+                }
             }
             _ => {}
         }
@@ -336,10 +350,48 @@ impl Server {
         (target.server == self.id && index < self.targets.len()).then_some(index)
     }
 
+    /// Bytes of an object are there: nothing stays of a file that is gone, and the home of one that is not knows of them, so
+    /// that they go with it.
+    fn wrote(&mut self, ino: Ino, device: Option<(usize, Work)>, is_published: bool) {
+        if ino.home() != self.id {
+            return self.wrote_elsewhere(ino);
+        }
+        if !self.namespace.has(ino) {
+            match device {
+                Some((target, _)) if self.journal.is_some() => {
+                    self.defer(Deferred::Stray { target, ino }, false)
+                }
+                Some((target, _)) => self.remove_stray(target, ino),
+                None => {}
+            }
+        } else if !is_published && self.namespace.is_untouched(ino) {
+            // Where the journal does not take it the file's next change, or the end of its writer, tells of it.
+            let _ = self.record(&[Change::Touched { ino }]);
+        }
+    }
+
+    /// Removes what late writers left of a file that is gone, on all targets of this server.
+    pub(crate) fn remove_strays(&mut self, ino: Ino) {
+        for index in 0..self.targets.len() {
+            self.remove_stray(index, ino);
+        }
+    }
+
+    pub(crate) fn remove_stray(&mut self, index: usize, ino: Ino) {
+        match self.targets.get_mut(index) {
+            Some(Target::Ram(ram)) => ram.remove(ino),
+            Some(Target::Dir(dir)) => {
+                let dir = Arc::clone(dir);
+                self.submit(Errand::Stray(ino), move || dir.remove(ino).map(|()| WorkOutput::Done));
+            }
+            None => {}
+        }
+    }
+
     /// Brings an object to stable storage.
     pub(crate) fn sync_object(&mut self, token: usize, capability: Capability, target: TargetId) {
         let index = usize::from(target.index);
-        if target.server != self.id || !self.key.admits(&capability) {
+        if target.server != self.id {
             return self.finish(token, Outcome::failed(errno::EINVAL));
         }
         match self.targets.get(index) {
@@ -384,6 +436,8 @@ pub(crate) enum Errand {
     ObjectSync(usize, Dispatch),
     /// An effect of the namespace.
     Effect(Box<crate::namespace::Effect>),
+    /// The object of a file that is gone.
+    Stray(Ino),
     /// What another server asked of an object here.
     PeerObject(usize),
     /// A snapshot of the namespace.
@@ -396,16 +450,6 @@ pub(crate) enum Errand {
     Mark,
     /// A snapshot with which the journal begins anew.
     Renewal(crate::metadata::SnapshotEnd),
-}
-
-fn capability_of(request: &Request) -> Option<&Capability> {
-    match request {
-        Request::Read { capability, .. }
-        | Request::Write { capability, .. }
-        | Request::Reserve { capability, .. }
-        | Request::ObjectSeek { capability, .. } => Some(capability),
-        _ => None,
-    }
 }
 
 fn copied(ram: &Ram, segments: &[Segment]) -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::events::WorkOutput;
 use crate::jobs::seconds;
 use crate::journal::{DirectoryStorage, Journal, JournalError, SnapshotTicket, SyncTicket};
 use crate::metadata::SnapshotEnd;
-use crate::namespace::{errno, Change, Effect, When};
+use crate::namespace::{errno, Answer, Change, Effect, Verdict, When};
 use crate::notices::notice;
 use crate::server::Server;
 use crate::service::{Outcome, Sink, Stage};
@@ -16,7 +16,7 @@ use crate::target::{Aside, Cut, Target, TargetFailure};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
-use weir_wire::{Errno, Reply};
+use weir_wire::{Errno, Ino, Reply};
 
 /// How long what nobody waits for may wait for a sync of its own: so a program that removes files all the time costs
 /// the device five syncs a second, and what is removed is free a moment later.
@@ -55,6 +55,16 @@ struct Trouble {
 
 /// What is carried out once the journal is durable.
 pub(crate) enum Deferred {
+    /// The object that a late writer made of a file which is gone.
+    Stray {
+        target: usize,
+        ino: Ino,
+    },
+    /// The word to another server that files are gone: it removes their objects.
+    Word {
+        token: usize,
+        reply: Box<Reply>,
+    },
     Effect(Effect),
     /// The bytes of an object of this target that was emptied.
     Discard {
@@ -89,6 +99,7 @@ impl Deferred {
         match self {
             Deferred::Effect(effect) => effect.when == When::DurableInTime,
             Deferred::Discard { .. } => true,
+            Deferred::Stray { .. } | Deferred::Word { .. } => false,
         }
     }
 }
@@ -96,6 +107,17 @@ impl Deferred {
 impl Server {
     /// Answers when everything in the journal so far is on stable storage; requests share one synchronisation.
     pub(crate) fn sync_metadata(&mut self, token: usize) {
+        let Some(pending) = self.pending.get(token) else { return };
+        let caller = crate::metadata::caller(pending);
+        match self.namespace.decide(&caller, &pending.request, &[], self.moment()) {
+            Ok(Verdict::Done(decision)) => match decision.answer {
+                Answer::Now(Reply::Done, _) => {}
+                Answer::Now(reply, _) => return self.finish(token, Outcome::of(reply)),
+                Answer::Then(_) => return self.finish(token, Outcome::failed(errno::EINVAL)),
+            },
+            Ok(_) => return self.finish(token, Outcome::failed(errno::EAGAIN)),
+            Err(errno) => return self.finish(token, Outcome::failed(errno)),
+        }
         if self.journal.is_none() {
             return self.finish(token, Outcome::of(Reply::Done));
         }
@@ -184,6 +206,8 @@ impl Server {
             match deferred {
                 Deferred::Effect(effect) => self.carry_out_now(effect),
                 Deferred::Discard { target, aside } => self.discard(target, aside),
+                Deferred::Stray { target, ino } => self.remove_stray(target, ino),
+                Deferred::Word { token, reply } => self.finish(token, Outcome::of(*reply)),
             }
         }
     }

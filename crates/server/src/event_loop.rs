@@ -70,7 +70,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     let folder = home.join(format!("servers/{id}"));
     std::fs::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     let key_path = home.join("site.key");
-    let key_text = std::fs::read_to_string(&key_path).map_err(io("read the site key", &key_path))?;
+    let key_text = crate::privacy::read_secret(&key_path).map_err(io("read the site key", &key_path))?;
     let key = SiteKey::from_hex(&key_text).map_err(|error| ServerError::Io {
         what: "read the site key",
         path: key_path.clone(),

@@ -4,7 +4,7 @@ use crate::locks::{Answer as LockAnswer, LockRequest, Outcome as LockOutcome};
 use crate::namespace::{errno, AppendGrant, TurnReply};
 use crate::server::Server;
 use crate::service::{Outcome, Stage};
-use weir_wire::{Cluster, PeerRequest, Reply, Request, StoreStatistics};
+use weir_wire::{Cluster, Errno, LockKind, LockType, PeerRequest, Reply, Request, StoreStatistics};
 
 impl Server {
     /// Serves a request outside every queue.
@@ -27,10 +27,9 @@ impl Server {
             }
             Request::Lock { .. } => self.lock(token),
             Request::TestLock { .. } => {
-                let reply = match self.lock_request(token).map(|asked| self.locks.test(&asked)) {
-                    Some(Ok(conflict)) => Reply::Conflict(conflict),
-                    Some(Err(errno)) => Reply::Failed(errno),
-                    None => Reply::Failed(errno::EINVAL),
+                let reply = match self.lock_request(token).and_then(|asked| self.locks.test(&asked)) {
+                    Ok(conflict) => Reply::Conflict(conflict),
+                    Err(errno) => Reply::Failed(errno),
                 };
                 done(self, reply);
             }
@@ -48,8 +47,10 @@ impl Server {
                 self.answer_locks(answers);
             }
             Request::Close { ino, handle } => {
-                let answers = self.locks.close(ino, handle);
-                self.answer_locks(answers);
+                if self.namespace.ends_with(client, ino, handle) {
+                    let answers = self.locks.close(ino, handle);
+                    self.answer_locks(answers);
+                }
                 self.execute_namespace(token);
             }
             Request::Reclaim { handles } => {
@@ -71,8 +72,9 @@ impl Server {
                 let reply = self.renew_turn(token, &capability, turn);
                 done(self, reply);
             }
-            Request::Watch { ino } => {
-                let is_watched = self.watches.watch(client, ino);
+            Request::Watch { capability } => {
+                let is_trusted = self.pending.get(token).is_some_and(|pending| pending.acting.trusted);
+                let is_watched = self.watches.watch(client, is_trusted, capability.ino);
                 done(self, if is_watched { Reply::Done } else { Reply::Failed(errno::ENFILE) });
             }
             Request::Unwatch { ino } => {
@@ -96,15 +98,28 @@ impl Server {
         }
     }
 
-    fn lock_request(&self, token: usize) -> Option<LockRequest> {
-        let pending = self.pending.get(token)?;
-        let (client, request) = (pending.client, pending.header.request);
-        Some(match pending.request {
-            Request::Lock { ino, handle, owner, pid, kind, lock, range, wait, reclaim } => {
-                LockRequest { client, request, ino, handle, owner, pid, kind, lock, range, wait, reclaim }
-            }
+    /// The lock call of a request, through a description that its client holds and that allows it.
+    fn lock_request(&self, token: usize) -> Result<LockRequest, Errno> {
+        let pending = self.pending.get(token).ok_or(errno::EINVAL)?;
+        let (client, request, uid) = (pending.client, pending.header.request, pending.acting.who.uid);
+        let asked = match pending.request {
+            Request::Lock { ino, handle, owner, pid, kind, lock, range, wait, reclaim } => LockRequest {
+                client,
+                uid,
+                request,
+                ino,
+                handle,
+                owner,
+                pid,
+                kind,
+                lock,
+                range,
+                wait,
+                reclaim,
+            },
             Request::TestLock { ino, handle, owner, kind, lock, range } => LockRequest {
                 client,
+                uid,
                 request,
                 ino,
                 handle,
@@ -116,12 +131,24 @@ impl Server {
                 wait: false,
                 reclaim: false,
             },
-            _ => return None,
-        })
+            _ => return Err(errno::EINVAL),
+        };
+        let rights = self.namespace.held(client, asked.ino, asked.handle).ok_or(errno::EBADF)?;
+        // fcntl(2) asks for an open mode; flock(2) takes any descriptor.
+        let allowed = match (asked.kind, asked.lock) {
+            _ if matches!(pending.request, Request::TestLock { .. }) => true,
+            (LockKind::Flock, _) | (_, LockType::Unlock) => true,
+            (_, LockType::Read) => rights.read,
+            (_, LockType::Write) => rights.write,
+        };
+        allowed.then_some(asked).ok_or(errno::EBADF)
     }
 
     fn lock(&mut self, token: usize) {
-        let Some(asked) = self.lock_request(token) else { return };
+        let asked = match self.lock_request(token) {
+            Ok(asked) => asked,
+            Err(errno) => return self.finish(token, Outcome::failed(errno)),
+        };
         let (outcome, answers) = self.locks.acquire(&asked);
         match outcome {
             LockOutcome::Granted => self.finish(token, Outcome::of(Reply::Done)),
@@ -177,16 +204,17 @@ impl Server {
 
     fn serve_peer(&mut self, token: usize, request: &PeerRequest) {
         let Some(link) = self.pending.get(token).map(|pending| pending.link) else { return };
-        if self.peer_of(link).is_none() {
+        let Some(from) = self.peer_of(link) else {
             return self.finish(token, Outcome::failed(errno::EPERM));
-        }
+        };
         match request {
             PeerRequest::Exchange => self.serve_exchange(token),
-            PeerRequest::TruncateObject { .. }
-            | PeerRequest::FenceObject { .. }
-            | PeerRequest::RemoveObject { .. } => {
-                self.serve_object_effect(token, request);
-            }
+            PeerRequest::TruncateObject { ino, .. }
+            | PeerRequest::FenceObject { ino, .. }
+            | PeerRequest::RemoveObject { ino, .. } => match ino.home() == from {
+                true => self.serve_object_effect(token, request),
+                false => self.finish(token, Outcome::failed(errno::EPERM)),
+            },
             _ => self.serve_directory_request(token, request),
         }
     }

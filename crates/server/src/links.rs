@@ -14,8 +14,8 @@ use std::rc::Rc;
 use weir_fairshare::{JobAttributes, Nanos};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
-    decode_body, limits, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, JobId, Nonce, Proof,
-    Reply, Request, RequestId, Role, HEADER_BYTES,
+    decode_body, limits, AccountNames, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, JobId,
+    Nonce, Proof, Reply, Request, RequestId, Role, HEADER_BYTES,
 };
 
 /// A client that is silent for this long is forgotten when its last connection is gone already.
@@ -32,12 +32,20 @@ const REQUEST_BYTES: usize = size_of::<Pending>() + 256;
 
 const PEER_JOB: &str = "server-";
 
+/// What a client is told whose credential expired while it was connected.
+const EXPIRED: &str =
+    "the credential has expired: renew its file (weir grant), or start the program again (weir run)";
+
 /// On whose behalf a request acts.
 #[derive(Debug)]
 pub(crate) struct Acting {
     pub(crate) who: Identity,
     pub(crate) job: JobId,
     pub(crate) attributes: JobAttributes,
+    /// A mount of the administrator: the inodes that it names are those that the kernel led its callers to.
+    pub(crate) trusted: bool,
+    /// Unix time after which nothing is done for it any more, in seconds.
+    expires_seconds: u64,
 }
 
 /// How far the handshake is.
@@ -251,11 +259,15 @@ impl Server {
                 return true;
             }
         };
-        let bytes = self.memory_of(&request, &frame);
+        let (bytes, now) = (self.memory_of(&request, &frame), self.moment().seconds as u64);
         let Some(link) = self.links.get_mut(index) else { return true };
         if !is_admitted && bytes > REQUEST_BYTES + SMALL_BYTES {
             link.connection.put_back(&frame);
             return false;
+        }
+        if link.session().is_some_and(|session| session.own.expires_seconds < now) {
+            self.refuse_expired(index);
+            return true;
         }
         match (&mut link.standing, request) {
             (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount })
@@ -269,8 +281,10 @@ impl Server {
             (Standing::Ready(_), Request::Hello { .. } | Request::Prove { .. }) => {
                 self.refuse_link(index, "this connection is already proved");
             }
-            (Standing::Ready(_), Request::Identify { identity, who, job }) if frame.detached_bytes == 0 => {
-                let reply = match self.identify(index, identity, who, job) {
+            (Standing::Ready(_), Request::Identify { identity, who, names, job })
+                if frame.detached_bytes == 0 =>
+            {
+                let reply = match self.identify(index, identity, who, (names, job)) {
                     Ok(()) => Reply::Done,
                     Err(errno) => Reply::Failed(errno),
                 };
@@ -283,6 +297,12 @@ impl Server {
                 };
                 let client = session.client;
                 match acting {
+                    Some(acting) if acting.expires_seconds < now && frame.detached_bytes == 0 => {
+                        self.answer(index, frame.header.request, &Reply::Failed(errno::EKEYEXPIRED));
+                    }
+                    Some(acting) if acting.expires_seconds < now => {
+                        self.refuse_link(index, "the credential of the caller has expired");
+                    }
                     Some(acting) => self.take_request(index, client, (acting, bytes), frame, request),
                     None if frame.detached_bytes > 0 => self.refuse_link(index, "unknown identity"),
                     None => self.answer(index, frame.header.request, &Reply::Failed(errno::EACCES)),
@@ -365,7 +385,9 @@ impl Server {
         let serial = link.serial;
         let standing = std::mem::replace(&mut link.standing, Standing::Fresh);
         let Standing::Challenged { client, claims, theirs, ours, has_mount } = standing else { return };
-        if let Err(reason) = self.check_claims(&claims, proof, &theirs, &ours) {
+        let checked = self.check_claims(&claims, proof, &theirs, &ours);
+        let is_its = self.may_be(client, claims.uid).then_some(()).ok_or("its client is another user's");
+        if let Err(reason) = checked.and(is_its) {
             self.refusals += 1;
             let now = self.now();
             self.notices.tell(Notice::Refused, now, || {
@@ -392,10 +414,11 @@ impl Server {
             Role::Server => crate::jobs::attributes(&claims),
             Role::User | Role::Mount => self.jobs.meet(&claims, now),
         };
-        self.client_connected(client, job, has_mount, now);
+        self.client_connected((client, claims.uid), job, has_mount, now);
         let server_proof = self.key.server_proof(&claims, &theirs, &ours);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
-        let own = Rc::new(Acting { who, job, attributes });
+        let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
+        let own = Rc::new(Acting { who, job, attributes, trusted, expires_seconds });
         let session = Session {
             client,
             role: claims.role,
@@ -417,6 +440,12 @@ impl Server {
             link.standing = Standing::Ready(session);
             self.answer(index, request, &reply);
         }
+    }
+
+    /// Ends a connection whose credential has expired.
+    fn refuse_expired(&mut self, index: usize) {
+        self.refusals += 1;
+        self.refuse_link(index, EXPIRED);
     }
 
     fn check_claims(
@@ -448,7 +477,7 @@ impl Server {
         index: usize,
         identity: IdentityId,
         who: Identity,
-        delegated: Option<DelegatedJob>,
+        (names, delegated): (AccountNames, Option<DelegatedJob>),
     ) -> Result<(), Errno> {
         let now = self.now();
         let link = self.links.get(index).ok_or(errno::EIO)?;
@@ -469,10 +498,11 @@ impl Server {
                 }
                 claims
             }
-            None => default_claims(&who),
+            None => default_claims(&who, names).ok_or(errno::EINVAL)?,
         };
         let attributes = self.jobs.meet(&claims, now);
-        let acting = Rc::new(Acting { who, job: claims.job_id(), attributes });
+        let (trusted, expires_seconds) = (true, claims.expires_seconds);
+        let acting = Rc::new(Acting { who, job: claims.job_id(), attributes, trusted, expires_seconds });
         if let Some(Standing::Ready(session)) = self.links.get_mut(index).map(|link| &mut link.standing) {
             session.identities.insert(identity, acting);
         }
@@ -515,11 +545,11 @@ impl Server {
 }
 
 /// The job of a user whose process carries no credential: one node, all of the user's such processes together.
-fn default_claims(who: &Identity) -> Claims {
-    Claims {
+fn default_claims(who: &Identity, names: AccountNames) -> Option<Claims> {
+    let claims = Claims {
         job: format!("uid-{}", who.uid),
-        user: who.uid.to_string(),
-        group: who.gid.to_string(),
+        user: names.user,
+        group: names.group,
         uid: who.uid,
         gid: who.gid,
         groups: Vec::new(),
@@ -528,7 +558,8 @@ fn default_claims(who: &Identity) -> Claims {
         role: Role::User,
         issued_seconds: 0,
         expires_seconds: u64::MAX,
-    }
+    };
+    claims.is_well_formed().then_some(claims)
 }
 
 /// The job in the credential of a server.

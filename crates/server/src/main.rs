@@ -80,6 +80,8 @@ fn check(path: &std::path::Path) -> ExitCode {
 }
 
 fn start(config: &std::path::Path, home: &std::path::Path, server: u16, losses: Losses) -> ExitCode {
+    // Nothing that a server makes is for other users, but the socket, which it opens to them.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let config = match ClusterConfig::read(config) {
         Ok(config) if usize::from(server) < config.servers.len() => config,
         Ok(config) => {

@@ -1,6 +1,7 @@
 //! Requests of the namespace: decided, journaled, applied, their effects carried out, then answered.
 
 use crate::data::Errand;
+use crate::durability::Deferred;
 use crate::error::ServerError;
 use crate::events::WorkOutput;
 use crate::journal::{DirectoryStorage, Journal, JournalError, Losses, Recovered, SnapshotDone};
@@ -20,7 +21,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{Capability, ClientId, Errno, HandleId, PeerRequest, Publication, Reply, Request};
+use weir_wire::{Capability, ClientId, Errno, Ino, PeerReply, PeerRequest, Publication, Reply, Request};
 
 /// Version of the journal's records.
 const JOURNAL_SCHEMA: u32 = 4;
@@ -48,6 +49,10 @@ pub(crate) enum Asked {
     Exchange(ServerId),
     /// An effect of a decision.
     Effect(Box<Effect>),
+    /// What capabilities of its files are worth.
+    Confirm(ServerId, Vec<Capability>),
+    /// Whether files of which objects were made here are there.
+    ObjectsMade(ServerId, Vec<Ino>),
     /// A request that depends on the answer.
     Request(usize, Box<Continuation>),
 }
@@ -73,6 +78,7 @@ pub(crate) fn caller(pending: &Pending) -> Caller<'_> {
         request: pending.header.request,
         acknowledged: pending.header.acknowledged,
         who: &pending.acting.who,
+        trusted: pending.acting.trusted,
     }
 }
 
@@ -95,6 +101,7 @@ impl Server {
             returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             self.journal = Some(journal);
             self.settle_targets(&place, &recovered)?;
+            self.namespace.index();
         }
         let start = self.namespace.start(self.moment());
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
@@ -158,6 +165,9 @@ impl Server {
             return self.end_service(token);
         }
         let caller = caller(pending);
+        if pending.request.places().any(|at| at.proof.is_some()) {
+            self.namespace.note_passes(&caller, &pending.request, moment);
+        }
         if let Request::AppendEnd { capability, turn, publication } = &pending.request {
             let (ino, turn, acting) = (capability.ino, *turn, Rc::clone(&pending.acting));
             let verdict = self.namespace.append_end(&caller, capability, turn, publication.as_ref(), moment);
@@ -228,7 +238,8 @@ impl Server {
             return self.continue_after(intent, continued);
         }
         let was_cut = !decision.wait.is_empty();
-        let (reply, payload) = self.namespace.answer(decision.answer);
+        let uid = self.pending.get(token).map_or(u32::MAX, |pending| pending.acting.who.uid);
+        let (reply, payload) = self.namespace.answer(decision.answer, uid, self.moment());
         if let (true, Some(pending)) = (was_cut, self.pending.get(token)) {
             let file = match (&reply, &pending.request) {
                 (Reply::Attributes(attributes) | Reply::Opened { attributes, .. }, _) => Some(attributes.ino),
@@ -362,6 +373,8 @@ impl Server {
     pub(crate) fn peer_answered(&mut self, question: u64, answer: peers::Answer) {
         match self.asked.try_remove(question as usize) {
             Some(Asked::Exchange(server)) => self.exchanged(server, answer),
+            Some(Asked::Confirm(home, capabilities)) => self.confirmed(home, &capabilities, &answer),
+            Some(Asked::ObjectsMade(home, inos)) => self.told(home, inos, &answer),
             Some(Asked::Effect(effect)) => match answer {
                 Ok(_) => self.effect_done(*effect, Ok(())),
                 Err(peers::PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),
@@ -389,6 +402,7 @@ impl Server {
         let Some(from) = self.pending.get(token).and_then(|pending| self.peer_of(pending.link)) else {
             return self.finish(token, Outcome::failed(errno::EPERM));
         };
+        // What is gone comes back with a power loss that its record does not survive: until then no bytes of it are removed.
         let reply = match self.namespace.decide_peer(from, request, self.moment()) {
             Ok(decision) => match self.record(&decision.changes) {
                 Ok(()) => Reply::Peer(decision.reply),
@@ -396,11 +410,16 @@ impl Server {
             },
             Err(errno) => Reply::Failed(errno),
         };
+        let is_of_gone =
+            matches!(&reply, Reply::Peer(PeerReply::Confirmed { holds }) if holds.contains(&false));
+        if is_of_gone && self.journal.is_some() && matches!(request, PeerRequest::ObjectsMade { .. }) {
+            return self.defer(Deferred::Word { token, reply: Box::new(reply) }, true);
+        }
         self.finish(token, Outcome::of(reply));
     }
 
     /// Takes back descriptions of a client that connected again.
-    pub(crate) fn reclaim(&mut self, token: usize, handles: &[(HandleId, Capability)]) -> Reply {
+    pub(crate) fn reclaim(&mut self, token: usize, handles: &[Capability]) -> Reply {
         match self.pending.get(token) {
             Some(pending) => self.namespace.reclaim(&caller(pending), handles),
             None => Reply::Failed(errno::EIO),

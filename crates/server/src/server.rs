@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::clients::{Client, Held, Waiting};
 use crate::config::ClusterConfig;
+use crate::confirmations::Confirmations;
 use crate::control::Question;
 use crate::data::{Errand, Syncs};
 use crate::descriptors::Budget;
@@ -87,6 +88,7 @@ pub(crate) struct Server {
     pub(crate) jobs: Jobs,
     pub(crate) locks: LockTable,
     pub(crate) watches: Watches,
+    pub(crate) confirmations: Confirmations,
     pub(crate) namespace: Namespace,
     pub(crate) journal: Option<Journal<Change>>,
     /// Room for removals and a start, of a durable store.
@@ -224,6 +226,7 @@ impl Server {
             jobs: Jobs::default(),
             locks: LockTable::new(),
             watches: Watches::default(),
+            confirmations: Confirmations::default(),
             namespace,
             journal: None,
             reserve,
@@ -384,6 +387,9 @@ impl Server {
         self.repeat_effects();
         self.expire_senders(now);
         self.expire_holders(now);
+        self.confirmations.expire(now);
+        self.watches.expire(now);
+        self.tell_homes();
         for job in self.jobs.expire(now) {
             let job = weir_fairshare::JobId(job.0);
             for device in &mut self.devices {

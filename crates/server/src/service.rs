@@ -1,9 +1,10 @@
 //! The way of a request through a device: queued, dispatched, its payload received, carried out, answered.
 
+use crate::confirmations::{object_capability, Standing};
 use crate::connection::{Frame, Tail};
 use crate::device::{Device, Work};
 use crate::links::{Acting, LinkKey};
-use crate::namespace::errno;
+use crate::namespace::{errno, Caller};
 use crate::server::Server;
 use crate::target::{Target, TargetFailure, WritePlan};
 use crate::watch::Drops;
@@ -204,8 +205,25 @@ impl Server {
             }
             _ => return self.pending_failed(token, errno::EINVAL),
         }
+        if let Some(capability) = object_capability(&pending.request).copied() {
+            let acting = Rc::clone(&pending.acting);
+            let caller = Caller { who: &acting.who, ..crate::metadata::caller(pending) };
+            match self.standing(&caller, &capability) {
+                Standing::Holds => {}
+                Standing::Refused(errno) => return self.pending_failed(token, errno),
+                Standing::Unknown => return self.confirm_first(token, &capability),
+            }
+        }
+        let Some(pending) = self.pending.get(token) else { return };
         let (client, request) = pending.key();
         let file = overwritten(&pending.request).filter(|ino| self.watches.others_hold(client, *ino));
+        // Nobody writes pages back for who has no right to change the file.
+        let file = file.filter(|_| match &pending.request {
+            Request::Change { at, change, .. } => {
+                self.namespace.may_resize(&crate::metadata::caller(pending), at, change, self.moment())
+            }
+            _ => true,
+        });
         if let Some(ino) = file.filter(|_| !self.namespace.remembers(client, request)) {
             if self.has_mount(client) {
                 return self.pending_answered(token, Reply::PagesHeld);

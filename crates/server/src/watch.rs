@@ -7,6 +7,9 @@ use weir_wire::{ClientId, Ino, Sequence};
 /// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped; it is
 /// told again when it comes back, and its own readers get the new bytes then.
 pub(crate) const DROP_WAIT: Nanos = Nanos::from_millis(2_000);
+/// For how long nobody waits for a user's mount that took longer: it is told of changes all the same. Else whoever may read a
+/// file could slow its writers down for ever.
+const LATE: Nanos = Nanos::from_millis(60_000);
 /// Files told in one reply: their encoding fits a frame's body.
 const FILES_PER_REPLY: usize = 512;
 /// Files that one client may watch: as many as it may have open. A mapped file is an open one.
@@ -20,6 +23,16 @@ struct Watcher {
     waiting: BTreeMap<u64, Ino>,
     latest: HashMap<Ino, u64>,
     next: u64,
+    /// The administrator's mount, which is always waited for.
+    is_trusted: bool,
+    /// When it last made others wait until their time was over.
+    late: Option<Nanos>,
+}
+
+impl Watcher {
+    fn is_waited_for(&self) -> bool {
+        self.is_trusted || self.late.is_none()
+    }
 }
 
 /// Who watches what, and what each watcher has still to drop.
@@ -36,7 +49,7 @@ pub(crate) type Drops = Vec<(ClientId, Ino, u64)>;
 
 impl Watches {
     /// Watches a file; false where the client watches as many as it may.
-    pub(crate) fn watch(&mut self, client: ClientId, ino: Ino) -> bool {
+    pub(crate) fn watch(&mut self, client: ClientId, is_trusted: bool, ino: Ino) -> bool {
         let watcher = self.watchers.entry(client).or_default();
         let is_known = self.by_file.get(&ino).is_some_and(|clients| clients.contains(&client));
         if !is_known && watcher.watched >= WATCHED_PER_CLIENT {
@@ -46,7 +59,27 @@ impl Watches {
             watcher.watched += 1;
             self.by_file.entry(ino).or_default().insert(client);
         }
+        watcher.is_trusted = is_trusted;
         true
+    }
+
+    /// The time that others wait is over, and these have not dropped their pages.
+    pub(crate) fn are_late(&mut self, drops: &Drops, now: Nanos) {
+        for one in drops {
+            if self.are_done(std::slice::from_ref(one)) {
+                continue;
+            }
+            if let Some(watcher) = self.watchers.get_mut(&one.0) {
+                watcher.late = Some(now);
+            }
+        }
+    }
+
+    /// Those who were late long enough ago are waited for again.
+    pub(crate) fn expire(&mut self, now: Nanos) {
+        for watcher in self.watchers.values_mut() {
+            watcher.late = watcher.late.filter(|&since| now.saturating_since(since) <= LATE);
+        }
     }
 
     pub(crate) fn unwatch(&mut self, client: ClientId, ino: Ino) {
@@ -64,7 +97,10 @@ impl Watches {
     /// Whether somebody else holds pages of a file that `client` is about to change. Who holds some itself is not asked
     /// to wait beforehand: two that write back pages of one file would wait for each other.
     pub(crate) fn others_hold(&self, client: ClientId, ino: Ino) -> bool {
-        self.by_file.get(&ino).is_some_and(|clients| !clients.contains(&client))
+        let is_waited_for =
+            |other: &ClientId| self.watchers.get(other).is_some_and(|watcher| watcher.is_waited_for());
+        let others = self.by_file.get(&ino).filter(|clients| !clients.contains(&client));
+        others.is_some_and(|clients| clients.iter().any(is_waited_for))
     }
 
     /// Forgets a client that is gone; what waited for it waits no longer.
@@ -88,7 +124,9 @@ impl Watches {
                 watcher.waiting.remove(&earlier);
             }
             watcher.waiting.insert(watcher.next, ino);
-            drops.push((client, ino, watcher.next));
+            if watcher.is_waited_for() {
+                drops.push((client, ino, watcher.next));
+            }
         }
         drops
     }
@@ -113,7 +151,7 @@ impl Watches {
     /// Whether nothing of `drops` is outstanding.
     ///
     /// A later change of the file takes an earlier one's place, so a file that still waits counts for all of them.
-    pub(crate) fn are_done(&self, drops: &Drops) -> bool {
+    pub(crate) fn are_done(&self, drops: &[(ClientId, Ino, u64)]) -> bool {
         drops.iter().all(|(client, ino, sequence)| {
             let waiting = self.watchers.get(client).and_then(|watcher| watcher.latest.get(ino));
             waiting.is_none_or(|latest| latest < sequence)
@@ -131,7 +169,7 @@ mod tests {
     fn a_write_waits_for_other_mounts_and_not_for_its_own() {
         let (mount, other) = (ClientId(1), ClientId(2));
         let mut watches = Watches::default();
-        watches.watch(mount, FILE);
+        watches.watch(mount, true, FILE);
         assert!(watches.changed(mount, FILE).is_empty());
         let drops = watches.changed(other, FILE);
         assert!(!watches.are_done(&drops));
@@ -146,9 +184,9 @@ mod tests {
     fn who_holds_pages_itself_waits_for_nobody_beforehand() {
         let mut watches = Watches::default();
         assert!(!watches.others_hold(ClientId(1), FILE));
-        watches.watch(ClientId(1), FILE);
+        watches.watch(ClientId(1), true, FILE);
         assert!(watches.others_hold(ClientId(2), FILE) && !watches.others_hold(ClientId(1), FILE));
-        watches.watch(ClientId(2), FILE);
+        watches.watch(ClientId(2), true, FILE);
         assert!(!watches.others_hold(ClientId(2), FILE));
         watches.unwatch(ClientId(2), FILE);
         watches.drop_client(ClientId(1));
@@ -160,31 +198,52 @@ mod tests {
         let mut watches = Watches::default();
         let client = ClientId(1);
         for ino in 0..WATCHED_PER_CLIENT as u64 {
-            assert!(watches.watch(client, Ino(ino)));
+            assert!(watches.watch(client, true, Ino(ino)));
         }
-        assert!(watches.watch(client, Ino(0)), "one that it watches already");
-        assert!(!watches.watch(client, Ino(u64::MAX)));
-        assert!(watches.watch(ClientId(2), Ino(u64::MAX)), "others have their own");
+        assert!(watches.watch(client, true, Ino(0)), "one that it watches already");
+        assert!(!watches.watch(client, true, Ino(u64::MAX)));
+        assert!(watches.watch(ClientId(2), true, Ino(u64::MAX)), "others have their own");
         watches.unwatch(client, Ino(1));
         watches.unwatch(client, Ino(1));
-        assert!(watches.watch(client, Ino(u64::MAX)));
-        assert!(!watches.watch(client, Ino(1)));
+        assert!(watches.watch(client, true, Ino(u64::MAX)));
+        assert!(!watches.watch(client, true, Ino(1)));
     }
 
     #[test]
     fn a_mount_that_is_gone_holds_nobody() {
         let mut watches = Watches::default();
-        watches.watch(ClientId(1), FILE);
+        watches.watch(ClientId(1), true, FILE);
         let drops = watches.changed(ClientId(2), FILE);
         watches.drop_client(ClientId(1));
         assert!(watches.are_done(&drops));
         assert!(watches.changed(ClientId(2), FILE).is_empty());
     }
 
+    /// A user who watched another's file and dropped nothing made each of its writes take two seconds.
+    #[test]
+    fn a_user_that_drops_nothing_is_waited_for_once_and_told_all_the_same() {
+        let (user, mount, writer) = (ClientId(1), ClientId(2), ClientId(3));
+        let at = |seconds: u64| Nanos::from_millis(seconds * 1000);
+        let mut watches = Watches::default();
+        watches.watch(user, false, FILE);
+        watches.watch(mount, true, FILE);
+        let first = watches.changed(writer, FILE);
+        assert_eq!(first.len(), 2);
+        watches.are_late(&first, at(2));
+        assert_eq!(watches.changed(writer, FILE).iter().map(|one| one.0).collect::<Vec<_>>(), [mount]);
+        let (told, files) = watches.next(user).unwrap();
+        assert_eq!(files, [FILE], "it drops its pages when it comes back");
+        watches.confirm(user, told);
+        watches.expire(at(30));
+        assert_eq!(watches.changed(writer, FILE).len(), 1, "it may do the same again");
+        watches.expire(at(63));
+        assert_eq!(watches.changed(writer, FILE).len(), 2);
+    }
+
     #[test]
     fn a_change_during_a_drop_is_told_again() {
         let mut watches = Watches::default();
-        watches.watch(ClientId(1), FILE);
+        watches.watch(ClientId(1), true, FILE);
         let first = watches.changed(ClientId(2), FILE);
         let (told, _) = watches.next(ClientId(1)).unwrap();
         let second = watches.changed(ClientId(2), FILE);

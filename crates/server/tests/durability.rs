@@ -272,14 +272,14 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     let mut other = again(&cluster, other_id, Transport::Tcp);
     assert_ne!(holder.boot, boot, "a client sees that it restarted");
     // A lock of somebody who comes new waits for the end of the grace period, even where it would be refused.
-    other.reply(&Request::Reclaim { handles: vec![(same.handle, same.capability)] });
+    other.reply(&Request::Reclaim { handles: vec![same.capability] });
     let early = other.send(&lock(&same, (50, 60), false), &[]);
-    let reclaimed = holder.reply(&Request::Reclaim { handles: vec![(file.handle, file.capability)] });
+    let reclaimed = holder.reply(&Request::Reclaim { handles: vec![file.capability] });
     assert_eq!(reclaimed, Reply::Done);
     assert_eq!(holder.reply(&lock(&file, (0, 99), true)), Reply::Done);
     assert_eq!(cluster.figure(0, "outstanding"), 1, "the other one still waits");
     let mut thief = cluster.root(0);
-    thief.reply(&Request::Reclaim { handles: vec![(file.handle, file.capability)] });
+    thief.reply(&Request::Reclaim { handles: vec![file.capability] });
     assert_eq!(thief.reply(&lock(&file, (0, 0), true)), Reply::Failed(ENOLCK), "reclaimed by its holder");
     assert_eq!(holder.read(&file, 0, 4).expect("read"), b"kept");
 
@@ -289,7 +289,7 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     assert_eq!(other.reply(&lock(&same, (0, 0), true)), Reply::Failed(ENOLCK), "the time to reclaim is over");
     cluster.await_figure(0, "inodes", 2);
     await_until("what nobody reclaimed is free", || cluster.used_bytes(0) <= 8192);
-    let stale = holder.reply(&Request::Reclaim { handles: vec![(lost.handle, lost.capability)] });
+    let stale = holder.reply(&Request::Reclaim { handles: vec![lost.capability] });
     assert!(matches!(stale, Reply::Failed(Errno(116))), "{stale:?}");
     close(&mut holder, file.ino, file.handle);
     close(&mut other, file.ino, same.handle);
@@ -314,7 +314,7 @@ fn a_server_in_memory_forgets_and_says_so() {
     let mut line = again(&cluster, client, Transport::Unix);
     assert_ne!(line.boot, boot);
     let stale = Reply::Failed(Errno(116));
-    assert_eq!(line.reply(&Request::Reclaim { handles: vec![(file.handle, file.capability)] }), stale);
+    assert_eq!(line.reply(&Request::Reclaim { handles: vec![file.capability] }), stale);
     assert_eq!(line.attributes("file"), Err(Errno(2)));
     let publication = weir_wire::Publication { end: 9, written_bytes: 1, epoch: 0 };
     assert_eq!(line.reply(&Request::Publish { capability: file.capability, publication }), stale);

@@ -438,7 +438,7 @@ fn a_size_is_set_only_through_the_right_to_write() {
         let change = AttributeChange { size_bytes: Some(size_bytes), capability, ..Default::default() };
         line.reply(&Request::Change { at: At::inode(file.ino), follow: false, change })
     };
-    let weak = support::key().capability(file.ino, read_only);
+    let weak = file.with_rights(read_only);
     assert_eq!(set_size(5, Some(weak)), Reply::Failed(Errno(9)));
     assert_eq!(set_size(u64::MAX, Some(file.capability)), Reply::Failed(Errno(27)));
     assert!(matches!(set_size(i64::MAX as u64, Some(file.capability)), Reply::Attributes(_)));

@@ -105,7 +105,7 @@ fn a_server_outlives_a_failure_of_its_journals_device() {
     let mut line = cluster.root(0);
     let mut file = line.open("file", READ_WRITE).expect("opened");
     line.write(&mut file, 0, b"written before").expect("written");
-    let sync = Request::SyncMetadata { ino: Ino::ROOT };
+    let sync = Request::SyncMetadata { at: At::inode(Ino::ROOT) };
     assert_eq!(line.reply(&sync), Reply::Done);
 
     device.fail();

@@ -166,7 +166,7 @@ fn calls(round: usize, file: &File) -> Vec<(&'static str, Request, Vec<u8>)> {
         ),
         ("fallocate", reserve, vec![]),
         ("detour", Request::Detour { capability, layout_epoch: 9, full: vec![target] }, vec![]),
-        ("fsync", Request::SyncMetadata { ino: file.ino }, vec![]),
+        ("fsync", Request::SyncMetadata { at: At::inode(file.ino) }, vec![]),
         ("fsync of bytes", Request::SyncObject { capability, target }, vec![]),
         ("append", Request::Append { capability }, vec![3; 2_000]),
         ("end of a turn", Request::AppendEnd { capability, turn: Sequence(0), publication: None }, vec![]),

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use support::{claims, key, ram, random_client, Cluster, Line, Transport, READ_WRITE};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
-    At, AttributeChange, Claims, ClientId, Credential, DelegatedJob, Errno, Extent, Identity, IdentityId,
-    Ino, NodeKind, PeerRequest, Publication, Reply, Request, RequestId, Rights, Role, SiteKey,
+    AccountNames, At, AttributeChange, Claims, ClientId, Credential, DelegatedJob, Errno, Extent, Identity,
+    IdentityId, Ino, NodeKind, PeerRequest, Publication, Reply, Request, RequestId, Rights, Role, SiteKey,
 };
 
 const EPERM: Errno = Errno(1);
@@ -110,7 +110,8 @@ fn mount_line(cluster: &Cluster) -> Line {
 
 fn identify(number: u32, uid: u32, job: Option<DelegatedJob>) -> Request {
     let who = Identity { uid, gid: uid, groups: vec![uid] };
-    Request::Identify { identity: IdentityId(number), who, job }
+    let names = AccountNames { user: format!("user-{uid}"), group: format!("group-{uid}") };
+    Request::Identify { identity: IdentityId(number), who, names, job }
 }
 
 #[test]
@@ -208,13 +209,19 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
     };
 
     let mut stranger = cluster.line(0, Transport::Tcp, &key().mint(claims(1000)));
+    assert_eq!(stranger.reply(&read(file.capability)), Reply::Failed(EACCES), "it is another user's");
+    assert_eq!(stranger.call(&write(file.capability), b"broken").0, Reply::Failed(EACCES));
     let mut moved = file.capability;
     moved.ino = Ino(file.ino.0 + 1);
     assert_eq!(stranger.reply(&read(moved)), Reply::Failed(EACCES));
-    let forged = SiteKey::new([8; 32]).capability(file.ino, Rights { read: true, write: true });
+    let forged = SiteKey::new([8; 32]).capability(
+        file.description(1000),
+        Rights { read: true, write: true },
+        now_seconds(),
+    );
     assert_eq!(stranger.reply(&read(forged)), Reply::Failed(EACCES));
     assert_eq!(stranger.call(&write(forged), b"broken").0, Reply::Failed(EACCES));
-    assert_eq!(stranger.reply(&Request::SyncObject { capability: forged, target }), Reply::Failed(EINVAL));
+    assert_eq!(stranger.reply(&Request::SyncObject { capability: forged, target }), Reply::Failed(EACCES));
     for request in [
         Request::Append { capability: forged },
         Request::AppendBegin { capability: forged },
@@ -224,27 +231,29 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
         assert_eq!(stranger.reply(&request), Reply::Failed(EACCES), "{request:?}");
     }
 
-    let read_only = key().capability(file.ino, Rights { read: true, write: false });
+    let read_only = file.with_rights(Rights { read: true, write: false });
     let mut widened = read_only;
     widened.rights.write = true;
-    assert_eq!(stranger.call(&write(read_only), b"broken").0, Reply::Failed(EBADF));
-    assert_eq!(stranger.call(&write(widened), b"broken").0, Reply::Failed(EACCES));
-    let write_only = key().capability(file.ino, Rights { read: false, write: true });
-    assert_eq!(stranger.reply(&read(write_only)), Reply::Failed(EBADF));
+    assert_eq!(line.call(&write(read_only), b"broken").0, Reply::Failed(EBADF));
+    assert_eq!(line.call(&write(widened), b"broken").0, Reply::Failed(EACCES));
+    let write_only = file.with_rights(Rights { read: false, write: true });
+    assert_eq!(line.reply(&read(write_only)), Reply::Failed(EBADF));
     assert_eq!(line.read(&file, 0, 6).expect("read"), b"secret");
 }
 
-/// A capability is minted by the home and checked by every target; it needs no word between the two.
+/// A fresh capability is minted by the home and checked by every target, without a word between the two.
 #[test]
-fn a_capability_of_one_server_is_good_at_another() {
+fn a_capability_of_one_server_is_good_at_another_for_its_user() {
     let cluster = Cluster::start(&ram(2, "64MiB"));
     let file = cluster.root(0).open("file", READ_WRITE).expect("opened");
     let target =
         *file.layout.targets().iter().find(|target| target.server == ServerId(1)).expect("a target there");
-    let mut other = cluster.line(1, Transport::Tcp, &key().mint(claims(1000)));
+    let mut other = cluster.line(1, Transport::Tcp, &key().mint(claims(0)));
+    let mut stranger = cluster.line(1, Transport::Tcp, &key().mint(claims(1000)));
     let extents = vec![Extent { offset: 0, length: 3 }];
     let (capability, epoch) = (file.capability, file.epoch);
     let write = Request::Write { capability, target, epoch, extents: extents.clone(), publication: None };
+    assert_eq!(stranger.call(&write, b"abc").0, Reply::Failed(EACCES));
     assert_eq!(other.call(&write, b"abc").0, Reply::Written { size: None });
     let (reply, bytes) = other.call(&Request::Read { capability, target, epoch, extents }, &[]);
     assert_eq!((reply, bytes.as_slice()), (Reply::Data { size: None }, b"abc".as_slice()));

@@ -139,6 +139,7 @@ fn request(
 ) -> LockRequest {
     LockRequest {
         client: ClientId(process as u64),
+        uid: 0,
         request: RequestId(0),
         ino: Ino(1),
         handle: HandleId((process * DESCRIPTIONS + description) as u64),

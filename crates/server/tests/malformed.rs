@@ -8,10 +8,10 @@ use support::{await_until, claims, dir, frame, head, key, ram, random_client};
 use support::{Choices, Cluster, Connection, File, Line, Transport, PATIENCE, READ_WRITE};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
-    decode_body, encode_body, limits, At, AttributeChange, Capability, ClientId, Credential, Extent,
-    HandleId, Header, Identity, IdentityId, Ino, Kind, LockKind, LockOwner, LockRange, LockType, NodeKind,
-    ObjectMove, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Seek, Sequence, XattrMode,
-    HEADER_BYTES, ROUND_LAST, VERSION,
+    decode_body, encode_body, limits, AccountNames, At, AttributeChange, Capability, ClientId, Credential,
+    Extent, HandleId, Header, Identity, IdentityId, Ino, Kind, LockKind, LockOwner, LockRange, LockType,
+    NodeKind, ObjectMove, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Seek, Sequence,
+    XattrMode, HEADER_BYTES, ROUND_LAST, VERSION,
 };
 
 const FRAMES: usize = 2_000;
@@ -172,7 +172,10 @@ fn any_capability(choices: &mut Choices, file: &File) -> Capability {
     let mut capability = file.capability;
     match choices.below(4) {
         0 => capability.ino = Ino(edge(choices)),
-        1 => capability = weir_wire::SiteKey::new([9; 32]).capability(file.ino, capability.rights),
+        1 => {
+            capability =
+                weir_wire::SiteKey::new([9; 32]).capability(file.description(0), capability.rights, 1)
+        }
         _ => {}
     }
     capability
@@ -204,7 +207,8 @@ fn any_at(choices: &mut Choices, file: &File) -> At {
         _ => format!("shared/{}", choices.below(20)).into_bytes(),
     };
     let anchor = (choices.below(4) == 0).then(|| choices.bytes(5).into());
-    At { ino, path, anchor, hops: *choices.one_of(&[0, 0, 0, 40, 255]) }
+    let proof = (choices.below(3) == 0).then(|| any_capability(choices, file));
+    At { ino, path, anchor, hops: *choices.one_of(&[0, 0, 0, 40, 255]), proof }
 }
 
 /// Requests that decode, with numbers and names that no client sends; and the payload that goes with them.
@@ -248,7 +252,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         11 => Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: true, reclaim: false },
         12 => Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: false, reclaim: true },
         13 => Request::TestLock { ino, handle, owner, kind, lock, range },
-        14 => Request::Reclaim { handles: vec![(handle, capability); choices.below(200) as usize] },
+        14 => Request::Reclaim { handles: vec![capability; choices.below(200) as usize] },
         15 => Request::List { ino, handle, cookie: edge(choices), bytes: u32::MAX, attributes: true },
         16 => Request::Change { at, follow: true, change },
         17 => Request::Rename { from: at.clone(), to: any_at(choices, file), mode: RenameMode::Exchange },
@@ -256,10 +260,10 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         19 => Request::Symlink { at, target: choices.bytes(5000) },
         20 => Request::XattrSet { at, follow: true, name: choices.bytes(300), mode: XattrMode::Set },
         21 => Request::Invalidations { done: Sequence(edge(choices)) },
-        22 => Request::Watch { ino },
+        22 => Request::Watch { capability },
         23 => Request::CancelLock { ino, waiting: RequestId(edge(choices)) },
         24 => Request::Peer(PeerRequest::RemoveObject { ino, target }),
-        25 => Request::Layout { ino },
+        25 => Request::Layout { at },
         26 => {
             let one = ObjectMove { from: target, to: any_target(choices) };
             Request::MoveBegin { at, moves: vec![one; choices.below(3) as usize] }
@@ -277,6 +281,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         31 => Request::Identify {
             identity: IdentityId(edge(choices) as u32),
             who: Identity { uid: 0, gid: 0, groups: vec![0; choices.below(1000) as usize] },
+            names: AccountNames { user: "u".repeat(choices.below(300) as usize), group: String::new() },
             job: None,
         },
         _ => Request::Hello { client: ClientId(0), claims: claims(0), nonce: [0; 32], has_mount: false },
@@ -430,11 +435,12 @@ fn a_payload_that_no_request_takes_is_refused_at_once() {
     let payload = vec![0; limits::INLINE_PAYLOAD_BYTES + 1];
     let at = || At::new(Ino::ROOT, "shared/file");
     let who = Identity { uid: 0, gid: 0, groups: Vec::new() };
+    let names = AccountNames { user: "root".into(), group: "root".into() };
     let requests = [
         Request::Attributes { at: at(), follow: false },
         Request::XattrSet { at: at(), follow: false, name: b"user.x".to_vec(), mode: XattrMode::Set },
         Request::Append { capability: scene.file.capability },
-        Request::Identify { identity: IdentityId(1), who, job: None },
+        Request::Identify { identity: IdentityId(1), who, names, job: None },
         Request::Ping,
     ];
     for request in requests {

@@ -17,7 +17,7 @@ fn holder(cluster: &Cluster) -> (Line, File) {
     let mut mount = cluster.root(0);
     let mut file = mount.open("file", READ_WRITE).expect("opened");
     mount.write(&mut file, 0, &vec![b'.'; 3 * MIB]).expect("written");
-    assert_eq!(mount.reply(&Request::Watch { ino: file.ino }), Reply::Done);
+    assert_eq!(mount.reply(&Request::Watch { capability: file.capability }), Reply::Done);
     (mount, file)
 }
 

@@ -152,7 +152,7 @@ impl Client {
     }
 
     fn fsync(&mut self) {
-        assert_eq!(self.ask(&Request::SyncMetadata { ino: Ino::ROOT }), Reply::Done);
+        assert_eq!(self.ask(&Request::SyncMetadata { at: At::inode(Ino::ROOT) }), Reply::Done);
         self.durable = self.history.len() - 1;
     }
 

@@ -3,7 +3,7 @@
 //! A credential is a set of claims and their tag under the site's key. The tag never travels: client and server
 //! both answer a challenge keyed by it, so a claim that was altered, or minted with another key, answers wrongly.
 
-use crate::{limits, Ino, JobId, WireError};
+use crate::{limits, HandleId, Ino, JobId, WireError};
 use serde::{Deserialize, Serialize};
 
 /// A challenge: fresh random bytes.
@@ -12,7 +12,7 @@ pub type Nonce = [u8; 32];
 pub type Proof = [u8; 32];
 
 const TAG_CONTEXT: &str = "weir 2026-11 credential tag";
-const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability";
+const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability of a description";
 const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
 const FILE_VERSION: u32 = 1;
 
@@ -80,13 +80,35 @@ pub struct Rights {
     pub write: bool,
 }
 
-/// A bearer token for the bytes of one inode on every server: made by its home, checked by each target.
+/// An open description and the user for whom it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Description {
+    /// The file.
+    pub ino: Ino,
+    /// The description at the file's home.
+    pub handle: HandleId,
+    /// The user.
+    pub uid: u32,
+}
+
+/// A token for one open description: made by the file's home, checked by every server.
+///
+/// A capability is worth nothing to another user, and nothing once its description is closed: the home knows its
+/// descriptions, and other servers ask the home about a capability that is older than
+/// [`limits::CAPABILITY_FRESH_SECONDS`]. With [`HandleId::NONE`] it is a pass: it lets its user name the inode for
+/// [`limits::PASS_SECONDS`], and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
     /// The file.
     pub ino: Ino,
+    /// The description at the file's home.
+    pub handle: HandleId,
+    /// The user for whom it was opened.
+    pub uid: u32,
     /// What is allowed.
     pub rights: Rights,
+    /// Unix time of its making, in seconds.
+    pub issued_seconds: u64,
     tag: [u8; 16],
 }
 
@@ -163,14 +185,26 @@ impl SiteKey {
     }
 
     /// Mints the capability of an open description.
-    pub fn capability(&self, ino: Ino, rights: Rights) -> Capability {
-        Capability { ino, rights, tag: self.capability_tag(ino, rights) }
+    pub fn capability(&self, of: Description, rights: Rights, issued_seconds: u64) -> Capability {
+        let Description { ino, handle, uid } = of;
+        let mut capability = Capability { ino, handle, uid, rights, issued_seconds, tag: [0; 16] };
+        capability.tag = self.capability_tag(&capability);
+        capability
     }
 
-    /// Whether `capability` was minted with this key.
+    /// Mints the right of a user to name an inode.
+    pub fn pass(&self, ino: Ino, uid: u32, issued_seconds: u64) -> Capability {
+        let handle = HandleId::NONE;
+        self.capability(
+            Description { ino, handle, uid },
+            Rights { read: false, write: false },
+            issued_seconds,
+        )
+    }
+
+    /// Whether `capability` was minted with this key. Whether it still holds is another question.
     pub fn admits(&self, capability: &Capability) -> bool {
-        let expected = self.capability_tag(capability.ino, capability.rights);
-        same_bytes(&expected, &capability.tag)
+        same_bytes(&self.capability_tag(capability), &capability.tag)
     }
 
     /// The bearer token of the control API.
@@ -182,10 +216,15 @@ impl SiteKey {
         *blake3::keyed_hash(&self.tag_key, &claims.encoded()).as_bytes()
     }
 
-    fn capability_tag(&self, ino: Ino, rights: Rights) -> [u8; 16] {
-        let mut message = [0; 9];
-        message[..8].copy_from_slice(&ino.0.to_le_bytes());
-        message[8] = u8::from(rights.read) | (u8::from(rights.write) << 1);
+    fn capability_tag(&self, of: &Capability) -> [u8; 16] {
+        let rights = u32::from(of.rights.read) | (u32::from(of.rights.write) << 1);
+        // Below 64 bytes the hash is one compression.
+        let mut message = [0; 32];
+        message[..8].copy_from_slice(&of.ino.0.to_le_bytes());
+        message[8..16].copy_from_slice(&of.handle.0.to_le_bytes());
+        message[16..24].copy_from_slice(&of.issued_seconds.to_le_bytes());
+        message[24..28].copy_from_slice(&of.uid.to_le_bytes());
+        message[28..].copy_from_slice(&rights.to_le_bytes());
         let mut tag = [0; 16];
         tag.copy_from_slice(&blake3::keyed_hash(&self.capability_key, &message).as_bytes()[..16]);
         tag
@@ -321,12 +360,23 @@ mod tests {
     }
 
     #[test]
-    fn a_capability_cannot_be_widened() {
+    fn no_field_of_a_capability_can_be_altered() {
         let key = SiteKey::new([7; 32]);
-        let mut capability = key.capability(Ino(42), Rights { read: true, write: false });
-        assert!(key.admits(&capability));
-        capability.rights.write = true;
-        assert!(!key.admits(&capability));
+        let of = Description { ino: Ino(42), handle: HandleId(7), uid: 1000 };
+        let good = key.capability(of, Rights { read: true, write: false }, 100);
+        assert!(key.admits(&good));
+        let altered = [
+            Capability { ino: Ino(43), ..good },
+            Capability { handle: HandleId(8), ..good },
+            Capability { uid: 0, ..good },
+            Capability { rights: Rights { read: true, write: true }, ..good },
+            Capability { rights: Rights { read: false, write: false }, ..good },
+            Capability { issued_seconds: 101, ..good },
+        ];
+        for capability in altered {
+            assert!(!key.admits(&capability), "{capability:?}");
+        }
+        assert!(!SiteKey::new([8; 32]).admits(&good));
     }
 
     #[test]

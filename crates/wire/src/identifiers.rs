@@ -53,6 +53,11 @@ identifier!(
     Sequence, u64
 );
 
+impl HandleId {
+    /// No description: the handle of a capability that only lets its user name an inode.
+    pub const NONE: HandleId = HandleId(0);
+}
+
 impl Ino {
     /// The root directory: the first inode of server 0.
     pub const ROOT: Ino = Ino(1);

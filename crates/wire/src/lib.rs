@@ -16,14 +16,16 @@ mod metadata;
 mod peer;
 mod reply;
 
-pub use credential::{name_number, Capability, Claims, Credential, Nonce, Proof, Rights, Role, SiteKey};
+pub use credential::{
+    name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
+};
 pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, RequestId, Sequence};
 pub use message::{
-    AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange, LockType, Moment,
-    NodeKind, OpenFlags, Publication, RenameMode, Request, Seek, ServerAddress, TargetSummary, XattrMode,
-    ROUND_LAST,
+    AccountNames, AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange,
+    LockType, Moment, NodeKind, OpenFlags, Publication, RenameMode, Request, Seek, ServerAddress,
+    TargetSummary, XattrMode, ROUND_LAST,
 };
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
 pub use peer::{

@@ -48,3 +48,12 @@ pub const FREEZE_SECONDS: u64 = 5;
 pub const TURN_LEASE_SECONDS: u64 = 5;
 /// Longest job, user or group name in a credential.
 pub const CLAIM_NAME_BYTES: usize = 128;
+/// For how long a server takes the capability of a file of another home without asking that home whether the description is
+/// still open: so long a closed description may still reach bytes there, and so often an open one costs a question.
+pub const CAPABILITY_FRESH_SECONDS: u64 = 30;
+/// For how long a redirected client may name the inode that it was sent to: far above the time of a walk.
+pub const PASS_SECONDS: u64 = 60;
+/// Capabilities in one [`crate::PeerRequest::Confirm`]: with at most 52 bytes each they fit a body.
+pub const CONFIRMATIONS: usize = 128;
+/// Inodes in one [`crate::PeerRequest::ObjectsMade`]: with at most 10 bytes each they fit a body.
+pub const OBJECTS_MADE: usize = 1024;

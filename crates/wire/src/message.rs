@@ -173,6 +173,15 @@ pub struct Identity {
     pub groups: Vec<u32>,
 }
 
+/// Names of a user and its primary group, each at most [`crate::limits::CLAIM_NAME_BYTES`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountNames {
+    /// Name of the user; its number where it has none.
+    pub user: String,
+    /// Name of the group; its number where it has none.
+    pub group: String,
+}
+
 /// A job's claims forwarded by a mount, with the answer of the credential it found in the caller's environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegatedJob {
@@ -247,6 +256,8 @@ pub enum Request {
         identity: IdentityId,
         /// Who.
         who: Identity,
+        /// Names under which the user is accounted where there is no job, as credentials have them: one user is one user.
+        names: AccountNames,
         /// The caller's job; the uid's default job when absent.
         job: Option<DelegatedJob>,
     },
@@ -303,8 +314,8 @@ pub enum Request {
     /// After a lost connection or a server restart, or by another process after fork and exec: these descriptions
     /// are open here. Answered ESTALE when one is gone; the others are taken back all the same.
     Reclaim {
-        /// File, description and rights, proved by its capability.
-        handles: Vec<(HandleId, Capability)>,
+        /// The capabilities of the descriptions.
+        handles: Vec<Capability>,
     },
     /// Makes a node that is not opened; answered [`Reply::Attributes`].
     Make {
@@ -416,7 +427,7 @@ pub enum Request {
     /// Makes this server's metadata durable: the journal is on stable storage at the reply.
     SyncMetadata {
         /// The file for which it is done.
-        ino: Ino,
+        at: At,
     },
 
     /// Sets, changes or releases a lock; with `wait` the reply comes when it is granted.
@@ -569,7 +580,7 @@ pub enum Request {
     /// holds another layout than [`crate::Attributes::layout_epoch`] names.
     Layout {
         /// The file.
-        ino: Ino,
+        at: At,
     },
     /// Begins to move objects of a file to other targets (its owner or root only); answered [`Reply::Moving`]. The
     /// objects there are empty at the reply, and no bytes of the file go to them yet. EBUSY: another move of the file
@@ -627,8 +638,8 @@ pub enum Request {
 
     /// A mount holds pages of `ino` in the kernel: writes by others wait for it to drop them.
     Watch {
-        /// The file.
-        ino: Ino,
+        /// Right to read or write the file.
+        capability: Capability,
     },
     /// The mount holds none any more.
     Unwatch {
@@ -651,4 +662,60 @@ pub enum Request {
 
     /// A message of another server.
     Peer(PeerRequest),
+}
+
+impl Request {
+    /// The places that the request names by inode and path.
+    pub fn places(&self) -> impl Iterator<Item = &At> {
+        let (first, second) = match self {
+            Request::Attributes { at, .. }
+            | Request::Access { at, .. }
+            | Request::Change { at, .. }
+            | Request::Open { at, .. }
+            | Request::Make { at, .. }
+            | Request::Symlink { at, .. }
+            | Request::ReadLink { at }
+            | Request::Unlink { at, .. }
+            | Request::XattrGet { at, .. }
+            | Request::XattrSet { at, .. }
+            | Request::XattrList { at, .. }
+            | Request::XattrRemove { at, .. }
+            | Request::SyncMetadata { at }
+            | Request::Layout { at }
+            | Request::MoveBegin { at, .. } => (Some(at), None),
+            Request::Link { from, to, .. } | Request::Rename { from, to, .. } => (Some(from), Some(to)),
+            Request::Hello { .. }
+            | Request::Prove { .. }
+            | Request::Identify { .. }
+            | Request::Ping
+            | Request::Cluster
+            | Request::Close { .. }
+            | Request::Reclaim { .. }
+            | Request::List { .. }
+            | Request::Statistics
+            | Request::Lock { .. }
+            | Request::TestLock { .. }
+            | Request::CancelLock { .. }
+            | Request::ReleaseLocks { .. }
+            | Request::Publish { .. }
+            | Request::Append { .. }
+            | Request::AppendBegin { .. }
+            | Request::AppendEnd { .. }
+            | Request::Read { .. }
+            | Request::Write { .. }
+            | Request::Reserve { .. }
+            | Request::ObjectSeek { .. }
+            | Request::SyncObject { .. }
+            | Request::MoveFreeze { .. }
+            | Request::MoveEnd { .. }
+            | Request::ObjectChanges { .. }
+            | Request::AppendRenew { .. }
+            | Request::Detour { .. }
+            | Request::Watch { .. }
+            | Request::Unwatch { .. }
+            | Request::Invalidations { .. }
+            | Request::Peer(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
 }

@@ -1,6 +1,6 @@
 //! What the namespace says about files.
 
-use crate::{limits, Ino, Moment};
+use crate::{limits, Capability, Ino, Moment};
 use serde::{Deserialize, Serialize};
 use weir_placement::TargetId;
 
@@ -36,17 +36,25 @@ pub struct At {
     pub anchor: Option<serde_bytes::ByteBuf>,
     /// Symbolic links followed so far, at most [`limits::SYMLINK_HOPS`].
     pub hops: u8,
+    /// Shows that the caller may name `ino`: the capability of a description of it, or a pass that a redirecting server
+    /// made. Without it the caller must hold a description of `ino`, or be able to walk there from the root.
+    pub proof: Option<Capability>,
 }
 
 impl At {
     /// `path` below `ino`.
     pub fn new(ino: Ino, path: impl Into<Vec<u8>>) -> At {
-        At { ino, path: path.into(), anchor: None, hops: 0 }
+        At { ino, path: path.into(), anchor: None, hops: 0, proof: None }
     }
 
     /// The inode itself.
     pub fn inode(ino: Ino) -> At {
         At::new(ino, Vec::new())
+    }
+
+    /// The inode of an open description.
+    pub fn described(capability: Capability) -> At {
+        At { proof: Some(capability), ..At::inode(capability.ino) }
     }
 
     /// Whether every field is within its limit.

@@ -1,6 +1,6 @@
 //! What servers say to each other.
 
-use crate::{Identity, Ino, JobId, Moment};
+use crate::{Capability, Identity, Ino, JobId, Moment};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
 
@@ -96,6 +96,17 @@ pub enum PeerRequest {
         /// The parent changes: the user must have write permission on this one.
         write: bool,
     },
+    /// Which of these capabilities, of files whose home the receiver is, belong to descriptions that are open.
+    Confirm {
+        /// At most [`crate::limits::CONFIRMATIONS`].
+        capabilities: Vec<Capability>,
+    },
+    /// Clients wrote first bytes to objects of these files, whose home the receiver is: which of the files are there. The
+    /// objects of the others are removed again.
+    ObjectsMade {
+        /// At most [`crate::limits::OBJECTS_MADE`].
+        inos: Vec<Ino>,
+    },
 }
 
 /// The answer to a [`PeerRequest`] that did not fail.
@@ -110,6 +121,11 @@ pub enum PeerReply {
     },
     /// The receiver's [`ServerReport`] is the payload.
     Report,
+    /// Whether each one that was asked about holds, in the same order.
+    Confirmed {
+        /// One for each.
+        holds: Vec<bool>,
+    },
 }
 
 /// A server's job table and load, as exchanged every lambda.

@@ -10,11 +10,11 @@ use weir_placement::{
     TargetId, END_OF_FILE,
 };
 use weir_wire::{
-    decode_body, encode_body, limits, At, Attributes, Claims, ClientId, Credential, DelegatedJob, DeviceUse,
-    DirectoryEntry, Extent, FileKind, HandleId, Header, Identity, IdentityId, Ino, JobId, JobReport,
-    MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags, PeerReply, PeerRequest, PlacedReport, Publication,
-    RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport, SiteKey, TargetReport, XattrMode,
-    HEADER_BYTES, VERSION,
+    decode_body, encode_body, limits, AccountNames, At, Attributes, Claims, ClientId, Credential,
+    DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, FileKind, HandleId, Header, Identity,
+    IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags, PeerReply,
+    PeerRequest, PlacedReport, Publication, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport,
+    SiteKey, TargetReport, XattrMode, HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -264,10 +264,14 @@ fn claims() -> Claims {
 fn the_largest_message_of_each_kind_fits_its_frame() {
     let key = SiteKey::new([7; 32]);
     let ino = Ino(u64::MAX);
-    let capability = key.capability(ino, Rights { read: true, write: true });
+    let capability = key.capability(
+        Description { ino, handle: HandleId(u64::MAX), uid: u32::MAX },
+        Rights { read: true, write: true },
+        u64::MAX,
+    );
     let target = TargetId { server: ServerId(u16::MAX), index: u16::MAX };
     let anchor = Some(vec![b'a'; limits::NAME_BYTES].into());
-    let at = At { ino, path: vec![b'p'; limits::PATH_BYTES], anchor, hops: 40 };
+    let at = At { ino, path: vec![b'p'; limits::PATH_BYTES], anchor, hops: 40, proof: Some(capability) };
     let moment = Moment { seconds: i64::MIN, nanoseconds: u32::MAX };
     let who = Identity { uid: u32::MAX, gid: u32::MAX, groups: vec![u32::MAX; limits::GROUPS] };
     let extents = vec![Extent { offset: u64::MAX, length: u32::MAX }; limits::EXTENTS];
@@ -285,9 +289,11 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
     let specification = LayoutSpecification { components: (0..limits::COMPONENTS).map(specified).collect() };
     let layout = LayoutRequest { layout: Some(specification.clone()), spread: Some(true) };
     let flags = OpenFlags { create: true, ..OpenFlags::default() };
+    let long = || "n".repeat(limits::CLAIM_NAME_BYTES);
+    let names = AccountNames { user: long(), group: long() };
     for request in [
         Request::Hello { client: ClientId(u64::MAX), claims: claims(), nonce: [9; 32], has_mount: false },
-        Request::Identify { identity: IdentityId(u32::MAX), who: who.clone(), job },
+        Request::Identify { identity: IdentityId(u32::MAX), who: who.clone(), names, job },
         Request::Rename { from: at.clone(), to: at.clone(), mode: RenameMode::Exchange },
         Request::Link { from: at.clone(), follow: true, to: at.clone() },
         Request::Open { at: at.clone(), flags, permissions: u16::MAX, layout: Some(specification) },
@@ -313,6 +319,9 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
             settled: u64::MAX,
         }),
         Request::Peer(PeerRequest::MayMove { ino, who, owner: true, write: true }),
+        Request::Reclaim { handles: vec![capability; 256] },
+        Request::Peer(PeerRequest::Confirm { capabilities: vec![capability; limits::CONFIRMATIONS] }),
+        Request::Peer(PeerRequest::ObjectsMade { inos: vec![ino; limits::OBJECTS_MADE] }),
     ] {
         fits(&request);
     }
@@ -351,6 +360,7 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
         Reply::Escape { path: vec![b'p'; 2 * limits::PATH_BYTES], hops: u8::MAX },
         Reply::Link { target: vec![b't'; limits::PATH_BYTES] },
         Reply::Peer(PeerReply::Made { ino }),
+        Reply::Peer(PeerReply::Confirmed { holds: vec![true; limits::OBJECTS_MADE] }),
     ] {
         fits(&reply);
     }

@@ -7,6 +7,7 @@ it. Any other user's home is private (0700).
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from weir.cli.errors import Failure
 from weir.cli.files import make_folder
+from weir.cli.ownership import check_own, check_way
 
 SYSTEM = Path("/run/weir")
 """Where root's store is announced when its home cannot be passed through by other users."""
@@ -108,14 +110,17 @@ class Home:
         """Make the home and its folders.
 
         Raises:
-            Failure: The folder is something else, and not to be touched.
+            Failure: The folder is something else, and not to be touched; or others could change what is in it.
         """
+        check_way(self.root)
         if self.root.is_dir():
             if any(self.root.iterdir()) and not self.exists():
                 raise Failure(
                     f"{self.root} is not empty, and not the home of a store",
                     hint="name an empty or a new folder with --home or WEIR_HOME",
                 )
+            self._check()
+            self._close()
         else:
             make_folder(self.root, self.passage)
         # First of all, so that a second command that finds anything here also finds that it is a home.
@@ -124,6 +129,22 @@ class Home:
             make_folder(folder, self.passage)
         # Whoever may use the store may know where it is mounted.
         make_folder(self.mounts, self.passage | 0o044 if self.passage & 0o011 else self.passage)
+
+    def _check(self) -> None:
+        """Refuse a home that somebody else may have prepared: who knows its key is every user of its store."""
+        check_own(self.root)
+        check_own(self.site_key, secret=True)
+        files = (self.lock, self.configuration, self.cluster)
+        folders = (self.servers, self.credentials, self.mounts, *map(self.server, self.server_numbers()))
+        for path in (*files, *folders):
+            check_own(path)
+
+    def _close(self) -> None:
+        """Take from a home of before what others need not do there: pass through is all."""
+        for folder in (self.root, *map(self.server, self.server_numbers())):
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            if mode & 0o077 & ~self.passage:
+                folder.chmod(mode & (0o700 | self.passage))
 
     @property
     def passage(self) -> int:

@@ -253,12 +253,17 @@ pub(crate) fn attributes(ino: Ino, kind: FileKind, size_bytes: u64, epoch: u64) 
     }
 }
 
+/// The right of root to read and write a file through a description.
+pub(crate) fn capability(ino: Ino, handle: HandleId) -> weir_client::wire::Capability {
+    key().capability(Description { ino, handle, uid: 0 }, Rights { read: true, write: true }, 0)
+}
+
 /// The state of a file as a mount would hand it over.
 pub(crate) fn state(ino: Ino, layout: Layout, size_bytes: u64, epoch: u64) -> weir_client::HandleState {
     weir_client::HandleState {
         ino,
         handle: HandleId(3),
-        capability: key().capability(ino, Rights { read: true, write: true }),
+        capability: capability(ino, HandleId(3)),
         layout,
         append: false,
         layout_epoch: 0,

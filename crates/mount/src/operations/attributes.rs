@@ -4,8 +4,10 @@ use crate::abi::{flags, AccessIn, Attr, AttrOut, EntryOut, Fixed, GetattrIn, Set
 use crate::abi::{StatfsOut, Statx, StatxIn, StatxOut, StatxTime};
 use crate::call::{Answer, Call, Failure, Reply};
 use crate::filesystem::Filesystem;
+use crate::process::system_call;
+use crate::special;
 use weir_client::wire::{limits, AttributeChange, Attributes, FileKind, Ino, Moment};
-use weir_client::Place;
+use weir_client::{Caller, Place};
 
 /// Block size that `stat` reports: programs move data in units of it, as far as they ask at all. Large enough for
 /// few requests, small enough for the buffer that stdio allocates for each open file.
@@ -98,7 +100,24 @@ impl Filesystem {
         let caller = self.caller(&call.header);
         let name = call.name()?;
         let attributes = self.store.attributes(&caller, Place::below(call.node(), name), false)?;
+        if matches!(attributes.kind, FileKind::Fifo | FileKind::Socket) {
+            self.check_special(call.header.pid, &caller, attributes.ino)?;
+        }
         Reply::of(&entry(&attributes))
+    }
+
+    /// Checks what the kernel would not: it opens pipes and sockets itself and asks nobody, but for their names.
+    fn check_special(&self, pid: u32, caller: &Caller, ino: Ino) -> Result<(), Failure> {
+        let mask = match system_call(pid) {
+            Some(text) => special::wanted(&text),
+            // Only its own user comes to such a mount, and may not let it see what its programs do.
+            None if self.acts_as_itself() => 0,
+            None => special::EVERYTHING,
+        };
+        match mask {
+            0 => Ok(()),
+            mask => Ok(self.store.access(caller, Place::inode(ino), mask, false)?),
+        }
     }
 
     pub(crate) fn attributes(&self, call: &mut Call<'_>) -> Answer {

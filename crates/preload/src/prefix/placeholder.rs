@@ -135,15 +135,15 @@ impl Placeholder {
             return None;
         }
         // When the server has forgotten the description (the opener closed it first) reads and writes say ESTALE.
-        let _ = store.adopt(handle.handle, handle.capability);
+        let _ = store.adopt(handle.capability);
         Some(File::from_state(store, (**handle).clone()))
     }
 
     /// The directory's description, held by this process's client as well before it is listed.
     pub(crate) fn adopt_directory(&self, store: &Store) {
-        if let Kind::Directory(handle, capability) = self.state.kind {
+        if let Kind::Directory(_, capability) = self.state.kind {
             if !self.is_opener && !self.adopted.swap(true, Ordering::AcqRel) {
-                let _ = store.adopt(handle, capability);
+                let _ = store.adopt(capability);
             }
         }
     }

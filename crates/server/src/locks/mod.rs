@@ -26,6 +26,10 @@ pub const RANGES_PER_SERVER: usize = 1 << 20;
 /// A longer cycle is not found, and its members wait as they would without the search.
 pub const DEADLOCK_SEARCH_OWNERS: usize = 1024;
 
+/// Ranges that may be held on all files that one user was the first to lock: no user takes them from the others. One more is
+/// answered ENOLCK.
+pub const RANGES_PER_USER: usize = RANGES_PER_SERVER / 4;
+
 const EBADF: Errno = Errno(9);
 const EAGAIN: Errno = Errno(11);
 const EINVAL: Errno = Errno(22);
@@ -38,6 +42,8 @@ const ESTALE: Errno = Errno(116);
 pub struct LockRequest {
     /// Who asks.
     pub client: ClientId,
+    /// Its user.
+    pub uid: u32,
     /// Its request; with the client it names the request in [`Answer`] and [`LockTable::cancel`].
     pub request: RequestId,
     /// The file.
@@ -124,6 +130,9 @@ pub struct LockTable {
     holders: BTreeMap<(ClientId, Ino), u32>,
     arrivals: u64,
     ranges: usize,
+    /// The user who is charged for the ranges of a file, and how many each is charged for.
+    payers: HashMap<Ino, u32>,
+    charged: HashMap<u32, usize>,
     in_grace: bool,
 }
 
@@ -274,7 +283,10 @@ impl LockTable {
             answers.extend(places.into_iter().filter_map(|place| self.fail_waiting(place, ESTALE)));
         }
         if let Some(files) = self.files.remove(&ino) {
-            self.ranges -= files.iter().map(FileLocks::runs).sum::<usize>();
+            let runs = files.iter().map(FileLocks::runs).sum::<usize>();
+            self.ranges -= runs;
+            self.uncharge(ino, runs);
+            self.payers.remove(&ino);
             let [ranges, _] = files;
             let (first, last) = (
                 Owner::Process(ClientId(0), LockOwner(0)),
@@ -333,7 +345,7 @@ impl LockTable {
     fn unlock(&mut self, asked: &LockRequest, answers: &mut Vec<Answer>) -> Outcome {
         let (owner, class) = (asked.who(), Class::of(asked.kind));
         let Some(locks) = self.locks(asked.ino, class) else { return Outcome::Granted };
-        if locks.is_split_by(owner, asked.range) && self.is_full(asked.ino, class, 1) {
+        if locks.is_split_by(owner, asked.range) && self.is_full(asked, 1) {
             return Outcome::Failed(ENOLCK);
         }
         if self.set(asked, None).weakened {
@@ -392,7 +404,7 @@ impl LockTable {
     /// Gives the lock, which nobody blocks; tells whether the owner holds some byte less strongly than before.
     fn grant(&mut self, wanted: &Waiting) -> Result<bool, Errno> {
         // At most two more: a range in another mode is cut in two, with the new one between.
-        if self.is_full(wanted.asked.ino, Class::of(wanted.asked.kind), 2) {
+        if self.is_full(&wanted.asked, 2) {
             return Err(ENOLCK);
         }
         Ok(self.set(&wanted.asked, Some(wanted.mode)).weakened)
@@ -484,6 +496,7 @@ impl LockTable {
         let changed = locks.set(owner, 0, WHOLE, None);
         let released = before - locks.runs();
         self.ranges -= released;
+        self.uncharge(ino, released);
         self.count_holder(owner, ino, changed);
         changed.weakened
     }
@@ -495,8 +508,24 @@ impl LockTable {
         let changed = locks.set(owner, asked.pid, asked.range, mode);
         let after = locks.runs();
         self.ranges = self.ranges + after - before;
+        if after > before {
+            let payer = *self.payers.entry(asked.ino).or_insert(asked.uid);
+            *self.charged.entry(payer).or_default() += after - before;
+        } else {
+            self.uncharge(asked.ino, before - after);
+        }
         self.count_holder(owner, asked.ino, changed);
         changed
+    }
+
+    fn uncharge(&mut self, ino: Ino, ranges: usize) {
+        let Some(payer) = self.payers.get(&ino).filter(|_| ranges > 0) else { return };
+        if let Some(charged) = self.charged.get_mut(payer) {
+            *charged -= ranges;
+            if *charged == 0 {
+                self.charged.remove(payer);
+            }
+        }
     }
 
     fn count_holder(&mut self, owner: Owner, ino: Ino, changed: Changed) {
@@ -515,9 +544,13 @@ impl LockTable {
         }
     }
 
-    fn is_full(&self, ino: Ino, class: Class, more: usize) -> bool {
-        let runs = self.locks(ino, class).map_or(0, FileLocks::runs);
-        runs + more > RANGES_PER_FILE || self.ranges + more > RANGES_PER_SERVER
+    fn is_full(&self, asked: &LockRequest, more: usize) -> bool {
+        let runs = self.locks(asked.ino, Class::of(asked.kind)).map_or(0, FileLocks::runs);
+        let payer = self.payers.get(&asked.ino).unwrap_or(&asked.uid);
+        let charged = self.charged.get(payer).copied().unwrap_or(0);
+        runs + more > RANGES_PER_FILE
+            || charged + more > RANGES_PER_USER
+            || self.ranges + more > RANGES_PER_SERVER
     }
 
     fn put_waiting(&mut self, place: Place, waiting: Waiting) {
@@ -566,6 +599,7 @@ impl LockTable {
     fn forget_if_idle(&mut self, ino: Ino) {
         if self.files.get(&ino).is_some_and(|files| files.iter().all(FileLocks::is_idle)) {
             self.files.remove(&ino);
+            self.payers.remove(&ino);
         }
     }
 }

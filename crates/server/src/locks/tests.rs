@@ -276,6 +276,7 @@ fn take(table: &mut LockTable, model: &mut Model, number: u64, step: &Step) -> R
         Step::Acquire { file, client, owner, handle, kind, lock, bytes, wait, reclaim } => {
             let asked = LockRequest {
                 client: ClientId(client),
+                uid: client as u32 % 2,
                 request: RequestId(number),
                 ino: Ino(file as u64 + 1),
                 handle: HandleId(handle),
@@ -376,6 +377,7 @@ proptest! {
 fn posix(client: u64, request: u64, lock: LockType, first: u64, last: u64, wait: bool) -> LockRequest {
     LockRequest {
         client: ClientId(client),
+        uid: 0,
         request: RequestId(request),
         ino: Ino(7),
         handle: HandleId(0),
@@ -455,4 +457,26 @@ fn what_is_left_after_a_partial_unlock_is_still_the_process_s() {
     let other = Owner::Process(ClientId(2), LockOwner(2));
     let told = locks.conflict(other, range(50, 60), Mode::Exclusive);
     assert_eq!(told, Some((LockType::Write, range(20, 99), 77)));
+}
+
+/// One user filled the table with locks on a few files, and nobody else could lock anything.
+#[test]
+fn no_user_takes_the_whole_table() {
+    let mut table = LockTable::new();
+    let mut request = 0;
+    let mut fill = |table: &mut LockTable, file: u64, uid: u32| {
+        (0..RANGES_PER_FILE as u64 - 1).all(|range| {
+            request += 1;
+            let asked = posix(u64::from(uid), request, LockType::Write, range * 2, range * 2, false);
+            table.acquire(&LockRequest { uid, ino: Ino(file), ..asked }).0 == Outcome::Granted
+        })
+    };
+    let files = (RANGES_PER_USER / RANGES_PER_FILE) as u64;
+    for file in 1..=files {
+        assert!(fill(&mut table, file, 1), "file {file} of {files}");
+    }
+    assert!(!fill(&mut table, files + 1, 1), "its part is used up");
+    assert!(fill(&mut table, files + 2, 2), "others have theirs");
+    table.release_owner(Ino(1), ClientId(1), LockOwner(0));
+    assert!(fill(&mut table, files + 3, 1), "what it gave back it may have again");
 }

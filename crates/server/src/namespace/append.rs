@@ -7,7 +7,7 @@ use super::inode::Inode;
 use super::turns::{Appender, Asked};
 use super::{Answer, Caller, Decision, Namespace, Verdict};
 use weir_placement::{Layout, TargetId};
-use weir_wire::{limits, Capability, ClientId, Errno, Ino, Moment, Publication, Reply, Sequence};
+use weir_wire::{limits, Capability, Errno, Ino, Moment, Publication, Reply, Sequence};
 
 /// A turn that came: answer this request with the reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ impl Namespace {
     /// # Errors
     /// EACCES, EBADF, ESTALE for the capability; EAGAIN when too many wait.
     pub fn append_begin(&mut self, caller: &Caller<'_>, capability: &Capability) -> Result<TurnReply, Errno> {
-        self.writable(capability)?;
+        self.writable(caller, capability)?;
         if let Some(&id) = self.state.cuts.get(&capability.ino) {
             return Ok(TurnReply::Wait(id));
         }
@@ -97,7 +97,7 @@ impl Namespace {
         if let Some(recalled) = self.recall(caller) {
             return Ok(Verdict::Done(recalled));
         }
-        let (_, file) = self.writable(capability)?;
+        let (_, file) = self.writable(caller, capability)?;
         let draft = Draft::new(self, caller, now);
         let Some(publication) = publication else {
             let size = self.size_and_epoch(capability.ino);
@@ -124,7 +124,7 @@ impl Namespace {
         if let Some(recalled) = self.recall(caller) {
             return Ok(InlineAppend::Done(Box::new(recalled)));
         }
-        let (_, file) = self.writable(capability)?;
+        let (_, file) = self.writable(caller, capability)?;
         if let Some(&id) = self.state.cuts.get(&capability.ino) {
             return Ok(InlineAppend::Wait(id));
         }
@@ -165,7 +165,7 @@ impl Namespace {
         publication: &Publication,
         now: Moment,
     ) -> Result<Verdict, Errno> {
-        let (_, file) = self.writable(capability)?;
+        let (_, file) = self.writable(caller, capability)?;
         if !self.turns.holds(capability.ino, caller.client, turn) {
             return Err(EBADF);
         }
@@ -183,7 +183,7 @@ impl Namespace {
         publication: &Publication,
         outcome: OutcomeKind,
     ) -> Result<Verdict, Errno> {
-        let (_, file) = self.writable(capability)?;
+        let (_, file) = self.writable(draft.caller, capability)?;
         if let Some(&id) = self.state.cuts.get(&capability.ino) {
             return Ok(Verdict::Wait(id));
         }
@@ -216,12 +216,12 @@ impl Namespace {
     /// EACCES, EBADF, ESTALE for the capability; EBADF where the turn was lost.
     pub fn append_renew(
         &self,
-        client: ClientId,
+        caller: &Caller<'_>,
         capability: &Capability,
         turn: Sequence,
     ) -> Result<(), Errno> {
-        self.writable(capability)?;
-        match self.turns.holds(capability.ino, client, turn) {
+        self.writable(caller, capability)?;
+        match self.turns.holds(capability.ino, caller.client, turn) {
             true => Ok(()),
             false => Err(EBADF),
         }

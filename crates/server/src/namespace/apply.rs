@@ -1,7 +1,7 @@
 //! How each change alters the state.
 
 use super::change::{Birth, Bytes, Change, Intent, IntentId};
-use super::inode::{Inode, Node};
+use super::inode::{Holders, Inode, Node};
 use super::state::State;
 use super::xattr::PLACEMENT;
 use weir_wire::{FileKind, Ino, Moment};
@@ -26,9 +26,11 @@ impl State {
                 self.inodes.insert(*ino, (**inode).clone());
             }
             Change::EntryKept { directory, cookie, name, ino, kind } => {
+                let holder = *directory;
                 if let Some(directory) = self.inodes.get_mut(directory).and_then(Inode::directory_mut) {
                     directory.put_at(*cookie, name, *ino, *kind);
                 }
+                self.hold(holder, *ino);
             }
             Change::Created { parent, name, ino, birth, at } => {
                 let kind = self.give_birth(*ino, birth, (*parent, name), *at);
@@ -100,9 +102,43 @@ impl State {
         if let Some(directory) = inode.directory_mut() {
             directory.put(name, ino, kind);
         }
-        if let Some(directory) = self.inodes.get_mut(&ino).and_then(Inode::directory_mut) {
-            directory.parent = parent;
-            directory.name = name.into();
+        match self.inodes.get_mut(&ino) {
+            Some(Inode { node: Node::Directory(directory), .. }) => {
+                directory.parent = parent;
+                directory.name = name.into();
+            }
+            Some(inode) => inode.holders.add(parent),
+            None => {}
+        }
+    }
+
+    /// Notes that an entry of `directory` names the file `ino`.
+    fn hold(&mut self, directory: Ino, ino: Ino) {
+        if let Some(inode) = self.inodes.get_mut(&ino).filter(|inode| inode.kind() != FileKind::Directory) {
+            inode.holders.add(directory);
+        }
+    }
+
+    /// Notes that an entry of `directory` no longer names the file `ino`.
+    fn release(&mut self, directory: Ino, ino: Ino) {
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            inode.holders.remove(directory);
+        }
+    }
+
+    /// Notes once more which directories name each file: snapshots of earlier versions list entries before their inodes.
+    pub(super) fn index_holders(&mut self) {
+        let directories = self.inodes.iter().filter_map(|(&ino, inode)| Some((ino, inode.directory()?)));
+        let entries = directories.flat_map(|(directory, held)| {
+            let files = held.after(0).filter(|(_, entry)| entry.kind != FileKind::Directory);
+            files.map(move |(_, entry)| (directory, entry.ino))
+        });
+        let entries: Vec<(Ino, Ino)> = entries.collect();
+        for inode in self.inodes.values_mut() {
+            inode.holders = Holders::default();
+        }
+        for (directory, ino) in entries {
+            self.hold(directory, ino);
         }
     }
 
@@ -110,7 +146,9 @@ impl State {
         let inode = self.inodes.get_mut(&parent)?;
         inode.modified = at;
         inode.changed = at;
-        inode.directory_mut()?.remove(name).map(|entry| entry.ino)
+        let ino = inode.directory_mut()?.remove(name).map(|entry| entry.ino)?;
+        self.release(parent, ino);
+        Some(ino)
     }
 
     fn add_name(&mut self, ino: Ino, at: Moment) {
@@ -141,7 +179,12 @@ impl State {
         };
         let Some(moved) = entry(self, from, from_name) else { return };
         let replaced = entry(self, to, to_name);
-        if !exchange {
+        if let Some(replaced) = replaced {
+            self.release(*to, replaced.ino);
+        }
+        if *exchange {
+            self.release(*from, moved.ino);
+        } else {
             self.take(*from, from_name, *at);
             if let Some(replaced) = replaced {
                 self.drop_name(replaced.ino, *at);

@@ -6,7 +6,7 @@ use super::errno::{EACCES, EBADF, EFBIG, EINVAL, EISDIR, EPERM};
 use super::inode::Inode;
 use super::permission::{self, ALL_BITS, EXECUTE, SET_GID, WRITE};
 use super::walk::Last;
-use super::{Decision, Namespace, Step};
+use super::{Caller, Decision, Namespace, Step};
 use weir_wire::{limits, At, AttributeChange, Capability, Errno, FileKind, Identity, Ino, Moment, Reply};
 
 /// Every bit of the mask of `access(2)`.
@@ -43,7 +43,7 @@ impl Namespace {
         check_owner(who, inode, change)?;
         check_times(who, inode, change)?;
         if let Some(size_bytes) = change.size_bytes {
-            self.check_size(who, (ino, inode), size_bytes, change.capability.as_ref())?;
+            self.check_size(draft.caller, (ino, inode), size_bytes, change.capability.as_ref())?;
         }
         let permissions = new_permissions(who, ino, inode, change)?;
         if let Some(size_bytes) = change.size_bytes {
@@ -77,9 +77,9 @@ impl Namespace {
         Ok(())
     }
 
-    fn check_size(
+    pub(super) fn check_size(
         &self,
-        who: &Identity,
+        caller: &Caller<'_>,
         (ino, inode): (Ino, &Inode),
         size_bytes: u64,
         capability: Option<&Capability>,
@@ -90,12 +90,14 @@ impl Namespace {
             _ => return Err(EINVAL),
         }
         match capability {
-            Some(capability) if capability.ino != ino || !self.settings.key.admits(capability) => {
-                return Err(EACCES);
+            Some(capability) if capability.ino != ino => return Err(EACCES),
+            Some(capability) => {
+                self.check_capability(caller, capability)?;
+                if !capability.rights.write {
+                    return Err(EBADF);
+                }
             }
-            Some(capability) if !capability.rights.write => return Err(EBADF),
-            Some(_) => {}
-            None => permission::check(who, inode, WRITE)?,
+            None => permission::check(caller.who, inode, WRITE)?,
         }
         if size_bytes > limits::FILE_BYTES {
             return Err(EFBIG);

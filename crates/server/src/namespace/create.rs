@@ -162,8 +162,7 @@ impl Namespace {
 
     /// Ends a description. One that is not open is closed already, so a resend is harmless.
     pub(super) fn close(&self, mut draft: Draft<'_>, ino: Ino, handle: HandleId) -> Step<Decision> {
-        let held = self.open.find(handle).is_some_and(|description| description.ino == ino);
-        if held {
+        if self.open.held(draft.caller.client, ino, handle).is_some() {
             draft.close(handle);
             let last = self.open.is_last(handle, draft.caller.client);
             let nameless = self.inode(ino).is_ok_and(|inode| inode.names == 0);

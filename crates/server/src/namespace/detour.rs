@@ -24,7 +24,7 @@ impl Namespace {
         full: &[TargetId],
     ) -> Step<Decision> {
         let ino = capability.ino;
-        let (_, file) = self.writable(capability)?;
+        let (_, file) = self.writable(draft.caller, capability)?;
         self.await_cut(ino)?;
         if full.len() > limits::STRIPES {
             return Err(EINVAL.into());

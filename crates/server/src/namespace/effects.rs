@@ -208,6 +208,8 @@ fn when(request: &PeerRequest, is_here: bool) -> When {
         | PeerRequest::ForgetDirectory { .. }
         | PeerRequest::RemoveDirectory { .. }
         | PeerRequest::MayMove { .. }
+        | PeerRequest::Confirm { .. }
+        | PeerRequest::ObjectsMade { .. }
         | PeerRequest::Reparent { .. } => When::AtOnce,
     }
 }

@@ -53,6 +53,17 @@ pub struct Inode {
     pub(super) changed: Moment,
     pub(super) created: Moment,
     pub(super) xattrs: Option<Box<Xattrs>>,
+    /// Directories that hold names of it; a directory's own is in [`Directory::parent`]. Derived from the entries.
+    #[serde(skip)]
+    pub(super) holders: Holders,
+}
+
+/// The directories in which a file has its names, one for each name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holders {
+    /// Nearly every file has one name.
+    first: Option<Ino>,
+    more: Option<Box<Vec<Ino>>>,
 }
 
 /// Extended attributes by name.
@@ -148,6 +159,7 @@ impl Inode {
             changed: at,
             created: at,
             xattrs: None,
+            holders: Holders::default(),
         }
     }
 
@@ -158,7 +170,7 @@ impl Inode {
             Node::Directory(directory) => Node::Directory(Box::new(directory.without_entries())),
             other => other.clone(),
         };
-        Inode { node, xattrs: self.xattrs.clone(), ..*self }
+        Inode { node, xattrs: self.xattrs.clone(), holders: Holders::default(), ..*self }
     }
 
     pub(super) fn kind(&self) -> FileKind {
@@ -230,6 +242,33 @@ impl Inode {
             epoch,
             layout_epoch,
         }
+    }
+}
+
+impl Holders {
+    pub(super) fn add(&mut self, directory: Ino) {
+        match self.first {
+            None => self.first = Some(directory),
+            Some(_) => self.more.get_or_insert_default().push(directory),
+        }
+    }
+
+    pub(super) fn remove(&mut self, directory: Ino) {
+        let others = self.more.as_mut();
+        if self.first == Some(directory) {
+            self.first = others.and_then(|others| others.pop());
+        } else if let Some(others) = others {
+            if let Some(place) = others.iter().position(|&other| other == directory) {
+                others.swap_remove(place);
+            }
+        }
+        if self.more.as_ref().is_some_and(|others| others.is_empty()) {
+            self.more = None;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Ino> + '_ {
+        self.first.into_iter().chain(self.more.iter().flat_map(|others| others.iter().copied()))
     }
 }
 

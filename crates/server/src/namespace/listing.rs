@@ -5,7 +5,7 @@ use super::errno::{EBADF, EINVAL, ENOENT, ENOTDIR};
 use super::inode::{Inode, COOKIE_DOT, COOKIE_DOT_DOT};
 use super::permission::{self, READ};
 use super::{Decision, Namespace, Step};
-use weir_wire::{encode_body, limits, Attributes, DirectoryEntry, FileKind, HandleId, Ino, Reply};
+use weir_wire::{encode_body, limits, At, Attributes, DirectoryEntry, FileKind, HandleId, Ino, Reply};
 
 /// Bytes of the count before the entries, as postcard encodes it: enough for every entry of a full payload.
 const COUNT_BYTES_MAX: usize = 4;
@@ -21,11 +21,14 @@ impl Namespace {
     ) -> Step<Decision> {
         let inode = self.inode(ino)?;
         let directory = inode.directory().ok_or(ENOTDIR)?;
-        match self.open.find(handle) {
-            Some(description) if description.ino == ino && description.rights.read => {}
+        match self.open.held(draft.caller.client, ino, handle) {
+            Some(description) if description.rights.read => {}
             Some(_) => return Err(EBADF.into()),
             // The description ended with an earlier start of the server: what it allowed is checked anew.
-            None => permission::check(draft.who(), inode, READ)?,
+            None => {
+                self.may_name(draft.caller, &At::inode(ino), draft.now)?;
+                permission::check(draft.who(), inode, READ)?;
+            }
         }
         if inode.names == 0 {
             return Err(ENOENT.into());

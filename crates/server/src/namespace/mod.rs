@@ -16,6 +16,7 @@ mod freeing;
 mod inode;
 mod layout;
 mod listing;
+mod naming;
 mod open;
 mod peers;
 mod permission;
@@ -46,13 +47,14 @@ pub use turns::Appender;
 use crate::placement::Placer;
 use draft::Draft;
 use effects::Effects;
+use naming::Passes;
 use open::{OpenFiles, Opening};
 use replies::Replies;
 use state::State;
 use turns::AppendTurns;
 use weir_placement::{Ring, ServerId, TargetId};
 use weir_wire::{
-    ClientId, Errno, HandleId, Identity, Ino, Moment, PeerRequest, Reply, Request, RequestId, SiteKey,
+    At, ClientId, Errno, HandleId, Identity, Ino, Moment, PeerRequest, Reply, Request, RequestId, SiteKey,
     StoreStatistics,
 };
 
@@ -84,6 +86,8 @@ pub struct Caller<'a> {
     pub acknowledged: RequestId,
     /// On whose behalf.
     pub who: &'a Identity,
+    /// It is a mount of the administrator, which names inodes that the kernel led its callers to.
+    pub trusted: bool,
 }
 
 /// What is to be done about a request.
@@ -188,6 +192,7 @@ pub struct Namespace {
     effects: Effects,
     /// Replies that need not outlive the server.
     recent: Replies,
+    passes: Passes,
     /// Whether descriptions of earlier starts can still be reclaimed.
     in_grace: bool,
 }
@@ -205,6 +210,7 @@ impl Namespace {
             turns: AppendTurns::default(),
             effects: Effects::default(),
             recent: Replies::default(),
+            passes: Passes::default(),
             in_grace: false,
             settings,
         }
@@ -224,6 +230,11 @@ impl Namespace {
         if let Change::Started { number, .. } = change {
             self.open.begin(*number);
         }
+    }
+
+    /// To be called when the journal is replayed: completes what its records tell only together.
+    pub fn index(&mut self) {
+        self.state.index_holders();
     }
 
     /// Changes that bring an empty namespace to the journaled state of this one, in an order that depends on
@@ -270,11 +281,11 @@ impl Namespace {
         self.new_effects(&decision.changes)
     }
 
-    /// The reply of a decision, to be taken when everything that it waits for is settled.
-    pub fn answer(&self, answer: Answer) -> (Reply, Vec<u8>) {
+    /// The reply of a decision to user `uid`, to be taken when everything that it waits for is settled.
+    pub fn answer(&self, answer: Answer, uid: u32, now: Moment) -> (Reply, Vec<u8>) {
         match answer {
             Answer::Now(reply, payload) => (reply, payload),
-            Answer::Then(outcome) => (self.reply_of(&outcome), Vec::new()),
+            Answer::Then(outcome) => (self.reply_of(&outcome, uid, now), Vec::new()),
         }
     }
 
@@ -332,6 +343,28 @@ impl Namespace {
     }
 
     fn dispatch(&self, draft: Draft<'_>, request: &Request, payload: &[u8]) -> Step<Verdict> {
+        for at in request.places() {
+            self.may_name(draft.caller, at, draft.now)?;
+        }
+        let (who, now) = (draft.who(), draft.now);
+        self.dispatch_named(draft, request, payload).map_err(|stop| match stop {
+            Stop::Detour(reply) => Stop::Detour(Box::new(self.with_pass(who, *reply, now))),
+            other => other,
+        })
+    }
+
+    /// Adds to a redirection the right to name where it leads: the caller walked there.
+    fn with_pass(&self, who: &Identity, reply: Reply, now: Moment) -> Reply {
+        match reply {
+            Reply::Redirect { at } if at.anchor.is_none() && at.ino != Ino::ROOT => {
+                let proof = Some(self.settings.key.pass(at.ino, who.uid, naming::seconds(now)));
+                Reply::Redirect { at: At { proof, ..at } }
+            }
+            reply => reply,
+        }
+    }
+
+    fn dispatch_named(&self, draft: Draft<'_>, request: &Request, payload: &[u8]) -> Step<Verdict> {
         let decision = match request {
             Request::Attributes { at, follow } => self.attributes(draft, at, *follow),
             Request::Access { at, mask, follow } => self.access(draft, at, *mask, *follow),
@@ -357,7 +390,8 @@ impl Namespace {
             Request::XattrList { at, follow } => self.xattr_list(draft, at, *follow),
             Request::XattrRemove { at, follow, name } => self.xattr_remove(draft, at, *follow, name),
             Request::Publish { capability, publication } => self.publish(draft, capability, publication),
-            Request::Layout { ino } => self.file_layout(draft, *ino),
+            Request::Layout { at } => self.file_layout(draft, at),
+            Request::SyncMetadata { at } => self.may_sync(draft, at),
             Request::Detour { capability, layout_epoch, full } => {
                 self.detour(draft, capability, *layout_epoch, full)
             }
@@ -391,7 +425,7 @@ impl Namespace {
         Some(decision)
     }
 
-    fn reply_of(&self, outcome: &OutcomeKind) -> Reply {
+    fn reply_of(&self, outcome: &OutcomeKind, uid: u32, now: Moment) -> Reply {
         match outcome {
             OutcomeKind::Done => Reply::Done,
             OutcomeKind::Made(attributes) => Reply::Attributes(**attributes),
@@ -401,7 +435,7 @@ impl Namespace {
             OutcomeKind::Written { size_bytes, epoch } => {
                 Reply::Written { size: Some((*size_bytes, *epoch)) }
             }
-            OutcomeKind::Moving { ino, id } => self.moving_reply(*ino, *id),
+            OutcomeKind::Moving { ino, id } => self.moving_reply(*ino, *id, uid, now),
             OutcomeKind::Frozen { epoch } => Reply::Frozen { epoch: *epoch },
             OutcomeKind::Layout(ino) => self.layout_reply(*ino).unwrap_or_else(Reply::Failed),
             OutcomeKind::Attributes(ino) => match self.inode(*ino) {
@@ -412,7 +446,7 @@ impl Namespace {
                 Ok(inode) => Reply::Opened {
                     attributes: inode.attributes(*ino),
                     handle: *handle,
-                    capability: self.settings.key.capability(*ino, *rights),
+                    capability: self.capability((*ino, *handle), *rights, uid, now),
                     layout: inode.regular().map(|file| file.layout.clone()),
                     created: *created,
                 },

@@ -1,8 +1,8 @@
 //! Open descriptions: what keeps an unlinked file alive. They are not journaled; clients reclaim them.
 
 use super::inode::InoMap;
-use std::collections::{HashMap, HashSet};
-use weir_wire::{ClientId, HandleId, Ino, Rights};
+use std::collections::{BTreeSet, HashMap};
+use weir_wire::{Capability, ClientId, HandleId, Ino, Rights};
 
 /// Descriptions that one client may hold: above what the processes of a node have open through one mount. A client
 /// beyond it gets ENFILE, so that none can fill the server's memory, and what its end changes fits into one group of
@@ -12,10 +12,12 @@ const HANDLES_PER_CLIENT: usize = 1 << 17;
 /// The open descriptions of this server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenFiles {
+    /// The first handle of this start.
+    first: u64,
     next: u64,
     handles: HashMap<HandleId, Description>,
     counts: InoMap<Count>,
-    clients: HashMap<ClientId, HashSet<HandleId>>,
+    clients: HashMap<ClientId, BTreeSet<(Ino, HandleId)>>,
 }
 
 /// One open description.
@@ -45,7 +47,8 @@ pub(super) struct Opening {
 impl OpenFiles {
     /// The first handle of start `number`: handles of different starts differ, as no start opens 2^32 a second.
     pub(super) fn begin(&mut self, number: u32) {
-        self.next = u64::from(number) << 32;
+        self.first = u64::from(number) << 32;
+        self.next = self.first;
     }
 
     pub(super) fn next_handle(&self) -> HandleId {
@@ -69,12 +72,26 @@ impl OpenFiles {
         self.counts.get(&ino).is_some_and(|count| count.writers > 0)
     }
 
-    /// Whether `handle` was given out by this server for this inode, as far as it can know.
-    pub(super) fn may_reclaim(&self, handle: HandleId, ino: Ino) -> bool {
-        match self.handles.get(&handle) {
-            Some(description) => description.ino == ino,
-            None => handle.0 < self.next,
-        }
+    /// Whether the description of a capability that this server made is open.
+    pub(super) fn has(&self, capability: &Capability) -> bool {
+        self.handles.get(&capability.handle).is_some_and(|description| description.ino == capability.ino)
+    }
+
+    /// Whether an earlier start of the server gave the handle out.
+    pub(super) fn is_earlier(&self, handle: HandleId) -> bool {
+        handle.0 < self.first
+    }
+
+    /// Whether `client` holds a description of `ino`.
+    pub(super) fn holds(&self, client: ClientId, ino: Ino) -> bool {
+        let of_ino = (ino, HandleId(0))..=(ino, HandleId(u64::MAX));
+        self.clients.get(&client).is_some_and(|held| held.range(of_ino).next().is_some())
+    }
+
+    /// The description `handle` of `ino`, where `client` holds it.
+    pub(super) fn held(&self, client: ClientId, ino: Ino, handle: HandleId) -> Option<&Description> {
+        let description = self.handles.get(&handle)?;
+        (description.ino == ino && description.holders.contains(&client)).then_some(description)
     }
 
     pub(super) fn open(&mut self, opening: Opening) {
@@ -89,8 +106,13 @@ impl OpenFiles {
         });
         if !description.holders.contains(&client) {
             description.holders.push(client);
-            self.clients.entry(client).or_default().insert(handle);
+            self.clients.entry(client).or_default().insert((ino, handle));
         }
+    }
+
+    /// Whether nobody else holds the description.
+    pub(super) fn ends_with(&self, handle: HandleId, client: ClientId) -> bool {
+        self.handles.get(&handle).is_some_and(|description| description.holders == [client])
     }
 
     /// Whether the inode is no longer open once `client` closes `handle`.
@@ -106,7 +128,7 @@ impl OpenFiles {
         let Some(description) = self.handles.get_mut(&handle) else { return };
         description.holders.retain(|&holder| holder != client);
         if let Some(handles) = self.clients.get_mut(&client) {
-            handles.remove(&handle);
+            handles.remove(&(description.ino, handle));
             if handles.is_empty() {
                 self.clients.remove(&client);
             }
@@ -127,7 +149,8 @@ impl OpenFiles {
 
     /// The handles that `client` holds.
     pub(super) fn held_by(&self, client: ClientId) -> Vec<HandleId> {
-        let mut handles: Vec<HandleId> = self.clients.get(&client).into_iter().flatten().copied().collect();
+        let held = self.clients.get(&client).into_iter().flatten();
+        let mut handles: Vec<HandleId> = held.map(|&(_, handle)| handle).collect();
         handles.sort_unstable();
         handles
     }

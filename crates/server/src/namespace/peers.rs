@@ -30,6 +30,7 @@ pub struct Continuation {
     request: RequestId,
     acknowledged: RequestId,
     who: Identity,
+    trusted: bool,
     work: Work,
 }
 
@@ -154,8 +155,8 @@ impl Namespace {
         answer: Result<PeerReply, PeerFailure>,
         now: Moment,
     ) -> Verdict {
-        let Continuation { client, request, acknowledged, who, work } = continuation;
-        let caller = Caller { client, request, acknowledged, who: &who };
+        let Continuation { client, request, acknowledged, who, trusted, work } = continuation;
+        let caller = Caller { client, request, acknowledged, who: &who, trusted };
         let draft = Draft::new(self, &caller, now);
         match work {
             Work::Make { id, server, parent, name, birth, at } => {
@@ -304,6 +305,20 @@ impl Namespace {
                 }
                 Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Done })
             }
+            PeerRequest::Confirm { capabilities } => {
+                let holds = capabilities.iter().map(|one| self.settings.key.admits(one) && self.is_live(one));
+                Ok(PeerDecision {
+                    changes: Vec::new(),
+                    reply: PeerReply::Confirmed { holds: holds.collect() },
+                })
+            }
+            PeerRequest::ObjectsMade { inos } => {
+                let touched = inos.iter().filter(|&&ino| self.is_untouched(ino));
+                Ok(PeerDecision {
+                    changes: touched.map(|&ino| Change::Touched { ino }).collect(),
+                    reply: PeerReply::Confirmed { holds: inos.iter().map(|&ino| self.has(ino)).collect() },
+                })
+            }
             _ => Err(EIO),
         }
     }
@@ -381,12 +396,12 @@ fn ask(
     request: PeerRequest,
     work: Work,
 ) -> Verdict {
-    let Caller { client, request: id, acknowledged, who } = *draft.caller;
+    let Caller { client, request: id, acknowledged, who, trusted } = *draft.caller;
     Verdict::Ask(Question {
         changes: intent.into_iter().map(|(id, intent)| Change::Intended { id, intent }).collect(),
         server,
         request,
-        continuation: Continuation { client, request: id, acknowledged, who: who.clone(), work },
+        continuation: Continuation { client, request: id, acknowledged, who: who.clone(), trusted, work },
     })
 }
 

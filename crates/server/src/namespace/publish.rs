@@ -2,9 +2,9 @@
 
 use super::change::Change;
 use super::draft::Draft;
-use super::errno::{EACCES, EBADF, EFBIG, EINVAL};
+use super::errno::{EBADF, EFBIG, EINVAL};
 use super::inode::{Inode, RegularFile};
-use super::{permission, Decision, Namespace, Step};
+use super::{permission, Caller, Decision, Namespace, Step};
 use weir_wire::{limits, Capability, Errno, Ino, Publication, Reply};
 
 impl Namespace {
@@ -16,7 +16,7 @@ impl Namespace {
         capability: &Capability,
         publication: &Publication,
     ) -> Step<Decision> {
-        let (_, file) = self.writable(capability)?;
+        let (_, file) = self.writable(draft.caller, capability)?;
         self.await_cut(capability.ino)?;
         if publication.end > limits::FILE_BYTES {
             return Err(EFBIG.into());
@@ -30,10 +30,12 @@ impl Namespace {
     }
 
     /// The file that a capability allows to write.
-    pub(super) fn writable(&self, capability: &Capability) -> Result<(&Inode, &RegularFile), Errno> {
-        if !self.settings.key.admits(capability) {
-            return Err(EACCES);
-        }
+    pub(super) fn writable(
+        &self,
+        caller: &Caller<'_>,
+        capability: &Capability,
+    ) -> Result<(&Inode, &RegularFile), Errno> {
+        self.check_capability(caller, capability)?;
         if !capability.rights.write {
             return Err(EBADF);
         }

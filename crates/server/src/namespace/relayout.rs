@@ -5,6 +5,7 @@ use super::change::{Change, Intent, IntentId, MoveRecord, OutcomeKind, NO_CUT};
 use super::draft::Draft;
 use super::errno::{EAGAIN, EBUSY, EINVAL, EISDIR, EPERM, ESTALE};
 use super::inode::{Inode, RegularFile};
+use super::naming::move_handle;
 use super::state::State;
 use super::walk::Last;
 use super::{layout, permission, xattr, Answer, Decision, Namespace, Step};
@@ -19,7 +20,8 @@ const MOVED: &str = "rebalance";
 
 impl Namespace {
     /// Layout, size and epoch of a file as they belong together.
-    pub(super) fn file_layout(&self, draft: Draft<'_>, ino: Ino) -> Step<Decision> {
+    pub(super) fn file_layout(&self, draft: Draft<'_>, at: &At) -> Step<Decision> {
+        let ino = self.node(draft.who(), at, Last::Follow)?;
         self.await_cut(ino)?;
         Ok(draft.reply(self.layout_reply(ino)?))
     }
@@ -144,13 +146,14 @@ impl Namespace {
     }
 
     /// The answer of a move that has begun, unless it is over.
-    pub(super) fn moving_reply(&self, ino: Ino, id: IntentId) -> Reply {
+    pub(super) fn moving_reply(&self, ino: Ino, id: IntentId, uid: u32, now: Moment) -> Reply {
         let is_on = self.state.moves.get(&ino).is_some_and(|record| record.id == id);
+        let rights = Rights { read: true, write: true };
         match self.inode(ino).ok().and_then(Inode::regular).filter(|_| is_on) {
             Some(file) => Reply::Moving {
                 ino,
                 moving: Sequence(id.0),
-                capability: self.settings.key.capability(ino, Rights { read: true, write: true }),
+                capability: self.capability((ino, move_handle(id)), rights, uid, now),
                 epoch: file.epoch,
             },
             None => Reply::Failed(ESTALE),

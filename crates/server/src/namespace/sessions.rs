@@ -2,7 +2,7 @@
 
 use super::append::AppendGrant;
 use super::change::{Change, IntentId};
-use super::errno::{EACCES, ESTALE};
+use super::errno::ESTALE;
 use super::open::Opening;
 use super::{Answer, Caller, Decision, Namespace};
 use weir_wire::{Capability, ClientId, HandleId, Ino, Reply};
@@ -25,19 +25,15 @@ impl Namespace {
     /// Takes back descriptions after a lost connection or a restart. Those that can be taken are, also when the reply
     /// is ESTALE for another one: its file is gone, as a server that keeps nothing restarted or the grace period is
     /// over.
-    pub fn reclaim(&mut self, caller: &Caller<'_>, handles: &[(HandleId, Capability)]) -> Reply {
+    pub fn reclaim(&mut self, caller: &Caller<'_>, handles: &[Capability]) -> Reply {
         let mut failed = None;
-        for (handle, capability) in handles {
-            let ino = capability.ino;
-            if !self.settings.key.admits(capability) {
-                failed = failed.or(Some(EACCES));
-            } else if !self.state.inodes.contains_key(&ino)
-                || !self.open.may_reclaim(*handle, ino)
-                || !self.open.has_room(caller.client)
-            {
+        for capability in handles {
+            let Capability { ino, handle, rights, .. } = *capability;
+            if let Err(errno) = self.may_reclaim(caller, capability) {
+                failed = failed.or(Some(errno));
+            } else if !self.open.has_room(caller.client) {
                 failed = failed.or(Some(ESTALE));
             } else {
-                let (handle, rights) = (*handle, capability.rights);
                 self.open.open(Opening { handle, client: caller.client, ino, rights });
             }
         }

@@ -81,10 +81,9 @@ impl State {
         };
         let mut inos: Vec<Ino> = self.inodes.keys().copied().collect();
         inos.sort_unstable();
-        let inodes = inos.into_iter().flat_map(|ino| {
-            let inode = self.inodes.get(&ino);
-            let kept = inode.map(|inode| Change::Kept { ino, inode: Box::new(inode.without_entries()) });
-            let entries = inode.and_then(Inode::directory).into_iter().flat_map(move |directory| {
+        let entries = inos.clone().into_iter().flat_map(|ino| {
+            let directory = self.inodes.get(&ino).and_then(Inode::directory);
+            directory.into_iter().flat_map(move |directory| {
                 directory.after(0).map(move |(name, entry)| Change::EntryKept {
                     directory: ino,
                     cookie: entry.cookie,
@@ -92,9 +91,14 @@ impl State {
                     ino: entry.ino,
                     kind: entry.kind,
                 })
-            });
-            kept.into_iter().chain(entries)
+            })
         });
+        let inodes = inos.into_iter().filter_map(|ino| {
+            let inode = self.inodes.get(&ino)?;
+            Some(Change::Kept { ino, inode: Box::new(inode.without_entries()) })
+        });
+        // An entry tells its file where a name of it is, so the files come first.
+        let inodes = inodes.chain(entries);
         let intents =
             self.intents.iter().map(|(&id, intent)| Change::Intended { id, intent: intent.clone() });
         let made = self.made.iter().map(|(&(from, intent), &ino)| Change::MadeKept { from, intent, ino });

@@ -200,11 +200,11 @@ impl Namespace {
     fn above(&self, ino: Ino, directory: &Directory, rest: &[u8], hops: u8) -> Step<Ino> {
         if ino == Ino::ROOT {
             let path = [b"../", rest].concat();
-            let at = At { ino, path, anchor: None, hops: hops.saturating_add(1) };
+            let at = At { hops: hops.saturating_add(1), ..At::new(ino, path) };
             return Err(detour(Reply::Redirect { at }));
         }
         if directory.parent.home() != self.settings.server {
-            let at = At { ino: directory.parent, path: rest.to_vec(), anchor: None, hops };
+            let at = At { hops, ..At::new(directory.parent, rest) };
             return Err(detour(Reply::Redirect { at }));
         }
         Ok(directory.parent)
@@ -237,11 +237,11 @@ impl Namespace {
             return Stop::Wait(id);
         }
         let anchor = (place.0 == Ino::ROOT).then(|| place.1.to_vec().into());
-        detour(Reply::Redirect { at: At { ino, path: rest.to_vec(), anchor, hops } })
+        detour(Reply::Redirect { at: At { anchor, hops, ..At::new(ino, rest) } })
     }
 }
 
-fn detour(reply: Reply) -> Stop {
+pub(super) fn detour(reply: Reply) -> Stop {
     Stop::Detour(Box::new(reply))
 }
 

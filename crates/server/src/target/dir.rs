@@ -8,13 +8,14 @@ pub(crate) use aside::{Aside, Cut, Known, Settled};
 
 use super::changes::Changes;
 use super::{StaleEpoch, TargetFailure};
+use crate::privacy;
 use crate::reserve::Reserve;
 use aside::Found;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -77,9 +78,10 @@ impl Dir {
         let mut used_bytes = 0;
         let mut epochs = HashMap::new();
         let mut found = Found::default();
+        privacy::private_folder(root)?;
         for number in 0..SUBDIRECTORIES {
             let directory = root.join(format!("{number:02x}"));
-            fs::create_dir_all(&directory)?;
+            privacy::private_folder(&directory)?;
             for entry in fs::read_dir(&directory)? {
                 let entry = entry?;
                 let name = entry.file_name();
@@ -95,9 +97,14 @@ impl Dir {
                     // The server was killed in a cut, which its home will ask for again.
                     fs::remove_file(entry.path())?;
                 } else {
-                    used_bytes += entry.metadata()?.blocks() * 512;
                     found.asides.extend(Aside::parse(name));
                     found.objects.extend(parse_ino(name));
+                    let metadata = entry.metadata()?;
+                    used_bytes += metadata.blocks() * 512;
+                    if metadata.mode() & 0o077 != 0 {
+                        // A server of before made it; a directory that was open may have lent it to others.
+                        privacy::close_to_others(&File::open(entry.path())?)?;
+                    }
                 }
             }
         }
@@ -415,7 +422,9 @@ impl Dir {
     fn opened(&self, ino: Ino, create: bool) -> io::Result<File> {
         let path = self.path(ino);
         for _ in 0..OPEN_ATTEMPTS {
-            match File::options().read(true).write(true).create(create).truncate(false).open(&path) {
+            let mut options = File::options();
+            options.read(true).write(true).create(create).truncate(false).mode(0o600);
+            match options.open(&path) {
                 Err(error) if is_want_of_descriptors(&error) && self.close_idle() => {}
                 opened => return opened,
             }

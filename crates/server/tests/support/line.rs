@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_placement::Layout;
 use weir_wire::{
-    decode_body, encode_body, At, Attributes, Capability, ClientId, Credential, Errno, Extent, HandleId,
-    Header, IdentityId, Ino, Kind, Nonce, OpenFlags, Publication, Reply, Request, RequestId, HEADER_BYTES,
+    decode_body, encode_body, At, Attributes, Capability, ClientId, Credential, Description, Errno, Extent,
+    HandleId, Header, IdentityId, Ino, Kind, Nonce, OpenFlags, Publication, Reply, Request, RequestId,
+    Rights, HEADER_BYTES,
 };
 
 /// Read and write, made where it is missing.
@@ -55,6 +56,19 @@ pub(crate) struct File {
     pub(crate) layout: Layout,
     pub(crate) size_bytes: u64,
     pub(crate) epoch: u64,
+}
+
+impl File {
+    /// Its description, for user `uid`.
+    pub(crate) fn description(&self, uid: u32) -> Description {
+        Description { ino: self.ino, handle: self.handle, uid }
+    }
+
+    /// A capability of the same description with other rights, as its home would have made it.
+    pub(crate) fn with_rights(&self, rights: Rights) -> Capability {
+        let Capability { uid, issued_seconds, .. } = self.capability;
+        super::key().capability(self.description(uid), rights, issued_seconds)
+    }
 }
 
 impl Connection {

@@ -190,11 +190,11 @@ impl Cluster {
     ) -> Result<(Reply, Vec<u8>), Errno> {
         self.now.nanoseconds = (self.now.nanoseconds + 1) % 1_000_000_000;
         let acknowledged = RequestId(request_id.0.saturating_sub(64));
-        let caller = Caller { client, request: request_id, acknowledged, who };
+        let caller = Caller { client, request: request_id, acknowledged, who, trusted: false };
         let mut verdict = self.servers[server].decide(&caller, request, payload, self.now)?;
         loop {
             match verdict {
-                Verdict::Done(decision) => return self.finish(server, decision),
+                Verdict::Done(decision) => return self.finish(server, who.uid, decision),
                 Verdict::Wait(intent) => panic!("{request:?} waits for {intent:?}"),
                 Verdict::Ask(question) => verdict = self.ask(server, question),
             }
@@ -214,14 +214,14 @@ impl Cluster {
         self.servers[server].resume(question.continuation, answer, self.now)
     }
 
-    fn finish(&mut self, server: usize, decision: Decision) -> Result<(Reply, Vec<u8>), Errno> {
+    fn finish(&mut self, server: usize, uid: u32, decision: Decision) -> Result<(Reply, Vec<u8>), Errno> {
         self.commit(server, &decision);
         if !self.holds_effects && self.unreachable.is_empty() {
             let all_settled = decision.wait.iter().all(|&intent| self.servers[server].is_settled(intent));
             assert!(all_settled, "effects are carried out at once");
         }
         let answer: Answer = decision.answer;
-        match self.servers[server].answer(answer) {
+        match self.servers[server].answer(answer, uid, self.now) {
             (Reply::Failed(errno), _) => Err(errno),
             answered => Ok(answered),
         }

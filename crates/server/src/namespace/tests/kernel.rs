@@ -71,6 +71,10 @@ fn cluster_base(cluster: &mut Cluster, owner: &Identity) -> Ino {
         let Reply::Attributes(attributes) = reply else { panic!("{reply:?}") };
         ino = attributes.ino;
     }
+    // The kernel's side holds a descriptor of it too: whatever becomes of the directories above, it may be named.
+    let flags = OpenFlags { directory: true, ..OpenFlags::default() };
+    let opened = cluster.open(owner, At::inode(ino), flags);
+    assert!(matches!(opened, Ok(Reply::Opened { .. })), "{opened:?}");
     ino
 }
 

@@ -80,8 +80,8 @@ fn nobody_is_sent_on_before_the_home_has_heard_of_a_move() {
     cluster.holds_effects = true;
     rename(&mut cluster, &root(), &old, &new).unwrap();
     let who = root();
-    let caller =
-        Caller { client: cluster.client, request: RequestId(9999), acknowledged: RequestId(0), who: &who };
+    let (client, request, acknowledged) = (cluster.client, RequestId(9999), RequestId(0));
+    let caller = Caller { client, request, acknowledged, who: &who, trusted: false };
     let look = Request::Attributes { at: At::new(Ino::ROOT, new.as_str()), follow: true };
     let verdict = cluster.servers[0].decide(&caller, &look, &[], cluster.now);
     assert!(matches!(verdict, Ok(Verdict::Wait(_))), "{verdict:?}");
@@ -112,21 +112,21 @@ fn a_directory_made_before_its_entry_could_be_written_is_forgotten_after_a_resta
     let inodes = cluster.inodes();
     let name = name_elsewhere(0);
     let who = root();
-    let request = Request::Make {
+    let asked = Request::Make {
         at: At::new(Ino::ROOT, name.as_str()),
         kind: NodeKind::Directory,
         permissions: 0o755,
     };
-    let caller =
-        Caller { client: cluster.client, request: RequestId(9999), acknowledged: RequestId(0), who: &who };
-    let verdict = cluster.servers[0].decide(&caller, &request, &[], cluster.now).unwrap();
+    let (client, request, acknowledged) = (cluster.client, RequestId(9999), RequestId(0));
+    let caller = Caller { client, request, acknowledged, who: &who, trusted: false };
+    let verdict = cluster.servers[0].decide(&caller, &asked, &[], cluster.now).unwrap();
     let Verdict::Ask(question) = verdict else { panic!("{verdict:?}") };
     cluster.journals[0].extend(question.changes.iter().cloned());
     for change in &question.changes {
         cluster.servers[0].apply(change);
     }
     let second = Caller { request: RequestId(10_000), ..caller };
-    let verdict = cluster.servers[0].decide(&second, &request, &[], cluster.now);
+    let verdict = cluster.servers[0].decide(&second, &asked, &[], cluster.now);
     assert!(matches!(verdict, Ok(Verdict::Wait(_))), "two at once: {verdict:?}");
     let made = cluster.servers[1].decide_peer(ServerId(0), &question.request, cluster.now).unwrap();
     cluster.journals[1].extend(made.changes.iter().cloned());

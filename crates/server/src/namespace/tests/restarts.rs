@@ -40,8 +40,13 @@ fn a_resend_gets_the_answer_of_the_original_also_after_a_restart() {
     let opened = resend(&mut cluster, 1001, &create("open"));
     cluster.restart(0);
     assert_eq!(resend(&mut cluster, 1000, &make("file")), made);
-    assert_eq!(resend(&mut cluster, 1001, &create("open")), opened);
-    let Reply::Opened { handle, attributes, .. } = opened else { panic!("{opened:?}") };
+    let again = resend(&mut cluster, 1001, &create("open"));
+    let Reply::Opened { handle, attributes, capability, layout, .. } = opened else { panic!("{opened:?}") };
+    // Its right to the bytes is made anew, as everything else is what it was.
+    let Reply::Opened { capability: renewed, created: true, .. } = again else { panic!("{again:?}") };
+    let expected = Reply::Opened { handle, attributes, capability: renewed, layout, created: true };
+    assert_eq!(again, expected);
+    assert_eq!((renewed.handle, renewed.uid, renewed.rights), (handle, capability.uid, capability.rights));
     assert_eq!(cluster.servers[0].description(handle).map(|(ino, _)| ino), Some(attributes.ino));
     cluster.check();
 }
@@ -92,11 +97,17 @@ fn an_open_file_without_a_name_lives_until_its_last_close() {
 fn an_open_file_without_a_name_ends_with_its_clients_session() {
     let mut cluster = Cluster::new(1);
     let inodes = cluster.inodes();
-    let (_, handle, capability) = nameless(&mut cluster);
+    let (_, _, capability) = nameless(&mut cluster);
     let who = root();
-    let child = Caller { client: ClientId(2), request: RequestId(1), acknowledged: RequestId(0), who: &who };
+    let child = Caller {
+        client: ClientId(2),
+        request: RequestId(1),
+        acknowledged: RequestId(0),
+        who: &who,
+        trusted: false,
+    };
     // After fork and exec another client holds the same description.
-    assert_eq!(cluster.servers[0].reclaim(&child, &[(handle, capability)]), Reply::Done);
+    assert_eq!(cluster.servers[0].reclaim(&child, &[capability]), Reply::Done);
     let departure = cluster.servers[0].drop_client(ClientId(1));
     cluster.commit(0, &departure.decision);
     assert_eq!(cluster.inodes(), inodes + 1);
@@ -111,18 +122,24 @@ fn a_restart_keeps_files_without_a_name_until_the_grace_period_ends() {
     let mut cluster = Cluster::new(1);
     let inodes = cluster.inodes();
     let (kept, handle, capability) = nameless(&mut cluster);
-    let (_lost, lost_handle, lost_capability) = nameless(&mut cluster);
+    let (_, _, lost_capability) = nameless(&mut cluster);
     cluster.restart(0);
     // A file that is unlinked now may be open too: its clients have not come back yet.
     cluster.send(0, &root(), &make("late")).unwrap();
     cluster.send(0, &root(), &Request::Unlink { at: At::new(Ino::ROOT, "late"), directory: false }).unwrap();
     let who = root();
-    let caller = Caller { client: ClientId(1), request: RequestId(1), acknowledged: RequestId(0), who: &who };
-    assert_eq!(cluster.servers[0].reclaim(&caller, &[(handle, capability)]), Reply::Done);
+    let caller = Caller {
+        client: ClientId(1),
+        request: RequestId(1),
+        acknowledged: RequestId(0),
+        who: &who,
+        trusted: false,
+    };
+    assert_eq!(cluster.servers[0].reclaim(&caller, &[capability]), Reply::Done);
     assert_eq!(cluster.inodes(), inodes + 3);
     cluster.end_grace(0);
     assert_eq!(cluster.inodes(), inodes + 1);
-    let late = cluster.servers[0].reclaim(&caller, &[(lost_handle, lost_capability)]);
+    let late = cluster.servers[0].reclaim(&caller, &[lost_capability]);
     assert_eq!(late, Reply::Failed(ESTALE));
     assert!(cluster.attributes(&root(), At::inode(kept), false).is_ok());
     cluster.close(kept, handle);
@@ -141,8 +158,14 @@ fn handles_and_inodes_of_a_server_that_kept_nothing_are_never_given_out_again() 
     let (new, new_handle, _) = nameless(&mut second);
     assert!(old != new && old_handle != new_handle);
     let who = root();
-    let caller = Caller { client: ClientId(1), request: RequestId(1), acknowledged: RequestId(0), who: &who };
-    assert_eq!(second.servers[0].reclaim(&caller, &[(old_handle, old_capability)]), Reply::Failed(ESTALE));
+    let caller = Caller {
+        client: ClientId(1),
+        request: RequestId(1),
+        acknowledged: RequestId(0),
+        who: &who,
+        trusted: false,
+    };
+    assert_eq!(second.servers[0].reclaim(&caller, &[old_capability]), Reply::Failed(ESTALE));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the kernel cannot be compared with: epochs, appends, cookies, layouts, paths that leave the server.
 
-use super::super::errno::{E2BIG, EBADF, EBUSY, EINVAL, ELOOP, ENOSPC, ENXIO, EOPNOTSUPP, EPERM};
+use super::super::errno::{E2BIG, EACCES, EBADF, EBUSY, EINVAL, ELOOP, ENOSPC, ENXIO, EOPNOTSUPP, EPERM};
 use super::super::{Caller, Change, InlineAppend, TurnReply, Verdict};
 use super::cluster::{root, settings, user, writing, Cluster};
 use std::collections::BTreeSet;
@@ -40,7 +40,13 @@ fn xattr(cluster: &mut Cluster, at: At, name: &str) -> Result<String, Errno> {
 }
 
 fn caller(who: &weir_wire::Identity, client: u64, request: u64) -> Caller<'_> {
-    Caller { client: ClientId(client), request: RequestId(request), acknowledged: RequestId(0), who }
+    Caller {
+        client: ClientId(client),
+        request: RequestId(request),
+        acknowledged: RequestId(0),
+        who,
+        trusted: false,
+    }
 }
 
 #[test]
@@ -95,8 +101,15 @@ fn a_file_that_was_never_written_needs_no_work_on_targets() {
 #[test]
 fn a_capability_decides_over_truncation_of_an_open_file() {
     let mut cluster = Cluster::new(1);
-    let (ino, _, capability) = create(&mut cluster, "file");
+    let (ino, _, of_root) = create(&mut cluster, "file");
     let alice = user(1000);
+    let permit = |permissions| AttributeChange { permissions: Some(permissions), ..Default::default() };
+    let chmod =
+        |permissions| Request::Change { at: At::inode(ino), follow: false, change: permit(permissions) };
+    cluster.send(0, &root(), &chmod(0o666)).unwrap();
+    let opened = cluster.open(&alice, At::new(Ino::ROOT, "file"), writing()).unwrap();
+    let Reply::Opened { capability, .. } = opened else { panic!("{opened:?}") };
+    cluster.send(0, &root(), &chmod(0o600)).unwrap();
     let change = |capability| AttributeChange { size_bytes: Some(7), capability, ..Default::default() };
     let ask = |change| Request::Change { at: At::inode(ino), follow: false, change };
     assert!(cluster.send(0, &alice, &ask(change(None))).is_err());
@@ -104,6 +117,7 @@ fn a_capability_decides_over_truncation_of_an_open_file() {
     let mut reading = capability;
     reading.rights.write = false;
     assert!(cluster.send(0, &alice, &ask(change(Some(reading)))).is_err());
+    assert_eq!(cluster.send(0, &alice, &ask(change(Some(of_root)))), Err(EACCES), "another user's");
 }
 
 #[test]
@@ -126,11 +140,11 @@ fn appends_take_turns() {
     let written = space.append_written(&caller(&who, 1, 900), &capability, turn, &publication, now).unwrap();
     let Verdict::Done(decision) = written else { panic!("{written:?}") };
     space.commit(&decision);
-    let reply = space.answer(decision.answer).0;
+    let reply = space.answer(decision.answer, 0, now).0;
     assert_eq!(reply, Reply::Appended { offset: 0, size_bytes: 100, epoch: 0 });
     let again = space.append_inline(&caller(&who, 1, 900), &capability, 100).unwrap();
     let InlineAppend::Done(recalled) = again else { panic!("a resend appends nothing: {again:?}") };
-    assert_eq!(space.answer(recalled.answer).0, reply);
+    assert_eq!(space.answer(recalled.answer, 0, now).0, reply);
 
     let grant = space.next_turn(&caller(&who, 1, 900), ino, turn).unwrap();
     assert_eq!(grant.appender.client, ClientId(2));
