@@ -442,7 +442,7 @@ fn a_full_store_says_so_and_reports_only_what_it_holds() {
     assert!(read_all(&file, position as usize).iter().all(|byte| *byte == 9));
 }
 
-/// An allocation for which one target had no room once left what the others gave, for ever, when its file went.
+/// An allocation for which there was no room once left what targets gave before, for ever, when its file went.
 #[test]
 fn space_that_a_failed_allocation_took_goes_with_its_file() {
     let cluster = Cluster::start(1, "ram", "8MiB");
@@ -454,7 +454,7 @@ fn space_that_a_failed_allocation_took_goes_with_its_file() {
     let free = || store.statistics(&CALLER).expect("asked").free_bytes;
     let free_before = free();
     let file = open(&store, "wide/file", false);
-    let error = file.reserve(&CALLER, 0, 8 << 20, false).expect_err("one target has no room for its half");
+    let error = file.reserve(&CALLER, 0, 12 << 20, false).expect_err("all targets together have less room");
     assert_eq!(error.errno(), libc::ENOSPC);
     file.close(&CALLER).expect("closed");
     store.unlink(&CALLER, Place::root(b"wide/file"), false).expect("removed");
