@@ -162,7 +162,10 @@ impl Walk<'_> {
             return Ok(At::new(place.ino, name));
         }
         let searched = [parent, b"/."].concat();
-        let (_, mut at) = self.found(Place { ino: place.ino, path: &searched }, true)?;
+        let (parent, mut at) = self.found(Place { ino: place.ino, path: &searched }, true)?;
+        if parent.ino.home() != at.ino.home() {
+            return Ok(At::new(parent.ino, name));
+        }
         if !at.path.is_empty() {
             at.path.push(b'/');
         }

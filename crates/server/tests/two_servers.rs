@@ -22,6 +22,7 @@ const EIO: Errno = Errno(5);
 const EEXIST: Errno = Errno(17);
 const EXDEV: Errno = Errno(18);
 const ENOTEMPTY: Errno = Errno(39);
+const ESTALE: Errno = Errno(116);
 
 /// A client of both servers, which connects again and resends as long as it takes.
 struct Client {
@@ -126,7 +127,14 @@ impl Client {
         for &target in layout.targets() {
             let extents = vec![Extent { offset: 0, length: 1 }];
             let write = Request::Write { capability, target, epoch, extents, publication: None };
-            let reply = self.call(usize::from(target.server.0), &write, &[7]).0;
+            let server = usize::from(target.server.0);
+            let mut reply = self.call(server, &write, &[7]).0;
+            while reply == Reply::Failed(ESTALE) {
+                // The home started anew in between: a client takes its descriptions back first.
+                let reclaim = Request::Reclaim { handles: vec![capability] };
+                assert_eq!(self.call(usize::from(ino.home().0), &reclaim, &[]).0, Reply::Done);
+                reply = self.call(server, &write, &[7]).0;
+            }
             assert!(matches!(reply, Reply::Written { .. } | Reply::StaleEpoch { .. }), "{reply:?}");
         }
         let home = usize::from(ino.home().0);

@@ -7,8 +7,8 @@ use super::super::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
-    At, Attributes, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, Moment, OpenFlags, PeerReply,
-    PeerRequest, Reply, Request, RequestId, SiteKey,
+    At, Attributes, Capability, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, Moment, OpenFlags,
+    PeerReply, PeerRequest, Reply, Request, RequestId, SiteKey,
 };
 
 /// More detours than any path of the tests has.
@@ -96,6 +96,14 @@ impl Cluster {
         self.start(server);
         let effects = self.servers[server].pending_effects();
         self.carry_out_all(server, effects);
+    }
+
+    /// Takes a description back, as a client does that finds its server restarted.
+    pub(super) fn reclaim(&mut self, who: &Identity, capability: Capability) {
+        let (client, request, acknowledged) = (self.client, RequestId(0), RequestId(0));
+        let caller = Caller { client, request, acknowledged, who, trusted: false };
+        let server = usize::from(capability.ino.home().0);
+        assert_eq!(self.servers[server].reclaim(&caller, &[capability]), Reply::Done);
     }
 
     /// Ends the grace period of a server.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use weir_wire::{At, FileKind, Identity, Ino, NodeKind, OpenFlags, Reply, Request};
+use weir_wire::{At, Capability, FileKind, Identity, Ino, NodeKind, OpenFlags, Reply, Request};
 
 /// Directories above the base: more than any path or chain of links of the operations climbs.
 const DEPTH: usize = 64;
@@ -63,7 +63,8 @@ fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("its owner may");
 }
 
-fn cluster_base(cluster: &mut Cluster, owner: &Identity) -> Ino {
+/// The directory in which both sides work, and the right of the description that the store's client holds of it.
+fn cluster_base(cluster: &mut Cluster, owner: &Identity) -> (Ino, Capability) {
     let mut ino = Ino::ROOT;
     for _ in 0..DEPTH {
         let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o777 };
@@ -73,9 +74,10 @@ fn cluster_base(cluster: &mut Cluster, owner: &Identity) -> Ino {
     }
     // The kernel's side holds a descriptor of it too: whatever becomes of the directories above, it may be named.
     let flags = OpenFlags { directory: true, ..OpenFlags::default() };
-    let opened = cluster.open(owner, At::inode(ino), flags);
-    assert!(matches!(opened, Ok(Reply::Opened { .. })), "{opened:?}");
-    ino
+    match cluster.open(owner, At::inode(ino), flags) {
+        Ok(Reply::Opened { capability, .. }) => (ino, capability),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn supports_xattrs(base: &OwnedFd) -> bool {
@@ -129,11 +131,14 @@ fn compare(servers: u16, operations: &[(usize, Operation)]) -> Result<(), TestCa
     let everyone = if own.uid == 0 { vec![root(), user(1000), user(1001)] } else { vec![own.clone()] };
     let actors: Vec<Actor> = everyone.into_iter().map(|who| Actor::new(who, &base)).collect();
     let mut cluster = Cluster::new(servers);
-    let home = cluster_base(&mut cluster, &own);
+    let (home, held) = cluster_base(&mut cluster, &own);
     for (number, (actor, operation)) in operations.iter().enumerate() {
         if number % RESTART_EVERY == RESTART_EVERY - 1 {
             let server = number / RESTART_EVERY % usize::from(servers);
             cluster.restart(server);
+            if server == usize::from(home.home().0) {
+                cluster.reclaim(&own, held);
+            }
             if number % 2 == 0 {
                 cluster.end_grace(server);
             }
