@@ -7,6 +7,7 @@ use crate::durability::Deferred;
 use crate::events::{Event, WorkOutput, Worked};
 use crate::metadata::{caller, Continued};
 use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
+use crate::notices::notice;
 use crate::server::Server;
 use crate::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
@@ -231,10 +232,7 @@ impl Server {
             Errand::Effect(effect) => self.effect_worked(*effect, worked.outcome),
             Errand::Stray(ino) => {
                 if let Err(failure) = worked.outcome {
-                    eprintln!(
-                        "weir-server: the object of removed file {ino} stays: errno {}",
-                        failure.errno().0
-                    );
+                    notice!("the object of removed file {ino} stays: errno {}", failure.errno().0);
                 }
             }
             Errand::PeerObject(token) => self.object_effect_served(token, worked.outcome.map(|_| ())),

@@ -30,6 +30,8 @@ pub struct TakenTurn {
 }
 
 /// What becomes of `AppendBegin`.
+// Lives on the stack of one request; a box would cost it an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnReply {
     /// It is this client's turn.

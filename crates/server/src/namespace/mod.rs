@@ -118,6 +118,8 @@ pub struct Decision {
 }
 
 /// What a decision answers.
+// Lives on the stack of one decision; a box would cost each reply an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// This reply and payload.

@@ -133,7 +133,7 @@ impl Namespace {
         if let Node::Directory(_) = inode.node {
             return match self.way_to(caller.who, at.ino, now)? {
                 Way::Open => Ok(()),
-                Way::Elsewhere(directories) => Err(detour(self.from_above(&directories, at)?)),
+                Way::Elsewhere(directories) => Err(detour(self.redirect_above(&directories, at)?)),
             };
         }
         let is_open = |directory: Ino| matches!(self.way_into(caller.who, directory, now), Ok(Way::Open));
@@ -232,7 +232,7 @@ impl Namespace {
 
     /// Sends the caller to the server above, from where it walks down again: `directories` lead from the one it named up to
     /// the one whose parent is there.
-    fn from_above(&self, directories: &[Ino], at: &At) -> Result<Reply, Errno> {
+    fn redirect_above(&self, directories: &[Ino], at: &At) -> Result<Reply, Errno> {
         let (mut path, mut start) = (Vec::new(), at.ino);
         for &ino in directories.iter().rev() {
             let directory = self.inode(ino)?.directory().ok_or(ENOTDIR)?;
