@@ -208,6 +208,7 @@ CALLS: dict[str, Callable[[str], None]] = {
     "statx": statx,
     **{name: found(name, after=(F_OK,)) for name in ("access", "euidaccess", "eaccess")},
     "faccessat": found("faccessat", AT_FDCWD, after=(F_OK, 0)),
+    "pathconf": found("pathconf", after=(os.pathconf_names["PC_NAME_MAX"],)),
     **{name: attribute(name, room()) for name in ("statfs", "statfs64", "__statfs", "statvfs", "statvfs64")},
     "mkdir": made("mkdir", after=(0o700,)),
     "mkdirat": made("mkdirat", AT_FDCWD, after=(0o700,)),

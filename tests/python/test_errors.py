@@ -237,7 +237,7 @@ def test_a_folder_that_is_something_else_is_not_touched(store: Store, command: l
 def test_a_full_disk(store: Store) -> None:
     store.home.mkdir()
     fill = (
-        f"mount -t tmpfs -o size=64k none {store.home}"
+        f"mount -t tmpfs -o size=64k,mode=755 none {store.home}"
         f" && touch {store.home}/lock && head -c 60k /dev/zero >{store.home}/full"
     )
     up = namespaced(store, fill, "up", "--no-mount", cleanup=["down"])
@@ -246,6 +246,14 @@ def test_a_full_disk(store: Store) -> None:
     assert f"{store.home}/" in up.stderr
     assert "No space left on device" in up.stderr
     assert "hint: the file system is full" in up.stderr
+
+
+def test_a_configuration_of_another_shape(store: Store, tmp_path: Path) -> None:
+    """`weir config show` once ended in a traceback where servers were no tables."""
+    file = tmp_path / "cluster.toml"
+    file.write_text('server = ["one"]\n')
+    shown = store.weir("config", "show", str(file), code=1)
+    assert shown.stderr.startswith(f"error: {file} has no servers with targets\nhint: ")
 
 
 def test_a_home_with_a_long_name(store: Store) -> None:

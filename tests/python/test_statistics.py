@@ -174,6 +174,7 @@ def test_devices_name_servers() -> None:
             "lines:1: expected `1K-blocks`: `lfs df` without -h",
         ),
         (parse_lfs_df, "fs-OST0000_UUID 5.5G 1.1G 4G 20% /mnt[OST:0]\n", "lines:1: expected `NAME_UUID TOTAL USED"),
+        (parse_lfs_df, f"fs-OST0000_UUID {1 << 54} 1 4 20% /mnt[OST:0]\n", "lines:1: expected `NAME_UUID TOTAL USED"),
         (parse_lctl_dl, "  0 UP mgc name uuid\n", "lines:1: expected `NUMBER STATUS TYPE NAME"),
     ],
 )

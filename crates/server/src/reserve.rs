@@ -1,6 +1,7 @@
 //! Room on a file system that is kept for what gives room back: on a full disk names can still be removed, files be cut,
 //! and a server start.
 
+use crate::privacy;
 use rustix::fs::FallocateFlags;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -33,7 +34,11 @@ impl Reserve {
     /// The reserve in a directory, filled as far as there is room.
     pub(crate) fn open(folder: &Path) -> Reserve {
         let path = folder.join(NAME);
-        let kept_bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len().min(RESERVE_BYTES));
+        let found = File::open(&path).and_then(|file| {
+            privacy::close_to_others(&file)?;
+            file.metadata()
+        });
+        let kept_bytes = found.map_or(0, |metadata| metadata.len().min(RESERVE_BYTES));
         let is_given = AtomicBool::new(kept_bytes > 0 && kept_bytes < RESERVE_BYTES);
         let reserve = Reserve { path, kept_bytes: Mutex::new(kept_bytes), is_given };
         reserve.refill();

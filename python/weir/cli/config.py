@@ -26,7 +26,8 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
     """Show what `weir up` with the same file and flags would use, and the settings of programs that use a store."""
     from click.core import ParameterSource
 
-    from weir.cli.configuration import resolve
+    from weir.cli.configuration import is_shaped, resolve
+    from weir.cli.errors import Failure
     from weir.cli.output import show as show_result
 
     home: Home = context.obj
@@ -36,6 +37,11 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
         return "flag" if commanded else "environment"
 
     resolved = resolve(file, given, source)
+    if not is_shaped(resolved.document):
+        raise Failure(
+            f"{file} has no servers with targets",
+            hint="each server is a table [[server]], and each of its targets a table [[server.target]]",
+        )
     entries = [*_store_entries(resolved.document, resolved.origins, file), *_client_entries(home)]
     header = ("SETTING", "VALUE", "ORIGIN") if origin else ("SETTING", "VALUE")
     rows = [[entry["name"], entry["value"], entry["origin"]][: len(header)] for entry in entries]

@@ -87,7 +87,7 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
     chosen = _Chosen(given, origin)
     if "server" not in document or _tables(document, "server"):
         _make_servers(document, chosen, source)
-    if not _is_shaped(document):
+    if not is_shaped(document):
         return Configuration(document, chosen.origins)
     chosen.put(settings.POLICY, [document], "policy", source)
     chosen.put(settings.SCHEDULER, [document], "scheduler", source)
@@ -267,7 +267,7 @@ def _all_have_targets(document: dict[str, Any]) -> bool:
     return all("target" in server for server in document["server"])
 
 
-def _is_shaped(document: dict[str, Any]) -> bool:
+def is_shaped(document: dict[str, Any]) -> bool:
     """Whether servers and targets are tables; a document of another shape is left to the server to refuse."""
     return _tables(document, "server") and all(_tables(server, "target") for server in document["server"])
 

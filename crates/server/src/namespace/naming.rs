@@ -73,13 +73,16 @@ impl Namespace {
         self.is_live(capability).then_some(()).ok_or(ESTALE)
     }
 
-    /// Whether the description of a capability that this server made is open, or its move under way.
+    /// Whether the description of a capability that this server made is open, or its move under way. During the grace
+    /// period a description of an earlier start counts as open: who holds it may not have come back yet, and whoever else has
+    /// it from there, as a program has it from a mount, cannot take it back.
     pub fn is_live(&self, capability: &Capability) -> bool {
         let Capability { ino, handle, .. } = *capability;
         if handle.0 & MOVE != 0 {
             return self.state.moves.get(&ino).is_some_and(|record| move_handle(record.id) == handle);
         }
-        handle != HandleId::NONE && self.open.has(capability)
+        let is_awaited = self.in_grace && self.open.is_earlier(handle) && self.has(ino);
+        handle != HandleId::NONE && (self.open.has(capability) || is_awaited)
     }
 
     /// Whether this server has the file, with a name or open without one.
@@ -162,8 +165,8 @@ impl Namespace {
         let Capability { ino, handle, rights, .. } = *capability;
         let inode = self.inode(ino)?;
         let is_description = handle != HandleId::NONE && handle.0 & MOVE == 0;
-        let is_kept = self.open.has(capability) || (self.in_grace && self.open.is_earlier(handle));
-        let may = is_description && (is_kept || self.may_open_again(caller.who, (ino, inode), rights));
+        let may = is_description
+            && (self.is_live(capability) || self.may_open_again(caller.who, (ino, inode), rights));
         may.then_some(()).ok_or(ESTALE)
     }
 

@@ -59,7 +59,7 @@ def parse_kilobytes(text: str, source: str) -> int:
         MalformedError: naming `source`, where it holds no number.
     """
     place = Place(source, 1, text.strip())
-    return place.count(place.text, "a number of KiB") * _KIBIBYTE
+    return _kibibytes(place, place.text, "a number of KiB")
 
 
 def parse_lfs_df(text: str, source: str) -> tuple[TargetSpace, ...]:
@@ -108,7 +108,7 @@ def _target(place: Place) -> TargetSpace | None:
     mounted = _MOUNTED.fullmatch(words[4]) if len(words) == 5 else None
     if mounted is None:
         place.malformed(_ROW)
-    total, used, available = (place.count(word, _ROW) * _KIBIBYTE for word in words[:3])
+    total, used, available = (_kibibytes(place, word, _ROW) for word in words[:3])
     if mounted[2] == "MDT":
         return None
     flags = set(mounted[4])
@@ -122,6 +122,14 @@ def _target(place: Place) -> TargetSpace | None:
         active=not flags & _WRITABLE_NOT,
         degraded=_DEGRADED in flags,
     )
+
+
+def _kibibytes(place: Place, word: str, expected: str) -> int:
+    """The bytes of a number of KiB, in 64 bits as every file system counts them."""
+    found = place.count(word, expected) * _KIBIBYTE
+    if found >= 1 << 64:
+        place.malformed(expected)
+    return found
 
 
 def _inactive(target: str) -> TargetSpace | None:
