@@ -297,7 +297,7 @@ fn model_on_full_targets(backend: &str) {
     let mut choices = Choices::new();
     let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
     make_directory(&stores[0], "model", "-c -1 -S 64k");
-    let count = 8u64;
+    let count = 16u64;
     let pairs: Vec<[File; 2]> = (0..count)
         .map(|number| [0, 1].map(|side: usize| open(&stores[side], &format!("model/{number}"), false)))
         .collect();
