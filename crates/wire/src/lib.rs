@@ -13,6 +13,7 @@ mod identifiers;
 pub mod limits;
 mod message;
 mod metadata;
+mod parameters;
 mod peer;
 mod reply;
 
@@ -22,12 +23,13 @@ pub use credential::{
 pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, RequestId, Sequence};
-pub use message::{
-    AccountNames, AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange,
-    LockType, Moment, NodeKind, OpenFlags, Publication, RenameMode, Request, Seek, ServerAddress,
-    TargetSummary, XattrMode, ROUND_LAST,
-};
+pub use message::{Request, ROUND_LAST};
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
+pub use parameters::{
+    AccountNames, AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange,
+    LockType, Moment, NodeKind, OpenFlags, Publication, RenameMode, Seek, ServerAddress, TargetSummary,
+    XattrMode,
+};
 pub use peer::{
     DeviceUse, JobReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport,
     METADATA_DEVICE,

@@ -1,6 +1,6 @@
 //! Replies to the requests of clients.
 
-use crate::message::{Cluster, Errno, LockRange, LockType};
+use crate::parameters::{Cluster, Errno, LockRange, LockType};
 use crate::{At, Attributes, Capability, HandleId, Ino, Nonce, PeerReply, Proof, Sequence, StoreStatistics};
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, ServerId};
