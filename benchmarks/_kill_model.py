@@ -1,4 +1,4 @@
-"""What files must hold after servers, mounts and clients were killed: every byte that a completed call promised.
+"""The model of files while servers, mounts and clients are killed: it knows every byte that a completed call promised.
 
 A client's ledger says what it was about to do, and what was done. A call without an answer may have happened or not; a
 write without an answer may have happened in part.
@@ -134,7 +134,7 @@ def _outside(old: bytes, new: bytes, now: bytes) -> int:
 
 @dataclass
 class Client:
-    """What a client's ledger promises."""
+    """Promises that a client's ledger holds."""
 
     number: int
     seed: int

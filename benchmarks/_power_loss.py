@@ -1,4 +1,4 @@
-"""What a power loss leaves of a store: each state of the disk below it is built, and the store started on it.
+"""Power losses under a store: each state of the disk below the store is built, and the store started on it.
 
 A program works on a mounted store of two servers whose home lies on a file system of its own; the device below that
 records every write and barrier (`_block_record.py`). Then, as ALICE and CrashMonkey do, power is lost after a write:
@@ -67,7 +67,7 @@ class Version:
 
 @dataclass
 class Model:
-    """What each name was, and what fsync promised."""
+    """The contents that each name had, and those that fsync promised."""
 
     log: Path
     versions: dict[str, list[Version]] = field(default_factory=dict)
@@ -201,7 +201,7 @@ def _work(program: _Program, environment: dict[str, str], below: Path) -> None:
 def _sync_below(model: Model, below: Path) -> None:
     """Sync a file of one's own on the file system below, as another process would, and lose power; again later."""
     for wait_seconds in (0.05, 0.4):
-        # What waits for the journals may be freed meanwhile.
+        # Space that waits for the journals may be freed meanwhile.
         time.sleep(wait_seconds)
         with (below / "another").open("ab") as file:
             file.write(b"bytes of somebody else")
@@ -316,7 +316,7 @@ def _found(crashed: bytearray, directory: Path, names: Sequence[str]) -> dict[st
 
 
 def _forget_run(home: Path) -> None:
-    """What says that servers run does not count after a power loss; the journals' logs are of another boot."""
+    """Remove the marks of running servers, which a power loss ends, and date the journals' logs to another boot."""
     for leftover in [home / "cluster.json", *home.glob("mounts/*"), *home.glob("servers/*/pid")]:
         leftover.unlink(missing_ok=True)
     for log in home.glob("servers/*/journal/log-*"):

@@ -1,4 +1,4 @@
-//! Which descriptors of this process are the library's own: its sockets, and what else it keeps.
+//! The descriptors of this process that are the library's own: its sockets, and others that it keeps.
 //!
 //! They are moved to high numbers, so that the low ones stay free for the program, and are recorded in an
 //! array of atomics, so that hooks of `close`, `close_range` and `dup2` can spare them, also in signal handlers.

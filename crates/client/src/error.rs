@@ -68,15 +68,15 @@ pub enum ClientError {
     Settings {
         /// What is wrong, with the path or variable.
         what: String,
-        /// What to do about it.
+        /// The next step for the user.
         hint: &'static str,
     },
     /// The credential is another user's: whoever the process is now, the store is not open to it.
     #[error("{what}; hint: {hint}")]
     NotOurs {
-        /// What was refused, with the path.
+        /// The refusal, with the path.
         what: String,
-        /// What to do about it.
+        /// The next step for the user.
         hint: &'static str,
     },
 }
