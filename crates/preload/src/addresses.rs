@@ -1,9 +1,11 @@
 //! Addresses that the program passes: what the kernel answers with EFAULT must not be a fault inside this library.
 //!
 //! The kernel is asked page by page, by calls that touch an address and change nothing. Reading or writing the bytes
-//! here and catching the fault would need the program's own signal handlers.
+//! here and catching the fault would need the program's own signal handlers. Most answers and many paths lie in the
+//! frames of the callers, which stay mapped while they run: the kernel is asked once about each of their pages.
 
 use crate::kernel;
+use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 
 /// The smallest page of the architectures here: a larger one is only asked about more often.
@@ -15,6 +17,16 @@ const SIGNAL_SET_BYTES: usize = 8;
 /// `FUTEX_WAKE_OP` that stores a word's own value into it: `FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0x800)`.
 const STORE_THE_SAME: usize = (2 << 28) | 0x800;
 
+/// How far above this library's own frame the frames of its callers are looked for: most hold no more than a path.
+const FRAMES_BYTES: usize = 32 * 1024;
+/// Pages of frames that a thread remembers.
+const FRAME_PAGES: usize = 8;
+
+thread_local! {
+    /// Pages of this thread's frames that the kernel found writable, each in the place of its number.
+    static FRAMES: Cell<[usize; FRAME_PAGES]> = const { Cell::new([0; FRAME_PAGES]) };
+}
+
 /// Nobody waits for it, so nobody is woken.
 static UNUSED_FUTEX: AtomicU32 = AtomicU32::new(0);
 
@@ -22,8 +34,38 @@ fn is_fault(result: isize) -> bool {
     kernel::checked(result) == Err(libc::EFAULT)
 }
 
-/// Whether the page of `address` can be read. The lowest page never can, as `vm.mmap_min_addr` has it.
+/// Whether `address` lies in a page of the callers' frames, which can be written.
+fn is_in_frames(address: usize) -> bool {
+    let own = 0_u8;
+    let above = address.wrapping_sub(&raw const own as usize);
+    if above >= FRAMES_BYTES {
+        return false;
+    }
+    let page = address / PAGE_BYTES;
+    let mut known = FRAMES.get();
+    if known[page % FRAME_PAGES] == page {
+        return true;
+    }
+    let can_be_written = kernel_writes(address);
+    if can_be_written {
+        known[page % FRAME_PAGES] = page;
+        FRAMES.set(known);
+    }
+    can_be_written
+}
+
+/// Whether the page of `address` can be read.
 fn page_is_readable(address: usize) -> bool {
+    is_in_frames(address) || kernel_reads(address)
+}
+
+/// Whether the page of `address` can be written.
+fn page_is_writable(address: usize) -> bool {
+    is_in_frames(address) || kernel_writes(address)
+}
+
+/// Whether the kernel can read the page of `address`. The lowest page it never can, as `vm.mmap_min_addr` has it.
+fn kernel_reads(address: usize) -> bool {
     let word = address & !(SIGNAL_SET_BYTES - 1);
     // SAFETY: the kernel reads the word or refuses to, and then refuses `how`.
     address >= PAGE_BYTES
@@ -32,8 +74,8 @@ fn page_is_readable(address: usize) -> bool {
         })
 }
 
-/// Whether the page of `address` can be written.
-fn page_is_writable(address: usize) -> bool {
+/// Whether the kernel can write the page of `address`.
+fn kernel_writes(address: usize) -> bool {
     let word = address & !(size_of::<u32>() - 1);
     let operation = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
     let unused = &raw const UNUSED_FUTEX as usize;
@@ -153,6 +195,23 @@ mod tests {
         assert_eq!(taking(usize::MAX as *mut u8, 10), 0);
         assert_eq!(giving(std::ptr::dangling::<u8>(), 1), 0);
         assert!(can_read(at(8).cast::<u64>(), 2) && !can_read(at(PAGE_BYTES - 8).cast::<u64>(), 2));
+    }
+
+    #[test]
+    fn frames_of_the_callers_are_asked_about_once() {
+        let mut answer = [0_u8; 64];
+        FRAMES.set([0; FRAME_PAGES]);
+        let page = answer.as_ptr() as usize / PAGE_BYTES;
+        assert_eq!(taking(answer.as_mut_ptr(), 1), 1);
+        assert_eq!(FRAMES.get()[page % FRAME_PAGES], page);
+        assert_eq!(giving(answer.as_ptr(), 64), 64);
+        let start = pages();
+        assert_eq!(taking(start, 2 * PAGE_BYTES), PAGE_BYTES);
+        let far = start as usize / PAGE_BYTES;
+        assert!(
+            FRAMES.get().iter().all(|known| *known != far),
+            "a page that is no frame's is asked about each time"
+        );
     }
 
     #[test]
