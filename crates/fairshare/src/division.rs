@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use crate::job::JobAttributes;
 use crate::policy::Entity;
-use crate::scheduler::Portions;
+use crate::schedulers::Portions;
 use crate::sharing::{owed_of_paths, Branch, Sharing};
 
 /// Rounds of spending, at most. The error falls at least as one over their number, and by a constant

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use crate::jobs::JobTable;
 use crate::policy::Entity;
-use crate::scheduler::{JobShare, Portions};
+use crate::schedulers::jobs::JobTable;
+use crate::schedulers::{JobShare, Portions};
 use crate::sharing::{owed_of_paths, Branch, Sharing};
 use crate::time::Nanos;
 

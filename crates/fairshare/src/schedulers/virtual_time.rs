@@ -3,16 +3,22 @@
 //! A job is active from its first request until a grace period after its last one ended, so that a
 //! synchronous client, which has nothing queued while it turns around, keeps its place in the tree.
 
-use crate::bounds::Bounds;
+mod bounds;
+mod order;
+mod tree;
+mod turns;
+mod wheel;
+
+use self::bounds::Bounds;
+use self::turns::Turns;
 use crate::job::{JobAttributes, JobId, Token};
-use crate::jobs::JobTable;
-use crate::paths::Paths;
-use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::schedulers::jobs::JobTable;
+use crate::schedulers::paths::Paths;
+use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
-use crate::turns::Turns;
 
-/// Divides time over the policy's tree; see [`crate::tree`] for the order and its error.
+/// Divides time over the policy's tree; see [`tree`] for the order and its error.
 pub(crate) struct VirtualTime {
     paths: Paths,
     jobs: JobTable,

@@ -1,8 +1,8 @@
 //! Whose turn it is among some of a device's jobs: the share tree, addressed by the jobs' slots.
 
+use super::tree::{NodeId, ShareTree};
 use crate::sharing::Branch;
 use crate::time::Nanos;
-use crate::tree::{NodeId, ShareTree};
 
 /// A share tree and which of its leaves stands for which job.
 #[derive(Debug)]

@@ -1,9 +1,20 @@
 //! The one interface of all schedulers, and what goes in and out of it.
 
+mod choice;
+mod fifo;
+mod gift;
+mod jobs;
+mod paths;
+mod statistical_token;
+mod tbf;
+mod virtual_time;
+
+pub use self::choice::{replace_sharing, scheduler};
+pub use self::jobs::JobTable;
+
 use std::collections::HashMap;
 
 use crate::job::{JobAttributes, JobId, Token};
-use crate::jobs::JobTable;
 use crate::time::Nanos;
 
 /// The largest cost one request may carry, about 4.6 minutes of device time; larger ones are

@@ -11,10 +11,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::turns::Turns;
 use crate::entitlement::{Entitlement, Holder};
 use crate::job::{GroupId, JobId, UserId};
 use crate::time::Nanos;
-use crate::turns::Turns;
 
 /// How far behind its reservation a holder may count as: a clock that jumps ahead, or reservations
 /// that exceed the device together, then give it no more than this to catch up.

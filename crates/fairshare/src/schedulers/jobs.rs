@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::job::{JobAttributes, JobId, Token};
-use crate::scheduler::{Dispatch, JobShare, Refusal, Settings, REQUEST_COST_MAX};
+use crate::schedulers::{Dispatch, JobShare, Refusal, Settings, REQUEST_COST_MAX};
 use crate::time::Nanos;
 
 /// The jobs, queues and accounts of a scheduler, on their way to another one.

@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 
 use self::allocation::{allocate, Application, Coupons};
 use crate::job::{JobAttributes, JobId, Token};
-use crate::jobs::JobTable;
-use crate::paths::Paths;
-use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::schedulers::jobs::JobTable;
+use crate::schedulers::paths::Paths;
+use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
 

@@ -3,13 +3,13 @@
 //! A few children lie side by side, with all that a decision needs of them, and are all looked at; many are
 //! kept in two wheels.
 
-use crate::tree::{First, Node};
-use crate::wheel::{Link, Wheel};
+use super::tree::{First, Node};
+use super::wheel::{Link, Wheel};
 
 /// Children up to which looking at all of them is the faster way: their keys fill sixteen cache lines.
 const FEW_MAX: usize = 64;
 /// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
-const FIRST_SHIFT: u32 = crate::tree::FRACTION_BITS + 10;
+const FIRST_SHIFT: u32 = super::tree::FRACTION_BITS + 10;
 
 /// Where a node stands among its parent's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

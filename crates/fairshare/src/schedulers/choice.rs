@@ -1,13 +1,13 @@
 //! The scheduler that a site chose, and the change to another one while jobs run.
 
-use crate::fifo::Fifo;
-use crate::gift::Gift;
-use crate::jobs::JobTable;
-use crate::scheduler::{Scheduler, Settings};
+use crate::schedulers::fifo::Fifo;
+use crate::schedulers::gift::Gift;
+use crate::schedulers::jobs::JobTable;
+use crate::schedulers::statistical_token::StatisticalToken;
+use crate::schedulers::tbf::Tbf;
+use crate::schedulers::virtual_time::VirtualTime;
+use crate::schedulers::{Scheduler, Settings};
 use crate::sharing::{Algorithm, Sharing};
-use crate::statistical_token::StatisticalToken;
-use crate::tbf::Tbf;
-use crate::virtual_time::VirtualTime;
 
 /// A scheduler of one device, without jobs.
 pub fn scheduler(sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {

@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use crate::order::{Order, Standing};
+use super::order::{Order, Standing};
+use super::wheel::Link;
 use crate::policy::Entity;
-use crate::scheduler::REQUEST_COST_MAX;
+use crate::schedulers::REQUEST_COST_MAX;
 use crate::sharing::Branch;
 use crate::time::Nanos;
-use crate::wheel::Link;
 
 /// Virtual time is device time over weight, in units of 2^-22 ns: a request of 1 us still moves a
 /// child of the largest weight by a unit or two.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::job::{JobAttributes, JobId, Token};
-use crate::jobs::{JobTable, Request};
-use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::schedulers::jobs::{JobTable, Request};
+use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
 use crate::time::Nanos;
 
 /// Serves requests in order of arrival; accounts them per job.

@@ -9,17 +9,20 @@
 //! job that is absent from a draw is not compensated. It departs from it in that a job stays active for the
 //! grace period instead of a heartbeat's, and in that segments are whole multiples of 2^-52.
 
+mod segments;
+mod transition;
+
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use self::segments::Segments;
+use self::transition::assignment;
 use crate::job::{JobAttributes, JobId, Token};
-use crate::jobs::JobTable;
-use crate::paths::Paths;
-use crate::scheduler::{Dispatch, JobShare, Portions, Refusal, Scheduler};
-use crate::segments::Segments;
+use crate::schedulers::jobs::JobTable;
+use crate::schedulers::paths::Paths;
+use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
-use crate::transition::assignment;
 
 /// The length of the range [0, 1] in the units of segments: every f64 share keeps its bits.
 const WHOLE: f64 = (1_u64 << 52) as f64;
