@@ -10,12 +10,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion};
 use weir_fairshare::{
-    scheduler, CostModel, DeviceSpeed, Direction, GroupId, JobAttributes, JobId, JobName, Nanos, Policy,
-    Priority, Scheduler, Settings, Sharing, Token, TransferSpeed, UserId,
+    scheduler, Algorithm, CostModel, DeviceSpeed, Direction, GroupId, JobAttributes, JobId, JobName, Nanos,
+    Policy, Priority, Scheduler, Settings, Sharing, Token, TransferSpeed, UserId,
 };
 
 const JOBS: [u64; 3] = [10, 1_000, 10_000];
@@ -32,8 +33,11 @@ fn cost(turn: u64) -> Nanos {
 }
 
 fn backlogged(policy: &str, jobs: u64) -> Box<dyn Scheduler> {
-    let sharing = Sharing::of(policy.parse().expect("a policy's name"));
-    let mut scheduler = scheduler(&sharing, Settings::default());
+    backlogged_under(&Sharing::of(policy.parse().expect("a policy's name")), jobs)
+}
+
+fn backlogged_under(sharing: &Sharing, jobs: u64) -> Box<dyn Scheduler> {
+    let mut scheduler = scheduler(sharing, Settings::default());
     for id in 0..jobs {
         let attributes = JobAttributes {
             job: JobId(id),
@@ -65,6 +69,34 @@ fn decisions(criterion: &mut Criterion) {
                     scheduler
                         .enqueue(dispatch.job, Token(now), cost(now), Nanos(now))
                         .expect("within the limits");
+                    black_box(dispatch)
+                })
+            });
+        }
+    }
+    group.finish();
+}
+
+/// The schedulers that Weir is compared with, under one policy. The clock goes on by what was dispatched, because
+/// `tbf` and `gift` serve by the time.
+fn rivals(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("rivals");
+    for algorithm in [Algorithm::StatisticalToken, Algorithm::Tbf, Algorithm::Gift] {
+        let policy = "size-fair".parse().expect("a policy's name");
+        let sharing = Sharing::new(policy, Some(algorithm), Arc::default()).expect("they go together");
+        for jobs in JOBS {
+            let mut scheduler = backlogged_under(&sharing, jobs);
+            let (mut now, mut turn) = (Nanos::ZERO, 0);
+            group.bench_function(BenchmarkId::new(algorithm.to_string(), jobs), |bencher| {
+                bencher.iter(|| {
+                    turn += 1;
+                    while let Some(release) = scheduler.next_release().filter(|release| *release > now) {
+                        now = release;
+                    }
+                    let dispatch = scheduler.dispatch(now).expect("all are backlogged");
+                    now = now + dispatch.cost;
+                    let queued = scheduler.enqueue(dispatch.job, Token(turn), cost(turn), now);
+                    queued.expect("within the limits");
                     black_box(dispatch)
                 })
             });
@@ -218,5 +250,5 @@ fn costs(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, decisions, dispatches, heaps, costs);
+criterion_group!(benches, decisions, rivals, dispatches, heaps, costs);
 criterion_main!(benches);

@@ -3,6 +3,7 @@
 use crate::schedulers::fifo::Fifo;
 use crate::schedulers::gift::Gift;
 use crate::schedulers::jobs::JobTable;
+use crate::schedulers::queues::Queues;
 use crate::schedulers::statistical_token::StatisticalToken;
 use crate::schedulers::tbf::Tbf;
 use crate::schedulers::virtual_time::VirtualTime;
@@ -23,10 +24,10 @@ pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dy
 
 fn with_jobs(sharing: &Sharing, jobs: JobTable) -> Box<dyn Scheduler> {
     match sharing.algorithm() {
-        Algorithm::Fifo => Box::new(Fifo::new(jobs)),
-        Algorithm::Gift => Box::new(Gift::new(sharing.clone(), jobs)),
-        Algorithm::StatisticalToken => Box::new(StatisticalToken::new(sharing.clone(), jobs)),
-        Algorithm::Tbf => Box::new(Tbf::new(sharing.clone(), jobs)),
-        Algorithm::VirtualTime => Box::new(VirtualTime::new(sharing.clone(), jobs)),
+        Algorithm::Fifo => Box::new(Queues::<Fifo>::new(sharing, jobs)),
+        Algorithm::Gift => Box::new(Queues::<Gift>::new(sharing, jobs)),
+        Algorithm::StatisticalToken => Box::new(Queues::<StatisticalToken>::new(sharing, jobs)),
+        Algorithm::Tbf => Box::new(Queues::<Tbf>::new(sharing, jobs)),
+        Algorithm::VirtualTime => Box::new(Queues::<VirtualTime>::new(sharing, jobs)),
     }
 }

@@ -17,10 +17,10 @@ mod allocation;
 use std::collections::BTreeSet;
 
 use self::allocation::{allocate, Application, Coupons};
-use crate::job::{JobAttributes, JobId, Token};
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::paths::Paths;
-use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::schedulers::queues::Discipline;
+use crate::schedulers::{Dispatch, Portions};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
 
@@ -30,7 +30,6 @@ const INTERVAL: Nanos = Nanos::from_millis(500);
 /// Allots device time for an interval at a time.
 pub(crate) struct Gift {
     paths: Paths,
-    jobs: JobTable,
     /// When the present interval ends; none before the first.
     end: Option<Nanos>,
     /// By slot.
@@ -68,25 +67,8 @@ impl Allotment {
 }
 
 impl Gift {
-    pub(crate) fn new(sharing: Sharing, jobs: JobTable) -> Gift {
-        let slots = jobs.occupied().max().map_or(0, |slot| slot + 1);
-        Gift {
-            paths: Paths::new(sharing),
-            jobs,
-            end: None,
-            allotments: vec![Allotment::default(); slots],
-            order: BTreeSet::new(),
-        }
-    }
-
-    fn advance(&mut self, now: Nanos) -> Nanos {
-        let now = self.jobs.advance(now);
-        while self.jobs.end_grace(now).is_some() {}
-        now
-    }
-
     /// Gives the job the place in the order that its queue and allotment say, if any.
-    fn replace(&mut self, slot: usize) {
+    fn replace(&mut self, jobs: &JobTable, slot: usize) {
         if slot >= self.allotments.len() {
             self.allotments.resize(slot + 1, Allotment::default());
         }
@@ -94,7 +76,7 @@ impl Gift {
         if let Some(place) = allotment.place.take() {
             self.order.remove(&place);
         }
-        let first = self.jobs.queue(slot).front();
+        let first = jobs.queue(slot).front();
         if let Some(request) = first.filter(|_| allotment.left > 0) {
             let place = (allotment.spent(), request.arrival, slot);
             allotment.place = Some(place);
@@ -103,7 +85,7 @@ impl Gift {
     }
 
     /// Begins an interval where the last one is over.
-    fn begin_interval(&mut self, now: Nanos) {
+    fn begin_interval(&mut self, jobs: &JobTable, now: Nanos) {
         let late = match self.end {
             Some(end) if now < end => return,
             Some(end) => now.saturating_since(end),
@@ -112,16 +94,16 @@ impl Gift {
         let missed = (late.0 / INTERVAL.0) as i64;
         let start = self.end.filter(|_| missed == 0).unwrap_or(now);
         self.end = Some(start + INTERVAL);
-        let active: Vec<usize> = self.jobs.occupied().filter(|&slot| self.jobs.is_active(slot)).collect();
-        let owed = self.paths.owed(&self.jobs, &active);
-        self.allot(&active, &owed, missed);
-        for slot in self.jobs.occupied().collect::<Vec<_>>() {
-            self.replace(slot);
+        let active: Vec<usize> = jobs.occupied().filter(|&slot| jobs.is_active(slot)).collect();
+        let owed = self.paths.owed(jobs, &active);
+        self.allot(jobs, &active, &owed, missed);
+        for slot in jobs.occupied() {
+            self.replace(jobs, slot);
         }
     }
 
     /// Divides an interval among the `active` jobs, after `missed` ones in which nothing was decided.
-    fn allot(&mut self, active: &[usize], owed: &[f64], missed: i64) {
+    fn allot(&mut self, jobs: &JobTable, active: &[usize], owed: &[f64], missed: i64) {
         let slots = active.iter().max().map_or(0, |slot| slot + 1);
         self.allotments.resize(slots.max(self.allotments.len()), Allotment::default());
         for allotment in &mut self.allotments {
@@ -141,13 +123,13 @@ impl Gift {
             allotment.granted = ((granted * INTERVAL.0 as f64) as i64).max(1);
             allotment.renew(1);
         }
-        self.forgive(active);
+        self.forgive(jobs, active);
     }
 
     /// Where all that ask are in debt, pays so much of all debts that one may be served: nobody would
     /// be better off for an idle device.
-    fn forgive(&mut self, active: &[usize]) {
-        let asks = |&&slot: &&usize| !self.jobs.queue(slot).is_empty();
+    fn forgive(&mut self, jobs: &JobTable, active: &[usize]) {
+        let asks = |&&slot: &&usize| !jobs.queue(slot).is_empty();
         let needed = |&slot: &usize| {
             let Allotment { granted, left, .. } = self.allotments[slot];
             if left > 0 {
@@ -165,83 +147,58 @@ impl Gift {
     }
 }
 
-impl Scheduler for Gift {
-    /// What changes of a job counts from the next interval on.
-    fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos) {
-        self.advance(now);
-        let slot = self.jobs.upsert(attributes);
-        self.replace(slot);
+impl Discipline for Gift {
+    fn new(sharing: &Sharing, _: &JobTable) -> Gift {
+        Gift { paths: Paths::new(sharing.clone()), end: None, allotments: Vec::new(), order: BTreeSet::new() }
     }
 
-    fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token> {
-        self.advance(now);
-        let Some(slot) = self.jobs.slot(job) else { return Vec::new() };
+    /// What is new of a job counts from the next interval on.
+    fn enter(&mut self, jobs: &JobTable, slot: usize) {
+        self.replace(jobs, slot);
+    }
+
+    fn leave(&mut self, _: &JobTable, slot: usize) {
         if let Some(place) = self.allotments[slot].place {
             self.order.remove(&place);
         }
         self.allotments[slot] = Allotment::default();
-        self.jobs.remove(slot).into_iter().map(|request| request.token).collect()
     }
 
-    fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal> {
-        let now = self.advance(now);
-        let slot = self.jobs.slot(job).ok_or(Refusal::UnknownJob { job })?;
-        self.jobs.enqueue(slot, token, cost, now)?;
-        if self.jobs.queue(slot).len() == 1 {
-            self.replace(slot);
+    fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, _: Nanos) {
+        if jobs.queue(slot).len() == 1 {
+            self.replace(jobs, slot);
         }
-        Ok(())
     }
 
-    fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
-        let now = self.advance(now);
-        if self.jobs.len() == 0 {
+    fn withdraw(&mut self, jobs: &JobTable, slot: usize, _: u64, was_first: bool) {
+        if was_first {
+            self.replace(jobs, slot);
+        }
+    }
+
+    fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
+        if jobs.len() == 0 {
             return None;
         }
-        self.begin_interval(now);
+        self.begin_interval(jobs, now);
         let &(_, _, slot) = self.order.first()?;
-        let started = self.jobs.start(slot, now);
+        let started = jobs.start(slot, now);
         let allotment = &mut self.allotments[slot];
         allotment.left = allotment.left.saturating_sub(started.charge);
-        self.replace(slot);
+        self.replace(jobs, slot);
         Some(started.dispatch)
     }
 
     fn next_release(&self) -> Option<Nanos> {
-        self.end.filter(|_| self.jobs.len() > 0 && self.order.is_empty())
+        self.end.filter(|_| self.order.is_empty())
     }
 
     /// They count from the next interval on.
-    fn set_portions(&mut self, portions: &Portions, now: Nanos) {
-        self.advance(now);
-        self.paths.set_portions(&self.jobs, portions);
+    fn set_portions(&mut self, jobs: &JobTable, portions: &Portions) {
+        self.paths.set_portions(jobs, portions);
     }
 
-    fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
-        let now = self.advance(now);
-        if let Some(slot) = self.jobs.slot(job) {
-            self.jobs.complete(slot, estimated, actual, now);
-        }
-    }
-
-    fn cancel(&mut self, job: JobId, token: Token) -> bool {
-        let Some(slot) = self.jobs.slot(job) else { return false };
-        let Some((_, was_first)) = self.jobs.cancel(slot, token) else { return false };
-        if was_first {
-            self.replace(slot);
-        }
-        true
-    }
-
-    fn jobs(&self) -> &JobTable {
-        &self.jobs
-    }
-
-    fn shares(&self, now: Nanos) -> Vec<JobShare> {
-        self.paths.shares(&self.jobs, now)
-    }
-
-    fn into_jobs(self: Box<Self>) -> JobTable {
-        self.jobs
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
+        self.paths.owed_at(jobs, now)
     }
 }

@@ -1,7 +1,6 @@
 //! The registered jobs of one target: their queues, what they were charged, and who is active.
 //!
-//! Every scheduler keeps its jobs here and adds only an order, so a change of policy moves this
-//! table and loses nothing. Idle jobs wait for the end of their grace in a list linked through the
+//! A scheduler is this table and an order, so a change of policy moves the table and loses nothing. Idle jobs wait for the end of their grace in a list linked through the
 //! entries, oldest first.
 
 use std::collections::{HashMap, VecDeque};
@@ -114,6 +113,16 @@ impl JobTable {
     /// Slots in use, in no meaningful order.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
         self.entries.iter().enumerate().filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
+    }
+
+    /// One more than the last slot in use, or than one that was.
+    pub(crate) fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The latest moment seen.
+    pub(crate) fn latest(&self) -> Nanos {
+        self.latest
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -274,13 +283,13 @@ impl JobTable {
         Some(slot)
     }
 
-    /// The accounts of all jobs by ascending id; `owed` tells what a slot's job is owed.
-    pub(crate) fn shares(&self, now: Nanos, owed: impl Fn(usize) -> f64) -> Vec<JobShare> {
+    /// The accounts of all jobs by ascending id; `owed` holds what each job is owed, by slot.
+    pub(crate) fn shares(&self, now: Nanos, owed: &[f64]) -> Vec<JobShare> {
         let account = |slot: usize| {
             let entry = self.entry(slot);
             JobShare {
                 job: entry.job,
-                owed: owed(slot),
+                owed: owed.get(slot).copied().unwrap_or(0.0),
                 active: self.is_active_at(slot, now),
                 queued: entry.queue.len(),
                 charged: Nanos(entry.charged.max(0).unsigned_abs()),

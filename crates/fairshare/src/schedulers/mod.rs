@@ -1,10 +1,13 @@
 //! The one interface of all schedulers, and what goes in and out of it.
+//!
+//! Each algorithm is a `Discipline`, which orders jobs; `Queues` makes a [`Scheduler`] of it.
 
 mod choice;
 mod fifo;
 mod gift;
 mod jobs;
 mod paths;
+mod queues;
 mod statistical_token;
 mod tbf;
 mod virtual_time;

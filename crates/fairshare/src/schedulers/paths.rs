@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::policy::Entity;
 use crate::schedulers::jobs::JobTable;
-use crate::schedulers::{JobShare, Portions};
+use crate::schedulers::Portions;
 use crate::sharing::{owed_of_paths, Branch, Sharing};
 use crate::time::Nanos;
 
@@ -72,10 +72,13 @@ impl Paths {
         owed_of_paths(&slots.iter().map(|&slot| self.of(jobs, slot)).collect::<Vec<_>>())
     }
 
-    /// Every job's account, with what the policy owes it among the jobs active at `now`.
-    pub(crate) fn shares(&self, jobs: &JobTable, now: Nanos) -> Vec<JobShare> {
+    /// The fraction owed to each job while exactly those active at `now` want more than theirs, by slot.
+    pub(crate) fn owed_at(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
         let active: Vec<usize> = jobs.occupied().filter(|&slot| jobs.is_active_at(slot, now)).collect();
-        let owed: HashMap<usize, f64> = active.iter().copied().zip(self.owed(jobs, &active)).collect();
-        jobs.shares(now, |slot| owed.get(&slot).copied().unwrap_or(0.0))
+        let mut owed = vec![0.0; jobs.slots()];
+        for (&slot, fraction) in active.iter().zip(self.owed(jobs, &active)) {
+            owed[slot] = fraction;
+        }
+        owed
     }
 }

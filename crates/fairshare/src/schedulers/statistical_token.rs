@@ -17,10 +17,11 @@ use rand_pcg::Pcg64Mcg;
 
 use self::segments::Segments;
 use self::transition::assignment;
-use crate::job::{JobAttributes, JobId, Token};
+use crate::job::JobAttributes;
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::paths::Paths;
-use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::schedulers::queues::Discipline;
+use crate::schedulers::{Dispatch, Portions};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
 
@@ -30,7 +31,6 @@ const WHOLE: f64 = (1_u64 << 52) as f64;
 /// Draws the job to serve by its probability.
 pub(crate) struct StatisticalToken {
     paths: Paths,
-    jobs: JobTable,
     dice: Pcg64Mcg,
     /// The segment of each active job, by slot; 0 where the job is not active.
     assigned: Vec<u64>,
@@ -41,32 +41,13 @@ pub(crate) struct StatisticalToken {
 }
 
 impl StatisticalToken {
-    pub(crate) fn new(sharing: Sharing, jobs: JobTable) -> StatisticalToken {
-        StatisticalToken {
-            paths: Paths::new(sharing),
-            dice: Pcg64Mcg::seed_from_u64(jobs.settings().seed),
-            jobs,
-            assigned: Vec::new(),
-            segments: Segments::default(),
-            is_stale: true,
-        }
-    }
-
-    fn advance(&mut self, now: Nanos) -> Nanos {
-        let now = self.jobs.advance(now);
-        while self.jobs.end_grace(now).is_some() {
-            self.is_stale = true;
-        }
-        now
-    }
-
     /// Evaluates equation 1 anew where anything it depends on has changed.
-    fn assign(&mut self) {
+    fn assign(&mut self, jobs: &JobTable) {
         if !std::mem::take(&mut self.is_stale) {
             return;
         }
-        let active: Vec<usize> = self.jobs.occupied().filter(|&slot| self.jobs.is_active(slot)).collect();
-        let paths: Vec<_> = active.iter().map(|&slot| self.paths.of(&self.jobs, slot)).collect();
+        let active: Vec<usize> = jobs.occupied().filter(|&slot| jobs.is_active(slot)).collect();
+        let paths: Vec<_> = active.iter().map(|&slot| self.paths.of(jobs, slot)).collect();
         self.assigned.iter_mut().for_each(|length| *length = 0);
         for (slot, share) in active.into_iter().zip(assignment(&paths)) {
             if slot >= self.assigned.len() {
@@ -74,52 +55,67 @@ impl StatisticalToken {
             }
             self.assigned[slot] = ((share * WHOLE) as u64).max(1);
         }
-        for slot in self.jobs.occupied().collect::<Vec<_>>() {
-            self.admit(slot);
+        for slot in jobs.occupied() {
+            self.admit(jobs, slot);
         }
     }
 
     /// Lets a slot's segment take part in draws where its job has requests queued, and else not.
-    fn admit(&mut self, slot: usize) {
+    fn admit(&mut self, jobs: &JobTable, slot: usize) {
         let assigned = self.assigned.get(slot).copied().unwrap_or(0);
-        let takes_part = assigned > 0 && !self.jobs.queue(slot).is_empty();
+        let takes_part = assigned > 0 && !jobs.queue(slot).is_empty();
         self.segments.set(slot, if takes_part { assigned } else { 0 });
     }
 }
 
-impl Scheduler for StatisticalToken {
-    fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos) {
-        self.advance(now);
-        let known = self.jobs.slot(attributes.job);
-        let is_same = known.is_some_and(|slot| *self.jobs.attributes(slot) == attributes);
-        self.jobs.upsert(attributes);
-        self.is_stale |= known.is_some() && !is_same;
+impl Discipline for StatisticalToken {
+    fn new(sharing: &Sharing, jobs: &JobTable) -> StatisticalToken {
+        StatisticalToken {
+            paths: Paths::new(sharing.clone()),
+            dice: Pcg64Mcg::seed_from_u64(jobs.settings().seed),
+            assigned: Vec::new(),
+            segments: Segments::default(),
+            is_stale: true,
+        }
     }
 
-    fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token> {
-        self.advance(now);
-        let Some(slot) = self.jobs.slot(job) else { return Vec::new() };
+    /// The next assignment finds a job that is active.
+    fn enter(&mut self, _: &JobTable, _: usize) {}
+
+    fn leave(&mut self, _: &JobTable, slot: usize) {
         if let Some(assigned) = self.assigned.get_mut(slot) {
             *assigned = 0;
         }
         self.segments.set(slot, 0);
         self.is_stale = true;
-        self.jobs.remove(slot).into_iter().map(|request| request.token).collect()
     }
 
-    fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal> {
-        let now = self.advance(now);
-        let slot = self.jobs.slot(job).ok_or(Refusal::UnknownJob { job })?;
-        let was_active = self.jobs.is_active(slot);
-        self.jobs.enqueue(slot, token, cost, now)?;
-        self.is_stale |= !was_active;
-        self.admit(slot);
-        Ok(())
+    fn change(&mut self, _: &JobTable, _: usize, _: &JobAttributes) {
+        self.is_stale = true;
     }
 
-    fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
-        let now = self.advance(now);
-        self.assign();
+    fn activate(&mut self, _: usize) {
+        self.is_stale = true;
+    }
+
+    fn deactivate(&mut self, _: usize) {
+        self.is_stale = true;
+    }
+
+    fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, _: Nanos) {
+        if jobs.queue(slot).len() == 1 {
+            self.admit(jobs, slot);
+        }
+    }
+
+    fn withdraw(&mut self, jobs: &JobTable, slot: usize, _: u64, was_first: bool) {
+        if was_first {
+            self.admit(jobs, slot);
+        }
+    }
+
+    fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
+        self.assign(jobs);
         let total = self.segments.total();
         if total == 0 {
             return None;
@@ -127,40 +123,17 @@ impl Scheduler for StatisticalToken {
         // The drawn number, a fraction of 2^64, as a point on the line: the upper half of the product.
         let point = (u128::from(self.dice.next_u64()) * u128::from(total)) >> 64;
         let slot = self.segments.at(point as u64);
-        let started = self.jobs.start(slot, now);
-        self.admit(slot);
+        let started = jobs.start(slot, now);
+        self.admit(jobs, slot);
         Some(started.dispatch)
     }
 
-    fn set_portions(&mut self, portions: &Portions, now: Nanos) {
-        self.advance(now);
-        self.paths.set_portions(&self.jobs, portions);
+    fn set_portions(&mut self, jobs: &JobTable, portions: &Portions) {
+        self.paths.set_portions(jobs, portions);
         self.is_stale = true;
     }
 
-    fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
-        let now = self.advance(now);
-        if let Some(slot) = self.jobs.slot(job) {
-            self.jobs.complete(slot, estimated, actual, now);
-        }
-    }
-
-    fn cancel(&mut self, job: JobId, token: Token) -> bool {
-        let Some(slot) = self.jobs.slot(job) else { return false };
-        let was_queued = self.jobs.cancel(slot, token).is_some();
-        self.admit(slot);
-        was_queued
-    }
-
-    fn jobs(&self) -> &JobTable {
-        &self.jobs
-    }
-
-    fn shares(&self, now: Nanos) -> Vec<JobShare> {
-        self.paths.shares(&self.jobs, now)
-    }
-
-    fn into_jobs(self: Box<Self>) -> JobTable {
-        self.jobs
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
+        self.paths.owed_at(jobs, now)
     }
 }

@@ -12,10 +12,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::job::{JobAttributes, JobId, Token};
+use crate::job::JobAttributes;
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::paths::Paths;
-use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
+use crate::schedulers::queues::Discipline;
+use crate::schedulers::{Dispatch, Portions};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
 
@@ -32,7 +33,6 @@ const TOKENS_FULL: i128 = 1 << 62;
 /// Serves classes that have tokens, by deadline.
 pub(crate) struct Tbf {
     paths: Paths,
-    jobs: JobTable,
     /// By slot.
     buckets: Vec<Bucket>,
     /// The time in nanoseconds that a class with requests queued has had to collect tokens at its rate; it
@@ -89,31 +89,6 @@ impl Default for Bucket {
 }
 
 impl Tbf {
-    pub(crate) fn new(sharing: Sharing, mut jobs: JobTable) -> Tbf {
-        let slots = jobs.occupied().max().map_or(0, |slot| slot + 1);
-        Tbf {
-            paths: Paths::new(sharing),
-            settled: jobs.advance(Nanos::ZERO),
-            jobs,
-            buckets: vec![Bucket::default(); slots],
-            clock: 0,
-            waiting: BTreeSet::new(),
-            filling: BTreeSet::new(),
-            rate_waiting: 0,
-            rate_spared: 0,
-            is_stale: true,
-        }
-    }
-
-    fn advance(&mut self, now: Nanos) -> Nanos {
-        let now = self.jobs.advance(now);
-        self.settle(now);
-        while self.jobs.end_grace(now).is_some() {
-            self.is_stale = true;
-        }
-        now
-    }
-
     /// Takes the clock on to `now`, through the moments at which buckets fill.
     fn settle(&mut self, now: Nanos) {
         while let Some(&(full, slot)) = self.filling.first().filter(|&&(full, _)| full <= now) {
@@ -183,15 +158,15 @@ impl Tbf {
     }
 
     /// Enters a class that is out and whose tokens were counted now, as its queue says.
-    fn put_in(&mut self, slot: usize, level: i128) {
+    fn put_in(&mut self, jobs: &JobTable, slot: usize, level: i128) {
         let Bucket { rate, depth, fill } = self.buckets[slot];
         let Fill::Idle { tokens, since, .. } = fill else { return };
-        if let Some(request) = self.jobs.queue(slot).front() {
+        if let Some(request) = jobs.queue(slot).front() {
             let depth = i128::from(request.cost.0) * DEPTH_REQUESTS;
             let empty = level - tokens.min(depth) * RATE_WHOLE / rate;
             self.rate_waiting += rate;
             self.buckets[slot].depth = depth;
-            self.wait(slot, empty);
+            self.wait(jobs, slot, empty);
             return;
         }
         let tokens = tokens.min(depth);
@@ -208,8 +183,8 @@ impl Tbf {
     }
 
     /// Enters a class among those waiting, with its first request.
-    fn wait(&mut self, slot: usize, empty: i128) {
-        let Some(request) = self.jobs.queue(slot).front() else { return };
+    fn wait(&mut self, jobs: &JobTable, slot: usize, empty: i128) {
+        let Some(request) = jobs.queue(slot).front() else { return };
         let (cost, arrival) = (i128::from(request.cost.0), request.arrival);
         let deadline = empty + ceil_div(cost * RATE_WHOLE, self.buckets[slot].rate);
         self.buckets[slot].fill = Fill::Waiting { empty, deadline, arrival };
@@ -218,7 +193,7 @@ impl Tbf {
 
     /// Enters a class anew after its first request has changed or `charge` was taken from its tokens. A class
     /// that is out stays out, until rates are set.
-    fn re_enter(&mut self, slot: usize, charge: i64) {
+    fn re_enter(&mut self, jobs: &JobTable, slot: usize, charge: i64) {
         let rate = self.buckets[slot].rate;
         if rate == 0 {
             return;
@@ -226,27 +201,27 @@ impl Tbf {
         self.unlink(slot);
         if let Fill::Waiting { empty, .. } = &mut self.buckets[slot].fill {
             *empty += i128::from(charge) * RATE_WHOLE / rate;
-            if !self.jobs.queue(slot).is_empty() {
+            if !jobs.queue(slot).is_empty() {
                 let empty = *empty;
                 self.rate_waiting += rate;
-                self.wait(slot, empty);
+                self.wait(jobs, slot, empty);
                 return;
             }
         }
         let level = self.level();
         self.count(slot, level);
-        self.put_in(slot, level);
+        self.put_in(jobs, slot, level);
     }
 
     /// Sets the rates anew where anything they depend on has changed; tokens stay, and a class that was
     /// inactive gets those for the time it was.
-    fn set_rates(&mut self) {
+    fn set_rates(&mut self, jobs: &JobTable) {
         if !std::mem::take(&mut self.is_stale) {
             return;
         }
         let level = self.level();
         let (active, inactive): (Vec<usize>, Vec<usize>) =
-            self.jobs.occupied().partition(|&slot| self.jobs.is_active(slot));
+            jobs.occupied().partition(|&slot| jobs.is_active(slot));
         for &slot in active.iter().chain(&inactive) {
             if self.buckets[slot].rate > 0 {
                 self.unlink(slot);
@@ -254,66 +229,81 @@ impl Tbf {
                 self.buckets[slot].rate = 0;
             }
         }
-        for (&slot, owed) in active.iter().zip(self.paths.owed(&self.jobs, &active)) {
+        for (&slot, owed) in active.iter().zip(self.paths.owed(jobs, &active)) {
             self.buckets[slot].rate = ((owed * RATE_WHOLE as f64) as i128).max(1);
             self.count(slot, level);
-            self.put_in(slot, level);
+            self.put_in(jobs, slot, level);
         }
     }
 }
 
-fn ceil_div(dividend: i128, divisor: i128) -> i128 {
-    dividend / divisor + i128::from(dividend % divisor > 0)
-}
+impl Discipline for Tbf {
+    fn new(sharing: &Sharing, jobs: &JobTable) -> Tbf {
+        Tbf {
+            paths: Paths::new(sharing.clone()),
+            settled: jobs.latest(),
+            buckets: Vec::new(),
+            clock: 0,
+            waiting: BTreeSet::new(),
+            filling: BTreeSet::new(),
+            rate_waiting: 0,
+            rate_spared: 0,
+            is_stale: true,
+        }
+    }
 
-impl Scheduler for Tbf {
-    fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos) {
-        self.advance(now);
-        let known = self.jobs.slot(attributes.job);
-        let is_same = known.is_some_and(|slot| *self.jobs.attributes(slot) == attributes);
-        let slot = self.jobs.upsert(attributes);
-        self.is_stale |= known.is_some() && !is_same;
+    /// A job without a bucket gets a full one; its rate is set with the next decision.
+    fn enter(&mut self, _: &JobTable, slot: usize) {
         if slot >= self.buckets.len() {
             self.buckets.resize(slot + 1, Bucket::default());
         }
     }
 
-    fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token> {
-        self.advance(now);
-        let Some(slot) = self.jobs.slot(job) else { return Vec::new() };
+    fn leave(&mut self, _: &JobTable, slot: usize) {
         self.unlink(slot);
         self.buckets[slot] = Bucket::default();
         self.is_stale = true;
-        self.jobs.remove(slot).into_iter().map(|request| request.token).collect()
     }
 
-    fn enqueue(&mut self, job: JobId, token: Token, cost: Nanos, now: Nanos) -> Result<(), Refusal> {
-        let now = self.advance(now);
-        let slot = self.jobs.slot(job).ok_or(Refusal::UnknownJob { job })?;
-        let was_active = self.jobs.is_active(slot);
-        self.jobs.enqueue(slot, token, cost, now)?;
-        self.is_stale |= !was_active;
-        if self.jobs.queue(slot).len() == 1 {
-            self.re_enter(slot, 0);
+    fn change(&mut self, _: &JobTable, _: usize, _: &JobAttributes) {
+        self.is_stale = true;
+    }
+
+    fn advance(&mut self, _: &JobTable, now: Nanos) {
+        self.settle(now);
+    }
+
+    fn activate(&mut self, _: usize) {
+        self.is_stale = true;
+    }
+
+    fn deactivate(&mut self, _: usize) {
+        self.is_stale = true;
+    }
+
+    fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, _: Nanos) {
+        if jobs.queue(slot).len() == 1 {
+            self.re_enter(jobs, slot, 0);
         }
-        Ok(())
     }
 
-    fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
-        let now = self.advance(now);
+    fn withdraw(&mut self, jobs: &JobTable, slot: usize, _: u64, was_first: bool) {
+        if was_first {
+            self.re_enter(jobs, slot, 0);
+        }
+    }
+
+    fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         // First as promised by `next_release`, which knew the rates until now.
         let promised = self.eligible();
-        self.set_rates();
+        self.set_rates(jobs);
         let slot = promised.or_else(|| self.eligible())?;
-        let started = self.jobs.start(slot, now);
-        self.re_enter(slot, started.charge);
+        let started = jobs.start(slot, now);
+        self.re_enter(jobs, slot, started.charge);
         Some(started.dispatch)
     }
 
     fn next_release(&self) -> Option<Nanos> {
-        if self.jobs.len() == 0 {
-            return None;
-        }
         let Some(&(deadline, _, _)) = self.waiting.first() else { return Some(self.settled) };
         let mut missing = (deadline - self.clock).max(0);
         let mut at = self.settled;
@@ -331,37 +321,16 @@ impl Scheduler for Tbf {
         Some(at + Nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
-    fn set_portions(&mut self, portions: &Portions, now: Nanos) {
-        self.advance(now);
-        self.paths.set_portions(&self.jobs, portions);
+    fn set_portions(&mut self, jobs: &JobTable, portions: &Portions) {
+        self.paths.set_portions(jobs, portions);
         self.is_stale = true;
     }
 
-    fn complete(&mut self, job: JobId, estimated: Nanos, actual: Nanos, now: Nanos) {
-        let now = self.advance(now);
-        if let Some(slot) = self.jobs.slot(job) {
-            self.jobs.complete(slot, estimated, actual, now);
-        }
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
+        self.paths.owed_at(jobs, now)
     }
+}
 
-    fn cancel(&mut self, job: JobId, token: Token) -> bool {
-        let Some(slot) = self.jobs.slot(job) else { return false };
-        let Some((_, was_first)) = self.jobs.cancel(slot, token) else { return false };
-        if was_first {
-            self.re_enter(slot, 0);
-        }
-        true
-    }
-
-    fn jobs(&self) -> &JobTable {
-        &self.jobs
-    }
-
-    fn shares(&self, now: Nanos) -> Vec<JobShare> {
-        self.paths.shares(&self.jobs, now)
-    }
-
-    fn into_jobs(self: Box<Self>) -> JobTable {
-        self.jobs
-    }
+fn ceil_div(dividend: i128, divisor: i128) -> i128 {
+    dividend / divisor + i128::from(dividend % divisor > 0)
 }
