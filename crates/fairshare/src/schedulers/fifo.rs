@@ -30,6 +30,7 @@ impl Discipline for Fifo {
         }
     }
 
+    #[inline]
     fn arrive(&mut self, _: &JobTable, slot: usize, arrival: u64, _: Nanos) {
         self.order.insert(arrival, slot);
     }
@@ -38,6 +39,7 @@ impl Discipline for Fifo {
         self.order.remove(&arrival);
     }
 
+    #[inline]
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         let (arrival, slot) = self.order.pop_first()?;
         let started = jobs.start(slot, now);

@@ -164,6 +164,7 @@ impl Discipline for Gift {
         self.allotments[slot] = Allotment::default();
     }
 
+    #[inline]
     fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, _: Nanos) {
         if jobs.queue(slot).len() == 1 {
             self.replace(jobs, slot);
@@ -176,6 +177,7 @@ impl Discipline for Gift {
         }
     }
 
+    #[inline]
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         if jobs.len() == 0 {
             return None;

@@ -273,6 +273,7 @@ impl JobTable {
     }
 
     /// Makes one job whose grace is over inactive, if there is one; to be called until `None`.
+    #[inline]
     pub(crate) fn end_grace(&mut self, now: Nanos) -> Option<usize> {
         let slot = self.idle_oldest? as usize;
         if self.is_active_at(slot, now) {

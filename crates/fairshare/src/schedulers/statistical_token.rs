@@ -102,6 +102,7 @@ impl Discipline for StatisticalToken {
         self.is_stale = true;
     }
 
+    #[inline]
     fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, _: Nanos) {
         if jobs.queue(slot).len() == 1 {
             self.admit(jobs, slot);
@@ -114,6 +115,7 @@ impl Discipline for StatisticalToken {
         }
     }
 
+    #[inline]
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         self.assign(jobs);
         let total = self.segments.total();

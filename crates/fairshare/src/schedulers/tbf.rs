@@ -269,6 +269,7 @@ impl Discipline for Tbf {
         self.is_stale = true;
     }
 
+    #[inline]
     fn advance(&mut self, _: &JobTable, now: Nanos) {
         self.settle(now);
     }
@@ -281,6 +282,7 @@ impl Discipline for Tbf {
         self.is_stale = true;
     }
 
+    #[inline]
     fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, _: Nanos) {
         if jobs.queue(slot).len() == 1 {
             self.re_enter(jobs, slot, 0);
@@ -293,6 +295,7 @@ impl Discipline for Tbf {
         }
     }
 
+    #[inline]
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         // First as promised by `next_release`, which knew the rates until now.
         let promised = self.eligible();

@@ -115,6 +115,7 @@ impl Discipline for VirtualTime {
         }
     }
 
+    #[inline]
     fn advance(&mut self, jobs: &JobTable, now: Nanos) {
         if !self.bounds.is_empty() {
             for slot in self.bounds.release(now) {
@@ -133,6 +134,7 @@ impl Discipline for VirtualTime {
         self.bounds.turns_of(slot).for_each(|turns| turns.deactivate(slot));
     }
 
+    #[inline]
     fn arrive(&mut self, jobs: &JobTable, slot: usize, _: u64, now: Nanos) {
         if jobs.queue(slot).len() == 1 {
             if !self.bounds.is_empty() {
@@ -148,6 +150,7 @@ impl Discipline for VirtualTime {
         }
     }
 
+    #[inline]
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         if !self.bounds.is_empty() {
             return self.dispatch_bounded(jobs, now);
