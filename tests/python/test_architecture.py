@@ -10,10 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-LEAVES = {"weir-wire", "weir-fairshare", "weir-placement", "weir-trace", "weir-refactor"}
+LEAVES = {"weir-wire", "weir-fairshare", "weir-device", "weir-placement", "weir-trace", "weir-refactor"}
 ALLOWED = {
     "weir-placement": set[str](),
     "weir-fairshare": set[str](),
+    "weir-device": {"weir-fairshare"},
     "weir-trace": set[str](),
     "weir-refactor": set[str](),
     "weir-wire": {"weir-placement"},

@@ -2,7 +2,6 @@
 
 use crate::confirmations::object_capability;
 use crate::connection::Tail;
-use crate::device::{Device, Work};
 use crate::durability::Deferred;
 use crate::events::{Event, WorkOutput, Worked};
 use crate::metadata::{caller, Continued};
@@ -15,6 +14,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use weir_device::{Device, Work};
 use weir_fairshare::{Direction, Dispatch, Nanos, Policy, Sharing};
 use weir_placement::TargetId;
 use weir_wire::{limits, Capability, Errno, Extent, Ino, Publication, Reply, Request, Seek};

@@ -6,8 +6,8 @@
 //! really spent on its links: a job has its share of the loop with one connection as with a thousand, and with requests
 //! that cost no device time as with others.
 
-use crate::device::{Device, Work};
 use crate::server::Server;
+use weir_device::{Device, Work};
 use weir_fairshare::{
     Direction, GroupId, JobAttributes, JobId, JobName, Nanos, Policy, Priority, Sharing, UserId,
 };

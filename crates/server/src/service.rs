@@ -4,13 +4,13 @@ mod arrival;
 
 use crate::confirmations::{object_capability, Standing};
 use crate::connection::{Frame, Tail};
-use crate::device::{Device, Work};
 use crate::links::{Acting, LinkKey};
 use crate::namespace::{errno, Caller};
 use crate::server::Server;
 use crate::target::{Target, TargetFailure, WritePlan};
 use crate::watch::Drops;
 use std::rc::Rc;
+use weir_device::{Device, Work};
 use weir_fairshare::{Direction, Dispatch, Nanos};
 use weir_wire::{ClientId, Errno, Extent, Header, Ino, JobId, PeerRequest, Reply, Request, RequestId};
 

@@ -3,22 +3,18 @@
 mod awaited;
 mod cluster;
 mod detour;
-mod health;
 mod placer;
-mod rates;
 mod record;
 
 pub(crate) use cluster::Figures;
-pub(crate) use health::Health;
 pub(crate) use placer::{Placed, Placer, Tally};
-pub(crate) use rates::{Rates, UnderWay};
 pub(crate) use record::Record;
 
 use crate::control::{PlacementStatus, Placements};
 use crate::notices::notice;
 use crate::server::Server;
-use health::Usual;
 use std::collections::HashMap;
+use weir_device::{UnderWay, Usual};
 use weir_fairshare::{DeviceSpeed, Nanos};
 use weir_placement::{ServerStatistics, TargetId};
 use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};

@@ -1,6 +1,6 @@
 //! A device: one target, or the metadata of a server, with the scheduler that divides its time.
 
-use crate::placement::Rates;
+use crate::rates::Rates;
 use crate::usage::Usage;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -21,18 +21,20 @@ const PRIOR: TransferSpeed = TransferSpeed {
     },
 };
 
-/// What kind of work a request is, for its price.
+/// The direction and size of a request, by which its time is estimated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
-    pub(crate) direction: Direction,
-    pub(crate) bytes: u64,
+pub struct Work {
+    /// Whether the device reads or writes.
+    pub direction: Direction,
+    /// The bytes to move; 0 for a request without any.
+    pub bytes: u64,
 }
 
 /// The time when an emulated device has finished a request.
 type Finish = Reverse<(Nanos, u64)>;
 
 /// A scheduler, its cost model, and the requests in service.
-pub(crate) struct Device {
+pub struct Device {
     scheduler: Option<Box<dyn Scheduler>>,
     usage: Usage,
     model: CostModel,
@@ -57,7 +59,7 @@ pub(crate) struct Device {
 impl Device {
     /// A device under a policy; with a `speed` it is emulated. Dice, where the scheduler has some, start at
     /// `seed`.
-    pub(crate) fn new(sharing: &Sharing, speed: Option<DeviceSpeed>, seed: u64) -> Device {
+    pub fn new(sharing: &Sharing, speed: Option<DeviceSpeed>, seed: u64) -> Device {
         // A connection holds few requests and their number is limited, so the queue's own bounds only guard against bugs.
         let settings = Settings {
             queued_max_per_job: usize::MAX,
@@ -84,27 +86,27 @@ impl Device {
     }
 
     /// Whether its speed is emulated.
-    pub(crate) fn speed(&self) -> Option<DeviceSpeed> {
+    pub fn speed(&self) -> Option<DeviceSpeed> {
         self.speed
     }
 
     /// Emulates another speed from the next request on, or none: what is under way ends as it began.
-    pub(crate) fn set_speed(&mut self, speed: Option<DeviceSpeed>) {
+    pub fn set_speed(&mut self, speed: Option<DeviceSpeed>) {
         (self.speed, self.model) = (speed, model(speed));
     }
 
     /// What requests achieved lately.
-    pub(crate) fn rates(&self) -> &Rates {
+    pub fn rates(&self) -> &Rates {
         &self.rates
     }
 
     /// What its requests cost, as far as it is known or learned.
-    pub(crate) fn cost(&self) -> DeviceSpeed {
+    pub fn cost(&self) -> DeviceSpeed {
         self.model.speed()
     }
 
-    /// Queues request `token` of a job.
-    pub(crate) fn enqueue(&mut self, job: JobAttributes, token: u64, work: Work, now: Nanos) -> bool {
+    /// Queues request `token` of a job; false where the scheduler refuses it.
+    pub fn enqueue(&mut self, job: JobAttributes, token: u64, work: Work, now: Nanos) -> bool {
         let cost = self.model.estimate(work.direction, work.bytes);
         let Some(scheduler) = &mut self.scheduler else { return false };
         if self.registered.get(&job.job) != Some(&job) {
@@ -115,7 +117,7 @@ impl Device {
     }
 
     /// The request to serve next, while a slot is free.
-    pub(crate) fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
+    pub fn dispatch(&mut self, now: Nanos) -> Option<Dispatch> {
         if !self.has_slot() {
             return None;
         }
@@ -136,14 +138,14 @@ impl Device {
     }
 
     /// When a request that is queued and withheld may be dispatched, if a slot is free for it.
-    pub(crate) fn next_release(&self) -> Option<Nanos> {
+    pub fn next_release(&self) -> Option<Nanos> {
         self.scheduler.as_ref().filter(|_| self.withheld)?.next_release()
     }
 
     /// When the emulated device will have finished a request dispatched now; it was queued since `arrived`.
     ///
     /// The device starts it when it became free, not when this process woke up, so oversleep does not add up.
-    pub(crate) fn emulate(&mut self, dispatch: &Dispatch, work: Work, arrived: Nanos) -> Option<Nanos> {
+    pub fn emulate(&mut self, dispatch: &Dispatch, work: Work, arrived: Nanos) -> Option<Nanos> {
         let finish = self.busy_until.max(arrived) + self.emulated_time(work)?;
         self.busy_until = finish;
         self.finishing.push(Reverse((finish, dispatch.token.0)));
@@ -151,13 +153,13 @@ impl Device {
     }
 
     /// How long the emulated device has been at a request that it will have finished at `finish`.
-    pub(crate) fn served_of(&self, work: Work, finish: Nanos, now: Nanos) -> Nanos {
+    pub fn served_of(&self, work: Work, finish: Nanos, now: Nanos) -> Nanos {
         let whole = self.emulated_time(work).unwrap_or(Nanos::ZERO);
         whole.saturating_since(finish.saturating_since(now))
     }
 
     /// The next request that the emulated device has finished by `now`.
-    pub(crate) fn finished(&mut self, now: Nanos) -> Option<u64> {
+    pub fn finished(&mut self, now: Nanos) -> Option<u64> {
         match self.finishing.peek() {
             Some(&Reverse((finish, token))) if finish <= now => {
                 self.finishing.pop();
@@ -168,13 +170,13 @@ impl Device {
     }
 
     /// When the next emulated request finishes.
-    pub(crate) fn next_finish(&self) -> Option<Nanos> {
+    pub fn next_finish(&self) -> Option<Nanos> {
         self.finishing.peek().map(|&Reverse((finish, _))| finish)
     }
 
     /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged now.
     /// `earlier` is what parts of it were charged before.
-    pub(crate) fn complete(
+    pub fn complete(
         &mut self,
         dispatch: &Dispatch,
         work: Work,
@@ -191,7 +193,7 @@ impl Device {
 
     /// Frees the slot of a request that is not complete, and returns what it is charged now. An emulated device did all
     /// of it at once, so that nothing is left to be charged for the rest.
-    pub(crate) fn interrupt(
+    pub fn interrupt(
         &mut self,
         dispatch: &Dispatch,
         work: Work,
@@ -216,7 +218,7 @@ impl Device {
     }
 
     /// The sender of a request in service has paused, or goes on.
-    pub(crate) fn note_pause(&mut self, token: u64, is_paused: bool) {
+    pub fn note_pause(&mut self, token: u64, is_paused: bool) {
         self.dry.retain(|&other| other != token);
         if is_paused {
             self.dry.push(token);
@@ -224,7 +226,7 @@ impl Device {
     }
 
     /// The requests whose senders have paused while others wait for their slots.
-    pub(crate) fn idle_slots(&self) -> &[u64] {
+    pub fn idle_slots(&self) -> &[u64] {
         let is_short = !self.has_slot() && self.queued() > 0;
         if is_short {
             &self.dry
@@ -234,12 +236,12 @@ impl Device {
     }
 
     /// Takes a request out of the queue; false where it is not queued any more.
-    pub(crate) fn cancel(&mut self, job: JobId, token: u64) -> bool {
+    pub fn cancel(&mut self, job: JobId, token: u64) -> bool {
         self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(job, Token(token)))
     }
 
     /// Forgets a job that ended.
-    pub(crate) fn remove_job(&mut self, job: JobId, now: Nanos) {
+    pub fn remove_job(&mut self, job: JobId, now: Nanos) {
         if self.registered.remove(&job).is_some() {
             if let Some(scheduler) = &mut self.scheduler {
                 scheduler.remove_job(job, now);
@@ -257,7 +259,7 @@ impl Device {
     }
 
     /// Looks at what its jobs want of it now: a fraction of its time, or (`None`) all that they can get.
-    pub(crate) fn measure(&mut self, now: Nanos) -> impl Iterator<Item = (JobId, Option<f64>)> + '_ {
+    pub fn measure(&mut self, now: Nanos) -> impl Iterator<Item = (JobId, Option<f64>)> + '_ {
         if let Some(scheduler) = &self.scheduler {
             self.usage.measure(now, scheduler.backlogged(now), &scheduler.shares(now));
         }
@@ -265,39 +267,39 @@ impl Device {
     }
 
     /// Sets which part of their weights its jobs spend here.
-    pub(crate) fn set_portions(&mut self, portions: &Portions, now: Nanos) {
+    pub fn set_portions(&mut self, portions: &Portions, now: Nanos) {
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.set_portions(portions, now);
         }
     }
 
     /// Continues under another policy.
-    pub(crate) fn set_sharing(&mut self, sharing: &Sharing) {
+    pub fn set_sharing(&mut self, sharing: &Sharing) {
         self.scheduler = self.scheduler.take().map(|current| replace_sharing(current, sharing));
     }
 
     /// Requests waiting.
-    pub(crate) fn queued(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.scheduler.as_ref().map_or(0, |scheduler| scheduler.len())
     }
 
     /// Every job's account.
-    pub(crate) fn shares(&self, now: Nanos) -> Vec<JobShare> {
+    pub fn shares(&self, now: Nanos) -> Vec<JobShare> {
         self.scheduler.as_ref().map_or_else(Vec::new, |scheduler| scheduler.shares(now))
     }
 
     /// Device time each job received since the last call.
-    pub(crate) fn take_worked(&mut self) -> HashMap<JobId, Nanos> {
+    pub fn take_worked(&mut self) -> HashMap<JobId, Nanos> {
         std::mem::take(&mut self.worked)
     }
 
     /// Time it worked since it started.
-    pub(crate) fn busy(&self) -> Nanos {
+    pub fn busy(&self) -> Nanos {
         self.busy
     }
 
     /// Requests it served since it started.
-    pub(crate) fn served(&self) -> u64 {
+    pub fn served(&self) -> u64 {
         self.served
     }
 }
@@ -306,5 +308,122 @@ fn model(speed: Option<DeviceSpeed>) -> CostModel {
     match speed {
         Some(speed) => CostModel::known(speed),
         None => CostModel::learned(DeviceSpeed { read: PRIOR, write: PRIOR }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU64;
+    use std::sync::Arc;
+    use weir_fairshare::{Entitlement, Entitlements, GroupId, Holder, JobName, Priority, UserId};
+
+    const WRITE: Work = Work { direction: Direction::Write, bytes: 1_000_000 };
+    /// A megabyte takes a millisecond, and every request ten microseconds more.
+    const WRITE_TIME: Nanos = Nanos::from_micros(1_010);
+
+    fn speed() -> DeviceSpeed {
+        let speed = TransferSpeed {
+            fixed: Nanos::from_micros(10),
+            bytes_per_second: NonZeroU64::new(1_000_000_000).unwrap(),
+        };
+        DeviceSpeed { read: speed, write: speed }
+    }
+
+    fn job(id: u64) -> JobAttributes {
+        JobAttributes {
+            job: JobId(id),
+            name: JobName(id),
+            user: UserId(id),
+            group: GroupId(1),
+            nodes: 1,
+            priority: Priority(0),
+        }
+    }
+
+    fn device(speed: Option<DeviceSpeed>) -> Device {
+        Device::new(&Sharing::of("job-fair".parse().unwrap()), speed, 0)
+    }
+
+    fn millis(number: u64) -> Nanos {
+        Nanos::from_millis(number)
+    }
+
+    /// A process that wakes up late must not make the device slower than it is said to be.
+    #[test]
+    fn an_emulated_device_starts_a_request_when_it_became_free_however_late_it_is_asked() {
+        let mut device = device(Some(speed()));
+        for token in [1, 2] {
+            assert!(device.enqueue(job(1), token, WRITE, Nanos::ZERO));
+        }
+        let first = device.dispatch(Nanos::ZERO).unwrap();
+        assert_eq!(device.emulate(&first, WRITE, Nanos::ZERO), Some(WRITE_TIME));
+        assert!(device.dispatch(Nanos::ZERO).is_none(), "an emulated device has one slot");
+        assert_eq!(device.finished(Nanos(WRITE_TIME.0 - 1)), None);
+        let late = millis(5);
+        assert_eq!(device.finished(late), Some(1));
+        assert_eq!(device.complete(&first, WRITE, (late, None), late), WRITE_TIME);
+        let second = device.dispatch(late).unwrap();
+        assert_eq!(device.emulate(&second, WRITE, Nanos::ZERO), Some(WRITE_TIME + WRITE_TIME));
+        assert_eq!(device.next_finish(), Some(WRITE_TIME + WRITE_TIME));
+    }
+
+    /// Requests that are in service together divide the time that passes once.
+    #[test]
+    fn a_real_device_charges_what_passed_once_to_those_in_service() {
+        let mut device = device(None);
+        let tokens: Vec<u64> = (0..=SLOTS as u64).collect();
+        for &token in &tokens {
+            assert!(device.enqueue(job(token), token, WRITE, Nanos::ZERO));
+        }
+        let in_service: Vec<Dispatch> = std::iter::from_fn(|| device.dispatch(Nanos::ZERO)).collect();
+        assert_eq!((in_service.len(), device.queued()), (SLOTS, 1));
+        let charged = device.complete(&in_service[0], WRITE, (millis(4), None), millis(4));
+        assert_eq!(charged, Nanos(millis(4).0 / SLOTS as u64));
+        assert_eq!((device.busy(), device.served()), (charged, 1));
+        assert_eq!(device.take_worked(), HashMap::from([(in_service[0].job, charged)]));
+        assert!(device.take_worked().is_empty());
+    }
+
+    /// The slot of a sender that paused is wanted only while somebody else could use it.
+    #[test]
+    fn slots_of_paused_senders_are_told_while_others_wait() {
+        let mut device = device(None);
+        for token in 0..SLOTS as u64 {
+            assert!(device.enqueue(job(1), token, WRITE, Nanos::ZERO));
+        }
+        let in_service: Vec<Dispatch> = std::iter::from_fn(|| device.dispatch(Nanos::ZERO)).collect();
+        device.note_pause(2, true);
+        assert!(device.idle_slots().is_empty(), "nobody waits");
+        assert!(device.enqueue(job(2), 9, WRITE, Nanos::ZERO));
+        assert_eq!(device.idle_slots(), [2]);
+        let paused = in_service.iter().find(|dispatch| dispatch.token == Token(2)).unwrap();
+        let charged = device.interrupt(paused, WRITE, (millis(4), None), millis(4));
+        assert!(device.idle_slots().is_empty() && device.served() == 0);
+        assert_eq!(device.dispatch(millis(4)).map(|dispatch| dispatch.job), Some(JobId(2)));
+        let rest = device.complete(paused, WRITE, (millis(4), Some(charged)), millis(8));
+        assert_eq!(device.busy(), charged + rest);
+    }
+
+    /// Time in which a limit withheld every request is no time that an emulated device has in hand.
+    #[test]
+    fn a_device_whose_requests_were_withheld_stood_idle() {
+        let mut entitlements = Entitlements::default();
+        let tenth = Entitlement { weight: 1.0, reservation: None, limit: Some(0.1) };
+        entitlements.grant(Holder::User(UserId(1)), tenth).unwrap();
+        let sharing = Sharing::new("job-fair".parse().unwrap(), None, Arc::new(entitlements)).unwrap();
+        let mut device = Device::new(&sharing, Some(speed()), 0);
+        for token in [1, 2] {
+            assert!(device.enqueue(job(1), token, WRITE, Nanos::ZERO));
+        }
+        let first = device.dispatch(Nanos::ZERO).unwrap();
+        let finish = device.emulate(&first, WRITE, Nanos::ZERO).unwrap();
+        assert_eq!(device.finished(finish), Some(1));
+        device.complete(&first, WRITE, (finish, None), finish);
+        assert!(device.dispatch(finish).is_none());
+        let release = device.next_release().expect("the limit ends some time");
+        assert!(release > finish);
+        let second = device.dispatch(release).unwrap();
+        assert_eq!(device.emulate(&second, WRITE, Nanos::ZERO), Some(release + WRITE_TIME));
     }
 }

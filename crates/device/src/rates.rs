@@ -6,7 +6,7 @@ use weir_fairshare::{Direction, Nanos};
 /// time weighs about the same.
 const SIZE_CLASSES: u8 = 6;
 /// Classes of both directions.
-pub(super) const CLASSES: u8 = 2 * SIZE_CLASSES;
+pub(crate) const CLASSES: u8 = 2 * SIZE_CLASSES;
 const SMALLEST_BYTES: u64 = 4096;
 /// The usual rate is the median of the last so many requests of a class, which single stalls do not move.
 const KEPT: usize = 9;
@@ -21,18 +21,20 @@ const FORGOTTEN: Nanos = Nanos::from_millis(10_000);
 
 /// What a device achieved lately.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rates {
+pub struct Rates {
     classes: [Recent; CLASSES as usize],
     last: Nanos,
 }
 
 /// A request in service.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UnderWay {
-    pub(crate) direction: Direction,
-    pub(crate) bytes: u64,
+pub struct UnderWay {
+    /// Whether the device reads or writes.
+    pub direction: Direction,
+    /// The bytes of the whole request.
+    pub bytes: u64,
     /// How long the device has been at it.
-    pub(crate) service: Nanos,
+    pub service: Nanos,
 }
 
 /// The last requests of one direction and size.
@@ -46,7 +48,7 @@ struct Recent {
 
 impl Rates {
     /// A request of `bytes` took `service` of the device's time and ended at `now`. One without bytes says nothing.
-    pub(crate) fn observe(&mut self, direction: Direction, bytes: u64, service: Nanos, now: Nanos) {
+    pub fn observe(&mut self, direction: Direction, bytes: u64, service: Nanos, now: Nanos) {
         if bytes == 0 {
             return;
         }
@@ -60,7 +62,7 @@ impl Rates {
 
     /// The usual rate of each class that was seen lately; a class of which a request under way cannot reach it any more has
     /// the rate that this one can reach at most.
-    pub(crate) fn present(&self, under_way: impl Iterator<Item = UnderWay>) -> Vec<(u8, f32)> {
+    pub fn present(&self, under_way: impl Iterator<Item = UnderWay>) -> Vec<(u8, f32)> {
         let mut rates = self.usual();
         for UnderWay { direction, bytes, service } in under_way {
             if bytes == 0 || service < UNDER_WAY_MIN {
@@ -105,12 +107,12 @@ fn class_of(direction: Direction, bytes: u64) -> u8 {
 }
 
 /// How large the requests of a class are, of either direction.
-pub(super) fn size_of(class: u8) -> u8 {
+pub(crate) fn size_of(class: u8) -> u8 {
     class % SIZE_CLASSES
 }
 
 /// Whether requests of a class are large enough to show the rate at which bytes stream.
-pub(super) fn is_streaming(class: u8) -> bool {
+pub(crate) fn is_streaming(class: u8) -> bool {
     size_of(class) >= SIZE_CLASSES - 2
 }
 

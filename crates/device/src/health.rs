@@ -1,6 +1,6 @@
 //! Whether a target achieves what is expected of it: what its peers of the same class achieve, or the site's number.
 
-use super::rates::{is_streaming, size_of, CLASSES};
+use crate::rates::{is_streaming, size_of, CLASSES};
 
 /// A target that achieves less than this part of what is expected is slow.
 const SLOW_BELOW: f64 = 0.5;
@@ -9,20 +9,20 @@ const WELL_FROM: f64 = 0.75;
 /// What differs by less than this from the usual counts as usual: so noise does not unbalance files.
 const USUAL: std::ops::RangeInclusive<f64> = 0.75..=1.5;
 
-/// One target's usual rates by class, as [`super::rates::Rates::usual`] tells them.
-pub(crate) type Usual<'a> = &'a [(u8, f32)];
+/// One target's usual rates by class, as [`crate::Rates::present`] tells them.
+pub type Usual<'a> = &'a [(u8, f32)];
 
 /// What is known of one target's speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Health {
+pub struct Health {
     /// What its last requests achieved, in bytes a second; none before the first few.
-    pub(crate) achieved_bytes_per_second: Option<f64>,
+    pub achieved_bytes_per_second: Option<f64>,
     /// What such requests were expected to achieve.
-    pub(crate) expected_bytes_per_second: Option<f64>,
+    pub expected_bytes_per_second: Option<f64>,
     /// How fast it is beside the store's usual target.
-    pub(crate) speed: f64,
+    pub speed: f64,
     /// Since when it is slow, in milliseconds of Unix time.
-    pub(crate) slow_since: Option<u64>,
+    pub slow_since: Option<u64>,
 }
 
 impl Default for Health {
@@ -41,14 +41,7 @@ impl Health {
     ///
     /// `own` are its rates, `class` those of all targets of its class and `all` of all targets, its own among both;
     /// `expected` is the site's number in bytes a second.
-    pub(crate) fn judge(
-        &mut self,
-        own: Usual,
-        class: &[Usual],
-        all: &[Usual],
-        expected: Option<f64>,
-        now: u64,
-    ) {
+    pub fn judge(&mut self, own: Usual, class: &[Usual], all: &[Usual], expected: Option<f64>, now: u64) {
         let Some(&(size, achieved)) = own.iter().max_by_key(|(class, _)| size_of(*class)) else {
             self.speed = relative(class, all);
             return;
