@@ -1,5 +1,7 @@
 //! Whether a target achieves what is expected of it: what its peers of the same class achieve, or the site's number.
 
+use std::collections::HashMap;
+
 use crate::rates::{is_streaming, size_of, CLASSES};
 
 /// A target that achieves less than this part of what is expected is slow.
@@ -11,6 +13,27 @@ const USUAL: std::ops::RangeInclusive<f64> = 0.75..=1.5;
 
 /// One target's usual rates by class, as [`crate::Rates::present`] tells them.
 pub type Usual<'a> = &'a [(u8, f32)];
+
+/// The usual rates of all targets that are heard of, by the names of their classes.
+#[derive(Clone, Debug, Default)]
+pub struct Peers<'a> {
+    classes: HashMap<&'a str, Vec<Usual<'a>>>,
+    all: Vec<Usual<'a>>,
+}
+
+/// The class of each target, where it is known, and its usual rates.
+impl<'a> FromIterator<(Option<&'a str>, Usual<'a>)> for Peers<'a> {
+    fn from_iter<T: IntoIterator<Item = (Option<&'a str>, Usual<'a>)>>(targets: T) -> Peers<'a> {
+        let mut peers = Peers::default();
+        for (class, rates) in targets {
+            if let Some(class) = class {
+                peers.classes.entry(class).or_default().push(rates);
+            }
+            peers.all.push(rates);
+        }
+        peers
+    }
+}
 
 /// What is known of one target's speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,9 +62,11 @@ impl Default for Health {
 impl Health {
     /// Looks at a target again.
     ///
-    /// `own` are its rates, `class` those of all targets of its class and `all` of all targets, its own among both;
-    /// `expected` is the site's number in bytes a second.
-    pub fn judge(&mut self, own: Usual, class: &[Usual], all: &[Usual], expected: Option<f64>, now: u64) {
+    /// `own` are its rates, which are also among those of its `class` in `peers`; `expected` is the site's number in bytes
+    /// a second; `now` is in milliseconds of Unix time.
+    pub fn judge(&mut self, own: Usual, class: &str, peers: &Peers, expected: Option<f64>, now: u64) {
+        let all = &peers.all[..];
+        let class = peers.classes.get(class).map_or(&[][..], Vec::as_slice);
         let Some(&(size, achieved)) = own.iter().max_by_key(|(class, _)| size_of(*class)) else {
             self.speed = relative(class, all);
             return;
@@ -107,8 +132,8 @@ mod tests {
     fn judged(health: &mut Health, own: f32, peers: &[f32], expected: Option<f64>, now: u64) {
         let rates: Vec<[(u8, f32); 1]> =
             std::iter::once(&own).chain(peers).map(|&rate| [(10, rate)]).collect();
-        let class: Vec<Usual> = rates.iter().map(|rate| &rate[..]).collect();
-        health.judge(&rates[0], &class, &class, expected, now);
+        let class: Peers = rates.iter().map(|rate| (Some("disk"), &rate[..])).collect();
+        health.judge(&rates[0], "disk", &class, expected, now);
     }
 
     #[test]
@@ -148,12 +173,14 @@ mod tests {
     fn what_was_never_seen_is_as_fast_as_its_class() {
         let (disk, flash) = ([(10, 100.0)], [(10, 1000.0)]);
         let nothing: Usual = &[];
-        let all: [Usual; 5] = [&flash, &flash, &flash, &disk, nothing];
+        let flashes = [(Some("flash"), &flash[..]); 3];
+        let disks = [(Some("disk"), &disk[..]), (Some("disk"), nothing)];
+        let all: Peers = flashes.into_iter().chain(disks).collect();
         let mut health = Health::default();
-        health.judge(nothing, &[&disk, nothing], &all, None, 1);
+        health.judge(nothing, "disk", &all, None, 1);
         assert!((health.speed - 0.1).abs() < 1e-6, "{}", health.speed);
         assert_eq!((health.slow_since, health.achieved_bytes_per_second), (None, None));
-        health.judge(&disk, &[&disk, nothing], &all, None, 1);
+        health.judge(&disk, "disk", &all, None, 1);
         assert!((health.speed - 0.1).abs() < 1e-6, "a class of its own, not a slow target");
         assert_eq!(health.slow_since, None);
     }
@@ -163,7 +190,8 @@ mod tests {
         let own: Usual = &[(0, 50.0), (10, 1000.0)];
         let peer: Usual = &[(0, 50.0), (11, 4000.0)];
         let mut health = Health::default();
-        health.judge(own, &[own, peer, peer], &[own, peer, peer], None, 1);
+        let peers: Peers = [own, peer, peer].into_iter().map(|rates| (Some("disk"), rates)).collect();
+        health.judge(own, "disk", &peers, None, 1);
         assert_eq!((health.slow_since, health.speed), (None, 1.0));
     }
 }

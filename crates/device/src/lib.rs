@@ -12,5 +12,5 @@ mod rates;
 mod usage;
 
 pub use device::{Device, Work};
-pub use health::{Health, Usual};
+pub use health::{Health, Peers, Usual};
 pub use rates::{Rates, UnderWay};

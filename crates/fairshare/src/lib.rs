@@ -13,6 +13,7 @@ mod job;
 mod policy;
 mod schedulers;
 mod sharing;
+mod store;
 mod time;
 
 pub use cost::{CostModel, DeviceSpeed, Direction, TransferSpeed};
@@ -25,4 +26,5 @@ pub use schedulers::{
     REQUEST_COST_MAX,
 };
 pub use sharing::{Algorithm, Sharing, SharingError};
+pub use store::{StoreDevice, StoreUses};
 pub use time::Nanos;

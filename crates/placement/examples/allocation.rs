@@ -3,35 +3,27 @@
 //! 3,600 targets on 450 servers, each with a load of its own; every time is the median of several runs.
 
 use std::time::Instant;
-use weir_placement::{AllocatorName, Balanced, Demand, ServerId, ServerState, TargetId, TargetState, View};
+use weir_placement::{
+    AllocatorName, Balanced, Demand, ServerId, ServerState, SplitMix64, TargetId, TargetState, View,
+};
 
 const SERVERS: u16 = 450;
 const TARGETS_PER_SERVER: u16 = 8;
 const STRIPE_BYTES: u64 = 1 << 20;
 const LOAD_STRIPES_MAX: u64 = 10;
 
-/// Numbers that look random and are the same everywhere (Steele, Lea and Flood's SplitMix64).
-fn numbers(mut state: u64) -> impl FnMut() -> u64 {
-    move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-}
-
 /// Targets with loads of 0 to 10 stripes and, where asked, servers whose loads count and speeds that differ.
 fn view(has_servers: bool, has_speeds: bool, free_stripes: u64) -> View {
-    let mut random = numbers(1);
+    let mut random = SplitMix64(1);
     let mut targets = Vec::new();
     let mut servers = Vec::new();
     for server in 0..SERVERS {
         let mut load = 0.0;
         for index in 0..TARGETS_PER_SERVER {
-            let stripes = random() % (LOAD_STRIPES_MAX + 1);
+            let stripes = random.draw() % (LOAD_STRIPES_MAX + 1);
             let load_bytes = (stripes * STRIPE_BYTES) as f64;
             load += load_bytes;
-            let speed = if has_speeds { 0.5 + (random() % 1000) as f64 / 1000.0 } else { 1.0 };
+            let speed = if has_speeds { 0.5 + (random.draw() % 1000) as f64 / 1000.0 } else { 1.0 };
             let target = TargetId { server: ServerId(server), index };
             targets.push(TargetState { target, speed, load_bytes, free_bytes: free_stripes * STRIPE_BYTES });
         }
@@ -69,8 +61,9 @@ fn mixed_counts(requests: usize) -> Vec<Demand> {
 
 /// Mixed counts, and a stripe size of its own for each request.
 fn mixed_sizes(requests: usize) -> Vec<Demand> {
-    let mut random = numbers(2);
-    let size = |demand: Demand| Demand { stripe_bytes: STRIPE_BYTES / 2 + random() % STRIPE_BYTES, ..demand };
+    let mut random = SplitMix64(2);
+    let size =
+        |demand: Demand| Demand { stripe_bytes: STRIPE_BYTES / 2 + random.draw() % STRIPE_BYTES, ..demand };
     mixed_counts(requests).into_iter().map(size).collect()
 }
 
@@ -82,12 +75,12 @@ fn measure(
     runs: usize,
 ) -> (f64, f64, Option<f64>) {
     let mut allocator = allocator.build();
-    let mut random = numbers(3);
+    let mut random = SplitMix64(3);
     let mut times = Vec::new();
     let mut last = None;
     for _ in 0..runs {
         let start = Instant::now();
-        last = Some(allocator.allocate(view, demands, &mut random).expect("there is room"));
+        last = Some(allocator.allocate(view, demands, &mut || random.draw()).expect("there is room"));
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);

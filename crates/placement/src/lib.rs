@@ -2,7 +2,8 @@
 //!
 //! A [`Layout`] cuts a file into components and those into stripes over the targets of all servers; a
 //! [`LayoutSpecification`] is what is asked for before targets are chosen. A [`Ring`] gives the
-//! subdirectories of a spread directory their home servers by consistent hashing. Everything here is a pure
+//! subdirectories of a spread directory their home servers by consistent hashing. [`online`] is the placement of a home
+//! server. Everything here is a pure
 //! function of its arguments, so the server, the client and the simulator share it.
 #![forbid(unsafe_code)]
 
@@ -12,10 +13,13 @@ mod arrangement;
 mod component;
 mod ini;
 mod layout;
+pub mod limits;
+pub mod online;
 pub mod rebalance;
 mod ring;
 mod specification;
 mod spelling;
+mod splitmix;
 mod target;
 
 pub use alignment::{contiguous_stripe_bytes, LUSTRE_STRIPE_BYTES, TARAZU_STRIPE_BYTES};
@@ -29,6 +33,9 @@ pub use component::{Component, END_OF_FILE};
 pub use ini::IniError;
 pub use layout::{Layout, LayoutError, Piece};
 pub use ring::Ring;
-pub use specification::{ComponentSpecification, LayoutRequest, LayoutSpecification, Stripes};
+pub use specification::{
+    ComponentSpecification, LayoutDefaults, LayoutRequest, LayoutSpecification, Stripes,
+};
 pub use spelling::SpellingError;
+pub use splitmix::SplitMix64;
 pub use target::{ServerId, TargetId, TargetNameError};

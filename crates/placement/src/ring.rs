@@ -1,5 +1,6 @@
 //! Consistent hashing of names onto servers (Karger et al., STOC 1997).
 
+use crate::splitmix::scatter;
 use crate::ServerId;
 
 /// Points of each server on the ring: enough that shares differ by about a tenth.
@@ -17,7 +18,8 @@ impl Ring {
         let mut points: Vec<(u64, ServerId)> = servers
             .into_iter()
             .flat_map(|server| {
-                (0..POINTS_PER_SERVER).map(move |point| (mix((u64::from(server.0) << 32) | point), server))
+                (0..POINTS_PER_SERVER)
+                    .map(move |point| (scatter((u64::from(server.0) << 32) | point), server))
             })
             .collect();
         points.sort_unstable();
@@ -26,21 +28,13 @@ impl Ring {
 
     /// The server that `name` inside directory `directory` hashes to; `None` on an empty ring.
     pub fn server(&self, directory: u64, name: &[u8]) -> Option<ServerId> {
-        let mut key = mix(directory);
+        let mut key = scatter(directory);
         for &byte in name {
-            key = mix(key ^ u64::from(byte));
+            key = scatter(key ^ u64::from(byte));
         }
         let position = self.points.partition_point(|&(point, _)| point < key);
         self.points.get(position).or_else(|| self.points.first()).map(|&(_, server)| server)
     }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection that scatters nearby keys.
-fn mix(value: u64) -> u64 {
-    let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::component::{share, END_OF_FILE};
 use crate::layout::check;
-use crate::{LayoutError, TargetId};
+use crate::{limits, LayoutError, TargetId};
 use serde::{Deserialize, Serialize};
 
 /// A layout as a user, a directory or a prediction asks for it.
@@ -35,6 +35,15 @@ pub enum Stripes {
     All,
     /// These, in this order.
     Targets(Vec<TargetId>),
+}
+
+/// What a layout has where it does not say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayoutDefaults {
+    /// Bytes of one stripe.
+    pub stripe_bytes: u64,
+    /// Targets of a file; 0 means all.
+    pub stripe_count: u16,
 }
 
 /// What a directory asks of the files and directories made in it; absent values are inherited.
@@ -80,6 +89,19 @@ impl LayoutSpecification {
             let end = component.end.map_or(END_OF_FILE, |end| end.min(END_OF_FILE - 1));
             (end, component.stripe_bytes, targets)
         }))
+    }
+
+    /// Whether it is a layout, and within the [`limits`] of a store.
+    pub fn is_within_limits(&self) -> bool {
+        let is_paged = |bytes: u64| bytes.is_multiple_of(limits::STRIPE_BYTES_MIN);
+        let sizes = limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX;
+        let fits = |component: &ComponentSpecification| {
+            component.end.is_none_or(is_paged)
+                && component.stripe_bytes.is_none_or(|bytes| sizes.contains(&bytes) && is_paged(bytes))
+        };
+        self.components.len() <= limits::COMPONENTS
+            && self.components.iter().all(fits)
+            && self.check().is_ok()
     }
 
     /// Checks it against a store of `targets`.

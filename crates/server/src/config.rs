@@ -1,7 +1,6 @@
 //! `cluster.toml`: one file for every server of a store.
 
 use crate::error::ServerError;
-use crate::namespace::LayoutDefaults;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use weir_fairshare::{
     Algorithm, DeviceSpeed, Entitlement, Entitlements, GroupId, Holder, JobName, Nanos, Policy, Sharing,
     TransferSpeed, UserId,
 };
-use weir_placement::{AllocatorName, ServerId, TargetId};
+use weir_placement::{AllocatorName, LayoutDefaults, ServerId, TargetId};
 use weir_wire::{limits, name_number};
 
 /// Version of the file this program reads.

@@ -1,5 +1,7 @@
 //! Every limit of the protocol, with its reason.
 
+pub use weir_placement::limits::{COMPONENTS, STRIPES, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN};
+
 /// Longest body: two paths of 4,096 bytes, a name of 255, groups and fixed fields fit with room.
 pub const BODY_BYTES: usize = 16 * 1024;
 /// Longest payload of one frame: four default stripes; longer transfers are split by the client.
@@ -27,15 +29,6 @@ pub const EXTENTS: usize = 256;
 pub const IDENTITIES_PER_CONNECTION: usize = 4096;
 /// Hard links to one inode (as ext4).
 pub const LINKS: u32 = 65_000;
-/// Stripes of one layout, all components together: an open file is handed to another process in one page.
-pub const STRIPES: usize = 512;
-/// Components of one layout, for the same reason.
-pub const COMPONENTS: usize = 32;
-/// Smallest stripe, and what every stripe and component is a multiple of: a page, so that no page of a mapping has two
-/// stripes.
-pub const STRIPE_BYTES_MIN: u64 = 4096;
-/// Largest stripe: far above any predicted share of a file, far below where sums of offsets end.
-pub const STRIPE_BYTES_MAX: u64 = 1 << 50;
 /// Largest file: object offsets must fit `off_t` on every target.
 pub const FILE_BYTES: u64 = i64::MAX as u64;
 /// Ranges of changes that are told apart in one object; above it neighbours are joined. Twenty bytes each, they fit a body.

@@ -3,13 +3,14 @@
 use super::change::{Birth, BirthNode, Bytes, Change, OutcomeKind};
 use super::draft::Draft;
 use super::errno::{
-    EEXIST, EINVAL, EISDIR, ELOOP, EMLINK, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO, EOPNOTSUPP, EPERM, EXDEV,
+    of_refusal, EEXIST, EINVAL, EISDIR, ELOOP, EMLINK, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO, EOPNOTSUPP,
+    EPERM, EXDEV,
 };
 use super::inode::{Inode, Node};
 use super::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
 use super::walk::{Last, Place, Walked};
 use super::{xattr, Decision, Namespace, Step, Stop, Verdict};
-use crate::placement::{Placed, Record};
+use weir_placement::online::{Placed, Record};
 use weir_placement::{LayoutRequest, LayoutSpecification};
 use weir_wire::{limits, At, Errno, FileKind, HandleId, Identity, Ino, NodeKind, OpenFlags, Reply, Rights};
 
@@ -278,7 +279,8 @@ impl Namespace {
     ) -> Result<(BirthNode, Record), Errno> {
         let directory = parent.directory().ok_or(ENOTDIR)?;
         let specification = given.or(directory.request.layout.as_ref());
-        let Placed { layout, record } = self.targets.place(self.state.next_sequence, specification)?;
+        let Placed { layout, record } =
+            self.targets.place(self.state.next_sequence, specification).map_err(of_refusal)?;
         // What comes with the call was predicted, so it binds nobody once its targets are full.
         let asked = specification.filter(|_| given.is_none()).cloned().map(Box::new);
         Ok((BirthNode::Regular { layout, asked }, record))

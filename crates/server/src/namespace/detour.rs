@@ -6,10 +6,10 @@
 
 use super::change::{Change, Intent, IntentId, OutcomeKind};
 use super::draft::Draft;
-use super::errno::EINVAL;
+use super::errno::{of_refusal, EINVAL};
 use super::state::State;
 use super::{xattr, Decision, Namespace, Step};
-use crate::placement::Placed;
+use weir_placement::online::Placed;
 use weir_placement::{Layout, TargetId};
 use weir_wire::{limits, Capability, Ino, Moment};
 
@@ -34,7 +34,7 @@ impl Namespace {
         }
         let asked = file.asked.as_deref();
         let Placed { layout, record } =
-            self.targets.place_behind(&file.layout, asked, file.size_bytes, full)?;
+            self.targets.place_behind(&file.layout, asked, file.size_bytes, full).map_err(of_refusal)?;
         self.abandon_for_cut(&mut draft, ino)?;
         let seal = draft.intent()?;
         draft.wait.push(seal);

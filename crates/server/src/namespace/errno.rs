@@ -1,6 +1,7 @@
 //! The error numbers that the namespace answers, as the wire carries them.
 
 use rustix::io::Errno as System;
+use weir_placement::online::Refusal;
 use weir_wire::Errno;
 
 macro_rules! numbers {
@@ -42,4 +43,14 @@ numbers! {
     ESTALE = STALE,
     EKEYEXPIRED = KEYEXPIRED,
     EHOSTDOWN = HOSTDOWN,
+}
+
+/// The number for a file that gets no targets.
+pub(crate) fn of_refusal(refusal: Refusal) -> Errno {
+    match refusal {
+        Refusal::Layout => EINVAL,
+        Refusal::Unknown => ENXIO,
+        Refusal::Dead => EHOSTDOWN,
+        Refusal::Full => ENOSPC,
+    }
 }

@@ -98,7 +98,7 @@ pub(super) struct RegularFile {
     pub(super) untouched_start: u32,
     /// Made without a name, and a name may still be given to it.
     pub(super) linkable: bool,
-    /// Why it lies where it lies, as [`crate::placement::Record`] writes it; empty where that is not known.
+    /// Why it lies where it lies, as [`weir_placement::online::Record`] writes it; empty where that is not known.
     pub(super) placement: Box<[u8]>,
 }
 

@@ -1,35 +1,9 @@
-//! Layouts as text, and the limits on them.
+//! Layouts as text.
 
 use super::errno::EINVAL;
 use std::fmt::Write as _;
-use weir_placement::{ComponentSpecification, LayoutRequest, LayoutSpecification, Stripes};
-use weir_wire::{limits, Errno};
-
-/// What a layout has where it does not say otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayoutDefaults {
-    /// Bytes of one stripe.
-    pub stripe_bytes: u64,
-    /// Targets of a file; 0 means all.
-    pub stripe_count: u16,
-}
-
-/// The limits of the store on a layout that is one.
-///
-/// # Errors
-/// EINVAL.
-pub(crate) fn check(specification: &LayoutSpecification) -> Result<(), Errno> {
-    let is_paged = |bytes: u64| bytes.is_multiple_of(limits::STRIPE_BYTES_MIN);
-    let sizes = limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX;
-    let fits = |component: &ComponentSpecification| {
-        component.end.is_none_or(is_paged)
-            && component.stripe_bytes.is_none_or(|bytes| sizes.contains(&bytes) && is_paged(bytes))
-    };
-    let is_right = specification.components.len() <= limits::COMPONENTS
-        && specification.components.iter().all(fits)
-        && specification.check().is_ok();
-    is_right.then_some(()).ok_or(EINVAL)
-}
+use weir_placement::{LayoutDefaults, LayoutRequest, LayoutSpecification, Stripes};
+use weir_wire::Errno;
 
 /// The text of `weir.layout` on a directory: the layout that files made in it get, and whether it spreads.
 pub(super) fn directory_text(request: &LayoutRequest, defaults: LayoutDefaults) -> String {
@@ -65,7 +39,7 @@ pub(super) fn parse(text: &[u8]) -> Result<LayoutRequest, Errno> {
     }
     if !layout.is_empty() {
         let layout: LayoutSpecification = layout.join(" ").parse().map_err(|_| EINVAL)?;
-        check(&layout)?;
+        layout.is_within_limits().then_some(()).ok_or(EINVAL)?;
         request.layout = Some(layout);
     }
     Ok(request)

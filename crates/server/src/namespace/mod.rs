@@ -38,13 +38,10 @@ pub use append::{AppendGrant, InlineAppend, TakenTurn, TurnReply};
 use change::BirthNode;
 pub use change::{Change, IntentId, Outcome, OutcomeKind};
 pub use effects::{Effect, When};
-pub(crate) use layout::check as check_layout;
-pub use layout::LayoutDefaults;
 pub use peers::{Continuation, PeerDecision, PeerFailure};
 pub use sessions::Departure;
 pub use turns::Appender;
 
-use crate::placement::Placer;
 use draft::Draft;
 use effects::Effects;
 use naming::Passes;
@@ -52,7 +49,8 @@ use open::{OpenFiles, Opening};
 use replies::Replies;
 use state::State;
 use turns::AppendTurns;
-use weir_placement::{Ring, ServerId, TargetId};
+use weir_placement::online::Placer;
+use weir_placement::{LayoutDefaults, Ring, ServerId, TargetId};
 use weir_wire::{
     At, ClientId, Errno, HandleId, Identity, Ino, Moment, PeerRequest, Reply, Request, RequestId, SiteKey,
     StoreStatistics,
@@ -323,14 +321,14 @@ impl Namespace {
         match change {
             Change::Created { ino, birth, at, .. } | Change::CreatedUnnamed { ino, birth, at, .. } => {
                 if let BirthNode::Regular { layout, .. } = &birth.node {
-                    self.targets.placed(layout, *at);
-                    self.targets.awaits(*ino, layout, *at);
+                    self.targets.placed(layout, at.seconds);
+                    self.targets.awaits(ino.0, layout, unix_seconds(*at));
                 }
             }
-            Change::Published { ino, at, .. } => self.targets.written(*ino, *at),
+            Change::Published { ino, at, .. } => self.targets.written(ino.0, unix_seconds(*at)),
             Change::LaidOut { ino, layout, at, .. } | Change::Detoured { ino, layout, at, .. } => {
                 self.count_removed(*ino);
-                self.targets.placed(layout, *at);
+                self.targets.placed(layout, at.seconds);
             }
             Change::Disposed { ino, .. } => self.count_removed(*ino),
             _ => {}
@@ -340,7 +338,7 @@ impl Namespace {
     fn count_removed(&mut self, ino: Ino) {
         let inode = self.state.inodes.get(&ino);
         if let Some((inode, file)) = inode.and_then(|inode| Some((inode, inode.regular()?))) {
-            self.targets.removed(&file.layout, inode.created);
+            self.targets.removed(&file.layout, inode.created.seconds);
         }
     }
 
@@ -471,4 +469,9 @@ fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
         Err(Stop::Wait(id)) => Ok(Verdict::Wait(id)),
         Err(Stop::Detour(reply)) => Ok(Verdict::now(*reply)),
     }
+}
+
+/// A moment as seconds of Unix time.
+fn unix_seconds(at: Moment) -> f64 {
+    at.seconds as f64 + f64::from(at.nanoseconds) / 1e9
 }

@@ -3,13 +3,13 @@
 
 use super::change::{Change, Intent, IntentId, MoveRecord, OutcomeKind, NO_CUT};
 use super::draft::Draft;
-use super::errno::{EAGAIN, EBUSY, EINVAL, EISDIR, EPERM, ESTALE};
+use super::errno::{of_refusal, EAGAIN, EBUSY, EINVAL, EISDIR, EPERM, ESTALE};
 use super::inode::{Inode, RegularFile};
 use super::naming::move_handle;
 use super::state::State;
 use super::walk::Last;
 use super::{layout, permission, xattr, Answer, Decision, Namespace, Step};
-use crate::placement::{Placed, Record};
+use weir_placement::online::{Placed, Record};
 use weir_placement::{Component, Layout, TargetId};
 use weir_wire::{limits, At, ClientId, Errno, Ino, Moment, ObjectMove, Reply, Rights, Sequence};
 
@@ -170,7 +170,8 @@ impl Namespace {
         if holds_bytes || self.open.is_open(ino) || self.is_settling(ino) {
             return Err(EBUSY.into());
         }
-        let Placed { layout, record } = self.targets.place(ino.sequence(), Some(specification))?;
+        let Placed { layout, record } =
+            self.targets.place(ino.sequence(), Some(specification)).map_err(of_refusal)?;
         let at = draft.now;
         let asked = Box::new(specification.clone());
         draft.push(Change::LaidOut { ino, layout, asked, at });

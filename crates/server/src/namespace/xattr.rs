@@ -2,13 +2,13 @@
 
 use super::change::{Bytes, Change, OutcomeKind};
 use super::draft::Draft;
-use super::errno::{E2BIG, EACCES, EEXIST, EINVAL, ENODATA, ENOSPC, EOPNOTSUPP, EPERM, ERANGE};
+use super::errno::{of_refusal, E2BIG, EACCES, EEXIST, EINVAL, ENODATA, ENOSPC, EOPNOTSUPP, EPERM, ERANGE};
 use super::inode::{Inode, Node};
 use super::layout;
 use super::permission::{self, READ, STICKY, WRITE};
 use super::walk::Last;
 use super::{Decision, Namespace, Step};
-use crate::placement::Record;
+use weir_placement::online::Record;
 use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Moment, Reply, XattrMode};
 
 /// The layout of a file, or what a directory asks of the layouts of its files.
@@ -128,7 +128,7 @@ impl Namespace {
         let directory = inode.directory().ok_or(EOPNOTSUPP)?;
         let request = layout::parse(value)?.or(&directory.request);
         if let Some(layout) = &request.layout {
-            self.targets.check(layout)?;
+            self.targets.check(layout).map_err(of_refusal)?;
         }
         draft.push(Change::LayoutRequested { ino, request, at: draft.now });
         Ok(draft.done(OutcomeKind::Done))

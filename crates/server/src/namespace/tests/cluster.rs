@@ -1,11 +1,10 @@
 //! Servers in memory that do what the event loop does: journal, commit, carry out effects, ask each other.
 
 use super::super::{
-    Answer, Caller, Change, Decision, Effect, LayoutDefaults, Namespace, PeerFailure, Question, Settings,
-    Verdict,
+    Answer, Caller, Change, Decision, Effect, Namespace, PeerFailure, Question, Settings, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_placement::{ServerId, TargetId};
+use weir_placement::{LayoutDefaults, ServerId, TargetId};
 use weir_wire::{
     At, Attributes, Capability, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, Moment, OpenFlags,
     PeerReply, PeerRequest, Reply, Request, RequestId, SiteKey,

@@ -2,7 +2,7 @@ use super::*;
 use std::collections::{BTreeMap, HashSet};
 
 const DEFAULTS: LayoutDefaults = LayoutDefaults { stripe_bytes: 1 << 20, stripe_count: 0 };
-const NOW: Moment = Moment { seconds: 1_800_000_000, nanoseconds: 0 };
+const NOW: i64 = 1_800_000_000;
 
 fn target(server: u16, index: u16) -> TargetId {
     TargetId { server: ServerId(server), index }
@@ -22,13 +22,13 @@ fn healthy() -> Figures {
     Figures { capacity_bytes: 1 << 30, free_bytes: 1 << 29, ..Figures::UNKNOWN }
 }
 
-fn make(placer: &mut Placer, text: &str) -> Result<Placed, Errno> {
+fn make(placer: &mut Placer, text: &str) -> Result<Placed, Refusal> {
     let placed = placer.place(0, Some(&text.parse().unwrap()))?;
     placer.placed(&placed.layout, NOW);
     Ok(placed)
 }
 
-fn layout(placer: &Placer, sequence: u64, text: &str) -> Result<Layout, Errno> {
+fn layout(placer: &Placer, sequence: u64, text: &str) -> Result<Layout, Refusal> {
     placer.place(sequence, Some(&text.parse().unwrap())).map(|placed| placed.layout)
 }
 
@@ -99,14 +99,14 @@ fn full_and_dead_targets_get_nothing_and_are_refused_by_name() {
         assert_eq!(record.full.targets, [target(0, 1)]);
     }
     let refused = |placer: &mut Placer, text| make(placer, text).unwrap_err();
-    assert_eq!(refused(&mut placer, "-o 0.0,0.1"), ENOSPC);
-    assert_eq!(refused(&mut placer, "-o 1.0"), EHOSTDOWN);
-    assert_eq!(refused(&mut placer, "-o 9.0"), ENXIO);
-    assert_eq!(refused(&mut placer, "-E 1M -c 1 -E -1 -o 1.0"), EHOSTDOWN);
+    assert_eq!(refused(&mut placer, "-o 0.0,0.1"), Refusal::Full);
+    assert_eq!(refused(&mut placer, "-o 1.0"), Refusal::Dead);
+    assert_eq!(refused(&mut placer, "-o 9.0"), Refusal::Unknown);
+    assert_eq!(refused(&mut placer, "-E 1M -c 1 -E -1 -o 1.0"), Refusal::Dead);
     placer.refresh(2.0, |_| Some(dead));
-    assert_eq!(refused(&mut placer, "-c 1"), EHOSTDOWN);
+    assert_eq!(refused(&mut placer, "-c 1"), Refusal::Dead);
     placer.refresh(3.0, |asked| Some(if asked.server.0 == 0 { full } else { dead }));
-    assert_eq!(refused(&mut placer, "-c 1"), ENOSPC);
+    assert_eq!(refused(&mut placer, "-c 1"), Refusal::Full);
     let tally = placer.tally();
     assert_eq!(tally.refused, BTreeMap::from([("dead", 3), ("full", 2), ("unknown", 1)]));
     assert_eq!(tally.stripes, BTreeMap::from([("balanced".into(), 3)]));
@@ -192,9 +192,9 @@ fn every_component_gets_its_targets_within_the_limits() {
     assert_eq!(counts(progressive), [1, 3, 8, 16]);
     assert_eq!(counts(layout("-E 1M -c 300 -E -1 -c -1").unwrap()), [300, limits::STRIPES - 300]);
     assert_eq!(counts(layout("-E 1M -o 19.14,0.0 -E -1 -c 4").unwrap()), [2, 4]);
-    assert_eq!(layout("-E 1M -c 300 -E -1 -c 300"), Err(EINVAL));
-    assert_eq!(layout("-o 20.0"), Err(ENXIO));
-    assert_eq!(layout("-E 5000 -c 1 -E -1"), Err(EINVAL), "a page would have two stripes");
+    assert_eq!(layout("-E 1M -c 300 -E -1 -c 300"), Err(Refusal::Layout));
+    assert_eq!(layout("-o 20.0"), Err(Refusal::Unknown));
+    assert_eq!(layout("-E 5000 -c 1 -E -1"), Err(Refusal::Layout), "a page would have two stripes");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn what_was_placed_fades_and_goes_with_its_file() {
     assert_eq!(placed(&placer), [0.0, 64.0 * 1048576.0]);
     placer.refresh(180.0, |_| None);
     assert_eq!(placed(&placer), [0.0, 32.0 * 1048576.0]);
-    placer.removed(&layout, Moment { seconds: NOW.seconds - 180, ..NOW });
+    placer.removed(&layout, NOW - 180);
     assert_eq!(placed(&placer), [0.0, 0.0]);
     assert_eq!(placer.tally().stripes, BTreeMap::from([("explicit".into(), 1)]));
 }
@@ -236,17 +236,17 @@ fn what_was_placed_fades_and_goes_with_its_file() {
 #[test]
 fn a_target_on_which_first_bytes_are_late_gets_no_more_until_they_come() {
     let mut placer = placer(0, 2, 2);
-    let at = |millis: u32| Moment { nanoseconds: millis * 1_000_000, ..NOW };
+    let at = |millis: u32| NOW as f64 + f64::from(millis) / 1e3;
     let made = |placer: &mut Placer, number: u64, millis: u32| {
         let layout = make(placer, "-c 1").unwrap().layout;
-        placer.awaits(Ino(number), &layout, at(millis));
+        placer.awaits(number, &layout, at(millis));
         layout.targets()[0]
     };
     let first = made(&mut placer, 1, 0);
     let later: Vec<TargetId> = (2..60)
         .map(|number| {
             let chosen = made(&mut placer, number, number as u32 * 10);
-            placer.written(Ino(number), at(number as u32 * 10 + 5));
+            placer.written(number, at(number as u32 * 10 + 5));
             chosen
         })
         .skip(8)
@@ -254,7 +254,7 @@ fn a_target_on_which_first_bytes_are_late_gets_no_more_until_they_come() {
     assert!(!later.contains(&first), "{first} in {later:?}");
     placer.refresh(0.6, |_| None);
     assert_ne!(made(&mut placer, 100, 601), first, "also after the next exchange");
-    placer.written(Ino(1), at(602));
+    placer.written(1, at(602));
     assert_eq!(made(&mut placer, 101, 603), first, "it has least to do by now");
 }
 
@@ -278,9 +278,9 @@ fn by_server(
 #[test]
 fn small_differences_of_busy_machines_change_nothing() {
     let seed = 7;
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix64(seed);
     let mut between =
-        |low: f64, high: f64| low + (high - low) * (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        |low: f64, high: f64| low + (high - low) * (random.draw() >> 11) as f64 / (1u64 << 53) as f64;
     for (low, high) in [(0.0, 0.5), (0.4, 0.64), (0.75, 1.0)] {
         let (mut idle, mut noisy) = (placer(2, 7, 5), placer(2, 7, 5));
         for second in 0..30 {
@@ -326,15 +326,15 @@ fn a_file_of_one_stripe_lies_at_home_unless_that_machine_is_busy() {
 fn only_balanced_watches_for_first_bytes() {
     let mut placer = placer(0, 1, 2);
     let layout = make(&mut placer, "-o 0.1").unwrap().layout;
-    let at = |millis: u32| Moment { nanoseconds: millis * 1_000_000, ..NOW };
+    let at = |millis: u32| NOW as f64 + f64::from(millis) / 1e3;
     let late = |placer: &Placer| placer.cluster.view.borrow().targets()[1].load_bytes > 8e6;
     let write_others = |placer: &mut Placer| {
-        placer.awaits(Ino(1), &layout, at(0));
+        placer.awaits(1, &layout, at(0));
         for number in 2..20 {
-            placer.awaits(Ino(number), &layout, at(0));
-            placer.written(Ino(number), at(1));
+            placer.awaits(number, &layout, at(0));
+            placer.written(number, at(1));
         }
-        placer.awaits(Ino(100), &layout, at(100));
+        placer.awaits(100, &layout, at(100));
         placer.refresh(1.0, |_| None);
     };
     placer.set_allocator(AllocatorName::Random);

@@ -1,11 +1,10 @@
 //! The layout of a file that met full targets: the same as far as it has bytes, other targets behind.
 
 use super::placer::{Placed, Placer};
-use crate::namespace::errno::ENOSPC;
-use weir_placement::{
-    Component, ComponentSpecification, Layout, LayoutSpecification, Stripes, TargetId, END_OF_FILE,
+use super::refusal::Refusal;
+use crate::{
+    limits, Component, ComponentSpecification, Layout, LayoutSpecification, Stripes, TargetId, END_OF_FILE,
 };
-use weir_wire::{limits, Errno};
 
 /// What decided over the targets, for the record.
 const DETOUR: &str = "detour";
@@ -15,14 +14,14 @@ impl Placer {
     /// was `asked` of it holds: targets that were named, and numbers of stripes.
     ///
     /// # Errors
-    /// ENOSPC where that leaves no other place: those that are left are too few, or not `full` where the file goes on.
-    pub(crate) fn place_behind(
+    /// [`Refusal::Full`] where that leaves no other place: those that are left are too few, or not `full` where the file goes on.
+    pub fn place_behind(
         &self,
         layout: &Layout,
         asked: Option<&LayoutSpecification>,
         size_bytes: u64,
         full: &[TargetId],
-    ) -> Result<Placed, Errno> {
+    ) -> Result<Placed, Refusal> {
         let boundary = size_bytes.next_multiple_of(limits::STRIPE_BYTES_MIN);
         let mut components: Vec<Component> = Vec::new();
         let (mut begin, mut is_other) = (0, false);
@@ -43,30 +42,30 @@ impl Placer {
         }
         let stripes = components.iter().map(|component| component.targets.len()).sum::<usize>();
         if !is_other || components.len() > limits::COMPONENTS || stripes > limits::STRIPES {
-            return Err(ENOSPC);
+            return Err(Refusal::Full);
         }
-        let layout = Layout::new(components).map_err(|_| ENOSPC)?;
+        let layout = Layout::new(components).map_err(|_| Refusal::Full)?;
         let mut record = self.record(&layout, false);
         record.by = DETOUR.into();
         Ok(Placed { layout, record })
     }
 
     /// Targets that are not `full`, those with the most room first.
-    fn others(&self, rule: &Stripes, full: &[TargetId], most: usize) -> Result<Vec<TargetId>, Errno> {
+    fn others(&self, rule: &Stripes, full: &[TargetId], most: usize) -> Result<Vec<TargetId>, Refusal> {
         let mut left = self.usable();
         left.retain(|(target, _)| !full.contains(target));
         // Stable: of those with as much room the order is that of placement.
         left.sort_by_key(|&(_, free_bytes)| std::cmp::Reverse(free_bytes));
         let wanted = self.stripes_of(rule);
         let count = match rule {
-            Stripes::Targets(_) => return Err(ENOSPC),
-            Stripes::Count(_) if left.len() < wanted => return Err(ENOSPC),
+            Stripes::Targets(_) => return Err(Refusal::Full),
+            Stripes::Count(_) if left.len() < wanted => return Err(Refusal::Full),
             Stripes::Count(_) => wanted,
             Stripes::Default | Stripes::All => wanted.min(left.len()).min(most),
         };
         left.truncate(count);
         let targets: Vec<TargetId> = left.into_iter().map(|(target, _)| target).collect();
-        (!targets.is_empty()).then_some(targets).ok_or(ENOSPC)
+        (!targets.is_empty()).then_some(targets).ok_or(Refusal::Full)
     }
 }
 
@@ -87,10 +86,10 @@ fn rule(asked: Option<&LayoutSpecification>, end: u64) -> &Stripes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::LayoutDefaults;
-    use crate::placement::Figures;
+    use crate::online::Figures;
+    use crate::LayoutDefaults;
+    use crate::ServerId;
     use proptest::prelude::*;
-    use weir_placement::ServerId;
 
     const DEFAULTS: LayoutDefaults = LayoutDefaults { stripe_bytes: 1 << 20, stripe_count: 0 };
 
@@ -124,7 +123,7 @@ mod tests {
         let again = placer.place_behind(&placed.layout, None, 0, &[target(0), target(2)]).unwrap();
         assert_eq!(again.layout.targets(), [target(1)]);
         let none = placer.place_behind(&again.layout, None, 0, &[target(0), target(1), target(2)]);
-        assert_eq!(none.unwrap_err(), ENOSPC);
+        assert_eq!(none.unwrap_err(), Refusal::Full);
     }
 
     #[test]
@@ -133,13 +132,17 @@ mod tests {
         let layout = Layout::striped(1 << 20, vec![target(0), target(1)]).unwrap();
         let place =
             |text: &str, full: &[TargetId]| placer.place_behind(&layout, asked(text).as_ref(), 0, full);
-        assert_eq!(place("-o 0.0,1.0", &[target(0)]).unwrap_err(), ENOSPC, "named targets are the user's");
+        assert_eq!(
+            place("-o 0.0,1.0", &[target(0)]).unwrap_err(),
+            Refusal::Full,
+            "named targets are the user's"
+        );
         assert_eq!(place("-c 2", &[target(0)]).unwrap().layout.targets(), [target(3), target(2)]);
         let three: Vec<TargetId> = (0..3).map(target).collect();
-        assert_eq!(place("-c 2", &three).unwrap_err(), ENOSPC, "two were asked for, one is left");
+        assert_eq!(place("-c 2", &three).unwrap_err(), Refusal::Full, "two were asked for, one is left");
         assert_eq!(place("-c -1", &three).unwrap().layout.targets(), [target(3)]);
         let elsewhere = place("-c 2", &[target(2)]);
-        assert_eq!(elsewhere.unwrap_err(), ENOSPC, "the file does not go on there");
+        assert_eq!(elsewhere.unwrap_err(), Refusal::Full, "the file does not go on there");
     }
 
     #[test]

@@ -1,48 +1,48 @@
 //! Why a file lies where it lies: a small record that is made with the file and kept with it.
 
+use crate::TargetId;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use std::borrow::Cow;
-use weir_placement::TargetId;
 
 /// Targets named of each kind that was left out: a usual record stays under a hundred bytes, the largest under 210.
 const NAMED_MAX: usize = 4;
 /// Stripes whose figures are kept.
-pub(super) const STRIPES_MAX: usize = 8;
+pub(crate) const STRIPES_MAX: usize = 8;
 /// No record takes more.
 const BYTES_MAX: usize = 256;
 
 /// What decided over the targets of a file, in figures of the moment at which it was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub struct Record {
     /// The allocator, or `explicit`: the client named the targets.
-    pub(crate) by: Cow<'static, str>,
+    pub by: Cow<'static, str>,
     /// Targets that could take stripes.
-    pub(crate) considered: u16,
+    pub considered: u16,
     /// Those that had no room.
-    pub(crate) full: LeftOut,
+    pub full: LeftOut,
     /// Those whose server did not report.
-    pub(crate) dead: LeftOut,
+    pub dead: LeftOut,
     /// Those that were avoided for their speed.
-    pub(crate) slow: LeftOut,
+    pub slow: LeftOut,
     /// What the targets that could take stripes had on average, in bytes.
-    pub(crate) mean_load_bytes: f32,
+    pub mean_load_bytes: f32,
     /// The targets of the first stripes, what each had before, in bytes, and its speed in percent of the usual.
-    pub(crate) chosen: Vec<(TargetId, f32, u8)>,
+    pub chosen: Vec<(TargetId, f32, u8)>,
 }
 
 /// Targets that got nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// How many.
-    pub(crate) count: u16,
+    pub count: u16,
     /// The first of them.
-    pub(crate) targets: Vec<TargetId>,
+    pub targets: Vec<TargetId>,
 }
 
 impl LeftOut {
     /// Of `targets`, which are `count`.
-    pub(crate) fn of(targets: impl Iterator<Item = TargetId>, count: usize) -> LeftOut {
+    pub fn of(targets: impl Iterator<Item = TargetId>, count: usize) -> LeftOut {
         LeftOut { count: count as u16, targets: targets.take(NAMED_MAX).collect() }
     }
 
@@ -54,7 +54,7 @@ impl LeftOut {
 
 impl Record {
     /// Adds the figures of a chosen target, while there is room for them.
-    pub(crate) fn choose(&mut self, target: TargetId, load_bytes: f64, speed: f64) {
+    pub fn choose(&mut self, target: TargetId, load_bytes: f64, speed: f64) {
         if self.chosen.len() < STRIPES_MAX {
             let percent = (speed * 100.0).round().clamp(0.0, 255.0) as u8;
             self.chosen.push((target, load_bytes as f32, percent));
@@ -62,18 +62,18 @@ impl Record {
     }
 
     /// As it is kept.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = [0; BYTES_MAX];
         postcard::to_slice(self, &mut bytes).map(|bytes| bytes.to_vec()).unwrap_or_default()
     }
 
     /// Reads what is kept; none where that is no record.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
+    pub fn decode(bytes: &[u8]) -> Option<Record> {
         postcard::from_bytes(bytes).ok()
     }
 
     /// The text of `weir.placement`: JSON.
-    pub(crate) fn told(&self) -> String {
+    pub fn told(&self) -> String {
         let chosen = self.chosen.iter().map(|&(target, load_bytes, percent)| {
             json!({ "target": target.to_string(), "load_bytes": load_bytes, "speed": f64::from(percent) / 100.0 })
         });
@@ -94,8 +94,8 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ServerId;
     use proptest::prelude::*;
-    use weir_placement::ServerId;
 
     fn target(number: u16) -> TargetId {
         TargetId { server: ServerId(number), index: number }

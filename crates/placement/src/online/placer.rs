@@ -3,16 +3,15 @@
 use super::awaited::{Awaited, Turn};
 use super::cluster::{add_load, Cluster, Figures, Unfit};
 use super::record::{self, LeftOut, Record};
-use crate::namespace::errno::{EHOSTDOWN, EINVAL, ENOSPC, ENXIO};
-use crate::namespace::{check_layout, LayoutDefaults};
+use super::refusal::Refusal;
+use crate::{
+    limits, Allocator, AllocatorName, Balanced, Component, ComponentSpecification, Demand, Layout,
+    LayoutDefaults, LayoutSpecification, LustreStandard, Random, ServerId, SplitMix64, Stripes, TargetId,
+    View, END_OF_FILE,
+};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use weir_placement::{
-    Allocator, AllocatorName, Balanced, Component, ComponentSpecification, Demand, Layout,
-    LayoutSpecification, LustreStandard, Random, ServerId, Stripes, TargetId, View, END_OF_FILE,
-};
-use weir_wire::{limits, Errno, Ino, Moment};
 
 /// Name in records and metrics of a choice that the client made.
 const EXPLICIT: &str = "explicit";
@@ -24,7 +23,7 @@ const PROBE_SECONDS: f64 = 60.0;
 /// What is placed counts once [`Placer::placed`] says so; a choice that comes to nothing leaves only the allocator's turn
 /// changed.
 #[derive(Clone, Debug)]
-pub(crate) struct Placer {
+pub struct Placer {
     server: ServerId,
     defaults: LayoutDefaults,
     /// What is asked for where nothing is.
@@ -51,27 +50,29 @@ pub(crate) struct Placer {
 
 /// A new file's layout, and why it is as it is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Placed {
-    pub(crate) layout: Layout,
-    pub(crate) record: Record,
+pub struct Placed {
+    /// The layout.
+    pub layout: Layout,
+    /// The reasons.
+    pub record: Record,
 }
 
 /// What was placed and refused since the server started.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Stripes by allocator.
-    pub(crate) stripes: BTreeMap<Cow<'static, str>, u64>,
+    pub stripes: BTreeMap<Cow<'static, str>, u64>,
     /// Files that were not made, by reason.
-    pub(crate) refused: BTreeMap<&'static str, u64>,
+    pub refused: BTreeMap<&'static str, u64>,
     /// Stripes by target.
-    pub(crate) targets: BTreeMap<TargetId, u64>,
+    pub targets: BTreeMap<TargetId, u64>,
 }
 
 /// The allocator with what it keeps from file to file.
 #[derive(Clone, Debug)]
 struct Chooser {
     allocator: Chosen,
-    random: SplitMix,
+    random: SplitMix64,
     /// Targets of the component at hand, by index.
     chosen: Vec<u32>,
 }
@@ -83,20 +84,6 @@ enum Chosen {
     Random(Random),
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): fast, and good enough to draw targets.
-#[derive(Clone, Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-}
-
 impl Chooser {
     fn of(name: AllocatorName, seed: u64) -> Chooser {
         let allocator = match name {
@@ -104,13 +91,13 @@ impl Chooser {
             AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
             AllocatorName::Random => Chosen::Random(Random::default()),
         };
-        Chooser { allocator, random: SplitMix(seed), chosen: Vec::new() }
+        Chooser { allocator, random: SplitMix64(seed), chosen: Vec::new() }
     }
 }
 
 impl Placer {
     /// For the files of `server`; every target is as good as any until [`Placer::refresh`].
-    pub(crate) fn new(server: ServerId, targets: &[TargetId], defaults: LayoutDefaults) -> Placer {
+    pub fn new(server: ServerId, targets: &[TargetId], defaults: LayoutDefaults) -> Placer {
         let seed = u64::from(server.0);
         let mut placer = Placer {
             server,
@@ -136,12 +123,12 @@ impl Placer {
     }
 
     /// The allocator in use.
-    pub(crate) fn allocator(&self) -> AllocatorName {
+    pub fn allocator(&self) -> AllocatorName {
         self.name
     }
 
     /// Chooses by another allocator from now on.
-    pub(crate) fn set_allocator(&mut self, name: AllocatorName) {
+    pub fn set_allocator(&mut self, name: AllocatorName) {
         if name != self.name {
             self.name = name;
             self.seed = self.seed.wrapping_add(1);
@@ -153,19 +140,19 @@ impl Placer {
     }
 
     /// Takes over what is known now of every target, at `seconds` since the server started; none: as before.
-    pub(crate) fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
+    pub fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
         self.seconds = seconds;
         self.cluster.refresh(seconds, self.name == AllocatorName::Balanced, heard);
         self.sort();
     }
 
     /// What this server placed on each target lately, in bytes.
-    pub(crate) fn placed_lately(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
+    pub fn placed_lately(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
         self.cluster.placed()
     }
 
     /// Counts since the server started.
-    pub(crate) fn tally(&self) -> Tally {
+    pub fn tally(&self) -> Tally {
         let given = self.cluster.targets.iter().copied().zip(self.given.iter().copied());
         Tally { targets: given.filter(|(_, count)| *count > 0).collect(), ..self.tally.borrow().clone() }
     }
@@ -173,13 +160,12 @@ impl Placer {
     /// The layout of a new file; `sequence` is the number of its inode.
     ///
     /// # Errors
-    /// EINVAL for what is no layout here; ENXIO for a target that does not exist; EHOSTDOWN for one whose server does not
-    /// report, and where that leaves none; ENOSPC for a full one, and where all others are full.
-    pub(crate) fn place(
+    /// The reason why it gets no targets.
+    pub fn place(
         &self,
         sequence: u64,
         specification: Option<&LayoutSpecification>,
-    ) -> Result<Placed, Errno> {
+    ) -> Result<Placed, Refusal> {
         let placed = self.choose_layout(sequence, specification);
         let mut tally = self.tally.borrow_mut();
         match &placed {
@@ -190,14 +176,14 @@ impl Placer {
                     None => _ = tally.stripes.insert(record.by.clone(), stripes),
                 }
             }
-            Err(errno) => *tally.refused.entry(reason(*errno)).or_default() += 1,
+            Err(refusal) => *tally.refused.entry(refusal.name()).or_default() += 1,
         }
         placed
     }
 
-    /// A file of this layout was made at `at`.
-    pub(crate) fn placed(&mut self, layout: &Layout, at: Moment) {
-        self.wall_seconds = at.seconds;
+    /// A file of this layout was made at `unix_seconds`.
+    pub fn placed(&mut self, layout: &Layout, unix_seconds: i64) {
+        self.wall_seconds = unix_seconds;
         let (cluster, seconds) = (&mut self.cluster, self.seconds);
         let (given, probes, probed) = (&mut self.given, &mut self.probes, &mut self.probed);
         each_stripe(layout, |target, bytes| {
@@ -211,29 +197,30 @@ impl Placer {
         });
     }
 
-    /// A new file of this layout is likely to be written soon.
-    pub(crate) fn awaits(&mut self, ino: Ino, layout: &Layout, at: Moment) {
+    /// A new file of this layout is likely to be written soon. `file` is its number, above those of files before;
+    /// `unix_seconds` are exact.
+    pub fn awaits(&mut self, file: u64, layout: &Layout, unix_seconds: f64) {
         if self.name != AllocatorName::Balanced {
             return;
         }
         let first = layout.components().first().map_or(&[][..], |component| &component.targets);
         let indices = first.iter().filter_map(|&target| self.cluster.find(target).map(|index| index as u32));
-        self.awaited.made(ino, indices, seconds_of(at));
-        let Turn { late, forgiven } = self.awaited.turn(seconds_of(at));
+        self.awaited.made(file, indices, unix_seconds);
+        let Turn { late, forgiven } = self.awaited.turn(unix_seconds);
         late.into_iter().for_each(|index| self.cluster.hold(index as usize));
         forgiven.into_iter().for_each(|index| self.cluster.release(index as usize));
     }
 
     /// Bytes of a file came.
-    pub(crate) fn written(&mut self, ino: Ino, at: Moment) {
-        for index in self.awaited.written(ino, seconds_of(at)) {
+    pub fn written(&mut self, file: u64, unix_seconds: f64) {
+        for index in self.awaited.written(file, unix_seconds) {
             self.cluster.release(index as usize);
         }
     }
 
-    /// A file of this layout, made at `created`, is gone.
-    pub(crate) fn removed(&mut self, layout: &Layout, created: Moment) {
-        let age_seconds = (self.wall_seconds - created.seconds) as f64;
+    /// A file of this layout, made at `created_unix_seconds`, is gone.
+    pub fn removed(&mut self, layout: &Layout, created_unix_seconds: i64) {
+        let age_seconds = (self.wall_seconds - created_unix_seconds) as f64;
         let cluster = &mut self.cluster;
         each_stripe(layout, |target, bytes| {
             if let Some(index) = cluster.find(target) {
@@ -261,7 +248,7 @@ impl Placer {
         self.probes = self.probed.iter().filter(|(_, at)| is_due(at)).map(|(&index, _)| index).collect();
     }
 
-    fn choose_layout(&self, sequence: u64, asked: Option<&LayoutSpecification>) -> Result<Placed, Errno> {
+    fn choose_layout(&self, sequence: u64, asked: Option<&LayoutSpecification>) -> Result<Placed, Refusal> {
         if let Some(asked) = asked {
             self.check(asked)?;
         }
@@ -272,7 +259,7 @@ impl Placer {
             self.forget_components(&components);
         }
         chosen?;
-        let layout = Layout::new(components).map_err(|_| EINVAL)?;
+        let layout = Layout::new(components).map_err(|_| Refusal::Layout)?;
         let is_explicit =
             |component: &ComponentSpecification| matches!(component.stripes, Stripes::Targets(_));
         let record = self.record(&layout, asked.components.iter().all(is_explicit));
@@ -282,10 +269,10 @@ impl Placer {
     /// Whether the store can have files of this layout, when all its targets are there.
     ///
     /// # Errors
-    /// EINVAL.
-    pub(crate) fn check(&self, asked: &LayoutSpecification) -> Result<(), Errno> {
-        check_layout(asked)?;
-        asked.check_stripes(self.cluster.targets.len()).map_err(|_| EINVAL)
+    /// [`Refusal::Layout`].
+    pub fn check(&self, asked: &LayoutSpecification) -> Result<(), Refusal> {
+        let is_possible = asked.is_within_limits() && asked.check_stripes(self.cluster.targets.len()).is_ok();
+        is_possible.then_some(()).ok_or(Refusal::Layout)
     }
 
     /// Appends the components one after the other; the next finds the stripes of those before as work.
@@ -294,7 +281,7 @@ impl Placer {
         sequence: u64,
         asked: &LayoutSpecification,
         components: &mut Vec<Component>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Refusal> {
         let (mut left, mut begin) = (limits::STRIPES, 0);
         for component in &asked.components {
             let end = component.end.unwrap_or(END_OF_FILE);
@@ -311,7 +298,7 @@ impl Placer {
                     self.choose(sequence, count, weight(begin, end, stripe_bytes, count))?
                 }
             };
-            left = left.checked_sub(targets.len()).ok_or(EINVAL)?;
+            left = left.checked_sub(targets.len()).ok_or(Refusal::Layout)?;
             components.push(Component { end, stripe_bytes, targets });
             if asked.components.len() > 1 {
                 self.count_component(components.last(), begin, 1.0);
@@ -322,7 +309,7 @@ impl Placer {
     }
 
     /// `count` targets, or as many as there are: for stripes of `bytes`.
-    fn choose(&self, sequence: u64, count: usize, bytes: f64) -> Result<Vec<TargetId>, Errno> {
+    fn choose(&self, sequence: u64, count: usize, bytes: f64) -> Result<Vec<TargetId>, Refusal> {
         let Cluster { open, slow, targets, .. } = &self.cluster;
         if open.is_empty() && slow.is_empty() {
             return Err(self.why_none());
@@ -348,13 +335,13 @@ impl Placer {
     fn allocate(
         &self,
         allocator: &mut Chosen,
-        random: &mut SplitMix,
+        random: &mut SplitMix64,
         (count, bytes): (usize, f64),
         chosen: &mut Vec<u32>,
     ) -> bool {
         let view = self.cluster.view.borrow();
         let demand = Demand { stripes: count as u16, stripe_bytes: bytes as u64, program: 0 };
-        let mut random = || random.next();
+        let mut random = || random.draw();
         let allocation = match allocator {
             Chosen::Balanced(balanced) => {
                 let is_placed = balanced.place_one(&view, demand, chosen).is_ok();
@@ -398,25 +385,25 @@ impl Placer {
     }
 
     /// The targets that a client names, if each can take a stripe.
-    fn named(&self, named: &[TargetId]) -> Result<Vec<TargetId>, Errno> {
+    fn named(&self, named: &[TargetId]) -> Result<Vec<TargetId>, Refusal> {
         for &target in named {
             match self.cluster.find(target).map(|index| self.cluster.unfit(index)) {
                 Some(None) => {}
-                Some(Some(Unfit::Full)) => return Err(ENOSPC),
-                Some(Some(Unfit::Dead)) => return Err(EHOSTDOWN),
-                None => return Err(ENXIO),
+                Some(Some(Unfit::Full)) => return Err(Refusal::Full),
+                Some(Some(Unfit::Dead)) => return Err(Refusal::Dead),
+                None => return Err(Refusal::Unknown),
             }
         }
         Ok(named.to_vec())
     }
 
-    fn why_none(&self) -> Errno {
+    fn why_none(&self) -> Refusal {
         let is_full = |index| self.cluster.unfit(index) == Some(Unfit::Full);
         let all = self.cluster.targets.len();
         if all == 0 || (0..all).any(is_full) {
-            ENOSPC
+            Refusal::Full
         } else {
-            EHOSTDOWN
+            Refusal::Dead
         }
     }
 
@@ -438,18 +425,18 @@ impl Placer {
     }
 
     /// Targets that take stripes, and the bytes that fit there.
-    pub(super) fn usable(&self) -> Vec<(TargetId, u64)> {
+    pub(crate) fn usable(&self) -> Vec<(TargetId, u64)> {
         let Cluster { open, slow, targets, figures, .. } = &self.cluster;
         let all = self.home.iter().chain(open.iter().filter(|index| !self.home.contains(index))).chain(slow);
         all.map(|&index| (targets[index as usize], figures[index as usize].free_bytes)).collect()
     }
 
     /// How many stripes were asked for.
-    pub(super) fn stripes_of(&self, rule: &Stripes) -> usize {
+    pub(crate) fn stripes_of(&self, rule: &Stripes) -> usize {
         rule.count(self.defaults.stripe_count, self.cluster.targets.len())
     }
 
-    pub(super) fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
+    pub(crate) fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
         let cluster = &self.cluster;
         let by = Cow::Borrowed(if is_explicit { EXPLICIT } else { self.name.text() });
         let left_out = |indices: &[u32]| {
@@ -496,19 +483,6 @@ fn weight(begin: u64, end: u64, stripe_bytes: u64, count: usize) -> f64 {
 fn turned(indices: &[u32], start: u64) -> impl Iterator<Item = u32> + Clone + '_ {
     let start = start.checked_rem(indices.len() as u64).unwrap_or(0) as usize;
     indices[start..].iter().chain(&indices[..start]).copied()
-}
-
-fn seconds_of(moment: Moment) -> f64 {
-    moment.seconds as f64 + f64::from(moment.nanoseconds) / 1e9
-}
-
-fn reason(errno: Errno) -> &'static str {
-    match errno {
-        ENXIO => "unknown",
-        EHOSTDOWN => "dead",
-        ENOSPC => "full",
-        _ => "layout",
-    }
 }
 
 #[cfg(test)]

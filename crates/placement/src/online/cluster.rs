@@ -1,8 +1,8 @@
 //! The targets of the store as a home server sees them: rebuilt once an exchange, kept up to date by every file made.
 
+use crate::{busy_factors, queue_excess, ServerId, ServerState, TargetId, TargetState, View};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use weir_placement::{busy_factors, queue_excess, ServerId, ServerState, TargetId, TargetState, View};
 
 /// What was placed counts by half after this time, in seconds: files that are made within some minutes are used together.
 const HALF_LIFE_SECONDS: f64 = 180.0;
@@ -19,30 +19,30 @@ const LATE_STRIPES: f64 = 64.0;
 
 /// What was last heard of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Figures {
+pub struct Figures {
     /// Capacity.
-    pub(crate) capacity_bytes: u64,
+    pub capacity_bytes: u64,
     /// Bytes that still fit.
-    pub(crate) free_bytes: u64,
+    pub free_bytes: u64,
     /// How fast it is beside the store's usual target.
-    pub(crate) speed: f64,
+    pub speed: f64,
     /// It achieves under half of what is expected of it.
-    pub(crate) is_slow: bool,
+    pub is_slow: bool,
     /// Its server reports.
-    pub(crate) is_alive: bool,
+    pub is_alive: bool,
     /// Time it needs for what waits, in seconds.
-    pub(crate) backlog_seconds: f64,
+    pub backlog_seconds: f64,
     /// Bytes it usually does in a second.
-    pub(crate) bytes_per_second: f64,
+    pub bytes_per_second: f64,
     /// What other servers placed there lately, in bytes.
-    pub(crate) placed_bytes: f64,
+    pub placed_bytes: f64,
     /// How busy the machine of its server is, from 0 to 1; absent where not known.
-    pub(crate) busy: Option<f64>,
+    pub busy: Option<f64>,
 }
 
 impl Figures {
     /// Of a target that nothing was heard of yet: as good as any.
-    pub(crate) const UNKNOWN: Figures = Figures {
+    pub const UNKNOWN: Figures = Figures {
         capacity_bytes: u64::MAX,
         free_bytes: u64::MAX,
         speed: 1.0,
@@ -57,18 +57,18 @@ impl Figures {
 
 /// Why a target gets no stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(crate) enum Unfit {
     Full,
     Dead,
 }
 
 /// The targets, by server and number.
 #[derive(Clone, Debug)]
-pub(super) struct Cluster {
-    pub(super) targets: Vec<TargetId>,
+pub(crate) struct Cluster {
+    pub(crate) targets: Vec<TargetId>,
     /// Index of the first target of each server, by its number.
     first: Vec<u32>,
-    pub(super) figures: Vec<Figures>,
+    pub(crate) figures: Vec<Figures>,
     /// What this server placed there lately, in bytes.
     placed: Vec<f64>,
     /// The part of its speed that its server's machine leaves it.
@@ -78,14 +78,14 @@ pub(super) struct Cluster {
     /// Files whose first bytes are late, by target.
     late: Vec<u32>,
     /// For the allocator; those that are not to be used have no speed.
-    pub(super) view: RefCell<View>,
+    pub(crate) view: RefCell<View>,
     /// Those that take stripes; slow ones are not among them where the allocator avoids them.
-    pub(super) open: Vec<u32>,
+    pub(crate) open: Vec<u32>,
     /// Slow targets that would take stripes, the fastest first.
-    pub(super) slow: Vec<u32>,
-    pub(super) full: Vec<u32>,
-    pub(super) dead: Vec<u32>,
-    pub(super) mean_load_bytes: f64,
+    pub(crate) slow: Vec<u32>,
+    pub(crate) full: Vec<u32>,
+    pub(crate) dead: Vec<u32>,
+    pub(crate) mean_load_bytes: f64,
     is_open: Vec<bool>,
     is_balanced: bool,
     full_bytes: u64,
@@ -94,7 +94,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// `targets` of a store whose default stripe has `stripe_bytes`.
-    pub(super) fn new(targets: &[TargetId], stripe_bytes: u64) -> Cluster {
+    pub(crate) fn new(targets: &[TargetId], stripe_bytes: u64) -> Cluster {
         let mut targets = targets.to_vec();
         targets.sort_unstable();
         targets.dedup();
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Takes over what is known of every target at `seconds` since the server started; none: as before.
-    pub(super) fn refresh(
+    pub(crate) fn refresh(
         &mut self,
         seconds: f64,
         is_balanced: bool,
@@ -200,7 +200,7 @@ impl Cluster {
     }
 
     /// A stripe of `bytes` was placed on the target of this index.
-    pub(super) fn place(&mut self, index: usize, bytes: f64) {
+    pub(crate) fn place(&mut self, index: usize, bytes: f64) {
         self.placed[index] += bytes;
         // Lustre's allocator knows nothing of what is going to be written.
         if self.is_balanced {
@@ -209,7 +209,7 @@ impl Cluster {
     }
 
     /// First bytes are late on the target of this index.
-    pub(super) fn hold(&mut self, index: usize) {
+    pub(crate) fn hold(&mut self, index: usize) {
         self.late[index] += 1;
         if self.late[index] == 1 {
             add_target_load(self.view.get_mut(), index, LATE_STRIPES * self.full_bytes as f64);
@@ -217,7 +217,7 @@ impl Cluster {
     }
 
     /// Bytes that were late on the target of this index came, or are not waited for any more.
-    pub(super) fn release(&mut self, index: usize) {
+    pub(crate) fn release(&mut self, index: usize) {
         self.late[index] = self.late[index].saturating_sub(1);
         if self.late[index] == 0 {
             add_target_load(self.view.get_mut(), index, -LATE_STRIPES * self.full_bytes as f64);
@@ -225,12 +225,12 @@ impl Cluster {
     }
 
     /// No bytes are late any more.
-    pub(super) fn release_all(&mut self) {
+    pub(crate) fn release_all(&mut self) {
         self.late.fill(0);
     }
 
     /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
-    pub(super) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
+    pub(crate) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
         let half_lives = age_seconds.max(0.0) / HALF_LIFE_SECONDS;
         if half_lives < HALF_LIVES_MAX {
             self.placed[index] = (self.placed[index] - bytes * 0.5f64.powf(half_lives)).max(0.0);
@@ -238,7 +238,7 @@ impl Cluster {
     }
 
     /// Why the target of this index gets no stripes, if it gets none.
-    pub(super) fn unfit(&self, index: usize) -> Option<Unfit> {
+    pub(crate) fn unfit(&self, index: usize) -> Option<Unfit> {
         let figures = &self.figures[index];
         match figures.is_alive {
             false => Some(Unfit::Dead),
@@ -249,7 +249,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn find(&self, target: TargetId) -> Option<usize> {
+    pub(crate) fn find(&self, target: TargetId) -> Option<usize> {
         // Servers number their targets from 0 on.
         let index = *self.first.get(usize::from(target.server.0))? as usize + usize::from(target.index);
         let is_found = self.targets.get(index) == Some(&target);
@@ -257,17 +257,17 @@ impl Cluster {
     }
 
     /// What this server placed on each target lately.
-    pub(super) fn placed(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
         self.targets.iter().copied().zip(self.placed.iter().copied())
     }
 
     /// Whether the queue of the target of this index is far above the others'.
-    pub(super) fn is_busy(&self, index: usize) -> bool {
+    pub(crate) fn is_busy(&self, index: usize) -> bool {
         self.waits_seconds[index] > 0.0
     }
 
     /// How fast the target of this index is beside the store's usual one, on its machine as it is.
-    pub(super) fn speed(&self, index: usize) -> f64 {
+    pub(crate) fn speed(&self, index: usize) -> f64 {
         self.figures[index].speed * self.left[index]
     }
 
@@ -324,7 +324,7 @@ impl Cluster {
 }
 
 /// Adds to what a target and its server have to do; the sum stays at nothing or more.
-pub(super) fn add_load(view: &mut View, index: usize, bytes: f64) {
+pub(crate) fn add_load(view: &mut View, index: usize, bytes: f64) {
     add_target_load(view, index, bytes);
     let number = view.server_of(index);
     let ServerState { speed, load_bytes, .. } = view.servers()[number];

@@ -1,21 +1,11 @@
-//! Where new files go: what each target achieves and has to do, and the choice of targets by it.
-
-mod awaited;
-mod cluster;
-mod detour;
-mod placer;
-mod record;
-
-pub(crate) use cluster::Figures;
-pub(crate) use placer::{Placed, Placer, Tally};
-pub(crate) use record::Record;
+//! Reports of this server's targets, and the reports of all servers for the placer of new files.
 
 use crate::control::{PlacementStatus, Placements};
 use crate::notices::notice;
 use crate::server::Server;
-use std::collections::HashMap;
-use weir_device::{UnderWay, Usual};
+use weir_device::{Peers, UnderWay, Usual};
 use weir_fairshare::{DeviceSpeed, Nanos};
+use weir_placement::online::{Figures, Heard, Tally};
 use weir_placement::{ServerStatistics, TargetId};
 use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};
 
@@ -69,24 +59,20 @@ impl Server {
     /// Tells who chooses the targets of new files what all servers said last.
     pub(crate) fn refresh_placement(&mut self) {
         let now = self.now();
-        let mut figures: HashMap<TargetId, Figures> = HashMap::new();
+        let mut heard = Heard::new(self.reports.is_within_age(now));
         let reports: Vec<&ServerReport> =
             self.reports.fresh(now).chain(std::iter::once(&self.report)).collect();
         for report in &reports {
             let busy = busy_of(report);
-            let of_target = |target: &TargetReport| (target.target, Figures { busy, ..figures_of(target) });
-            figures.extend(report.targets.iter().map(of_target));
+            for target in &report.targets {
+                heard.tell(target.target, Figures { busy, ..figures_of(target) });
+            }
         }
         let others = reports.iter().filter(|report| report.server != self.id);
         for placed in others.flat_map(|report| &report.placed) {
-            if let Some(figures) = figures.get_mut(&placed.target) {
-                figures.placed_bytes += f64::from(placed.bytes.max(0.0));
-            }
+            heard.place(placed.target, f64::from(placed.bytes));
         }
-        let is_starting = self.reports.is_within_age(now);
-        let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
-        let heard = |target| figures.get(&target).copied().or_else(|| (!is_starting).then_some(dead));
-        self.namespace.placer_mut().refresh(crate::jobs::seconds(now), heard);
+        self.namespace.placer_mut().refresh(crate::jobs::seconds(now), |target| heard.figures(target));
     }
 
     /// A target's part of `/v1/status`.
@@ -153,18 +139,12 @@ impl Server {
             let server = self.config.servers.get(usize::from(target.server.0))?;
             server.targets.get(usize::from(target.index))
         };
-        let mut classes: HashMap<&str, Vec<Usual>> = HashMap::new();
-        for &(target, rates) in &all {
-            if let Some(config) = config(target) {
-                classes.entry(config.class()).or_default().push(rates);
-            }
-        }
-        let all: Vec<Usual> = all.into_iter().map(|(_, rates)| rates).collect();
+        let class = |target| config(target).map(|config| config.class());
+        let peers: Peers = all.into_iter().map(|(target, rates)| (class(target), rates)).collect();
         for (index, rates) in own.iter().enumerate() {
             let Some(config) = config(number(index)) else { continue };
-            let class = classes.get(config.class()).map_or(&[][..], Vec::as_slice);
             let expected = config.expected.map(|rate| rate as f64);
-            self.health[index].judge(rates, class, &all, expected, now);
+            self.health[index].judge(rates, config.class(), &peers, expected, now);
         }
     }
 }

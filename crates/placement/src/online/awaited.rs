@@ -4,7 +4,6 @@
 //! as long would be given dozens of files before. Its first file that is not written when others are says so at once.
 
 use std::collections::VecDeque;
-use weir_wire::Ino;
 
 /// Most files that are watched: a burst of more is watched in part.
 const FILES_MAX: usize = 4096;
@@ -21,7 +20,7 @@ const GAIN: f64 = 1.0 / 16.0;
 
 /// The files that are awaited.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Awaited {
+pub(crate) struct Awaited {
     /// In the order in which they were made, which is that of their numbers; also files that are written by now, until
     /// their turn at the front comes.
     files: VecDeque<File>,
@@ -38,7 +37,7 @@ pub(super) struct Awaited {
 
 #[derive(Clone, Debug)]
 struct File {
-    ino: Ino,
+    number: u64,
     made_seconds: f64,
     /// Files that were written before.
     written_before: u64,
@@ -57,20 +56,20 @@ enum Stage {
 
 /// Targets that are late from now on, and those that are no longer.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Turn {
-    pub(super) late: Vec<u32>,
-    pub(super) forgiven: Vec<u32>,
+pub(crate) struct Turn {
+    pub(crate) late: Vec<u32>,
+    pub(crate) forgiven: Vec<u32>,
 }
 
 impl Awaited {
     /// A file was made at `seconds` of the clock.
-    pub(super) fn made(&mut self, ino: Ino, targets: impl Iterator<Item = u32>, seconds: f64) {
-        let is_next = self.files.back().is_none_or(|last| last.ino < ino);
+    pub(crate) fn made(&mut self, number: u64, targets: impl Iterator<Item = u32>, seconds: f64) {
+        let is_next = self.files.back().is_none_or(|last| last.number < number);
         if is_next && self.files.len() < FILES_MAX {
             let before = self.targets.len();
             self.targets.extend(targets);
             self.files.push_back(File {
-                ino,
+                number,
                 made_seconds: seconds,
                 written_before: self.written,
                 stage: Stage::Awaited,
@@ -81,9 +80,11 @@ impl Awaited {
     }
 
     /// Bytes of a file came; answers the targets that are not late with it any more.
-    pub(super) fn written(&mut self, ino: Ino, seconds: f64) -> Vec<u32> {
-        let Ok(number) = self.files.binary_search_by_key(&ino, |file| file.ino) else { return Vec::new() };
-        let file = &mut self.files[number];
+    pub(crate) fn written(&mut self, number: u64, seconds: f64) -> Vec<u32> {
+        let Ok(place) = self.files.binary_search_by_key(&number, |file| file.number) else {
+            return Vec::new();
+        };
+        let file = &mut self.files[place];
         let stage = std::mem::replace(&mut file.stage, Stage::Written);
         if stage == Stage::Written {
             return Vec::new();
@@ -91,7 +92,7 @@ impl Awaited {
         self.written += 1;
         let delay = (seconds - file.made_seconds).clamp(0.0, FORGOTTEN_SECONDS);
         self.usual_seconds += GAIN * (delay - self.usual_seconds);
-        let file = &self.files[number];
+        let file = &self.files[place];
         if stage == Stage::Late {
             self.targets_of(file).collect()
         } else {
@@ -100,7 +101,7 @@ impl Awaited {
     }
 
     /// What is late at `seconds`, and what was for so long that it says nothing any more.
-    pub(super) fn turn(&mut self, seconds: f64) -> Turn {
+    pub(crate) fn turn(&mut self, seconds: f64) -> Turn {
         let mut turn = Turn::default();
         while let Some(file) = self.files.front() {
             match file.stage {
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     fn made(awaited: &mut Awaited, number: u64, target: u32, seconds: f64) {
-        awaited.made(Ino(number), std::iter::once(target), seconds);
+        awaited.made(number, std::iter::once(target), seconds);
     }
 
     #[test]
@@ -150,18 +151,18 @@ mod tests {
             let seconds = f64::from(number) * 0.01;
             made(&mut awaited, u64::from(number), 7, seconds);
             assert_eq!(awaited.turn(seconds), Turn::default());
-            assert!(awaited.written(Ino(u64::from(number)), seconds + 0.03).is_empty());
+            assert!(awaited.written(u64::from(number), seconds + 0.03).is_empty());
         }
         made(&mut awaited, 500, 3, 10.0);
         made(&mut awaited, 501, 4, 10.01);
         assert_eq!(awaited.turn(10.5), Turn::default(), "nothing was written meanwhile");
         (0..8).for_each(|number| made(&mut awaited, 600 + number, 5, 10.02));
-        (0..8).for_each(|number| assert!(awaited.written(Ino(600 + number), 10.05).is_empty()));
+        (0..8).for_each(|number| assert!(awaited.written(600 + number, 10.05).is_empty()));
         assert_eq!(awaited.turn(10.05), Turn::default(), "all are in time so far");
         assert_eq!(awaited.turn(10.065).late, [3], "twice the usual 30 ms");
         assert_eq!(awaited.turn(10.066), Turn::default(), "once");
-        assert!(awaited.written(Ino(501), 10.067).is_empty());
-        assert_eq!(awaited.written(Ino(500), 10.9), [3]);
+        assert!(awaited.written(501, 10.067).is_empty());
+        assert_eq!(awaited.written(500, 10.9), [3]);
         assert_eq!(awaited.turn(12.0), Turn::default());
     }
 
@@ -169,7 +170,7 @@ mod tests {
     fn write_some(awaited: &mut Awaited) {
         for number in 10_000..10_000 + WRITTEN_MEANWHILE {
             made(awaited, number, 0, 0.0);
-            assert!(awaited.written(Ino(number), 0.0).is_empty());
+            assert!(awaited.written(number, 0.0).is_empty());
         }
     }
 
@@ -180,7 +181,7 @@ mod tests {
         write_some(&mut awaited);
         assert_eq!(awaited.turn(0.5).late, [3]);
         assert_eq!(awaited.turn(1.0).forgiven, [3]);
-        assert!(awaited.written(Ino(1), 2.0).is_empty());
+        assert!(awaited.written(1, 2.0).is_empty());
         assert!(awaited.files.is_empty() && awaited.targets.is_empty());
     }
 

@@ -1,0 +1,60 @@
+//! What all servers last said of the targets, brought together for a placer.
+
+use super::cluster::Figures;
+use crate::TargetId;
+use std::collections::HashMap;
+
+/// The figures of every target that was heard of.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    figures: HashMap<TargetId, Figures>,
+    is_starting: bool,
+}
+
+impl Heard {
+    /// Nothing was heard yet. While the placer's server `is_starting`, a target that was not heard of may yet be; later
+    /// its server counts as dead.
+    pub fn new(is_starting: bool) -> Heard {
+        Heard { figures: HashMap::new(), is_starting }
+    }
+
+    /// Its server says this of a target.
+    pub fn tell(&mut self, target: TargetId, figures: Figures) {
+        self.figures.insert(target, figures);
+    }
+
+    /// Another server has lately placed so many bytes on a target; those on a target that was not told of do not count.
+    pub fn place(&mut self, target: TargetId, bytes: f64) {
+        if let Some(figures) = self.figures.get_mut(&target) {
+            figures.placed_bytes += bytes.max(0.0);
+        }
+    }
+
+    /// What counts for a target now; nothing where it stays as it was.
+    pub fn figures(&self, target: TargetId) -> Option<Figures> {
+        let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
+        self.figures.get(&target).copied().or_else(|| (!self.is_starting).then_some(dead))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerId;
+
+    #[test]
+    fn a_silent_server_is_dead_once_all_could_have_been_heard_and_its_placed_bytes_do_not_count() {
+        let target = |server| TargetId { server: ServerId(server), index: 0 };
+        for is_starting in [true, false] {
+            let mut heard = Heard::new(is_starting);
+            heard.tell(target(0), Figures { free_bytes: 7, ..Figures::UNKNOWN });
+            heard.place(target(0), 5.0);
+            heard.place(target(0), -3.0);
+            heard.place(target(1), 5.0);
+            let told = Figures { free_bytes: 7, placed_bytes: 5.0, ..Figures::UNKNOWN };
+            assert_eq!(heard.figures(target(0)), Some(told));
+            let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
+            assert_eq!(heard.figures(target(1)), (!is_starting).then_some(dead));
+        }
+    }
+}
