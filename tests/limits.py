@@ -1,6 +1,6 @@
-"""Calls that Weir refuses, and with which error: the one table that the test holds and the reference page shows.
+"""The calls that Weir refuses, and their errors. The test checks this table, and the reference page shows it.
 
-Run as a program it prints the page docs/reference/limits.md.
+Run as a program, this module prints the page docs/reference/limits.md.
 """
 
 import fcntl
@@ -30,9 +30,9 @@ class Refusal:
     attempt: Callable[[Path], object]
     """Makes the call in a fresh directory."""
     mount: str
-    """The error through the mount, with the fast path or without it; or that it works there."""
+    """The error through the mount, with the fast path or without it; or `WORKS`."""
     prefix: str
-    """The error on the fast path alone."""
+    """The error on the fast path alone; or `WORKS`."""
     reason: str
 
 
@@ -140,7 +140,6 @@ def _other_tree(folder: Path) -> None:
             os.rmdir(folder.parent / f"{folder.name}-{number}")
 
 
-MISSED = "a call that the library does not serve finds a placeholder, which is closed to it"
 NOT_THERE = "the kernel knows no such path"
 
 TABLE = (
@@ -205,7 +204,7 @@ TABLE = (
         _watch,
         WORKS,
         "ENOENT",
-        "with a mount, it tells of changes by that mount alone: not of what the fast path changes, see below",
+        "with a mount, it reports changes through that mount alone, not changes by the fast path: see below",
     ),
     Refusal("`name_to_handle_at`", _handle, WORKS, "ENOENT", NOT_THERE),
     Refusal("`chroot`", _chroot, WORKS, "ENOENT", NOT_THERE),
@@ -225,22 +224,22 @@ BESIDE = """\
 |---|---|
 | names, paths | 255 bytes, 4,095 bytes; more answers ENAMETOOLONG |
 | extended attribute | 65,536 bytes of value; more answers E2BIG or ERANGE |
-| shared mapping | its stores become visible to other clients at msync, fsync or munmap; programs of one mount see them at once, but for those that read on the fast path and do not map the file |
-| mapped file that another host, or a program without a mount, lets grow | what it grew by gives SIGBUS until anything asks this mount for its size |
+| shared mapping | other clients see its stores after msync, fsync or munmap; programs of one mount see them at once, except programs that read on the fast path and do not map the file |
+| mapped file that another host, or a program without a mount, lengthens | its new part gives SIGBUS until anything asks this mount for the size |
 | something mounted inside the store or over it | all paths go through the kernel, at the kernel's speed |
-| write through the mount | split at 1 MiB by the kernel, so a larger append there is not atomic |
-| access time | is what was set; reading does not change it |
-| lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, for all that a call needs together; a write over several stripes may be short |
-| capacity beside lost servers | `statfs` tells of those that answer, within half of `WEIR_TIMEOUT_SECONDS` |
-| connections | of one user: as many as are left free, of 32,768 or what the limit of open files leaves |
+| write through the mount | the kernel splits it at 1 MiB, so a larger append there is not atomic |
+| access time | only explicit calls set it; reading does not change it |
+| lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, counted once for the whole call; a write over several stripes may be short |
+| capacity beside lost servers | `statfs` counts the servers that answer within half of `WEIR_TIMEOUT_SECONDS` |
+| connections | one user can have all free ones, of 32,768 or of what the limit of open files leaves |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
-| full targets | a file goes on elsewhere; ENOSPC where its layout names its targets or their number, for holes inside it, and when the store is full |
-| `inotify`, `fanotify` | tells what goes through the mount of the watcher: no change that the fast path makes, in whatever process; run programs whose changes are watched with `weir run --no-preload` |
-| another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process is who it was, whatever the other user may do; what is open stays open |
-| a program that another user executes without a mount | needs a credential that this user may read; else EACCES, also on descriptors that it inherited |
-| the way of `openat2` with RESOLVE flags without a mount | is looked at name by name: a name that changes meanwhile is not found, or opened as what it was |
+| full targets | a file goes on elsewhere; ENOSPC if its layout names its targets or their number, for holes inside it, and when the store is full |
+| `inotify`, `fanotify` | report changes through the mount of the watcher, and no change by the fast path of any process; to watch a program's changes, run it with `weir run --no-preload` |
+| another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process has its first identity again, even where the other user has the rights; open files stay open |
+| a program that another user executes without a mount | needs a credential that this user may read; otherwise EACCES, also on inherited descriptors |
+| path of `openat2` with RESOLVE flags without a mount | resolved name by name: a name that changes meanwhile is not found, or its old file is opened |
 | directory that was removed while it is open | answers ENOENT or ESTALE |
-| locks of a process that was killed, without a mount | go when its server sees that it is gone, which can be a moment after its parent does |
+| locks of a killed process, without a mount | end when the server sees the end of the process, perhaps a moment after the parent does |
 
 ## What runs without a mount
 
@@ -252,7 +251,7 @@ Programs linked to the C library dynamically run on the fast path alone (`weir r
 | SQLite with a write-ahead log from two processes, numpy.memmap that writes, fsx with mappings | shared mappings that may be written |
 | fio with libaio or io_uring | the kernel would have to see the files |
 | uniq FILE, and other programs that call freopen | answers EOPNOTSUPP: a stream of the C library does not change its kind |
-| deadlocks of process locks | are told (EDEADLK) with a mount only; without one both wait |
+| programs that rely on EDEADLK for process locks | only the mount finds deadlocks; without a mount both processes wait |
 | named pipes, sockets and device files | are the kernel's |
 """
 
@@ -263,8 +262,8 @@ def page() -> str:
     return f"""\
 # Limits
 
-What Weir does not do answers with an error number, and nothing answers success without effect. This page is printed by
-`python tests/limits.py`; the test suite holds it to what the calls answer.
+A call that Weir does not support answers an error number; no call answers success without effect. `python tests/limits.py` prints this
+page, and the test suite compares it with the answers of the calls.
 
 ## Calls
 
