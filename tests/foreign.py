@@ -173,10 +173,10 @@ def _configuration(folder: Path) -> None:
 
 
 def _credential(folder: Path) -> None:
-    from weir.cli.errors import Failure
-    from weir.cli.identity import read_claims
+    from weir.store.errors import StoreError
+    from weir.store.identity import read_claims
 
-    with refused(Failure):
+    with refused(StoreError):
         read_claims(folder / "credential.json")
 
 

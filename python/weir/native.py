@@ -8,10 +8,12 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from weir.errors import WeirError
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
-class NotInstalledError(FileNotFoundError):
+class NotInstalledError(WeirError):
     """A program or library of this package is missing."""
 
 
@@ -91,4 +93,7 @@ def _find(pattern: str, folders: Iterator[Path]) -> Path:
                 return candidate
         searched.append(str(folder))
     name = pattern.replace("*", "")
-    raise NotInstalledError(f"{name} is in none of {', '.join(searched)}")
+    raise NotInstalledError(
+        f"{name} is in none of {', '.join(searched)}",
+        hint="install the package with `pip install .`, or set WEIR_PROGRAMS",
+    )

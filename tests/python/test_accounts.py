@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from weir.cli.accounts import difference, merge, worst
+from weir.store.accounts import difference, merge, worst
 
 ENTRY: dict[str, Any] = {
     "job": "a",

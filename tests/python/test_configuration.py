@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from weir.cli import settings
-from weir.cli.configuration import Configuration, resolve, toml_text
-from weir.cli.errors import Failure
+from weir.cli.errors import exit_code
+from weir.store import settings
+from weir.store.configuration import Configuration, resolve, toml_text
+from weir.store.errors import SettingsError
 
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 SCALARS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.booleans(), st.text(st.characters(codec="utf-8")))
@@ -113,9 +114,9 @@ def test_relative_paths_mean_the_folder_of_the_file(write: Callable[[str], Path]
 @pytest.mark.parametrize("setting", ["servers", "targets"])
 def test_flags_and_file_cannot_both_choose_the_servers(write: Callable[[str], Path], setting: str) -> None:
     file = write('[[server]]\n[[server.target]]\nbackend = "ram"\n')
-    with pytest.raises(Failure, match=f"lists its own {setting}") as failure:
+    with pytest.raises(SettingsError, match=f"lists its own {setting}") as failure:
         resolved(file, "flag", **{setting: 3})
-    assert failure.value.code == 2
+    assert exit_code(failure.value) == 2
 
 
 def test_a_file_without_servers_leaves_them_to_the_flags(write: Callable[[str], Path]) -> None:
@@ -130,7 +131,7 @@ def test_a_file_of_another_shape_is_left_to_the_server_to_refuse(write: Callable
 
 @pytest.mark.parametrize("text", ["version = ", "[[server]", "\x00"])
 def test_what_is_not_toml_is_refused_with_its_place(write: Callable[[str], Path], text: str) -> None:
-    with pytest.raises(Failure, match=r"cluster\.toml is not TOML: .*(line 1|end of document)") as failure:
+    with pytest.raises(SettingsError, match=r"cluster\.toml is not TOML: .*(line 1|end of document)") as failure:
         resolved(write(text))
-    assert failure.value.code == 2
+    assert exit_code(failure.value) == 2
     assert failure.value.hint

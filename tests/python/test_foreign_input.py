@@ -23,11 +23,11 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 from weir import adaptive, cli
-from weir.cli.identity import Identity
 from weir.placement import database
 from weir.placement.statistics.gathering import Gathering
 from weir.placement.statistics.message import NetworkRates, Statistics, TargetRates, TargetStatistics, encode
 from weir.placement.statistics.own import OwnLoad, Thresholds
+from weir.store.identity import Identity
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from store import Store
-from weir.cli.errors import Failure
-from weir.cli.ownership import check_own, check_way
+from weir.store.errors import StoreError
+from weir.store.ownership import check_own, check_way
 
 OTHER = 4000001
 """A user that no host has."""
@@ -21,7 +21,7 @@ def test_a_folder_on_the_way_that_others_can_change_is_refused(tmp_path: Path, m
     way.mkdir(parents=True)
     check_way(way)
     way.parent.chmod(mode)
-    with pytest.raises(Failure, match="can be changed by other users"):
+    with pytest.raises(StoreError, match="can be changed by other users"):
         check_way(way)
     way.parent.chmod(mode | 0o1000)
     check_way(way)
@@ -34,19 +34,19 @@ def test_a_folder_or_link_of_another_on_the_way_is_refused(tmp_path: Path) -> No
     link.symlink_to(folder)
     check_way(link / "home")
     os.lchown(link, OTHER, OTHER)
-    with pytest.raises(Failure, match="is a link of"):
+    with pytest.raises(StoreError, match="is a link of"):
         check_way(link / "home")
     os.lchown(link, 0, 0)
     os.chown(folder, OTHER, OTHER)
     for way in (folder / "home", link / "home", folder / "not yet there"):
-        with pytest.raises(Failure, match="could put another folder"):
+        with pytest.raises(StoreError, match="could put another folder"):
             check_way(way)
 
 
 def test_links_that_lead_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to(tmp_path / "one")
-    with pytest.raises(Failure, match="too many symbolic links"):
+    with pytest.raises(StoreError, match="too many symbolic links"):
         check_way(tmp_path / "one" / "home")
 
 
@@ -57,7 +57,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
     key.touch(mode=0o600)
     check_own(key, secret=True)
     key.chmod(mode)
-    with pytest.raises(Failure, match="can be read or changed by other users"):
+    with pytest.raises(StoreError, match="can be read or changed by other users"):
         check_own(key, secret=True)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from weir.cli import processes
-from weir.cli.processes import Process
+from weir.store import processes
+from weir.store.processes import Process
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 

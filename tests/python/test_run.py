@@ -196,7 +196,7 @@ class TestGrants:
         assert f"is of uid {OTHER + 1}" in self.run(up, environment, code=1)
 
     def test_an_expired_grant_is_refused(self, up: Store) -> None:
-        from weir.cli.identity import Identity
+        from weir.store.identity import Identity
 
         environment = self.grant(up)
         key = (up.home / "site.key").read_text()

@@ -1,20 +1,10 @@
 """What goes wrong with refactored data, in words that name the file and the step."""
 
+from weir.errors import WeirError
 
-class AdaptiveError(Exception):
-    """Tiers, a stream or a step that cannot be used.
 
-    Attributes:
-        hint: What to do about it.
-    """
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        """Say `message`, and `hint` what to do."""
-        super().__init__(message)
-        self.hint = hint
-        if hint:
-            # Which a traceback shows below the message.
-            self.add_note(f"hint: {hint}")
+class AdaptiveError(WeirError):
+    """Tiers, a stream or a step that cannot be used."""
 
 
 class NoStreamError(AdaptiveError):

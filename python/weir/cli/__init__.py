@@ -9,7 +9,8 @@ from importlib import import_module
 
 import click
 
-from weir.cli.errors import FAILED, USAGE, Failure, report
+from weir.cli.errors import FAILED, USAGE, exit_code, report
+from weir.errors import WeirError
 
 _INTERRUPTED = 130
 _HINTS = {
@@ -76,7 +77,7 @@ def weir(context: click.Context, home: str | None) -> None:
 
     Start a store with `weir up`, run a program on it with `weir run -- CMD`, and end it with `weir down`.
     """
-    from weir.cli.home import Home
+    from weir.store.home import Home
 
     context.obj = Home.at(home)
 
@@ -91,9 +92,9 @@ def _run() -> int:
         code = weir.main(prog_name="weir", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except Failure as failure:
-        report(failure.message, failure.hint)
-        return failure.code
+    except WeirError as error:
+        report(error.message, error.hint)
+        return exit_code(error)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "weir"
         report(error.format_message(), f"see `{command} --help`")

@@ -9,7 +9,7 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.arrays import parse_region, parse_shape
-from weir.cli.errors import Failure, say, warn
+from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.replay import replay
 
@@ -65,35 +65,34 @@ def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str
 
     sources = [Source.parse(text) for text in inputs]
     mesh = None if options["mesh"] is None else mesh_of(options["mesh"])
-    with _failures():
-        writer = Writer(
-            tiers,
-            codec=options["codec"],
-            tolerance=options["tolerance"],
-            exact=options["exact"],
-            chunk_bytes=options["chunk"],
-            base_bytes=options["base"],
-            threads=options["threads"],
-            append=options["append"],
-            mesh=mesh,
-        )
-        arrays = arrays_of(
-            sources,
-            dataset=options["dataset"],
-            dtype=options["dtype"],
-            shape=options["shape"],
-            stacked=options["stacked"],
-        )
-        manifests: list[Manifest] = []
-        try:
-            with writer:
-                for array in arrays:
-                    manifests.append(writer.write(array))
-        finally:
-            # What is written is there, whatever came of the others.
-            if manifests:
-                nodes = writer.nodes
-                show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
+    writer = Writer(
+        tiers,
+        codec=options["codec"],
+        tolerance=options["tolerance"],
+        exact=options["exact"],
+        chunk_bytes=options["chunk"],
+        base_bytes=options["base"],
+        threads=options["threads"],
+        append=options["append"],
+        mesh=mesh,
+    )
+    arrays = arrays_of(
+        sources,
+        dataset=options["dataset"],
+        dtype=options["dtype"],
+        shape=options["shape"],
+        stacked=options["stacked"],
+    )
+    manifests: list[Manifest] = []
+    try:
+        with writer:
+            for array in arrays:
+                manifests.append(writer.write(array))
+    finally:
+        # What is written is there, whatever came of the others.
+        if manifests:
+            nodes = writer.nodes
+            show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
 
 
 @adapt.command(name="info")
@@ -110,21 +109,20 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
     from weir.adaptive.errors import StepError
     from weir.cli.output import show, size
 
-    with _failures():
-        places, catalogue = complete(tiers)
-        if number is None:
-            manifests = []
-            for each in catalogue.look()[0]:
-                try:
-                    manifests.append(manifest_of(catalogue.place, each))
-                except StepError as error:
-                    warn(str(error))
-            nodes = catalogue.stream.nodes
-            show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
-            if output == "table":
-                say(_told(catalogue))
-            return
-        lines = accuracies(places, number)
+    places, catalogue = complete(tiers)
+    if number is None:
+        manifests = []
+        for each in catalogue.look()[0]:
+            try:
+                manifests.append(manifest_of(catalogue.place, each))
+            except StepError as error:
+                warn(str(error))
+        nodes = catalogue.stream.nodes
+        show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
+        if output == "table":
+            say(_told(catalogue))
+        return
+    lines = accuracies(places, number)
     header = ("BYTES", "TIER", "RMSE", "MAX ERROR", "BOUNDS")
     bounds = {True: "measured", False: "derived"}
     rows = [
@@ -156,8 +154,8 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
     from weir.cli.output import show, size
 
     if not target.absolute().parent.is_dir():
-        raise Failure(f"{target} cannot be written: there is no folder {target.parent}", hint="make it before")
-    with _failures(), _warnings():
+        raise CommandError(f"{target} cannot be written: there is no folder {target.parent}", hint="make it before")
+    with _warnings():
         reader = Reader(
             tiers,
             policy="isolation" if options["base_only"] else "best-effort",
@@ -186,16 +184,6 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
     show(output, document, ("STEP", "READ", "RMSE", "MAX ERROR", "FILE"), [row])
     if step.late:
         say("the deadline came before all that was asked for")
-
-
-@contextlib.contextmanager
-def _failures() -> Iterator[None]:
-    from weir.adaptive.errors import AdaptiveError
-
-    try:
-        yield
-    except AdaptiveError as error:
-        raise Failure(str(error), hint=error.hint) from error
 
 
 @contextlib.contextmanager

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED, Failure, report, say
+from weir.cli.errors import FAILED, CommandError, report, say
 from weir.cli.foreign import plain
-from weir.cli.home import Home
 from weir.cli.output import output_option
+from weir.errors import WeirError
+from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.placement.advice import Finding, Usage
@@ -96,23 +97,23 @@ def _speed(text: str) -> int:
     return int(value)
 
 
-def _sources(logs: tuple[Path, ...], targets: int | None) -> tuple[list[_Source], list[Failure]]:
+def _sources(logs: tuple[Path, ...], targets: int | None) -> tuple[list[_Source], list[WeirError]]:
     """The runs of all logs, and what is told of those that cannot be read."""
     from weir.tracing.darshan import DarshanError, read_logs
     from weir.tracing.files import SUFFIX, TraceError, read_runs
 
     sources: list[_Source] = []
-    failures: list[Failure] = []
+    failures: list[WeirError] = []
     traces = [path for path in logs if path.is_dir() or path.suffix == SUFFIX]
     for path, answer in read_logs([path for path in logs if path not in traces]):
         if isinstance(answer, DarshanError):
-            failures.append(Failure(str(answer), hint=answer.hint))
+            failures.append(answer)
         else:
             sources.append(_source_of_log(path, answer))
     try:
         runs = read_runs(traces, note=say) if traces else []
     except TraceError as error:
-        failures.append(Failure(str(error), hint=error.hint))
+        failures.append(error)
         runs = []
     sources += [_source_of_run(run, targets or 1) for run in runs]
     return sources, failures
@@ -156,8 +157,8 @@ def _source_of_run(run: "Run", targets: int) -> _Source:
     )
 
 
-def _unfitted(source: _Source) -> Failure:
-    return Failure(f"{source.log} names no targets, so no layout can be fitted", hint="give --targets")
+def _unfitted(source: _Source) -> CommandError:
+    return CommandError(f"{source.log} names no targets, so no layout can be fitted", hint="give --targets")
 
 
 def _advice(source: _Source, targets: int | None, *, is_tuned: bool, speed: int) -> _Advice:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import Failure
+from weir.cli.errors import CommandError
 
 if TYPE_CHECKING:
     import numpy
@@ -38,14 +38,16 @@ class Source:
         """The array that `PATH[:DATASET]` means.
 
         Raises:
-            Failure: There is no such file.
+            CommandError: There is no such file.
         """
         if Path(text).exists():
             return Source(Path(text))
         path, colon, dataset = text.rpartition(":")
         if colon and dataset and Path(path).exists():
             return Source(Path(path), dataset)
-        raise Failure(f"there is no file {text}", hint="name a file, or FILE:DATASET of one that holds several arrays")
+        raise CommandError(
+            f"there is no file {text}", hint="name a file, or FILE:DATASET of one that holds several arrays"
+        )
 
     def __str__(self) -> str:
         """As a user writes it."""
@@ -65,7 +67,7 @@ def arrays_of(
         stacked: Whether the first axis counts steps.
 
     Raises:
-        Failure: A source holds no such array.
+        CommandError: A source holds no such array.
     """
     for source in sources:
         array = _read(replace(source, dataset=source.dataset or dataset), dtype, shape)
@@ -73,7 +75,7 @@ def arrays_of(
             yield array
             continue
         if array.ndim < 2:
-            raise Failure(f"{source}: an array of {array.ndim} dimensions has no steps along its first axis")
+            raise CommandError(f"{source}: an array of {array.ndim} dimensions has no steps along its first axis")
         yield from array
 
 
@@ -81,7 +83,7 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
     """The cells or coordinates of a mesh: an array of its own, or `coordinates` or `cells` of a `.npz` file.
 
     Raises:
-        Failure: There is no such array.
+        CommandError: There is no such array.
     """
     source = Source.parse(text)
     if source.dataset is None and source.path.suffix == ".npz":
@@ -90,7 +92,7 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
         try:
             names = set(numpy.load(source.path, allow_pickle=False).files)
         except Exception as error:
-            raise Failure(
+            raise CommandError(
                 f"{source} holds no mesh: {error}", hint="give a .npz file with its cells or nodes"
             ) from error
         # Coordinates give an order along as many axes as they have: neighbours are nearer there.
@@ -101,13 +103,13 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
 def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
     try:
         return _array(source, dtype, shape)
-    except Failure:
+    except CommandError:
         raise
     except Exception as error:
         # Each reader of a format has errors of its own. `str` of a KeyError is its key's `repr`.
         words = error.args[0] if isinstance(error, KeyError) and error.args else error
         hint = "give .npy, .npz, HDF5, netCDF or Zarr, the last ones as FILE:DATASET, or --dtype and --shape"
-        raise Failure(f"{source} holds no array: {words}", hint=hint) from error
+        raise CommandError(f"{source} holds no array: {words}", hint=hint) from error
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -179,7 +181,7 @@ def _from_hdf5(source: Source) -> "numpy.ndarray[Any, Any]":
     try:
         import h5py
     except ImportError as error:
-        raise Failure("h5py is not installed", hint="pip install h5py") from error
+        raise CommandError("h5py is not installed", hint="pip install h5py") from error
     names: list[str] = []
     with h5py.File(source.path, "r") as file:
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
@@ -192,7 +194,7 @@ def _from_classic(source: Source) -> "numpy.ndarray[Any, Any]":
         from scipy.io import netcdf_file
     except ImportError as error:
         hint = "pip install scipy, or convert the file: nccopy -k nc4 OLD NEW"
-        raise Failure(f"{source.path} is a classic netCDF file, which needs scipy", hint=hint) from error
+        raise CommandError(f"{source.path} is a classic netCDF file, which needs scipy", hint=hint) from error
     with netcdf_file(source.path, mmap=False) as file:
         return file.variables[_chosen(source.dataset, list(file.variables))][:]
 
@@ -203,7 +205,7 @@ def _from_zarr(source: Source) -> "numpy.ndarray[Any, Any]":
     try:
         import zarr
     except ImportError as error:
-        raise Failure("zarr is not installed", hint="pip install 'weir[zarr]'") from error
+        raise CommandError("zarr is not installed", hint="pip install 'weir[zarr]'") from error
     node = zarr.open(source.path, mode="r")
     if isinstance(node, zarr.Group):
         names = [name for name, member in node.members(max_depth=None) if isinstance(member, zarr.Array)]

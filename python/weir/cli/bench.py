@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, USAGE, Failure, say, warn
+from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import output_option
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int
     try:
         figure = figures.run(experiment.name, options, say)
     except ExperimentError as error:
-        raise Failure(error.message, hint=error.hint) from error
+        raise CommandError(error.message, hint=error.hint) from error
     refused = [panel for panel in figure.panels if panel.refused]
     if len(refused) == len(figure.panels):
-        raise Failure(refused[0].refused, hint=refused[0].hint, exit_code=USAGE)
+        raise CommandError(refused[0].refused, hint=refused[0].hint, exit_code=USAGE)
     files = records.write(figure, out)
     plot = _draw(figure, out)
     _show(figure, output, [str(path) for path in [*files, *([plot] if plot else [])]])

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from weir.cli.home import Home
+from weir.cli.options import store_options
 from weir.cli.output import output_option
-from weir.cli.settings import store_options
+from weir.store.home import Home
 
 
 @click.group()
@@ -26,9 +26,9 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
     """Show what `weir up` with the same file and flags would use, and the settings of programs that use a store."""
     from click.core import ParameterSource
 
-    from weir.cli.configuration import is_shaped, resolve
-    from weir.cli.errors import Failure
+    from weir.cli.errors import CommandError
     from weir.cli.output import show as show_result
+    from weir.store.configuration import is_shaped, resolve
 
     home: Home = context.obj
 
@@ -38,7 +38,7 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
 
     resolved = resolve(file, given, source)
     if not is_shaped(resolved.document):
-        raise Failure(
+        raise CommandError(
             f"{file} has no servers with targets",
             hint="each server is a table [[server]], and each of its targets a table [[server.target]]",
         )
@@ -52,7 +52,7 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
 @config.command()
 def reference() -> None:
     """Print the reference page of all settings, in Markdown."""
-    from weir.cli import settings
+    from weir.store import settings
 
     print("# Settings\n")
     print("A flag beats the environment, the environment beats `cluster.toml`, the file beats the default.")
@@ -69,7 +69,7 @@ def reference() -> None:
 
 def _store_entries(document: dict[str, Any], origins: dict[str, str], file: Path | None) -> list[dict[str, Any]]:
     """The settings of a store; where servers or targets differ, each value once."""
-    from weir.cli import settings
+    from weir.store import settings
 
     entries = []
     values: list[Any]
@@ -89,12 +89,12 @@ def _store_entries(document: dict[str, Any], origins: dict[str, str], file: Path
 
 def _default_scheduler(document: dict[str, Any]) -> list[str]:
     """The scheduler of a policy that names none; nothing for what is no policy, which `weir up` refuses."""
-    from weir.cli.configuration import check_sharing
-    from weir.cli.errors import Failure
+    from weir.store.configuration import check_sharing
+    from weir.store.errors import SettingsError
 
     try:
         return [check_sharing(str(document["policy"]), None)[1]]
-    except (Failure, KeyError):
+    except (SettingsError, KeyError):
         return []
 
 
@@ -119,7 +119,7 @@ def _values(table: Any, keys: list[str]) -> list[Any]:
 
 
 def _client_entries(home: Home) -> list[dict[str, Any]]:
-    from weir.cli import settings
+    from weir.store import settings
 
     entries = []
     for setting in settings.CLIENT:

@@ -2,9 +2,9 @@
 
 import click
 
-from weir.cli.errors import Failure, say
-from weir.cli.home import Home
+from weir.cli.errors import say
 from weir.cli.output import output_option
+from weir.store.home import Home
 
 
 @click.command()
@@ -17,36 +17,21 @@ def down(home: Home, force: bool, discard: bool, output: str) -> None:
 
     What is on `dir` targets is kept for the next `weir up`, unless --discard is given; what is on `ram` targets goes.
     """
-    from weir.cli import cluster, mounts
     from weir.cli.output import human_size, show
+    from weir.store import lifecycle
 
-    if not home.exists():
-        raise Failure(f"there is no store in {home.root}", hint="set WEIR_HOME to that of the store")
-    with home.locked():
-        lost = _used_ram(home)
-        unmounted = []
-        for mount in mounts.mounts_of(home):
-            mounts.stop(mount, force=force)
-            unmounted.append(str(mount.point))
-        stopped = cluster.stop(home)
-        left = cluster.discard(home) if discard else []
-    document = {"stopped": stopped, "unmounted": unmounted, "lost_bytes": lost, "discarded": discard}
-    rows = [("servers stopped", stopped), ("mounts ended", len(unmounted))]
+    ended = lifecycle.take_down(home, force=force, discard=discard)
+    document = {
+        "stopped": ended.servers,
+        "unmounted": [str(point) for point in ended.mounts],
+        "lost_bytes": ended.lost_bytes,
+        "discarded": discard,
+    }
+    rows = [("servers stopped", ended.servers), ("mounts ended", len(ended.mounts))]
     show(output, document, ("STORE", "down"), rows)
-    for path in left:
+    for path in ended.left:
         say(f"left as it is, because it lies outside of the home: {path}")
-    if lost:
-        say(f"the ram targets held {human_size(lost)}; that data is gone")
-    if not stopped and not unmounted:
+    if ended.lost_bytes:
+        say(f"the ram targets held {human_size(ended.lost_bytes)}; that data is gone")
+    if not ended.servers and not ended.mounts:
         say(f"no server of {home.root} was running")
-
-
-def _used_ram(home: Home) -> int:
-    """Bytes on ram targets of the servers that answer."""
-    from weir.cli.control import ask_all, servers_of
-
-    if not home.cluster.is_file():
-        return 0
-    answers = ask_all(servers_of(home.cluster), "/v1/status")
-    targets = [target for answer in answers if not isinstance(answer, Failure) for target in answer["targets"]]
-    return sum(target["used_bytes"] for target in targets if target["backend"] == "ram")

@@ -4,8 +4,8 @@ import os
 
 import click
 
-from weir.cli.home import Home
 from weir.cli.output import output_option
+from weir.store.home import Home
 
 
 @click.command()
@@ -17,8 +17,8 @@ def env(home: Home, preload: bool, output: str) -> None:
     import json
     import shlex
 
-    from weir.cli.home import find_cluster
-    from weir.cli.launch import credential_path, library_path, mount_point
+    from weir.store.home import find_cluster
+    from weir.store.launch import credential_path, library_path, mount_point
 
     variables = {"WEIR_CLUSTER": str(find_cluster(home))}
     credential = credential_path(home)

@@ -1,11 +1,11 @@
 """What a user is told when a command cannot do its work: one line, and what to do about it."""
 
 import sys
-from typing import NoReturn
-
-import click
 
 from weir.cli.foreign import plain
+from weir.errors import WeirError
+from weir.store.errors import SettingsError
+from weir.store.notices import Notice
 
 FAILED = 1
 """Exit code of a command that failed or whose answer is no."""
@@ -13,14 +13,27 @@ USAGE = 2
 """Exit code of a command that was called wrongly."""
 
 
-class Failure(click.ClickException):
-    """A command that cannot go on: what happened, and a hint what to do."""
+class CommandError(WeirError):
+    """A command that cannot go on."""
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = FAILED) -> None:
         """Say `message` and `hint`, and end the program with `exit_code`."""
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(message, hint=hint)
         self.code = exit_code
+
+
+def exit_code(error: WeirError) -> int:
+    """The code with which an error ends the program.
+
+    Args:
+        error: Any error of this package.
+
+    Returns:
+        `USAGE` where what the user gave cannot be used, else `FAILED`.
+    """
+    if isinstance(error, CommandError):
+        return error.code
+    return USAGE if isinstance(error, SettingsError) else FAILED
 
 
 def say(words: str) -> None:
@@ -33,6 +46,14 @@ def warn(words: str, *, hint: str = "") -> None:
     _tell(coloured("warning:", 33), words)
     if hint:
         _tell(coloured("hint:", 36), hint)
+
+
+def tell(notice: Notice) -> None:
+    """Tell the user what a store has to say."""
+    if notice.hint:
+        warn(notice.words, hint=notice.hint)
+    else:
+        say(notice.words)
 
 
 def report(message: str, hint: str) -> None:
@@ -53,8 +74,3 @@ def coloured(text: str, colour: int) -> str:
 
 def _tell(mark: str, words: str) -> None:
     print(f"{mark} {plain(words)}" if mark else plain(words), file=sys.stderr)
-
-
-def not_installed(error: Exception) -> NoReturn:
-    """Fail because a part of the package is missing."""
-    raise Failure(str(error), hint="install the package with `pip install .`, or set WEIR_PROGRAMS") from error

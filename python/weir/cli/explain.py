@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from weir.cli.errors import Failure, warn
+from weir.cli.errors import CommandError, warn
 from weir.cli.foreign import plain
-from weir.cli.home import Home
 from weir.cli.output import output_option
+from weir.store.errors import StoreError
+from weir.store.home import Home
 
 ATTRIBUTE = "weir.placement"
 """Extended attribute of a file that tells what decided over its targets when it was made."""
@@ -102,7 +103,7 @@ def _record(file: Path) -> dict[str, Any] | None:
     """What is kept with the file; None where nothing is.
 
     Raises:
-        Failure: It is no file of a store.
+        CommandError: It is no file of a store.
     """
     try:
         record: dict[str, Any] = json.loads(os.getxattr(file, ATTRIBUTE))
@@ -111,21 +112,21 @@ def _record(file: Path) -> dict[str, Any] | None:
         if error.errno == errno.ENODATA and file.is_file():
             return None
         if error.errno in (errno.EOPNOTSUPP, errno.ENODATA):
-            raise Failure(
+            raise CommandError(
                 f"{file} is not a file on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`"
             ) from error
-        raise Failure(f"{file}: {error.strerror}", hint="is the path right?") from error
+        raise CommandError(f"{file}: {error.strerror}", hint="is the path right?") from error
 
 
 def _now(home: Home) -> dict[str, dict[str, Any]]:
     """Figures of every target whose server answers."""
-    from weir.cli.control import ask_all, servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.targets import target_lines
+    from weir.store.control import ask_all, servers_of
+    from weir.store.home import find_cluster
 
     answers = []
     for answer in ask_all(servers_of(find_cluster(home)), "/v1/status"):
-        if isinstance(answer, Failure):
+        if isinstance(answer, StoreError):
             warn(answer.message, hint="its targets are shown without figures")
         else:
             answers.append(answer)

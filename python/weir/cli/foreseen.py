@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.cli.errors import Failure, warn
+from weir.cli.errors import CommandError, warn
 
 if TYPE_CHECKING:
     from weir.prediction.context import NextRun
@@ -27,13 +27,13 @@ def foreseen(options: dict[str, Any]) -> list[Foreseen]:
     """What each program creates that is to run, by the options of `weir place`.
 
     Raises:
-        Failure: Nothing can be said of one of them.
+        CommandError: Nothing can be said of one of them.
     """
     if options["creations"] is not None:
         return [Foreseen(_listed(options["creations"]), None)]
     groups = _groups(options["past"])
     if not groups:
-        raise Failure("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
+        raise CommandError("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
     if not options["commands"]:
         return [_predicted(runs, _next(runs[-1].program, runs[-1].arguments, runs[-1], options)) for runs in groups]
     everything = sorted((run for runs in groups for run in runs), key=lambda run: run.started)
@@ -41,29 +41,23 @@ def foreseen(options: dict[str, Any]) -> list[Foreseen]:
 
 
 def _listed(file: Path) -> "tuple[Creation, ...]":
-    from weir.placement.coming import CreationsError, read_creations
+    from weir.placement.coming import read_creations
 
-    try:
-        return tuple(read_creations(file))
-    except CreationsError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    return tuple(read_creations(file))
 
 
 def _groups(past: Sequence[Path]) -> "list[list[Run]]":
     """The runs of each program that is to run, the latest last: those of a directory, and logs by their program."""
-    from weir.tracing.darshan import DarshanError, read_log
-    from weir.tracing.files import TraceError, read_runs
+    from weir.tracing.darshan import read_log
+    from weir.tracing.files import read_runs
 
     groups: dict[Path | str, list[Run]] = {}
-    try:
-        for path in past:
-            if path.suffix == ".darshan":
-                run = read_log(path).run
-                groups.setdefault(run.program, []).append(run)
-            else:
-                groups.setdefault(path, []).extend(read_runs([path], note=warn))
-    except (TraceError, DarshanError) as error:
-        raise Failure(str(error), hint=error.hint) from error
+    for path in past:
+        if path.suffix == ".darshan":
+            run = read_log(path).run
+            groups.setdefault(run.program, []).append(run)
+        else:
+            groups.setdefault(path, []).extend(read_runs([path], note=warn))
     return [sorted(runs, key=lambda run: run.started) for runs in groups.values() if runs]
 
 
@@ -94,7 +88,7 @@ def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> Foreseen:
 
     prediction = predict(runs, coming)
     if not prediction.creations:
-        raise Failure(
+        raise CommandError(
             f"{prediction.runs} past runs are of {coming.program}, and say nothing of what it will create",
             hint="which programs were recorded? see `weir trace show --runs`",
         )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import USAGE, Failure, say
-from weir.cli.home import Home
+from weir.cli.errors import USAGE, CommandError, say
 from weir.cli.output import output_option
+from weir.store.home import Home
 
 
 @click.command()
@@ -46,14 +46,14 @@ def grant(
     The file can be read by its user alone, who runs programs with `weir run --credential FILE -- CMD`, or with
     WEIR_CREDENTIAL set to it.
     """
-    from weir.cli import identity
-    from weir.cli.cluster import announced
-    from weir.cli.files import make_folder, write_whole
     from weir.cli.output import show
+    from weir.store import identity
+    from weir.store.cluster import announced
+    from weir.store.files import make_folder, write_whole
 
     site_key = home.read_site_key()
     if site_key is None:
-        raise Failure(
+        raise CommandError(
             f"permission denied: only who can read {home.site_key} may grant",
             hint="ask the owner of the store, or set --home to it",
         )
@@ -80,7 +80,7 @@ def grant(
     try:
         write_whole(path, text, owner=(uid, gid) if uid != os.geteuid() else None)
     except OSError as error:
-        raise Failure(
+        raise CommandError(
             f"cannot write {path} for uid {uid}: {error.strerror}",
             hint="write it to standard output with `--to -`, or choose another place with --to",
         ) from error
@@ -94,23 +94,23 @@ def _account(who: str, gid: int | None, groups: str | None) -> tuple[int, int, l
     """The uid, primary gid and supplementary groups of a user given by name or number."""
     import pwd
 
-    from weir.cli.identity import GROUPS_MAX
+    from weir.store.identity import GROUPS_MAX
 
     try:
         account = pwd.getpwuid(int(who)) if who.isdecimal() else pwd.getpwnam(who)
     except (KeyError, OverflowError):
         account = None
     if account is None and not (who.isdecimal() and int(who) < 2**32 - 1):
-        raise Failure(f"there is no user `{who}`", hint="give a user name or a number", exit_code=USAGE)
+        raise CommandError(f"there is no user `{who}`", hint="give a user name or a number", exit_code=USAGE)
     if account is None and gid is None:
-        raise Failure(f"uid {who} has no account", hint="say its group with --gid", exit_code=USAGE)
+        raise CommandError(f"uid {who} has no account", hint="say its group with --gid", exit_code=USAGE)
     uid = account.pw_uid if account else int(who)
     primary = gid if gid is not None else account.pw_gid if account else 0
     if groups is not None:
         try:
             listed = [int(number) for number in groups.split(",") if number.strip()]
         except ValueError:
-            raise Failure(
+            raise CommandError(
                 f"--groups {groups} is not a list of numbers", hint="as --groups 100,44", exit_code=USAGE
             ) from None
     else:

@@ -2,9 +2,9 @@
 
 import click
 
-from weir.cli.accounts import Job
-from weir.cli.home import Home
 from weir.cli.output import output_option
+from weir.store.accounts import Job
+from weir.store.home import Home
 
 _HEADER = (
     "JOB",
@@ -34,10 +34,10 @@ def jobs(home: Home, everyone: bool, output: str) -> None:
     active. WAIT is how long a request waits for its turn, on the worst server. WAITS FOR is the job that received most
     while this one had requests queued, with the device time it received meanwhile. --output json has more.
     """
-    from weir.cli.accounts import merge
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import show
+    from weir.store.accounts import merge
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     answers = [server.ask("GET", "/v1/jobs")["jobs"] for server in servers_of(find_cluster(home))]
     merged = [job for job in merge(answers) if everyone or job["active"]]
@@ -50,8 +50,8 @@ def jobs(home: Home, everyone: bool, output: str) -> None:
 
 
 def _row(job: Job) -> tuple[object, ...]:
-    from weir.cli.accounts import worst
     from weir.cli.output import name, seconds, share_or_dash, size
+    from weir.store.accounts import worst
 
     waited_for = worst(job)
     return (

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.cli.errors import Failure
+from weir.cli.errors import CommandError
 
 ATTRIBUTE = "weir.layout"
 """Extended attribute of files and directories that holds their layout."""
@@ -25,7 +25,7 @@ def layout_of(path: Path) -> LaidOut:
     """The layout of a file or directory on a store.
 
     Raises:
-        Failure: It is not on a store, or not there.
+        CommandError: It is not on a store, or not there.
     """
     try:
         text = os.getxattr(path, ATTRIBUTE).decode()
@@ -35,20 +35,22 @@ def layout_of(path: Path) -> LaidOut:
     return LaidOut(layout=spelling, spread=spread == "yes" if separator else None)
 
 
-def failure(path: Path, error: OSError) -> Failure:
+def failure(path: Path, error: OSError) -> CommandError:
     """Why a layout cannot be read or set, and what to do."""
     if error.errno in (errno.EOPNOTSUPP, errno.ENODATA):
-        return Failure(f"{path} is not on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`")
+        return CommandError(f"{path} is not on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`")
     if error.errno == errno.EINVAL:
-        return Failure(
+        return CommandError(
             f"{path} cannot have this layout",
             hint="stripes and ends of components are multiples of 4 KiB; at most 32 components and 512 stripes",
         )
     if error.errno == errno.ENXIO:
-        return Failure(f"{path}: the layout names a target that the store has not", hint="`weir targets` lists them")
+        return CommandError(
+            f"{path}: the layout names a target that the store has not", hint="`weir targets` lists them"
+        )
     if error.errno == errno.EBUSY:
-        return Failure(
+        return CommandError(
             f"{path} has bytes or is open: it keeps its layout",
             hint="copy it into a directory with the layout, or move its stripes with `weir rebalance`",
         )
-    return Failure(f"{path}: {error.strerror}")
+    return CommandError(f"{path}: {error.strerror}")

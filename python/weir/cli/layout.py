@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from weir.cli.advise import advise
-from weir.cli.errors import Failure, warn
-from weir.cli.home import Home
+from weir.cli.errors import CommandError, warn
 from weir.cli.laid_out import ATTRIBUTE, failure, layout_of
 from weir.cli.output import output_option, size
+from weir.store.home import Home
 
 _FILE_PERMISSIONS = 0o666
 """Of a file that is made to have a layout; the umask takes its part."""
@@ -75,7 +75,7 @@ def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: boo
         if spelling:
             _core.parse_layout(spelling)
     except (ValueError, UnicodeDecodeError) as error:
-        raise Failure(f"{ini or path}: {error}", hint="see `weir layout set --help`") from error
+        raise CommandError(f"{ini or path}: {error}", hint="see `weir layout set --help`") from error
     if not spelling and spread is None:
         raise click.UsageError("nothing to set: give a layout such as -c 4 -S 1M, --ini FILE or --spread")
     _check_stripes(home, spelling)
@@ -103,7 +103,7 @@ def _take_apart(words: tuple[str, ...]) -> tuple[str, Path]:
 def _check_stripes(home: Home, spelling: str) -> None:
     """Refuse more stripes than targets and say what the Lustre manual advises against, where their number is known."""
     from weir import _core
-    from weir.cli import cluster
+    from weir.store import cluster
 
     if not spelling or not home.cluster.is_file():
         return
@@ -111,7 +111,7 @@ def _check_stripes(home: Home, spelling: str) -> None:
     try:
         warning = _core.layout_warning(spelling, targets)
     except ValueError as error:
-        raise Failure(str(error), hint="`weir targets` lists them") from error
+        raise CommandError(str(error), hint="`weir targets` lists them") from error
     if warning:
         warn(warning)
 

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import Failure
-from weir.cli.home import Home
+from weir.cli.errors import CommandError
+from weir.cli.options import option
 from weir.cli.output import output_option
-from weir.cli.settings import CREDENTIAL
+from weir.store.home import Home
+from weir.store.settings import CREDENTIAL
 
 
 @click.command()
 @click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
-@CREDENTIAL.option
+@option(CREDENTIAL)
 @output_option
 @click.pass_obj
 def mount(home: Home, point: Path | None, credential: str | None, output: str) -> None:
@@ -20,9 +21,9 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 
     Root's mount serves every user; a user's own mount serves that user.
     """
-    from weir.cli import mounts
-    from weir.cli.home import find_cluster
     from weir.cli.output import show
+    from weir.store import mounts
+    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     chosen = (point or home.mount_point).absolute()
@@ -39,14 +40,14 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 @click.pass_obj
 def umount(home: Home, point: Path | None, force: bool, output: str) -> None:
     """Unmount the store from PATH, by default from everywhere."""
-    from weir.cli import mounts
     from weir.cli.output import show
+    from weir.store import mounts
 
     wanted = point.absolute() if point else None
     known = [mount for mount in mounts.mounts_of(home) if wanted is None or mount.point == wanted]
     if not known:
         place = f" at {wanted}" if wanted else ""
-        raise Failure(f"the store in {home.root} is not mounted{place}", hint="see `weir status`")
+        raise CommandError(f"the store in {home.root} is not mounted{place}", hint="see `weir status`")
     with home.locked():
         for each in known:
             mounts.stop(each, force=force)
@@ -58,14 +59,14 @@ def _credential(home: Home, chosen: str | None) -> Path:
     """The credential a mount acts with: that of the store's owner where it can be read, else one's own grant."""
     import os
 
-    from weir.cli.identity import read_claims
-    from weir.cli.launch import credential_path
+    from weir.store.identity import read_claims
+    from weir.store.launch import credential_path
 
     own = home.credentials / "mount.json"
     if chosen is None and os.access(own, os.R_OK):
         return own
     path = Path(chosen).absolute() if chosen else credential_path(home)
     if path is None:
-        raise Failure("no credential to mount with", hint="ask the owner of the store for one: `weir grant`")
+        raise CommandError("no credential to mount with", hint="ask the owner of the store for one: `weir grant`")
     read_claims(path)
     return path

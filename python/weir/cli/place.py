@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import Failure, say, warn
+from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
 from weir.cli.foreseen import Foreseen, foreseen
-from weir.cli.home import Home
 from weir.cli.output import output_option
+from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.placement.allotment import Allotment
@@ -121,20 +121,17 @@ def _check_usage(options: dict[str, Any]) -> None:
 
 def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
     """Apply the paper's rules (section 5.5.1) to what the last runs reported; whether the database may stay."""
-    from weir.placement.lookups import ReportError, read_report, report_of
+    from weir.placement.lookups import read_report, report_of
     from weir.prediction.upkeep import Advice, advice
 
     report = report_of(database)
-    try:
-        lookups = read_report(report)
-    except ReportError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    lookups = read_report(report)
     follows = advice(created=lookups.total, missed=lookups.not_found)
     if lookups.total:
         say(f"{lookups.total} creations looked up, {lookups.not_found / lookups.total:.0%} of them without success")
     is_new = not past or not report.exists() or _is_younger(past, report)
     if follows is Advice.TRACE and not is_new:
-        raise Failure(
+        raise CommandError(
             "over half of the creations were not foreseen: its past says nothing of the program",
             hint="record a run anew, with `weir run --trace DIR -- CMD`, and place from it",
         )
@@ -160,13 +157,15 @@ def _targets(home: Home, lustre: Path | None) -> "Targets":
 
     if lustre is not None:
         return targets_of_lustre(_lustre_view(lustre))
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     try:
         return targets_of_store([server.ask("GET", "/v1/status") for server in servers_of(find_cluster(home))])
     except (KeyError, TypeError) as error:
-        raise Failure(f"a server's status has no {error}", hint="is it of this version? see `weir status`") from error
+        raise CommandError(
+            f"a server's status has no {error}", hint="is it of this version? see `weir status`"
+        ) from error
 
 
 def _lustre_view(file: Path) -> Any:
@@ -179,7 +178,7 @@ def _lustre_view(file: Path) -> Any:
         is_document = text.lstrip().startswith("{")
         view = view_of_document(json.loads(text), str(file)) if is_document else view_of_lfs_df(text, str(file))
     except (ValueError, RecursionError) as error:
-        raise Failure(
+        raise CommandError(
             f"cannot use {file}: {error}", hint="give the output of `lfs df`, or of `weir stats subscribe`"
         ) from error
     for name, why in view.left_out.items():
@@ -188,20 +187,17 @@ def _lustre_view(file: Path) -> Any:
 
 
 def _allot(programs: Sequence[Foreseen], targets: "Targets", options: dict[str, Any]) -> "Allotment":
-    from weir.placement.allotment import AllotmentError, allocator_names, allot
+    from weir.placement.allotment import allocator_names, allot
     from weir.placement.arrangement import beginnings
-    from weir.placement.configuration import ConfigurationError, configure
+    from weir.placement.configuration import configure
 
     allocator = options["allocator"]
     if allocator not in allocator_names():
         raise click.UsageError(f"no allocator is called `{allocator}`; there are {', '.join(allocator_names())}")
-    try:
-        creations = [creation for program in programs for creation in program.creations]
-        components = configure(creations, _choices(options), targets=len(targets.each))
-        begun = beginnings(program.creations for program in programs)
-        return allot(components, targets, allocator=allocator, seed=options["seed"], begun=begun)
-    except (ConfigurationError, AllotmentError) as error:
-        raise Failure(str(error), hint=error.hint) from error
+    creations = [creation for program in programs for creation in program.creations]
+    components = configure(creations, _choices(options), targets=len(targets.each))
+    begun = beginnings(program.creations for program in programs)
+    return allot(components, targets, allocator=allocator, seed=options["seed"], begun=begun)
 
 
 def _choices(options: dict[str, Any]) -> "Choices":
@@ -229,13 +225,10 @@ def _size(text: str | None) -> int | None:
 
 
 def _write(database: Path, allotment: "Allotment") -> None:
-    from weir.placement.database import DatabaseError, write
+    from weir.placement.database import write
     from weir.placement.lookups import report_of
 
-    try:
-        count = write(database, allotment.components)
-    except DatabaseError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    count = write(database, allotment.components)
     report_of(database).unlink(missing_ok=True)
     say(f"{count} files in {database}: run the program with `weir run --placement {database} -- CMD`")
 
@@ -295,12 +288,9 @@ def _show_summary(allotment: "Allotment", programs: Sequence[Foreseen], output: 
 
 
 def _read(database: Path, path: str | None) -> "list[Component]":
-    from weir.placement.database import DatabaseError, read
+    from weir.placement.database import read
 
-    try:
-        return read(database, path)
-    except DatabaseError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    return read(database, path)
 
 
 def _row(component: "Component") -> tuple[object, ...]:

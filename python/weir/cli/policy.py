@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, Failure, warn
-from weir.cli.home import Home
+from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.output import output_option
+from weir.store.errors import StoreError
+from weir.store.home import Home
 
 if TYPE_CHECKING:
-    from weir.cli.control import Server
+    from weir.store.control import Server
 
 
 @click.group()
@@ -24,9 +25,9 @@ def policy() -> None:
 @click.pass_obj
 def show(home: Home, output: str) -> int:
     """Show the policy and the scheduler of each server. The exit code is 1 where they differ."""
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import show as show_result
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     answers = [
         {"server": server.number, **_sharing(server.ask("GET", "/v1/policy"))}
@@ -55,18 +56,18 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> N
     size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
     """
     from weir import _core
-    from weir.cli.configuration import check_sharing
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import sharing_name
     from weir.cli.output import show as show_result
+    from weir.store.configuration import check_sharing
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     name, enforcer = check_sharing(policy, scheduler)
     wanted = {"policy": name} if scheduler is None else {"policy": name, "scheduler": enforcer}
     cluster = find_cluster(home)
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
-        raise Failure(
+        raise CommandError(
             f"permission denied: only who can read the key of {cluster} may change its policy",
             hint="ask the owner of the store, or set --home to it",
         )
@@ -91,9 +92,9 @@ def _set_everywhere(servers: "Sequence[Server]", wanted: dict[str, str], token: 
         try:
             was = _sharing(server.ask("GET", "/v1/policy"))
             now = _sharing(server.ask("PUT", "/v1/policy", body=wanted, token=token))
-        except Failure:
+        except StoreError:
             for earlier, before in zip(servers, changed, strict=False):
-                with contextlib.suppress(Failure):
+                with contextlib.suppress(StoreError):
                     earlier.ask("PUT", "/v1/policy", body=before["was"], token=token)
             raise
         changed.append({"server": server.number, "was": was, "is": now})
@@ -107,8 +108,8 @@ def _sharing(answer: dict[str, Any]) -> dict[str, str]:
 
 def _remember(home: Home, sharing: dict[str, str]) -> None:
     """Keep policy and scheduler for servers that are started again."""
-    from weir.cli.configuration import Configuration, read_toml
-    from weir.cli.files import write_whole
+    from weir.store.configuration import Configuration, read_toml
+    from weir.store.files import write_whole
 
     if home.configuration.is_file():
         configuration = Configuration(read_toml(home.configuration))

@@ -1,5 +1,6 @@
 """`weir rebalance`: move stripes of existing files from full targets to empty ones."""
 
+import contextlib
 import json
 import os
 import re
@@ -11,18 +12,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, Failure, say, warn
-from weir.cli.home import Home
+from weir.cli.errors import FAILED, CommandError, say, warn
+from weir.cli.options import option
 from weir.cli.output import output_option
-from weir.cli.settings import CREDENTIAL
+from weir.store.errors import StoreError
+from weir.store.home import Home
+from weir.store.settings import CREDENTIAL
 
 if TYPE_CHECKING:
     import subprocess
 
 _JOB = "rebalance"
 """Name of the job under which the bytes are moved, before its process number."""
-_LASTING_SECONDS = 30 * 86400
-"""How long a minted credential holds: longer than any store takes to be levelled."""
 _TARGET = re.compile(r"\d+\.\d+")
 
 
@@ -54,7 +55,7 @@ class _TargetsType(click.ParamType[str]):
 @click.option("--drain", metavar="TARGET,...", type=_TargetsType(), help="Everything leaves these.")
 @click.option("--gather", is_flag=True, help="Everything that is named goes to the targets of --to.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
-@CREDENTIAL.option
+@option(CREDENTIAL)
 @output_option
 @click.pass_obj
 def rebalance(
@@ -76,7 +77,7 @@ def rebalance(
     jobs` lists. Ctrl-C ends it after the file in hand, a second one at once; every file is whole in any case. The exit
     code is 1 where something could not be moved.
     """
-    from weir.cli.home import find_cluster
+    from weir.store.home import find_cluster
 
     if gather and receivers is None:
         raise click.UsageError("--gather needs --to")
@@ -89,22 +90,18 @@ def rebalance(
     options += ["--gather"] if gather else []
     options += ["--dry-run"] if dry_run else []
     options += ["--", *_in_store(home, paths)]
-    bearer, is_minted = _credential(home, credential)
-    try:
+    with _bearer(home, credential) as bearer:
         return _follow(_mover(cluster, bearer, options), fills, output)
-    finally:
-        if is_minted:
-            bearer.unlink(missing_ok=True)
 
 
 def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
     """How full every target is. A server that does not answer gives and gets nothing."""
-    from weir.cli.control import ask_all, servers_of
+    from weir.store.control import ask_all, servers_of
 
     fills = []
     servers = servers_of(cluster)
     for server, answer in zip(servers, ask_all(servers, "/v1/status"), strict=True):
-        if isinstance(answer, Failure):
+        if isinstance(answer, StoreError):
             warn(answer.message, hint=f"its targets are left out; see {home.log(server.number)}")
             continue
         for target in answer["targets"]:
@@ -118,16 +115,16 @@ def _check_known(fills: list[dict[str, Any]], lists: tuple[str | None, ...]) -> 
     known = {fill["target"] for fill in fills}
     for target in (target for names in lists if names for target in names.split(",")):
         if target not in known:
-            raise Failure(f"there is no target {target}, or its server does not answer", hint="see `weir targets`")
+            raise CommandError(f"there is no target {target}, or its server does not answer", hint="see `weir targets`")
 
 
 def _in_store(home: Home, paths: tuple[Path, ...]) -> list[str]:
     """The paths as the store knows them: below its mount point, or as they are where it is not mounted.
 
     Raises:
-        Failure: A path lies elsewhere.
+        CommandError: A path lies elsewhere.
     """
-    from weir.cli.launch import mount_point
+    from weir.store.launch import mount_point
 
     point = mount_point(home)
     found = []
@@ -138,48 +135,39 @@ def _in_store(home: Home, paths: tuple[Path, ...]) -> list[str]:
         elif whole.is_relative_to(point):
             found.append("/" + str(whole.relative_to(point)).removeprefix("."))
         else:
-            raise Failure(f"{path} is not on the store", hint=f"the store is mounted at {point}")
+            raise CommandError(f"{path} is not on the store", hint=f"the store is mounted at {point}")
     return found
 
 
-def _credential(home: Home, chosen: str | None) -> tuple[Path, bool]:
-    """The credential of the job, and whether it was made for this run.
+@contextlib.contextmanager
+def _bearer(home: Home, chosen: str | None) -> Iterator[Path]:
+    """The credential of the job; one that is made for this run goes at the end of the block.
 
     The holder of the site key moves everybody's files; others move their own.
     """
-    from weir.cli.files import write_whole
-    from weir.cli.home import find_cluster
-    from weir.cli.identity import Identity
-    from weir.cli.launch import credential_path
-    from weir.cli.processes import Process
+    from weir.store.home import find_cluster
+    from weir.store.identity import Identity
+    from weir.store.launch import credential_path, minted
 
-    site_key = home.read_site_key() if chosen is None and home.owns(find_cluster(home)) else None
-    if site_key is None:
-        granted = Path(chosen).absolute() if chosen else credential_path(home)
-        if granted is None:
-            raise Failure(
-                "permission denied: you have no credential for this store, and cannot read its key",
-                hint="ask the owner of the store for a grant (`weir grant`), and set WEIR_CREDENTIAL to it",
-            )
-        return granted, False
-    process = Process.current()
-    identity = Identity.of_process(f"{_JOB}-{process.pid}").narrowed(uid=0)
-    # The name under which `weir run` makes its own, so that what a killed one leaves is removed as theirs is.
-    path = home.credentials / f"run-{process.pid}-{process.start_ticks}.json"
-    write_whole(path, identity.mint(site_key, _LASTING_SECONDS))
-    return path, True
+    if chosen is None and home.owns(find_cluster(home)) and home.read_site_key() is not None:
+        with minted(home, Identity.of_process(f"{_JOB}-{os.getpid()}").narrowed(uid=0)) as path:
+            yield path
+        return
+    granted = Path(chosen).absolute() if chosen else credential_path(home)
+    if granted is None:
+        raise CommandError(
+            "permission denied: you have no credential for this store, and cannot read its key",
+            hint="ask the owner of the store for a grant (`weir grant`), and set WEIR_CREDENTIAL to it",
+        )
+    yield granted
 
 
 def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.Popen[str]":
     import subprocess
 
     from weir import native
-    from weir.cli.errors import not_installed
 
-    try:
-        program = native.mover_program()
-    except native.NotInstalledError as error:
-        not_installed(error)
+    program = native.mover_program()
     # In a session of its own: what the terminal sends comes once, from here.
     return subprocess.Popen(
         [program, "--cluster", cluster, "--credential", credential, *options],
@@ -193,7 +181,7 @@ def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.P
 def _follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]], output: str) -> int:
     """Show what the mover does until it ends; its exit code."""
     if mover.stdin is None or mover.stdout is None:
-        raise Failure("the mover has no pipes")
+        raise CommandError("the mover has no pipes")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: mover.send_signal(received))
     # Its end is left open: the mover ends when this program does.

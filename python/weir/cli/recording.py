@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import Failure, warn
+from weir.cli.errors import CommandError, warn
 
 _NAME_BYTES = 100
 """Longest name of a run: the library refuses 128 bytes."""
@@ -24,7 +24,7 @@ def recording(trace: str | None, observed: Sequence[str], inside: Path | None) -
         inside: The prefix without a mount, below which no trace can be written.
 
     Raises:
-        Failure: The directory cannot be made or written.
+        CommandError: The directory cannot be made or written.
     """
     if trace is None:
         if observed:
@@ -32,18 +32,18 @@ def recording(trace: str | None, observed: Sequence[str], inside: Path | None) -
         return {}
     folder = Path(trace).resolve()
     if inside is not None and folder.is_relative_to(inside):
-        raise Failure(
+        raise CommandError(
             f"--trace {trace} lies on the store, which this machine's kernel does not know",
             hint="give a directory outside the prefix, or run with the mount",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(
+        raise CommandError(
             f"cannot make the directory {folder} for traces: {error.strerror}", hint="give another with --trace"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise Failure(f"cannot write traces to {folder}: permission denied", hint="give another with --trace")
+        raise CommandError(f"cannot write traces to {folder}: permission denied", hint="give another with --trace")
     return {
         "WEIR_TRACE": str(folder),
         "WEIR_OBSERVE": _paths(observed),
@@ -75,7 +75,7 @@ def run_name(environment: Mapping[str, str], folder: Path) -> str:
     around = environment.get("WEIR_TRACE_RUN", "")
     if around and environment.get("WEIR_TRACE") == str(folder):
         return around
-    from weir.cli.processes import Process
+    from weir.store.processes import Process
 
     if space := environment.get("PMIX_NAMESPACE"):
         return _plain(f"pmix-{space}")

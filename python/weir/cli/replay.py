@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.amounts import parse_amount
-from weir.cli.errors import Failure, say, warn
+from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 
 if TYPE_CHECKING:
@@ -52,18 +52,14 @@ def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
 
     The last line has mean and variance of the time.
     """
-    from weir.adaptive.errors import AdaptiveError
     from weir.cli.output import show
 
-    try:
-        with _reader(tiers, options) as reader:
-            steps, missed = _steps(reader, options["period"], options["count"])
-    except AdaptiveError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    with _reader(tiers, options) as reader:
+        steps, missed = _steps(reader, options["period"], options["count"])
     if missed and not steps:
-        raise Failure(f"none of {missed} steps had its base in time", hint="give a longer --deadline")
+        raise CommandError(f"none of {missed} steps had its base in time", hint="give a longer --deadline")
     if not steps:
-        raise Failure(f"the stream on {tiers[0]} has no steps", hint="is it still to be written? see --follow")
+        raise CommandError(f"the stream on {tiers[0]} has no steps", hint="is it still to be written? see --follow")
     times = [step.seconds for step in steps]
     summary = {
         "steps": len(steps),

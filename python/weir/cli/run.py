@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import FAILED, Failure
-from weir.cli.home import Home
+from weir.cli.errors import FAILED, CommandError
+from weir.cli.options import option
 from weir.cli.recording import check_recorded, recording
-from weir.cli.settings import CREDENTIAL, OBSERVE, PLACEMENT, PREFIX, TRACE
+from weir.store.errors import StoreError
+from weir.store.home import Home
+from weir.store.settings import CREDENTIAL, OBSERVE, PLACEMENT, PREFIX, TRACE
 
 _BY_FLAG = click.core.ParameterSource.COMMANDLINE
 _NOT_EXECUTABLE = 126
@@ -18,8 +20,6 @@ _NOT_FOUND = 127
 """Exit codes of a shell whose command cannot be executed or is not there (POSIX, 2.8.2)."""
 _SIGNALLED = 128
 """Added to the number of the signal that ended a command, as a shell does."""
-_LASTING_SECONDS = 30 * 86400
-"""How long a credential minted for one run holds: longer than any job queue lets a job run."""
 _SIGNALS = {
     signal.SIGHUP,
     signal.SIGINT,
@@ -42,10 +42,10 @@ _FROM_KERNEL = 0x80
 @click.option("--job", help="Name of the job.  [default: the command's, and the process number]")
 @click.option("--priority", type=click.IntRange(1), help="Priority of the job.  [default: 1]")
 @click.option("--no-preload", is_flag=True, help="Leave the fast path out: the program uses the mount alone.")
-@PREFIX.option
-@PLACEMENT.option
-@CREDENTIAL.option
-@TRACE.option
+@option(PREFIX)
+@option(PLACEMENT)
+@option(CREDENTIAL)
+@option(TRACE)
 @click.option(
     "--observe",
     envvar=OBSERVE.environment,
@@ -87,6 +87,8 @@ def run(
     added = {} if no_preload else recording(trace, observe, None if prefix is None else Path(prefix))
     if placement is not None:
         added |= _placing(placement)
+    from weir.store.launch import minted, run_job
+
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}
     is_needless = placement is not None or bool(observe)
@@ -97,28 +99,25 @@ def run(
     if granted is not None:
         environment["WEIR_CREDENTIAL"] = str(granted)
         return _run(command, environment)
-    minted = _mint(home, command[0], asked)
-    try:
-        environment["WEIR_CREDENTIAL"] = str(minted)
+    with minted(home, run_job(command[0], **asked)) as credential_file:
+        environment["WEIR_CREDENTIAL"] = str(credential_file)
         return _run(command, environment)
-    finally:
-        minted.unlink(missing_ok=True)
 
 
 def _is_store_up(home: Home, *, mounted: bool) -> bool:
-    from weir.cli.home import find_cluster
-    from weir.cli.launch import mount_point
+    from weir.store.home import find_cluster
+    from weir.store.launch import mount_point
 
     try:
         find_cluster(home)
-    except Failure:
+    except StoreError:
         return False
     return not mounted or mount_point(home) is not None
 
 
 def _without_store(present: Mapping[str, str]) -> dict[str, str]:
     """The environment of a program that uses no store."""
-    from weir.cli.launch import library_path
+    from weir.store.launch import library_path
 
     left_out = ("WEIR_CLUSTER", "WEIR_MOUNT", "WEIR_PREFIX", "WEIR_CREDENTIAL")
     kept = {name: value for name, value in present.items() if name not in left_out}
@@ -129,54 +128,45 @@ def _placing(database: str) -> dict[str, str]:
     """What the program needs to find its interaction database, which is looked at first.
 
     Raises:
-        Failure: It is none.
+        DatabaseError: It is none.
     """
-    from weir.placement.database import DatabaseError, check
+    from weir.placement.database import check
 
     file = Path(database).absolute()
-    try:
-        check(file)
-    except DatabaseError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    check(file)
     report = os.environ.get("WEIR_PLACEMENT_REPORT") or f"{file}.report"
     return {"WEIR_PLACEMENT": str(file), "WEIR_PLACEMENT_REPORT": report}
 
 
 def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, str]:
     """The program's environment, but for its credential."""
-    from weir.cli.home import find_cluster
-    from weir.cli.launch import library_path, mount_point
+    from weir.store import launch
+    from weir.store.home import find_cluster
 
-    environment = dict(os.environ)
-    environment["WEIR_CLUSTER"] = str(find_cluster(home))
-    for name in ("WEIR_MOUNT", "WEIR_PREFIX"):
-        environment.pop(name, None)
-    if prefix is not None:
-        if not prefix.startswith("/") or os.path.normpath(prefix) == "/":
-            raise click.UsageError(f"--prefix {prefix} is not an absolute path below /")
-        environment["WEIR_PREFIX"] = os.path.normpath(prefix)
-    else:
-        point = mount_point(home)
-        if point is None:
-            raise Failure(
+    cluster = find_cluster(home)
+    if prefix is None:
+        place = launch.mount_point(home)
+        if place is None:
+            raise CommandError(
                 "the store is not mounted",
                 hint="mount it with `weir mount`, or run without a mount: `weir run --prefix /weir -- CMD`",
             )
-        environment["WEIR_MOUNT"] = str(point)
-    if not no_preload:
-        environment["LD_PRELOAD"] = library_path(os.environ)
-    return environment
+    else:
+        if not launch.is_prefix(prefix):
+            raise click.UsageError(f"--prefix {prefix} is not an absolute path below /")
+        place = Path(prefix)
+    return launch.environment(os.environ, cluster, place, is_mounted=prefix is None, is_preloaded=not no_preload)
 
 
 def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Path | None:
     """The credential to run under as it is, or None where one is to be minted.
 
     Raises:
-        Failure: The flags ask for another identity than the one granted.
+        CommandError: The flags ask for another identity than the one granted.
     """
-    from weir.cli.home import find_cluster
-    from weir.cli.identity import read_claims
-    from weir.cli.launch import credential_path
+    from weir.store.home import find_cluster
+    from weir.store.identity import read_claims
+    from weir.store.launch import credential_path
 
     may_mint = home.owns(find_cluster(home)) and home.read_site_key() is not None
     by_flag = click.get_current_context().get_parameter_source("credential") is _BY_FLAG
@@ -184,7 +174,7 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
         return None
     path = Path(chosen).absolute() if chosen else credential_path(home)
     if path is None:
-        raise Failure(
+        raise CommandError(
             "permission denied: you have no credential for this store, and cannot read its key",
             hint="ask the owner of the store for a grant (`weir grant`), and set WEIR_CREDENTIAL to it",
         )
@@ -192,41 +182,11 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
     for name, value in asked.items():
         held = claims[name]  # type: ignore[literal-required]
         if value != held:
-            raise Failure(
+            raise CommandError(
                 f"permission denied: the grant says {name} {held}, and --{name} asks for {value}",
                 hint=f"run without --{name}, or ask the owner of the store for such a grant: `weir grant`",
             )
     return path
-
-
-def _mint(home: Home, program: str, asked: dict[str, str | int]) -> Path:
-    """A credential for this run, in a file that goes with it."""
-    from weir.cli.files import write_whole
-    from weir.cli.identity import Identity
-    from weir.cli.processes import Process
-
-    site_key = home.read_site_key()
-    if site_key is None:
-        raise Failure(f"cannot read {home.site_key}")
-    _sweep(home)
-    process = Process.current()
-    # A limit of 128 bytes holds for names; the process number makes the job unique.
-    job = f"{Path(program).name[:100]}-{process.pid}"
-    identity = Identity.of_process(job).narrowed(**asked)
-    path = home.credentials / f"run-{process.pid}-{process.start_ticks}.json"
-    write_whole(path, identity.mint(site_key, _LASTING_SECONDS))
-    return path
-
-
-def _sweep(home: Home) -> None:
-    """Remove credentials of runs that were killed before they could."""
-    from weir.cli.processes import Process
-
-    boot = Process.current().boot
-    for path in home.credentials.glob("run-*-*.json"):
-        _, pid, ticks = path.stem.split("-")
-        if not Process(int(pid), int(ticks), boot).is_alive():
-            path.unlink(missing_ok=True)
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, Failure, say, warn
+from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 
 if TYPE_CHECKING:
@@ -220,12 +220,12 @@ def _view(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_sys
         devices = lctl_dl.read_text() if lctl_dl is not None else ""
         return view_of_lfs_df(text, str(lfs_df), devices=devices, of=file_system)
     except UnusableError as error:
-        raise Failure(str(error), hint="name one with --file-system, or write the file anew") from error
+        raise CommandError(str(error), hint="name one with --file-system, or write the file anew") from error
     except MalformedError as error:
-        raise Failure(str(error), hint="give the output of `lfs df` and `lctl dl -t` as they print it") from error
+        raise CommandError(str(error), hint="give the output of `lfs df` and `lctl dl -t` as they print it") from error
     except (ValueError, RecursionError) as error:
         # A number of thousands of digits is no JSONDecodeError, and neither is a depth of thousands.
-        raise Failure(f"{path or lfs_df}: {error}", hint="write it with `weir stats subscribe --file`") from error
+        raise CommandError(f"{path or lfs_df}: {error}", hint="write it with `weir stats subscribe --file`") from error
 
 
 def _warn_of(view: "View", path: Path | None) -> bool:
@@ -288,7 +288,7 @@ def _hand_on(document: dict[str, Any], path: Path | None) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise Failure(f"cannot write {path}: {error.strerror}", hint="choose another --file") from error
+        raise CommandError(f"cannot write {path}: {error.strerror}", hint="choose another --file") from error
 
 
 @contextmanager
@@ -297,9 +297,9 @@ def _zmq_errors(doing: str) -> Iterator[None]:
     try:
         import zmq
     except ImportError as error:
-        raise Failure("ZeroMQ is not installed", hint="pip install 'weir[placement]'") from error
+        raise CommandError("ZeroMQ is not installed", hint="pip install 'weir[placement]'") from error
     try:
         yield
     except zmq.ZMQError as error:
         hint = "an address is tcp://HOST:PORT with a port that is free, or ipc://PATH"
-        raise Failure(f"cannot {doing}: {error.strerror}", hint=hint) from error
+        raise CommandError(f"cannot {doing}: {error.strerror}", hint=hint) from error

@@ -4,9 +4,10 @@ from typing import Any
 
 import click
 
-from weir.cli.errors import FAILED, Failure, warn
-from weir.cli.home import Home
+from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
+from weir.store.errors import StoreError
+from weir.store.home import Home
 
 _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "QUEUED", "KEEPS")
 
@@ -16,10 +17,10 @@ _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "Q
 @click.pass_obj
 def status(home: Home, output: str) -> int:
     """Show servers, targets and mounts. The exit code is 1 where a server does not answer, or takes no changes."""
-    from weir.cli import mounts
-    from weir.cli.control import ask_all, servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import show
+    from weir.store import mounts
+    from weir.store.control import ask_all, servers_of
+    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     servers: list[dict[str, Any]] = []
@@ -27,7 +28,7 @@ def status(home: Home, output: str) -> int:
     silent = 0
     known = servers_of(cluster)
     for server, answer in zip(known, ask_all(known, "/v1/status"), strict=True):
-        if isinstance(answer, Failure):
+        if isinstance(answer, StoreError):
             warn(answer.message, hint=f"see {home.log(server.number)}; `weir up` starts it again")
             servers.append({"up": False, "server": server.number, "error": answer.message})
             rows.append((server.number, "-", "no answer", "-", "-", "-", "-", "-", "-"))

@@ -4,9 +4,10 @@ from typing import Any
 
 import click
 
-from weir.cli.errors import FAILED, Failure, warn
-from weir.cli.home import Home
+from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.output import output_option
+from weir.store.errors import StoreError
+from weir.store.home import Home
 
 _HEADER = (
     "TARGET",
@@ -33,15 +34,15 @@ def targets(context: click.Context, output: str) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
-    from weir.cli.control import ask_all, servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import show
+    from weir.store.control import ask_all, servers_of
+    from weir.store.home import find_cluster
 
     answers: list[dict[str, Any]] = []
     silent: list[int] = []
     servers = servers_of(find_cluster(context.obj))
     for server, answer in zip(servers, ask_all(servers, "/v1/status"), strict=True):
-        if isinstance(answer, Failure):
+        if isinstance(answer, StoreError):
             warn(answer.message, hint=f"see {context.obj.log(server.number)}; `weir up` starts it again")
             silent.append(server.number)
         else:
@@ -90,9 +91,9 @@ def set_speed(
     output: str,
 ) -> None:
     """Emulate another speed on a target from now on, until its server is started again."""
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import show
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     speed = {"read": read or bandwidth, "write": write or bandwidth, "fixed": fixed}
     body = {key: value for key, value in speed.items() if value is not None}
@@ -102,7 +103,7 @@ def set_speed(
     cluster = find_cluster(home)
     server = next((server for server in servers_of(cluster) if str(server.number) == number), None)
     if server is None:
-        raise Failure(f"the store has no target {target}", hint="`weir targets` lists them")
+        raise CommandError(f"the store has no target {target}", hint="`weir targets` lists them")
     token = _token(home, f"change the speed of {target}")
     server.ask("PUT", f"/v1/targets/{target}/speed", body=body, token=token)
     words = ", ".join(f"{key} {value}" for key, value in body.items()) or "as fast as it is"
@@ -118,9 +119,9 @@ def allocator(home: Home, name: str, output: str) -> None:
 
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import show
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     token = _token(home, "change the allocator")
     changed = []
@@ -189,15 +190,15 @@ def _token(home: Home, what: str) -> str:
     """What the control API asks of those who change something.
 
     Raises:
-        Failure: The caller cannot read the store's key.
+        CommandError: The caller cannot read the store's key.
     """
     from weir import _core
-    from weir.cli.home import find_cluster
+    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
-        raise Failure(
+        raise CommandError(
             f"permission denied: only who can read the key of {cluster} may {what}",
             hint="ask the owner of the store, or set --home to it",
         )
@@ -206,8 +207,8 @@ def _token(home: Home, what: str) -> str:
 
 def _remember(home: Home, name: str) -> None:
     """Keep the allocator for servers that are started again."""
-    from weir.cli.configuration import Configuration, read_toml
-    from weir.cli.files import write_whole
+    from weir.store.configuration import Configuration, read_toml
+    from weir.store.files import write_whole
 
     if home.configuration.is_file():
         document = read_toml(home.configuration)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from weir.cli.accounts import Job
-from weir.cli.errors import FAILED, Failure, warn
+from weir.cli.errors import FAILED, warn
 from weir.cli.foreign import plain
-from weir.cli.home import Home
 from weir.cli.output import output_option
+from weir.store.accounts import Job
+from weir.store.errors import StoreError
+from weir.store.home import Home
 
 if TYPE_CHECKING:
-    from weir.cli.control import Server
+    from weir.store.control import Server
 
 _HEADER = (
     "JOB",
@@ -81,9 +82,9 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     """
     import os
 
-    from weir.cli.control import servers_of
-    from weir.cli.home import find_cluster
     from weir.cli.output import bold, show
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
 
     servers = servers_of(find_cluster(home))
     if not once and output == "table" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
@@ -104,7 +105,7 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
 
 def interval(before: Sample, after: Sample) -> dict[str, Any]:
     """What happened between two samples: sharing, devices, and the jobs that were active or did anything."""
-    from weir.cli.accounts import difference, merge
+    from weir.store.accounts import difference, merge
 
     since = []
     for number, jobs in after.jobs.items():
@@ -133,12 +134,12 @@ def interval(before: Sample, after: Sample) -> dict[str, Any]:
 
 
 def _sample(servers: Sequence["Server"]) -> Sample:
-    from weir.cli.control import ask_all
+    from weir.store.control import ask_all
 
     sample = Sample(time.monotonic())
     answers = zip(servers, ask_all(servers, "/v1/status"), ask_all(servers, "/v1/jobs"), strict=True)
     for server, status, jobs in answers:
-        failures = [answer for answer in (status, jobs) if isinstance(answer, Failure)]
+        failures = [answer for answer in (status, jobs) if isinstance(answer, StoreError)]
         if failures:
             sample.silent[server.number] = failures[0].message
         else:
@@ -242,8 +243,8 @@ def _headline(document: dict[str, Any]) -> list[str]:
 
 
 def _row(job: Job, length: float) -> tuple[object, ...]:
-    from weir.cli.accounts import worst
     from weir.cli.output import Quantity, name, seconds, share, share_or_dash, size
+    from weir.store.accounts import worst
 
     waited_for, waited = worst(job), job["queue_wait_seconds_mean"]
     return (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import Failure, warn
+from weir.cli.errors import CommandError, warn
 from weir.cli.output import output_option
 
 if TYPE_CHECKING:
@@ -67,18 +67,17 @@ def export_traces(paths: tuple[Path, ...], target: Path) -> None:
     try:
         (write_csv if kind == "CSV" else write_parquet)(runs, target)
     except ImportError as error:
-        raise Failure("pyarrow is not installed", hint="pip install 'weir[placement]', or export as CSV") from error
+        raise CommandError(
+            "pyarrow is not installed", hint="pip install 'weir[placement]', or export as CSV"
+        ) from error
 
 
 def _runs(paths: Sequence[Path]) -> "list[Run]":
-    from weir.tracing.files import TraceError, read_runs
+    from weir.tracing.files import read_runs
 
     logs = [path for path in paths if path.suffix == _LOG]
     traces = [path for path in paths if path.suffix != _LOG]
-    try:
-        runs = read_runs(traces, note=warn)
-    except TraceError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    runs = read_runs(traces, note=warn)
     return sorted([*runs, *_logged_runs(logs)], key=lambda run: run.started)
 
 
@@ -88,7 +87,7 @@ def _logged_runs(logs: Sequence[Path]) -> "list[Run]":
     runs = []
     for path, log in read_logs(logs):
         if isinstance(log, DarshanError):
-            raise Failure(str(log), hint=log.hint)
+            raise log
         if log.incomplete:
             warn(f"{path}: Darshan's {', '.join(log.incomplete)} ran out of memory, so files are missing")
         runs.append(log.run)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from weir.errors import WeirError
 from weir.placement.arrangement import AT_ONCE, Beginning, arranged
 from weir.placement.database import END_OF_FILE, Component
 from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
@@ -11,13 +12,8 @@ from weir.placement.targets import Targets
 DEFAULT = "balanced"
 
 
-class AllotmentError(ValueError):
-    """The stripes cannot be placed; `hint` says what to do."""
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        """Say `message`, and what to do."""
-        super().__init__(message)
-        self.hint = hint
+class AllotmentError(WeirError):
+    """The stripes cannot be placed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,18 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from weir.errors import WeirError
 from weir.tracing.records import Creation
 
 _FIELDS = ("path", "size_bytes", "rank", "layout")
 
 
-class CreationsError(ValueError):
-    """A list of creations that cannot be used; `hint` says what to do."""
+class CreationsError(WeirError):
+    """A list of creations that cannot be used."""
 
     def __init__(self, message: str) -> None:
         """Say `message`."""
-        super().__init__(message)
-        self.hint = 'give JSON, a list of {"path": …, "size_bytes": …}, or CSV with that header'
+        super().__init__(message, hint='give JSON, a list of {"path": …, "size_bytes": …}, or CSV with that header')
 
 
 def read_creations(file: Path) -> list[Creation]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from weir.errors import WeirError
 from weir.placement.database import END_OF_FILE, Component
 from weir.tracing.records import Creation
 
@@ -14,13 +15,8 @@ LUSTRE_STRIPE_BYTES_MAX = (4 << 30) - ALIGNMENT_BYTES
 """Largest stripe of Lustre, whose layouts keep its size in 32 bits."""
 
 
-class ConfigurationError(ValueError):
-    """A layout that cannot be used; `hint` says what to do."""
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        """Say `message`, and what to do."""
-        super().__init__(message)
-        self.hint = hint
+class ConfigurationError(WeirError):
+    """A layout that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)

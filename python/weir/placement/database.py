@@ -13,6 +13,8 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from weir.errors import WeirError
+
 APPLICATION_ID = 0x57656972
 """`PRAGMA application_id` of an interaction database: "Weir"."""
 VERSION = 1
@@ -39,13 +41,8 @@ _COLUMNS = "path, component, extent_start, extent_end, stripe_bytes, stripe_coun
 _INSERT = f"INSERT INTO placement ({_COLUMNS}) VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class DatabaseError(ValueError):
-    """An interaction database that cannot be used, or rows that cannot be one; `hint` says what to do."""
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        """Say `message`, and what to do."""
-        super().__init__(message)
-        self.hint = hint
+class DatabaseError(WeirError):
+    """An interaction database that cannot be used, or rows that cannot be one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from weir.errors import WeirError
+
 VERSION = 1
 NAMES_MAX = 64
 """Missed names that are kept: enough to see their pattern."""
 
 
-class ReportError(ValueError):
-    """A report that cannot be read; `hint` says what to do."""
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        """Say `message`, and what to do."""
-        super().__init__(message)
-        self.hint = hint
+class ReportError(WeirError):
+    """A report that cannot be read."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.errors import WeirError
 from weir.tracing.records import SHARED, Creation, Run
 
 READ_SECONDS_MAX = 120.0
@@ -29,13 +30,8 @@ _COMPRESSED = (b"\x1f\x8b", b"BZh")
 """Logs of Darshan 1 and 2 are compressed as a whole, by gzip or bzip2."""
 
 
-class DarshanError(Exception):
+class DarshanError(WeirError):
     """A log that cannot be read: which, why, and what to do."""
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        """Say `message` and `hint`."""
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

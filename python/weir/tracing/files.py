@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weir.errors import WeirError
 from weir.tracing.records import SHARED, Creation, Run
 
 if TYPE_CHECKING:
@@ -14,13 +15,8 @@ SUFFIX = ".weirtrace"
 """Ending of the names of trace files."""
 
 
-class TraceError(Exception):
+class TraceError(WeirError):
     """Traces that cannot be read: which, why, and what to do."""
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        """Say `message` and `hint`."""
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from weir import _core
-from weir.cli.errors import Failure
+from weir.store.errors import StoreError
 
 CLOCK_SKEW_SECONDS = 300
 """A credential holds from this long before it is minted: the clocks of a cluster's nodes differ."""
@@ -44,7 +44,7 @@ class Identity:
         """The text of a credential file that holds from now for `lasting_seconds`.
 
         Raises:
-            Failure: The key is damaged, or a claim is outside its limit.
+            StoreError: The key is damaged, or a claim is outside its limit.
         """
         now = int(time.time())
         try:
@@ -55,7 +55,7 @@ class Identity:
                 expires_seconds=now + int(lasting_seconds),
             )
         except ValueError as error:
-            raise Failure(str(error)) from error
+            raise StoreError(str(error)) from error
 
     def narrowed(self, **claims: str | int | None) -> "Identity":
         """With the claims that are not None."""
@@ -66,25 +66,25 @@ def read_claims(path: Path) -> "_core.Claims":
     """The claims of a credential file, refused here where every server would refuse it.
 
     Raises:
-        Failure: The file cannot be read, is no credential, is another user's, or is outside its time.
+        StoreError: The file cannot be read, is no credential, is another user's, or is outside its time.
     """
     try:
         claims = _core.claims_of_credential(path.read_text())
     except (ValueError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Failure(
+        raise StoreError(
             f"cannot use the credential {path}: {reason}",
             hint="ask the holder of the site key for one: `weir grant`",
         ) from error
     now = time.time()
     if claims["uid"] != os.getuid():
-        raise Failure(
+        raise StoreError(
             f"permission denied: the credential {path} is of uid {claims['uid']}, and you are uid {os.getuid()}",
             hint="use a credential of your own: `weir grant --uid` mints one",
         )
     if not claims["issued_seconds"] <= now <= claims["expires_seconds"]:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(claims["expires_seconds"]))
-        raise Failure(
+        raise StoreError(
             f"permission denied: the credential {path} held until {when}",
             hint="ask the holder of the site key for a new one: `weir grant`",
         )

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from weir import native
-from weir.cli import processes
-from weir.cli.configuration import Configuration, read_toml, toml_text
-from weir.cli.control import Server, servers_of
-from weir.cli.errors import Failure, not_installed, say
-from weir.cli.files import make_folder, write_whole
-from weir.cli.home import Home
-from weir.cli.mounts import ANNOUNCEMENT
-from weir.cli.processes import Process
+from weir.store import processes
+from weir.store.configuration import Configuration, read_toml, toml_text
+from weir.store.control import Server, servers_of
+from weir.store.errors import StoreError
+from weir.store.files import make_folder, write_whole
+from weir.store.home import Home
+from weir.store.mounts import ANNOUNCEMENT
+from weir.store.notices import Listener, Notice
+from weir.store.processes import Process
 
 _START_SECONDS = 20.0
 """How long a server may take until it listens: a `dir` server replays its journal first."""
@@ -36,23 +37,26 @@ def is_down(home: Home) -> bool:
     return not any(process is not None and process.is_of_this_boot() for process in records)
 
 
-def start(home: Home, configuration: Configuration, *, accept_journal_loss: bool = False) -> list[dict[str, Any]]:
+def start(
+    home: Home, configuration: Configuration, listener: Listener, *, accept_journal_loss: bool = False
+) -> list[dict[str, Any]]:
     """Start every server and wait until all of them answer.
 
     Args:
         home: The store's home.
         configuration: What to start.
+        listener: Is told what the journals gave up.
         accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
 
     Returns:
         The servers' addresses, as in cluster.json.
 
     Raises:
-        Failure: A server did not start. Those that did are stopped again.
+        StoreError: A server did not start. Those that did are stopped again.
     """
     write_whole(home.configuration, configuration.text())
     numbers = list(range(len(configuration.servers)))
-    addresses = _start_servers(home, home.configuration, numbers, accept_journal_loss)
+    addresses = _start_servers(home, home.configuration, numbers, listener, accept_journal_loss)
     _publish(home, addresses)
     return addresses
 
@@ -72,23 +76,29 @@ def stopped_journals(home: Home) -> list[tuple[int, str]]:
     """Servers of a store that is up which take no changes since their journal's device failed, and what failed."""
     stopped = []
     for server in servers_of(home.cluster):
-        with contextlib.suppress(Failure):
+        with contextlib.suppress(StoreError):
             journal = server.ask("GET", "/v1/status").get("journal")
             if journal and journal["state"] == "stopped":
                 stopped.append((server.number, str(journal["error"])))
     return stopped
 
 
-def restart(home: Home, numbers: list[int], *, accept_journal_loss: bool = False) -> list[dict[str, Any]]:
+def restart(
+    home: Home, numbers: list[int], listener: Listener, *, accept_journal_loss: bool = False
+) -> list[dict[str, Any]]:
     """Start servers of a running store again, each at the address that its clients know.
 
     Args:
         home: The store's home.
         numbers: The servers.
+        listener: As for `start`.
         accept_journal_loss: As for `start`.
 
+    Returns:
+        The addresses of all servers, as in cluster.json.
+
     Raises:
-        Failure: A server did not start. The others of the store go on.
+        StoreError: A server did not start. The others of the store go on.
     """
     addresses = published(home)
     document = read_toml(home.configuration)
@@ -97,7 +107,7 @@ def restart(home: Home, numbers: list[int], *, accept_journal_loss: bool = False
         table.update(listen=address["tcp"], control=address["control"])
     pinned = home.root / "restart.toml"
     write_whole(pinned, toml_text(document))
-    started = _start_servers(home, pinned, numbers, accept_journal_loss)
+    started = _start_servers(home, pinned, numbers, listener, accept_journal_loss)
     fresh = {address["server"]: address for address in started}
     addresses = [fresh.get(address["server"], address) for address in addresses]
     _publish(home, addresses)
@@ -150,19 +160,16 @@ def stored(home: Home) -> Configuration | None:
     try:
         configuration = Configuration(read_toml(home.configuration))
         return configuration if configuration.keeps_bytes() else None
-    except (Failure, KeyError, TypeError, AttributeError):
+    except (StoreError, KeyError, TypeError, AttributeError):
         # A damaged copy says nothing of the store; the servers judge what lies in their folders.
         return None
 
 
 def _start_servers(
-    home: Home, configuration: Path, numbers: list[int], accept_journal_loss: bool
+    home: Home, configuration: Path, numbers: list[int], listener: Listener, accept_journal_loss: bool
 ) -> list[dict[str, Any]]:
     """Start servers and wait for their addresses; on failure, none of them is left."""
-    try:
-        program = native.server_program()
-    except native.NotInstalledError as error:
-        not_installed(error)
+    program = native.server_program()
     started: list[_Started] = []
     try:
         for number in numbers:
@@ -186,7 +193,7 @@ def _start_servers(
         for address in addresses:
             _await_status(Server(int(address["server"]), str(address["control"])), deadline)
         if accept_journal_loss:
-            _tell_losses(home, started)
+            _tell_losses(home, started, listener)
     except BaseException:
         _stop_servers(home, numbers)
         for server in started:
@@ -204,14 +211,14 @@ class _Started:
     offset: int
 
 
-def _tell_losses(home: Home, started: list[_Started]) -> None:
+def _tell_losses(home: Home, started: list[_Started], listener: Listener) -> None:
     """Say what the journals gave up, in the words of the servers."""
     for server in started:
         with home.log(server.number).open(errors="replace") as log:
             log.seek(server.offset)
             losses = [line.partition(": ")[2].strip() for line in log if _LOSS in line]
         for loss in losses:
-            say(f"server {server.number} {loss}")
+            listener(Notice(f"server {server.number} {loss}"))
 
 
 def _stop_servers(home: Home, numbers: list[int]) -> int:
@@ -248,9 +255,9 @@ def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
                 f"it ended with code {server.child.returncode}",
                 f"see {log}",
             )
-            raise Failure(f"server {server.number} did not start: {message}", hint=hint)
+            raise StoreError(f"server {server.number} did not start: {message}", hint=hint)
         if time.monotonic() > deadline:
-            raise Failure(f"server {server.number} does not listen after {_START_SECONDS:.0f} s", hint=f"see {log}")
+            raise StoreError(f"server {server.number} does not listen after {_START_SECONDS:.0f} s", hint=f"see {log}")
         time.sleep(0.01)
     address: dict[str, Any] = json.loads(home.address(server.number).read_text())
     return address
@@ -261,7 +268,7 @@ def _await_status(server: Server, deadline: float) -> None:
         try:
             server.ask("GET", "/v1/status")
             return
-        except Failure:
+        except StoreError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir import native
-from weir.cli import processes
-from weir.cli.errors import Failure, not_installed
-from weir.cli.files import make_folder, write_whole
-from weir.cli.home import Home
-from weir.cli.processes import Process
+from weir.store import processes
+from weir.store.errors import StoreError
+from weir.store.files import make_folder, write_whole
+from weir.store.home import Home
+from weir.store.processes import Process
 
 ANNOUNCEMENT = "mount"
 """Name of the file that says where the store is mounted, beside a cluster.json that is announced to other users."""
@@ -72,7 +72,7 @@ def start_again(home: Home, mount: Mount) -> None:
     """Mount the store again where a lost mount was, for whom it was; what is left of the lost one is unmounted.
 
     Raises:
-        Failure: It cannot be mounted there.
+        StoreError: It cannot be mounted there.
     """
     credential = Path(_described(mount.description).get("credential") or home.credentials / "mount.json")
     start(home, mount.point, cluster=home.cluster, credential=credential)
@@ -98,20 +98,17 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     """Mount the store and wait until the mount serves.
 
     Raises:
-        Failure: It cannot be mounted there. Nothing is left running.
+        StoreError: It cannot be mounted there. Nothing is left running.
     """
     problem = device_problem()
     if problem:
-        raise Failure(
+        raise StoreError(
             f"cannot mount: {problem}", hint="use the store without a mount: `weir run --prefix /weir -- CMD`"
         )
-    try:
-        program = native.mount_program()
-    except native.NotInstalledError as error:
-        not_installed(error)
+    program = native.mount_program()
     mount = _mount(home, point)
     if mount.is_served():
-        raise Failure(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
+        raise StoreError(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
     stop(mount, force=True)
     _make_point(point)
     described = {"version": 1, "point": str(point), "credential": str(credential)}
@@ -138,7 +135,7 @@ def stop(mount: Mount, *, force: bool) -> None:
     """Unmount, and end the program that served.
 
     Raises:
-        Failure: The mount is in use and `force` is not set.
+        StoreError: The mount is in use and `force` is not set.
     """
     if is_mount_point(mount.point):
         _unmount(mount.point, lazily=False, tolerate_busy=force)
@@ -162,13 +159,13 @@ def _described(description: Path) -> dict[str, str]:
     """What the description of a mount says.
 
     Raises:
-        Failure: It is damaged.
+        StoreError: It is damaged.
     """
     try:
         described: dict[str, str] = json.loads(description.read_text())
         Path(described["point"])
     except (ValueError, TypeError, KeyError) as error:
-        raise Failure(
+        raise StoreError(
             f"cannot use {description}: {error}", hint="remove the file, and what is still mounted with `umount`"
         ) from error
     return described
@@ -181,15 +178,15 @@ def _mount(home: Home, point: Path) -> Mount:
 
 def _make_point(point: Path) -> None:
     if is_mount_point(point):
-        raise Failure(f"something else is mounted at {point}", hint="name another place")
+        raise StoreError(f"something else is mounted at {point}", hint="name another place")
     try:
         if not point.exists():
             make_folder(point, 0o755)
         busy = not point.is_dir() or any(point.iterdir())
     except OSError as error:
-        raise Failure(f"cannot mount at {point}: {error.strerror}", hint="name another place") from error
+        raise StoreError(f"cannot mount at {point}: {error.strerror}", hint="name another place") from error
     if busy:
-        raise Failure(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
+        raise StoreError(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
 
 
 def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> None:
@@ -210,8 +207,8 @@ def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> Non
                 "the mount program ended",
                 f"see {mount.log}",
             )
-            raise Failure(f"cannot mount at {mount.point}: {message}", hint=hint)
-    raise Failure(f"the mount is not ready after {_READY_SECONDS:.0f} s", hint=f"see {mount.log}")
+            raise StoreError(f"cannot mount at {mount.point}: {message}", hint=hint)
+    raise StoreError(f"the mount is not ready after {_READY_SECONDS:.0f} s", hint=f"see {mount.log}")
 
 
 def _unmount(point: Path, *, lazily: bool, tolerate_busy: bool) -> None:
@@ -230,20 +227,20 @@ def _unmount(point: Path, *, lazily: bool, tolerate_busy: bool) -> None:
             env={**os.environ, "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
-        raise Failure(f"{command[0]} is not installed", hint="install the package fuse3") from error
+        raise StoreError(f"{command[0]} is not installed", hint="install the package fuse3") from error
     except subprocess.TimeoutExpired:
-        raise Failure(f"{command[0]} {point} did not end in {_HELPER_SECONDS:.0f} s") from None
+        raise StoreError(f"{command[0]} {point} did not end in {_HELPER_SECONDS:.0f} s") from None
     if answer.returncode == 0 or not is_mount_point(point):
         return
     if "busy" in answer.stderr or os.strerror(errno.EBUSY) in answer.stderr:
         if not tolerate_busy:
-            raise Failure(
+            raise StoreError(
                 f"{point} is in use by a program",
                 hint=f"end it (`fuser -vm {point}` lists it), or add --force to unmount when it ends",
             )
         return
     if not tolerate_busy:
-        raise Failure(f"cannot unmount {point}: {answer.stderr.strip()}")
+        raise StoreError(f"cannot unmount {point}: {answer.stderr.strip()}")
 
 
 def _unescaped(field: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.cli.errors import Failure
+from weir.store.errors import StoreError
 
 TIMEOUT_SECONDS = 5.0
 """How long a server may take to answer: its control API answers beside the data path."""
@@ -28,7 +28,7 @@ class Server:
         """Send one request and return the JSON of its answer.
 
         Raises:
-            Failure: The server does not answer, or refuses.
+            StoreError: The server does not answer, or refuses.
         """
         import http.client
 
@@ -43,19 +43,19 @@ class Server:
                 answer = connection.getresponse()
                 document = json.loads(answer.read() or b"null")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Failure(
+            raise StoreError(
                 f"server {self.number} at {self.control} does not answer: {error}",
                 hint="see `weir status` and the server's log",
             ) from error
         if answer.status >= 400:
             said = document if isinstance(document, dict) else {}
             message = said.get("error") or f"{answer.status} {answer.reason}"
-            raise Failure(f"server {self.number}: {message}", hint=said.get("hint") or "")
+            raise StoreError(f"server {self.number}: {message}", hint=said.get("hint") or "")
         return document
 
 
 def ask_all(servers: Sequence[Server], path: str) -> list[Any]:
-    """What each server answers to `GET path`, in their order; a Failure in the place of an answer that did not come.
+    """What each server answers to `GET path`, in their order; a StoreError in the place of an answer that did not come.
 
     However many do not answer, all of them together take as long as one, up to the first `_ASKED_AT_ONCE`.
     """
@@ -64,7 +64,7 @@ def ask_all(servers: Sequence[Server], path: str) -> list[Any]:
     def ask(server: Server) -> Any:
         try:
             return server.ask("GET", path)
-        except Failure as failure:
+        except StoreError as failure:
             return failure
 
     with ThreadPoolExecutor(min(len(servers), _ASKED_AT_ONCE) or 1) as threads:
@@ -75,13 +75,13 @@ def servers_of(cluster: Path) -> list[Server]:
     """The servers of a cluster.json.
 
     Raises:
-        Failure: The file cannot be read.
+        StoreError: The file cannot be read.
     """
     try:
         document = json.loads(cluster.read_text())
         return [Server(int(entry["server"]), _address(entry["control"])) for entry in document["servers"]]
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise Failure(f"cannot use {cluster}: {error}", hint="is the store up? see `weir status`") from error
+        raise StoreError(f"cannot use {cluster}: {error}", hint="is the store up? see `weir status`") from error
 
 
 def _address(text: object) -> str:

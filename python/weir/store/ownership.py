@@ -12,7 +12,7 @@ import stat
 from collections import deque
 from pathlib import Path
 
-from weir.cli.errors import Failure
+from weir.store.errors import StoreError
 
 _LINKS_MAX = 40
 """Symbolic links followed on the way to a path (as the kernel does)."""
@@ -24,7 +24,7 @@ def check_way(path: Path) -> None:
     Folders that do not exist yet are made by this user later, below one that is checked.
 
     Raises:
-        Failure: A folder or link on the way is another user's, or can be changed by others.
+        StoreError: A folder or link on the way is another user's, or can be changed by others.
     """
     ahead = deque(path.parts[1:])
     here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -65,7 +65,7 @@ def check_own(path: Path, *, secret: bool = False) -> None:
         secret: Whether others may not read it either.
 
     Raises:
-        Failure: It is another user's, or open to others.
+        StoreError: It is another user's, or open to others.
     """
     try:
         # A key is a file of the home itself, and no link.
@@ -73,20 +73,20 @@ def check_own(path: Path, *, secret: bool = False) -> None:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return
-        raise Failure(f"cannot look at {path}: {error.strerror}") from error
+        raise StoreError(f"cannot look at {path}: {error.strerror}") from error
     for status in found:
         if status.st_uid != os.geteuid():
-            raise Failure(
+            raise StoreError(
                 f"{path} is {_owner(status.st_uid)}'s: whoever made it could use the store as anybody",
                 hint="choose a home of your own with --home or WEIR_HOME",
             )
     status = found[-1]
     if secret and not stat.S_ISREG(status.st_mode):
-        raise Failure(f"{path} is no plain file", hint="remove it, or choose another home with --home or WEIR_HOME")
+        raise StoreError(f"{path} is no plain file", hint="remove it, or choose another home with --home or WEIR_HOME")
     open_to = 0o077 if secret else 0o022
     if stat.S_IMODE(status.st_mode) & open_to and not (not secret and _is_private_group(status)):
         what = "read or changed" if secret else "changed"
-        raise Failure(
+        raise StoreError(
             f"{path} can be {what} by other users (mode {stat.S_IMODE(status.st_mode):04o})",
             hint=f"`chmod go-{'rwx' if secret else 'w'} {path}`, if nobody has done so",
         )
@@ -96,14 +96,14 @@ def check_own(path: Path, *, secret: bool = False) -> None:
 
 def _check_folder(status: os.stat_result, shown: Path) -> None:
     if status.st_uid not in (0, os.geteuid()):
-        raise Failure(
+        raise StoreError(
             f"{shown} is {_owner(status.st_uid)}'s, who could put another folder in the place of one below it",
             hint="choose a home below folders of your own or of root, with --home or WEIR_HOME",
         )
     # In a sticky folder, such as /tmp, others cannot replace what is this user's, and what is another's is refused.
     is_open = stat.S_IMODE(status.st_mode) & 0o022 and not status.st_mode & stat.S_ISVTX
     if is_open and stat.S_ISDIR(status.st_mode) and not _is_private_group(status):
-        raise Failure(
+        raise StoreError(
             f"{shown} can be changed by other users (mode {stat.S_IMODE(status.st_mode):04o}), who could put another "
             "folder in the place of one below it",
             hint=f"`chmod go-w {shown}`, or choose another home with --home or WEIR_HOME",
@@ -112,12 +112,12 @@ def _check_folder(status: os.stat_result, shown: Path) -> None:
 
 def _check_link(status: os.stat_result, shown: Path, links: int) -> None:
     if status.st_uid not in (0, os.geteuid()):
-        raise Failure(
+        raise StoreError(
             f"{shown} is a link of {_owner(status.st_uid)}, who could make it lead anywhere",
             hint="name the folder itself with --home or WEIR_HOME",
         )
     if links > _LINKS_MAX:
-        raise Failure(f"{shown} leads over too many symbolic links", hint="name the folder itself")
+        raise StoreError(f"{shown} leads over too many symbolic links", hint="name the folder itself")
 
 
 def _is_private_group(status: os.stat_result) -> bool:

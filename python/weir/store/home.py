@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.cli.errors import Failure
-from weir.cli.files import make_folder
-from weir.cli.ownership import check_own, check_way
+from weir.store.errors import StoreError
+from weir.store.files import make_folder
+from weir.store.ownership import check_own, check_way
 
 SYSTEM = Path("/run/weir")
 """Where root's store is announced when its home cannot be passed through by other users."""
@@ -110,12 +110,12 @@ class Home:
         """Make the home and its folders.
 
         Raises:
-            Failure: The folder is something else, and not to be touched; or others could change what is in it.
+            StoreError: The folder is something else, and not to be touched; or others could change what is in it.
         """
         check_way(self.root)
         if self.root.is_dir():
             if any(self.root.iterdir()) and not self.exists():
-                raise Failure(
+                raise StoreError(
                     f"{self.root} is not empty, and not the home of a store",
                     hint="name an empty or a new folder with --home or WEIR_HOME",
                 )
@@ -156,7 +156,7 @@ class Home:
         """Hold the home against every other command that changes it.
 
         Raises:
-            Failure: Another command held it for too long.
+            StoreError: Another command held it for too long.
         """
         with os.fdopen(self._open_lock(), "w") as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
@@ -166,7 +166,7 @@ class Home:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        raise Failure(
+                        raise StoreError(
                             f"another weir command has been changing {self.root} for {_LOCK_SECONDS:.0f} s",
                             hint="wait for it to end, or end it",
                         ) from None
@@ -209,18 +209,18 @@ def find_cluster(home: Home) -> Path:
     """The cluster.json that commands of this process use.
 
     Raises:
-        Failure: No store is up where one was looked for.
+        StoreError: No store is up where one was looked for.
     """
     chosen = os.environ.get("WEIR_CLUSTER")
     if chosen:
         path = Path(chosen).absolute()
         if not os.access(path, os.R_OK):
-            raise Failure(f"WEIR_CLUSTER={chosen} cannot be read", hint="is the store up? see `weir status`")
+            raise StoreError(f"WEIR_CLUSTER={chosen} cannot be read", hint="is the store up? see `weir status`")
         return path
     for path in (home.cluster, SYSTEM / "cluster.json"):
         if os.access(path, os.R_OK):
             return path
-    raise Failure(
+    raise StoreError(
         f"no store is up in {home.root}",
         hint="start one with `weir up`, or set WEIR_HOME or WEIR_CLUSTER to one that is up",
     )

@@ -2,24 +2,46 @@
 
 A process is known by its pid, its start time and the boot: a pid alone may be another process by the time it is used.
 The record is written by the new process before it becomes the program, so there is never a process without a record.
+A shell does so, and no hook between fork and exec: a notebook has threads, and their locks stay locked in a fork.
 """
 
 import contextlib
+import errno
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.cli.files import write_whole
+from weir.store.environment import without_store
 
 TERMINATE_SECONDS = 15.0
 """How long a process may take to end in order; a `dir` server writes back what is dirty."""
 _KILL_SECONDS = 5.0
 """How long the kernel may take to end a killed process."""
+
+_LAUNCH_SECONDS = 60.0
+"""How long a shell may take to write a record, on a busy machine."""
+_LAUNCHER = """
+mask=$(umask)
+umask 022
+read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ ticks _ <"/proc/$$/stat" &&
+read -r boot </proc/sys/kernel/random/boot_id &&
+echo "$$ $ticks $boot" >"$2.$$" &&
+command -p mv -f "$2.$$" "$1" || exit
+umask "$mask"
+shift 2
+exec "$@" </dev/null
+"""
+"""Writes the record of the process ($1; the beginning of a temporary name is $2), and becomes the program.
+
+Its own name holds no blank, so the fields of its `stat` are those of proc(5). It lets go of its standard input, the
+writing end of a pipe, only with its last line.
+"""
 
 _START_TIME_FIELD = 19
 """Index of `starttime` behind the command name in /proc/PID/stat (proc(5), field 22)."""
@@ -88,6 +110,7 @@ class Process:
             return False
         finally:
             os.close(descriptor)
+            _reap()
 
     def ends_within(self, wait_seconds: float) -> bool:
         """Whether it ends by itself within `wait_seconds`."""
@@ -98,35 +121,56 @@ class Process:
             time.sleep(0.02)
         return True
 
-    def text(self) -> str:
-        """The text of its record."""
-        return f"{self.pid} {self.start_ticks} {self.boot}\n"
-
 
 def start(
     command: Sequence[str | Path], *, record: Path, log: Path, folder: Path, read_output: bool = False
 ) -> subprocess.Popen[str]:
-    """Start a program in a session of its own, with its words appended to `log`.
+    """Start a program in a session of its own.
 
-    With `read_output`, its standard output is a pipe that the caller reads.
+    Args:
+        command: The program's path or name, and its arguments.
+        record: The file that is to name the process.
+        log: The file that the program's words are appended to.
+        folder: The program's working directory.
+        read_output: Whether its standard output is a pipe that the caller reads.
+
+    Returns:
+        The process, which has its record.
+
+    Raises:
+        OSError: The program cannot be executed, or the log not be opened.
     """
-
-    def write_record() -> None:
-        write_whole(record, Process.current().text(), mode=0o644)
-
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as words:
-        # The hook runs between fork and exec. This program has one thread, so no lock can be held there.
-        return subprocess.Popen(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if read_output else words,
-            stderr=words,
-            text=True,
-            cwd=folder,
-            env=_service_environment(os.environ),
-            start_new_session=True,
-            preexec_fn=write_record,
-        )
+    program = str(command[0])
+    if shutil.which(program) is None:
+        number = errno.EACCES if os.path.lexists(program) else errno.ENOENT
+        raise OSError(number, os.strerror(number), program)
+    _reap()
+    temporary = record.with_name(f".{record.name}")
+    held, holds = os.pipe()
+    try:
+        with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as words:
+            child = subprocess.Popen(
+                ["/bin/sh", "-c", _LAUNCHER, "sh", record, temporary, *map(str, command)],
+                stdin=holds,
+                stdout=subprocess.PIPE if read_output else words,
+                stderr=words,
+                text=True,
+                cwd=folder,
+                env=without_store(os.environ),
+                start_new_session=True,
+            )
+        _children.append(child)
+        os.close(holds)
+        holds = -1
+        if not _ended(held, _LAUNCH_SECONDS):
+            child.kill()
+            child.wait()
+            raise TimeoutError(errno.ETIMEDOUT, f"no process was recorded within {_LAUNCH_SECONDS:.0f} s", str(record))
+        return child
+    finally:
+        os.close(held)
+        if holds >= 0:
+            os.close(holds)
 
 
 def last_error(log: Path, offset: int) -> tuple[str, str] | None:
@@ -156,17 +200,13 @@ def error_in(lines: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-def _service_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a server or a mount inherits: nothing that would make it a client of the store it serves."""
-    inherited = {name: value for name, value in environment.items() if not name.startswith("WEIR_")}
-    for name in ("WEIR_TRANSPORT", "WEIR_TIMEOUT_SECONDS"):
-        if name in environment:
-            inherited[name] = environment[name]
-    libraries = inherited.pop("LD_PRELOAD", "").replace(" ", ":").split(":")
-    others = [library for library in libraries if library and "libweir_preload" not in library]
-    if others:
-        inherited["LD_PRELOAD"] = ":".join(others)
-    return inherited
+_children: list[subprocess.Popen[str]] = []
+"""Those of the started that this process has to reap; where it is a command, it ends before they do."""
+
+
+def _reap() -> None:
+    """Let go of children that have ended, so that a process that stays has no zombies."""
+    _children[:] = [child for child in _children if child.poll() is None]
 
 
 def _start_ticks(pid: int) -> int | None:
@@ -189,6 +229,7 @@ def _signal(descriptor: int, number: signal.Signals) -> None:
 
 
 def _ended(descriptor: int, wait_seconds: float) -> bool:
+    """Whether a process ends, or a pipe, within `wait_seconds`."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     return bool(poller.poll(wait_seconds * 1000))

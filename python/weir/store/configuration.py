@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weir.cli import settings
-from weir.cli.errors import USAGE, Failure
-from weir.cli.settings import Setting
+from weir.store import settings
+from weir.store.errors import SettingsError, StoreError
+from weir.store.settings import Setting
 
 FILE_VERSION = 1
 _CHECK_SECONDS = 20.0
@@ -79,7 +79,7 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
         origin: Says of a setting that is given whether by flag or environment.
 
     Raises:
-        Failure: The file cannot be read, or flags and file contradict each other.
+        StoreError: The file cannot be read, or flags and file contradict each other.
     """
     document = read_toml(file) if file else {}
     source = str(file) if file else ""
@@ -113,7 +113,7 @@ def check_sharing(policy: str, scheduler: str | None, place: str = "") -> tuple[
     """The canonical texts of a policy and its scheduler; without a scheduler, the policy's default one.
 
     Raises:
-        Failure: There is no such policy or scheduler, or they do not go together; the message lists those there are,
+        StoreError: There is no such policy or scheduler, or they do not go together; the message lists those there are,
             after the `place` they stand in.
     """
     from weir import _core
@@ -123,14 +123,14 @@ def check_sharing(policy: str, scheduler: str | None, place: str = "") -> tuple[
     except ValueError as error:
         message = f"{place}: {error}" if place else str(error)
         hint = "the default policy is size-fair, and its scheduler virtual-time"
-        raise Failure(message, hint=hint, exit_code=USAGE) from error
+        raise SettingsError(message, hint=hint) from error
 
 
 def check(configuration: Configuration, file: Path | None) -> None:
     """Have the server check a configuration, so that there is one judge of it.
 
     Raises:
-        Failure: The server refuses it; the message names the `file` it came from, and the line if it is wrong there.
+        StoreError: The server refuses it; the message names the `file` it came from, and the line if it is wrong there.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as resolved:
         resolved.write(configuration.text())
@@ -143,7 +143,7 @@ def check(configuration: Configuration, file: Path | None) -> None:
         original = _refusal(file)
         if original is not None and _without_line(original[0]) == message:
             message = original[0]
-    raise Failure(message, hint=refusal[1] or "see docs/reference/configuration.md", exit_code=USAGE)
+    raise SettingsError(message, hint=refusal[1] or "see docs/reference/configuration.md")
 
 
 def _refusal(path: Path) -> tuple[str, str] | None:
@@ -151,18 +151,14 @@ def _refusal(path: Path) -> tuple[str, str] | None:
     import subprocess
 
     from weir import native
-    from weir.cli.errors import not_installed
-    from weir.cli.processes import error_in
+    from weir.store.processes import error_in
 
-    try:
-        program = native.server_program()
-    except native.NotInstalledError as error:
-        not_installed(error)
+    program = native.server_program()
     command = [str(program), "--config", str(path), "--check"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise Failure(f"{program} --check did not answer in {_CHECK_SECONDS:.0f} s") from None
+        raise StoreError(f"{program} --check did not answer in {_CHECK_SECONDS:.0f} s") from None
     if answer.returncode == 0:
         return None
     lines = [line.strip() for line in answer.stderr.splitlines()]
@@ -178,18 +174,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
-        Failure: It is not there, or is not TOML.
+        StoreError: It is not there, or is not TOML.
     """
     import tomllib
 
     try:
         return tomllib.loads(path.read_text())
     except (ValueError, RecursionError) as error:
-        raise Failure(
-            f"{path} is not TOML: {error}", hint="see docs/reference/configuration.md", exit_code=USAGE
-        ) from error
+        raise SettingsError(f"{path} is not TOML: {error}", hint="see docs/reference/configuration.md") from error
     except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}", hint="is the path right?", exit_code=USAGE) from error
+        raise SettingsError(f"cannot read {path}: {error.strerror}", hint="is the path right?") from error
 
 
 def toml_text(document: Mapping[str, Any], place: str = "") -> str:
@@ -246,10 +240,9 @@ def _make_servers(document: dict[str, Any], chosen: _Chosen, source: str) -> Non
     if "server" in document:
         for setting in (settings.SERVERS, settings.TARGETS):
             if chosen.is_given(setting) and (setting is settings.SERVERS or _all_have_targets(document)):
-                raise Failure(
+                raise SettingsError(
                     f"{source} lists its own {setting.name}, so {setting.flag} cannot choose them",
                     hint=f"leave out {setting.flag} (and {setting.environment}), or the tables in the file",
-                    exit_code=USAGE,
                 )
         chosen.origins[settings.SERVERS.name] = source
     else:

@@ -1,12 +1,6 @@
 """Every setting, defined once: its flag, its environment name, its key in cluster.toml and its default."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import click
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -19,20 +13,24 @@ class Setting:
     default: str = ""
     flag: str | None = None
     key: str | None = None
-    kind: click.ParamType[Any] | None = None
+    bounds: tuple[int, int] | None = None
+    """The least and the greatest value of a number."""
+    choices: tuple[str, ...] = ()
+    """The values there are, where only some are."""
+    is_file: bool = False
+    """Whether the value is the path of a file that is there."""
 
-    def option(self, command: Command) -> Command:
-        """Add the flag to a command; its value is None where neither flag nor environment gives it."""
-        if self.flag is None:
-            raise ValueError(f"the setting {self.name} has no flag")
-        default = f"  [default: {self.default}]" if self.default else ""
-        return click.option(
-            self.flag,
-            self.name,
-            envvar=self.environment,
-            type=self.kind,
-            help=f"{self.meaning}{default}  [env: {self.environment}]",
-        )(command)
+    def allows(self, value: object) -> bool:
+        """Whether a value lies within the bounds, or is one of the choices, if there are any."""
+        if self.bounds is not None:
+            return isinstance(value, int) and self.bounds[0] <= value <= self.bounds[1]
+        return not self.choices or value in self.choices
+
+    def allowed(self) -> str:
+        """The values that are allowed, in words."""
+        if self.bounds is not None:
+            return f"a number from {self.bounds[0]} to {self.bounds[1]}"
+        return " or ".join(self.choices) or "any value"
 
 
 POLICY = Setting(
@@ -63,7 +61,7 @@ SERVERS = Setting(
     flag="--servers",
     environment="WEIR_SERVERS",
     default="1",
-    kind=click.IntRange(1, 64),
+    bounds=(1, 64),
     meaning="Servers to start, where the file lists none.",
 )
 TARGETS = Setting(
@@ -71,7 +69,7 @@ TARGETS = Setting(
     flag="--targets",
     environment="WEIR_TARGETS",
     default="2",
-    kind=click.IntRange(1, 64),
+    bounds=(1, 64),
     meaning="Targets of each server, where the file lists none.",
 )
 BACKEND = Setting(
@@ -80,7 +78,7 @@ BACKEND = Setting(
     environment="WEIR_BACKEND",
     key="server.target.backend",
     default="ram",
-    kind=click.Choice(["ram", "dir"]),
+    choices=("ram", "dir"),
     meaning="Where targets keep bytes: memory, or a directory of a local file system.",
 )
 CAPACITY = Setting(
@@ -155,7 +153,7 @@ PLACEMENT = Setting(
     name="placement",
     flag="--placement",
     environment="WEIR_PLACEMENT",
-    kind=click.Path(exists=True, dir_okay=False),
+    is_file=True,
     meaning="Interaction database of `weir place`: files that it foresaw are made with its layouts.",
 )
 PLACEMENT_REPORT = Setting(
@@ -229,10 +227,3 @@ CLIENT = (
     PROGRAMS,
 )
 """Settings of programs that use a store."""
-
-
-def store_options(command: Command) -> Command:
-    """Add the flags of every setting of a store."""
-    for setting in reversed(STORE):
-        command = setting.option(command)
-    return command

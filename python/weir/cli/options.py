@@ -1,0 +1,49 @@
+"""Settings as flags of commands."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from weir.store.settings import STORE, Setting
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def option(setting: Setting) -> Callable[[Command], Command]:
+    """The flag of a setting; its value is None where neither flag nor environment gives it.
+
+    Args:
+        setting: One that has a flag.
+
+    Returns:
+        A decorator of commands.
+
+    Raises:
+        ValueError: The setting has no flag.
+    """
+    if setting.flag is None:
+        raise ValueError(f"the setting {setting.name} has no flag")
+    default = f"  [default: {setting.default}]" if setting.default else ""
+    return click.option(
+        setting.flag,
+        setting.name,
+        envvar=setting.environment,
+        type=_type(setting),
+        help=f"{setting.meaning}{default}  [env: {setting.environment}]",
+    )
+
+
+def store_options(command: Command) -> Command:
+    """Add the flags of every setting of a store to a command."""
+    for setting in reversed(STORE):
+        command = option(setting)(command)
+    return command
+
+
+def _type(setting: Setting) -> click.ParamType[Any] | None:
+    if setting.bounds is not None:
+        return click.IntRange(*setting.bounds)
+    if setting.choices:
+        return click.Choice(setting.choices)
+    return click.Path(exists=True, dir_okay=False) if setting.is_file else None

@@ -1,0 +1,11 @@
+"""The errors of a store's life."""
+
+from weir.errors import WeirError
+
+
+class StoreError(WeirError):
+    """A store that cannot be brought up, asked or taken down."""
+
+
+class SettingsError(StoreError):
+    """Settings of a store that cannot be used; nothing was started."""

@@ -1,0 +1,294 @@
+"""A store in the hands of a Python program: brought up, used, and taken down."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from weir.store.errors import SettingsError, StoreError
+from weir.store.notices import Notice
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from weir.store.home import Home
+    from weir.store.lifecycle import Ended, Running
+
+PREFIX = Path("/weir")
+"""Where programs see a store that is not mounted, unless they are told another place."""
+
+
+class Store:
+    """A store that is up; `weir.store.up` makes it.
+
+    Attributes:
+        home: The directory that holds its state: keys, logs, and the files of `dir` targets.
+        cluster: The file that tells clients where its servers are.
+        mount: Where it is mounted; None where it is not.
+        notices: What there was to know when it was brought up, such as why it is not mounted.
+    """
+
+    def __init__(
+        self,
+        home: "Home",
+        running: "Running",
+        *,
+        notices: Sequence[Notice] = (),
+        temporary: Path | None = None,
+    ) -> None:
+        """Take a store that is up into hand.
+
+        Args:
+            home: Its home.
+            running: How it runs.
+            notices: What was told while it was brought up.
+            temporary: A folder that is removed with the store, at the latest when this program ends.
+        """
+        self._home = home
+        self._temporary = temporary
+        self._finalizer = None if temporary is None else weakref.finalize(self, _remove, home, temporary, os.getpid())
+        self.home = home.root
+        self.cluster = home.cluster
+        self.mount = running.mount
+        self.notices = tuple(notices)
+
+    def __enter__(self) -> "Store":
+        """Use it in a block, at whose end it is taken down."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take it down, also where a program still uses its mount."""
+        self.down(force=True)
+
+    def down(self, *, force: bool = False, discard: bool = False) -> "Ended":
+        """Unmount it and stop its servers. A second call changes nothing.
+
+        Args:
+            force: Unmount also where a program is using the mount.
+            discard: Also remove the files that lie in its home. A temporary store is always removed.
+
+        Returns:
+            What was ended.
+
+        Raises:
+            StoreError: A program uses the mount, and `force` is not given.
+        """
+        from weir.store import lifecycle
+
+        if not self._home.exists():
+            return lifecycle.Ended(0, (), 0, ())
+        ended = lifecycle.take_down(self._home, force=force, discard=discard or self._temporary is not None)
+        if self._finalizer is not None and self._temporary is not None:
+            self._finalizer.detach()
+            shutil.rmtree(self._temporary, ignore_errors=True)
+        self.mount = None
+        return ended
+
+    @contextlib.contextmanager
+    def job(
+        self,
+        program: str = "python",
+        *,
+        prefix: str | Path | None = None,
+        is_preloaded: bool = True,
+        job: str | None = None,
+        user: str | None = None,
+        group: str | None = None,
+        nodes: int | None = None,
+        priority: int | None = None,
+    ) -> Iterator[dict[str, str]]:
+        """Make an environment in which programs are one job of the store, for the length of a block.
+
+        Args:
+            program: The job's name begins with it, where `job` gives none.
+            prefix: An absolute path below which the programs see the store, without a mount. None is the mount, and
+                `/weir` where there is none.
+            is_preloaded: Whether programs take the fast path; without it they need the mount.
+            job: Name of the job.
+            user: Name of the user that the job is accounted under; None is yours.
+            group: Name of its group; None is yours.
+            nodes: Its compute nodes; None is 1.
+            priority: Its priority; None is 1.
+
+        Yields:
+            Variables by their names: those of this program, without any other store, and with this one. They name a
+            credential that goes at the end of the block.
+
+        Raises:
+            SettingsError: The prefix is not an absolute path below `/`.
+            StoreError: A claim of the job is outside its limits, or the programs have no way to the store.
+        """
+        from weir.store import launch
+        from weir.store.environment import without_store
+
+        if prefix is not None and not launch.is_prefix(str(prefix)):
+            raise SettingsError(f"the prefix {prefix} is not an absolute path below /")
+        is_mounted = prefix is None and self.mount is not None
+        if not is_preloaded and not is_mounted:
+            raise StoreError(
+                "without the fast path and without a mount, programs have no way to the store",
+                hint="mount it, or leave `is_preloaded` as it is",
+            )
+        place = self.mount if is_mounted and self.mount is not None else Path(prefix or PREFIX)
+        variables = launch.environment(
+            without_store(os.environ), self.cluster, place, is_mounted=is_mounted, is_preloaded=is_preloaded
+        )
+        claims = {"job": job, "user": user, "group": group, "nodes": nodes, "priority": priority}
+        with launch.minted(self._home, launch.run_job(program, **claims)) as credential:
+            yield {**variables, "WEIR_CREDENTIAL": str(credential)}
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str] | None = None,
+        prefix: str | Path | None = None,
+        is_preloaded: bool = True,
+        job: str | None = None,
+        user: str | None = None,
+        group: str | None = None,
+        nodes: int | None = None,
+        priority: int | None = None,
+        **options: Any,
+    ) -> "subprocess.CompletedProcess[Any]":
+        """Run a program as a job of its own, and wait for its end.
+
+        Args:
+            command: The program and its arguments.
+            environment: Variables to add to those of `job`.
+            prefix: As for `job`.
+            is_preloaded: As for `job`.
+            job: As for `job`.
+            user: As for `job`.
+            group: As for `job`.
+            nodes: As for `job`.
+            priority: As for `job`.
+            options: Those of `subprocess.run`, such as `check`, `capture_output`, `text` and `timeout`.
+
+        Returns:
+            The program's exit code, and what it said where that was captured.
+
+        Raises:
+            SettingsError: As for `job`.
+            StoreError: As for `job`.
+            OSError: The program cannot be executed.
+            subprocess.SubprocessError: It failed and `check` was given, or it took longer than the `timeout`.
+        """
+        import subprocess
+
+        claims: dict[str, Any] = {"job": job, "user": user, "group": group, "nodes": nodes, "priority": priority}
+        with self.job(str(command[0]), prefix=prefix, is_preloaded=is_preloaded, **claims) as variables:
+            return subprocess.run(command, env={**variables, **(environment or {})}, **options)
+
+
+def up(
+    file: str | Path | None = None,
+    *,
+    home: str | Path | None = None,
+    mount: bool | str | Path = True,
+    policy: str | None = None,
+    scheduler: str | None = None,
+    allocator: str | None = None,
+    servers: int | None = None,
+    targets: int | None = None,
+    backend: str | None = None,
+    capacity: str | None = None,
+    read_speed: str | None = None,
+    write_speed: str | None = None,
+    fixed_time: str | None = None,
+    metadata_time: str | None = None,
+    accept_journal_loss: bool = False,
+) -> Store:
+    """Bring a store up on this machine: start its servers and mount it.
+
+    Settings that are None are those of the file, else of the store that lies in the home, else the defaults. Variables
+    such as WEIR_POLICY and WEIR_HOME say nothing here: they are for the command line.
+
+    Args:
+        file: A cluster.toml.
+        home: Directory for the store's state. None is a temporary one, which goes with the store. What is on `dir`
+            targets of a home that was given is kept for the next time.
+        mount: Whether to mount the store, or where. True is the place `mnt` in its home; where nothing can be mounted,
+            `Store.notices` says why, and programs reach the store without a mount.
+        policy: How the time of the storage is divided among jobs, such as `size-fair`.
+        scheduler: Who enforces the policy, such as `virtual-time`.
+        allocator: Who chooses the targets of new files, such as `balanced`.
+        servers: Servers to start, 1 to 64.
+        targets: Targets of each server, 1 to 64.
+        backend: `ram` or `dir`.
+        capacity: Of each target, such as `4GiB`.
+        read_speed: Emulate targets that read no faster, such as `200MB/s`.
+        write_speed: Emulate targets that write no faster.
+        fixed_time: Emulate targets that spend this time on each request, such as `100us`.
+        metadata_time: Emulate servers that spend this time on each metadata operation.
+        accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
+
+    Returns:
+        The store, which is a context manager: at the end of its block it is taken down.
+
+    Raises:
+        SettingsError: A setting or the file cannot be used; nothing was started.
+        StoreError: The store does not come up, and nothing of it is left running; or it is up already.
+        NotInstalledError: The programs of the store are missing.
+        OSError: The home cannot be written.
+    """
+    from weir.store import lifecycle
+    from weir.store.home import Home
+
+    given = {
+        "policy": policy,
+        "scheduler": scheduler,
+        "allocator": allocator,
+        "servers": servers,
+        "targets": targets,
+        "backend": backend,
+        "capacity": capacity,
+        "read_speed": read_speed,
+        "write_speed": write_speed,
+        "fixed_time": fixed_time,
+        "metadata_time": metadata_time,
+    }
+    _check(given)
+    mounting = lifecycle.Mounting(bool(mount), None if isinstance(mount, bool) else Path(mount))
+    notices: list[Notice] = []
+    temporary = Path(tempfile.mkdtemp(prefix="weir-")) if home is None else None
+    chosen = Home.at(str(home) if temporary is None else str(temporary / "home"))
+    try:
+        wanted = lifecycle.plan(chosen, None if file is None else Path(file), given, lambda _: "argument")
+        running = lifecycle.bring_up(chosen, wanted, mounting, notices.append, accept_journal_loss=accept_journal_loss)
+    except BaseException:
+        if temporary is not None:
+            _remove(chosen, temporary, os.getpid())
+        raise
+    return Store(chosen, running, notices=notices, temporary=temporary)
+
+
+def _check(given: Mapping[str, object]) -> None:
+    """Refuse values that no store has, before anything is made.
+
+    Raises:
+        SettingsError: There is one.
+    """
+    from weir.store.settings import STORE
+
+    for setting in STORE:
+        value = given[setting.name]
+        if value is not None and not setting.allows(value):
+            raise SettingsError(f"{setting.name} cannot be {value!r}", hint=f"give {setting.allowed()}")
+
+
+def _remove(home: "Home", folder: Path, process: int) -> None:
+    """Remove a temporary store as far as that goes; a fork of the process that made it has no part in it."""
+    from weir.store import lifecycle
+
+    if os.getpid() == process:
+        with contextlib.suppress(StoreError, OSError):
+            lifecycle.remove(home)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,276 @@
+"""A store is brought up as a whole, goes on where it was, and is taken down.
+
+Whoever calls these functions holds nothing: each takes the lock of the home for as long as it changes it.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.store import cluster, configuration, mounts, settings
+from weir.store.configuration import Configuration
+from weir.store.control import ask_all, servers_of
+from weir.store.errors import StoreError
+from weir.store.files import write_whole
+from weir.store.home import Home
+from weir.store.identity import LASTING_SECONDS, Identity
+from weir.store.notices import Listener, Notice
+
+
+@dataclass(frozen=True)
+class Mounting:
+    """Where a store is to be mounted."""
+
+    is_wanted: bool = True
+    point: Path | None = None
+    """The place; None is that in the home, and no mount where none can be made."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A store that is up."""
+
+    configuration: Configuration
+    servers: list[dict[str, Any]]
+    """Addresses of the servers, as in cluster.json."""
+    mount: Path | None
+    """Where it is mounted."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What was ended with a store."""
+
+    servers: int
+    """Servers that ran."""
+    mounts: tuple[Path, ...]
+    lost_bytes: int
+    """Bytes that were on targets in memory."""
+    left: tuple[str, ...]
+    """Folders of targets outside of the home, whose files are left."""
+
+
+def plan(home: Home, file: Path | None, given: Mapping[str, object], origin: Callable[[str], str]) -> Configuration:
+    """Find what is to be started.
+
+    Args:
+        home: The store's home, of which nothing needs to be there.
+        file: A cluster.toml; None is the store that lies in the home, or else the embedded store.
+        given: Values by name of the setting; None where it is not given.
+        origin: Says of a setting that is given where that was.
+
+    Returns:
+        The configuration, which the server has checked.
+
+    Raises:
+        SettingsError: The file, or a setting, cannot be used.
+    """
+    shapes = (settings.SERVERS, settings.TARGETS, settings.BACKEND)
+    if file is None and cluster.stored(home) and all(given.get(setting.name) is None for setting in shapes):
+        file = home.configuration
+    resolved = configuration.resolve(file, given, origin)
+    _name_sharing(resolved, file)
+    configuration.check(resolved, file)
+    return resolved
+
+
+def bring_up(
+    home: Home,
+    wanted: Configuration,
+    mounting: Mounting,
+    listener: Listener,
+    *,
+    accept_journal_loss: bool = False,
+) -> Running:
+    """Start the servers of a store and mount it; of a store that is up, start again what died.
+
+    Args:
+        home: Where its state lies; it is made.
+        wanted: What to start. A store that is up goes on as it is.
+        mounting: Whether and where to mount it.
+        listener: Is told what else there is to know.
+        accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
+
+    Returns:
+        The store as it runs.
+
+    Raises:
+        StoreError: It does not come up, and nothing of it is left running; or it is up already, and whole.
+        OSError: The home cannot be written.
+    """
+    home.create()
+    with home.locked():
+        servers = _go_on(home, listener, is_mounted=mounting.is_wanted, accept_journal_loss=accept_journal_loss)
+        if servers is not None:
+            served = [mount.point for mount in mounts.mounts_of(home) if mount.is_served()]
+            mounted = served[0] if served else _mount(home, mounting, listener)
+            return Running(cluster.running(home), servers, mounted)
+        for mount in mounts.mounts_of(home):
+            mounts.stop(mount, force=True)
+        cluster.stop(home)
+        _refuse_other_shape(home, wanted)
+        _make_site_key(home)
+        _mint_credentials(home)
+        servers = cluster.start(home, wanted, listener, accept_journal_loss=accept_journal_loss)
+        try:
+            return Running(wanted, servers, _mount(home, mounting, listener))
+        except BaseException:
+            cluster.stop(home)
+            raise
+
+
+def take_down(home: Home, *, force: bool, discard: bool) -> Ended:
+    """Unmount a store and stop its servers.
+
+    Args:
+        home: Its home.
+        force: Unmount also where a program is using the mount.
+        discard: Also remove the files of the store that lie in its home.
+
+    Returns:
+        What was ended; a store that was not up has nothing to end.
+
+    Raises:
+        StoreError: There is no store in the home, or a program uses the mount.
+    """
+    if not home.exists():
+        raise StoreError(f"there is no store in {home.root}", hint="set WEIR_HOME to that of the store")
+    with home.locked():
+        lost = _used_memory(home)
+        unmounted = _unmount(home, force=force)
+        stopped = cluster.stop(home)
+        left = cluster.discard(home) if discard else []
+    return Ended(stopped, tuple(unmounted), lost, tuple(left))
+
+
+def remove(home: Home) -> None:
+    """Take a store down, also while this program ends, and remove its files; without a word to its servers.
+
+    Args:
+        home: Its home; where nothing is there, nothing happens.
+
+    Raises:
+        StoreError: It cannot be unmounted, or another command holds its home.
+    """
+    if home.exists():
+        with home.locked():
+            _unmount(home, force=True)
+            cluster.stop(home)
+            cluster.discard(home)
+
+
+def _unmount(home: Home, *, force: bool) -> list[Path]:
+    """Unmount a store from everywhere; returns where it was mounted."""
+    unmounted = []
+    for mount in mounts.mounts_of(home):
+        mounts.stop(mount, force=force)
+        unmounted.append(mount.point)
+    return unmounted
+
+
+def _name_sharing(wanted: Configuration, file: Path | None) -> None:
+    """Refuse a wrong policy or scheduler before anything is started, and write down their canonical names."""
+    document = wanted.document
+    policy, scheduler = document.get("policy"), document.get("scheduler")
+    if not isinstance(policy, str) or not isinstance(scheduler, str | None):
+        # A policy of another type is refused by the server, which names the line.
+        return
+    is_filed = str(file) in (wanted.origins.get("policy"), wanted.origins.get("scheduler"))
+    names = configuration.check_sharing(policy, scheduler, str(file) if is_filed else "")
+    document["policy"] = names[0]
+    if scheduler is not None:
+        document["scheduler"] = names[1]
+
+
+def _go_on(
+    home: Home, listener: Listener, *, is_mounted: bool, accept_journal_loss: bool
+) -> list[dict[str, Any]] | None:
+    """Deal with a store that is up: start servers and mounts again that died, and refuse where none did.
+
+    Returns:
+        The addresses of a store that goes on, or None where there is none.
+    """
+    if not home.cluster.is_file() or cluster.is_down(home):
+        return None
+    numbers = cluster.dead_servers(home)
+    lost = mounts.lost(home) if is_mounted else []
+    if not numbers and not lost:
+        raise _already_up(home)
+    addresses = (
+        cluster.restart(home, numbers, listener, accept_journal_loss=accept_journal_loss)
+        if numbers
+        else cluster.published(home)
+    )
+    if numbers:
+        listener(Notice(f"started again: {', '.join(f'server {number}' for number in numbers)}"))
+    for mount in lost:
+        mounts.start_again(home, mount)
+        listener(Notice(f"mounted again: {mount.point}"))
+    return addresses
+
+
+def _already_up(home: Home) -> StoreError:
+    stopped = cluster.stopped_journals(home)
+    if stopped:
+        which = "; ".join(f"server {number}: {error}" for number, error in stopped)
+        return StoreError(
+            f"the store in {home.root} is up, but takes no changes where a journal stopped: {which}",
+            hint="reads go on, and the journal begins anew by itself once its device works; see `weir status`",
+        )
+    return StoreError(f"the store in {home.root} is already up", hint="see `weir status`; end it with `weir down`")
+
+
+def _refuse_other_shape(home: Home, wanted: Configuration) -> None:
+    stored = cluster.stored(home)
+    if stored is not None and stored.shape() != wanted.shape():
+        raise StoreError(
+            f"{home.root} holds a store of other servers and targets",
+            hint="leave them as they are, choose another --home, or remove its files with `weir down --discard`",
+        )
+
+
+def _make_site_key(home: Home) -> None:
+    if home.read_site_key() is None:
+        write_whole(home.site_key, secrets.token_hex(32) + "\n")
+
+
+def _mint_credentials(home: Home) -> None:
+    """The credential of the mount, and that of this user's programs outside of `weir run`."""
+    site_key = home.read_site_key()
+    if site_key is None:
+        raise StoreError(f"cannot read {home.site_key}", hint="who brought the store up is its owner")
+    mine = Identity.of_process("default")
+    # Only root's mount is for every user, so only it speaks for others.
+    mount = Identity.of_process("mount").narrowed(role="mount" if os.geteuid() == 0 else "user")
+    write_whole(home.credentials / f"uid-{mine.uid}.json", mine.mint(site_key, LASTING_SECONDS))
+    write_whole(home.credentials / "mount.json", mount.mint(site_key, LASTING_SECONDS))
+
+
+def _mount(home: Home, mounting: Mounting, listener: Listener) -> Path | None:
+    """Mount the store; where that cannot be, and nobody asked for a place, say so and go on."""
+    if not mounting.is_wanted:
+        return None
+    problem = mounts.device_problem()
+    if problem and mounting.point is None:
+        listener(
+            Notice(
+                f"the store is not mounted: {problem}",
+                hint="programs reach it with `weir run --prefix /weir -- CMD`",
+            )
+        )
+        return None
+    chosen = (mounting.point or home.mount_point).absolute()
+    mounts.start(home, chosen, cluster=home.cluster, credential=home.credentials / "mount.json")
+    return chosen
+
+
+def _used_memory(home: Home) -> int:
+    """Bytes on `ram` targets of the servers that answer."""
+    if not home.cluster.is_file():
+        return 0
+    answers = ask_all(servers_of(home.cluster), "/v1/status")
+    targets = [target for answer in answers if not isinstance(answer, StoreError) for target in answer["targets"]]
+    return sum(target["used_bytes"] for target in targets if target["backend"] == "ram")
