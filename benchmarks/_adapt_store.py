@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any
 
 from _noise import Noise
-from _running import ROOT, WAIT_SECONDS
-from weir.experiments.store import PREFIX, WEIR, Store
+from _running import ROOT, WAIT_SECONDS, WEIR
+from weir.experiments.store import PREFIX, Store
 
 CAPACITY_MEGABYTES = 60.0
 """A second, of the shared tier; the lower one of the two that forecasts are judged at."""
@@ -39,7 +39,7 @@ class SharedTier:
         """Describe it: times and sizes of the noise are divided by `scale`."""
         self.scale = scale
         self.capacity_megabytes = capacity_megabytes
-        self.store = Store(policy="fifo", speed=f"{capacity_megabytes:g}MB/s", options=("--capacity", _MEMORY))
+        self.store = Store(policy="fifo", speed=f"{capacity_megabytes:g}MB/s", capacity=_MEMORY)
 
     def __enter__(self) -> "SharedTier":
         self.store.__enter__()
@@ -103,7 +103,7 @@ class SharedTier:
         """A program on the store, which ends with the block at the latest."""
         # A group of its own: `weir run` is the program's parent, and both are to end.
         process = subprocess.Popen(
-            [*WEIR, "run", "--prefix", PREFIX, "--job", job, "--", *command],
+            [str(WEIR), "run", "--prefix", PREFIX, "--job", job, "--", *command],
             env=self.store.environment,
             stdout=subprocess.PIPE,
             text=True,

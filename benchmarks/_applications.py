@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from _running import ROOT, WAIT_SECONDS, announce
-from weir.experiments.store import PREFIX, WEIR, Store
+from _running import ROOT, WAIT_SECONDS, WEIR, announce, run_weir
+from weir.experiments.store import PREFIX, Store
 
 SPEED = "128MB/s"
 PASSES = 2
@@ -111,7 +111,7 @@ def _runs(store: Store, directory: Path, name: str, *, passes: int, is_quick: bo
         if condition == ALONE:
             runs[condition].append(_run(store, directory, kernel, application.nodes, None))
             continue
-        store.weir("policy", "set", condition)
+        run_weir(store.environment, "policy", "set", condition)
         with _job(store, directory, ["hog", f"{PREFIX}/hog", "0"], nodes=1) as hog:
             runs[condition].append(_run(store, directory, kernel, application.nodes, hog))
     return runs
@@ -169,7 +169,7 @@ def _job(store: Store, directory: Path, kernel: list[str], nodes: int) -> Iterat
     program = [sys.executable, str(ROOT / "benchmarks/_kernels.py"), *kernel]
     with log.open("w") as words:
         job = subprocess.Popen(
-            [*WEIR, "run", "--job", kernel[0], "--nodes", str(nodes), "--prefix", PREFIX, "--", *program],
+            [WEIR, "run", "--job", kernel[0], "--nodes", str(nodes), "--prefix", PREFIX, "--", *program],
             env=store.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

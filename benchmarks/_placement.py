@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from _bounds import cost_bound
-from _running import ROOT, WAIT_SECONDS, announce
+from _running import ROOT, WAIT_SECONDS, WEIR, announce, run_weir
 from weir import _core
-from weir.experiments.store import PREFIX, WEIR, Store
+from weir.experiments.store import PREFIX, Store
 
 SERVERS, TARGETS_EACH = 7, 5
 TARGETS = SERVERS * TARGETS_EACH
@@ -179,7 +179,7 @@ class Bench:
             folder = f"{FOLDER}/{application.program}"
             _on_store(store, "mkdir", "-p", folder)
             if spelling is not None:
-                _on_store(store, *WEIR, "layout", "set", *spelling(application.sizes[0]).split(), folder)
+                _on_store(store, str(WEIR), "layout", "set", *spelling(application.sizes[0]).split(), folder)
 
     def _place(self, store: Store, case: str, layout: Layout, traces: Path, database: Path) -> None:
         layouts = [
@@ -192,7 +192,7 @@ class Bench:
         ]
         # A folder of traces holds the runs of one program.
         runs = [word for folder in sorted(traces.iterdir()) for word in ("--from", str(folder))]
-        store.weir("place", *runs, *layouts, "--database", str(database))
+        run_weir(store.environment, "place", *runs, *layouts, "--database", str(database))
 
     def _run(self, store: Store, case: str, *, traces: Path | None = None, database: Path | None = None) -> Measured:
         before = _used_bytes(store)
@@ -201,9 +201,9 @@ class Bench:
         for application in CASES[case]:
             trace = ["--trace", str(traces / application.program)] if traces else []
             options = ["--prefix", PREFIX, *placement, *trace]
-            commands.append([*WEIR, "run", *options, "--", *self._mpi(application)])
+            commands.append([str(WEIR), "run", *options, "--", *self._mpi(application)])
         processes = [
-            subprocess.Popen(command, env=store.environment, stdout=subprocess.PIPE, text=True) for command in commands
+            subprocess.Popen(words, env=store.environment, stdout=subprocess.PIPE, text=True) for words in commands
         ]
         rates = {"write": 0.0, "read": 0.0}
         for process in processes:
@@ -234,12 +234,13 @@ def _store(allocator: str) -> Store:
         servers=SERVERS,
         targets=TARGETS_EACH,
         speed=SPEED,
-        options=("--capacity", CAPACITY, "--allocator", allocator),
+        capacity=CAPACITY,
+        allocator=allocator,
     )
 
 
-def _on_store(store: Store, *command: str) -> None:
-    store.weir("run", "--prefix", PREFIX, "--", *command)
+def _on_store(store: Store, *words: str) -> None:
+    run_weir(store.environment, "run", "--prefix", PREFIX, "--", *words)
 
 
 def _used_bytes(store: Store) -> list[int]:

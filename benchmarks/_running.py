@@ -6,9 +6,13 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
+
+import weir
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIR = Path(sys.executable).with_name("weir")
@@ -32,20 +36,34 @@ class Result:
 class Store:
     """A store with a mount, brought up for the duration of a block."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        servers: int | None = None,
+        targets: int | None = None,
+        capacity: str | None = None,
+        is_mounted: bool = True,
+    ) -> None:
         self.home = directory / "home"
-        self.options = options
         self.mount = self.home / "mnt"
+        self._bring_up = partial(
+            weir.store.up, home=self.home, servers=servers, targets=targets, capacity=capacity, mount=is_mounted
+        )
+        self._ends = ExitStack()
 
     def __enter__(self) -> "Store":
+        # Programs run on the store by `weir run`, which finds it here.
         os.environ["WEIR_HOME"] = str(self.home)
-        subprocess.run([WEIR, "up", *self.options], check=True, stdout=subprocess.DEVNULL, timeout=WAIT_SECONDS)
+        store = self._ends.enter_context(self._bring_up())
+        for notice in store.notices:
+            print(f"{notice.words}; {notice.hint}", file=sys.stderr)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        subprocess.run([WEIR, "down"], check=True, stdout=subprocess.DEVNULL, timeout=WAIT_SECONDS)
+        self._ends.close()
 
     def run(self, command: Sequence[object]) -> list[object]:
         """`command` as a job of its own on the fast path."""
@@ -54,6 +72,14 @@ class Store:
     def servers(self) -> list[int]:
         """Process ids of the servers, by number."""
         return [int(path.read_text().split()[0]) for path in sorted(self.home.glob("servers/*/pid"))]
+
+
+def run_weir(environment: Mapping[str, str], *words: str) -> str:
+    """What a command of `weir` prints, on the store that `environment` names."""
+    answer = subprocess.run(
+        [WEIR, *words], env=environment, check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS
+    )
+    return answer.stdout
 
 
 def compiled(name: str, directory: Path) -> Path:

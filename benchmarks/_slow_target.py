@@ -14,8 +14,8 @@ import sys
 import time
 from dataclasses import dataclass
 
-from _running import WAIT_SECONDS, announce
-from weir.experiments.store import PREFIX, WEIR, Store
+from _running import WAIT_SECONDS, WEIR, announce, run_weir
+from weir.experiments.store import PREFIX, Store
 
 SERVERS, TARGETS_EACH = 4, 6
 FILES, FILE_BYTES, PROCESSES = 2048, 64 << 10, 16
@@ -83,17 +83,18 @@ def _job(allocator: str, *, is_slowed: bool) -> Ran:
         servers=SERVERS,
         targets=TARGETS_EACH,
         speed=f"{SPEED}B/s",
-        options=("--capacity", "64MiB", "--allocator", allocator),
+        capacity="64MiB",
+        allocator=allocator,
     ) as store:
-        store.weir("run", "--prefix", PREFIX, "--", *WEIR, "layout", "set", "-c", "1", PREFIX)
+        run_weir(store.environment, "run", "--prefix", PREFIX, "--", str(WEIR), "layout", "set", "-c", "1", PREFIX)
         if is_slowed:
-            store.weir("targets", "set", SLOW, "--bandwidth", f"{SPEED / RATIO:.0f}B/s")
-        command = [*WEIR, "run", "--prefix", PREFIX, "--", sys.executable, "-c", _WRITER, f"{PREFIX}/files"]
+            run_weir(store.environment, "targets", "set", SLOW, "--bandwidth", f"{SPEED / RATIO:.0f}B/s")
+        writer = [str(WEIR), "run", "--prefix", PREFIX, "--", sys.executable, "-c", _WRITER, f"{PREFIX}/files"]
         began = time.monotonic()
-        subprocess.run(command, env=store.environment, check=True, timeout=WAIT_SECONDS)
+        subprocess.run(writer, env=store.environment, check=True, timeout=WAIT_SECONDS)
         seconds = time.monotonic() - began
         if is_slowed:
-            print(store.weir("targets"), file=sys.stderr)
+            print(run_weir(store.environment, "targets"), file=sys.stderr)
         server, index = map(int, SLOW.split("."))
         used = store.ask(server, "/v1/status")["targets"][index]["used_bytes"]
         return Ran(seconds, used // FILE_BYTES)

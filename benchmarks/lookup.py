@@ -67,7 +67,7 @@ def look_up(directory: Path, *, rows: int = ROWS, creations: int = CREATIONS) ->
 
 def _report(directory: Path, database: Path, asked: list[str]) -> dict[str, float]:
     """What the library says of itself after a program has made the files."""
-    with Store(directory, "--no-mount", "--targets", "8"):
+    with Store(directory, is_mounted=False, targets=8):
         words = ["run", "--prefix", PREFIX, "--placement", str(database), "--", sys.executable, "-c", _MAKE]
         subprocess.run([str(WEIR), *words], input="\n".join(asked), text=True, check=True, timeout=600)
     reports = [json.loads(line) for line in Path(f"{database}.report").read_text().splitlines()]

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from _running import ROOT, WAIT_SECONDS, finish
-from weir.experiments.store import WEIR
+from _running import ROOT, WAIT_SECONDS, WEIR, finish
 from weir.prediction.accuracy import accuracy
 from weir.prediction.context import NextRun, identity
 from weir.prediction.creations import MODELS, predict
@@ -220,7 +219,7 @@ def _run(program: Path, call: Call, folder: Path) -> Run:
     for place in (output, trace):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
-    command: list[str | Path] = [*WEIR, "run", "--trace", trace, "--observe", output, "--"]
+    command: list[str | Path] = [WEIR, "run", "--trace", trace, "--observe", output, "--"]
     command += ["mpirun", "-n", str(call.ranks), program, "-o", output / "data", *call.arguments.split()]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS)
     if answer.returncode != 0:

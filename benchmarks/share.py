@@ -19,11 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from _applications import applications
-from _running import ROOT, WAIT_SECONDS, Loads, announce, compiled, finish, together
+from _running import ROOT, WAIT_SECONDS, WEIR, Loads, announce, compiled, finish, run_weir, together
 from weir.experiments import windows
 from weir.experiments.figures import TOLERANCE, Options, rows_of, run, sized
 from weir.experiments.jobs import Job, run_jobs
-from weir.experiments.store import PREFIX, WEIR, Store
+from weir.experiments.store import PREFIX, Store
 from weir.experiments.windows import Summary
 
 SPEED = "32MB/s"
@@ -149,12 +149,12 @@ def conserving(directory: Path) -> dict[str, float]:
     """Throughput of a job alone, and of two that share, beside the same under `fifo`, at full speed; A B B A."""
     load = compiled("load", directory)
     rates: dict[tuple[str, str], list[float]] = {}
-    with Store(policy="fifo", options=("--targets", "1")) as store:
+    with Store(policy="fifo", targets=1) as store:
         file = f"{PREFIX}/file"
         _make(store, sys.executable, "-c", f"open({file!r}, 'wb').write(bytes({SMALL_FILE_BYTES}))")
         reader: list[object] = [load, "random", file, SMALL_FILE_BYTES, LOAD_SECONDS]
         for policy in ("fifo", "size-fair", "size-fair", "fifo") * REPEATS:
-            store.weir("policy", "set", policy)
+            run_weir(store.environment, "policy", "set", policy)
             for case, jobs in (("alone", ["a"] * 4), ("total", ["a", "a", "b", "b"])):
                 results = together([_job(job, reader) for job in jobs], store.environment)
                 rates.setdefault((case, policy), []).append(sum(result.rate for result in results))
@@ -230,7 +230,7 @@ def metadata(directory: Path) -> dict[str, float]:
     load = compiled("load", directory)
     flood: list[object] = [load, "stats", f"{PREFIX}/flooded", 64, LOAD_SECONDS + 2 * SETTLING_SECONDS]
     writer: list[object] = [load, "rewrite", f"{PREFIX}/data", 256, LOAD_SECONDS + 2 * SETTLING_SECONDS]
-    with Store(policy="size-fair", speed=SPEED, options=("--metadata-time", "300us")) as store:
+    with Store(policy="size-fair", speed=SPEED, metadata_time="300us") as store:
         _make(store, "mkdir", f"{PREFIX}/flooded")
         _make(store, load, "create", f"{PREFIX}/flooded", 64)
         pair = _device_seconds(store, {"four": [flood] * 4, "one": [flood] * 4}, {"four": 4, "one": 1})
@@ -253,9 +253,9 @@ def creates(directory: Path) -> dict[str, float]:
     """Files made a second on 1, 2 and 4 servers by eight processes, in directories of as many homes."""
     load = compiled("load", directory)
     figures: dict[str, float] = {}
-    for what, options in (("", ()), ("_emulated", ("--metadata-time", "500us"))):
+    for what, metadata_time in (("", None), ("_emulated", "500us")):
         for servers in (1, 2, 4):
-            with Store(policy="size-fair", servers=servers, options=options) as store:
+            with Store(policy="size-fair", servers=servers, metadata_time=metadata_time) as store:
                 folders = _folders_on_every_server(store, 8)
                 makers = [_job("makers", [load, "create", folder, 500 if what else 2_000]) for folder in folders]
                 results = together(makers, store.environment)
@@ -329,7 +329,7 @@ def _accounts(store: Store) -> dict[str, dict[str, float]]:
 
 def _job(name: str, command: Sequence[object], nodes: int = 1) -> list[object]:
     """`command` as a part of job `name`."""
-    return [*WEIR, "run", "--job", name, "--nodes", nodes, "--prefix", PREFIX, "--", *command]
+    return [WEIR, "run", "--job", name, "--nodes", nodes, "--prefix", PREFIX, "--", *command]
 
 
 def _make(store: Store, *command: object) -> str:

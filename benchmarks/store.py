@@ -32,7 +32,7 @@ def throughput(directory: Path) -> dict[str, float]:
     load = compiled("load", directory)
     ratios: dict[str, list[float]] = {"write": [], "read": []}
     rates: dict[str, list[float]] = {"write": [], "read": [], "pump": []}
-    with Store(directory, "--servers", "1", "--targets", "1", "--capacity", "8GiB") as store:
+    with Store(directory, servers=1, targets=1, capacity="8GiB") as store:
         file = store.mount / "file"
         for _ in range(REPEATS):
             pump = _pump(load, directory)
@@ -66,7 +66,7 @@ def small(directory: Path) -> dict[str, float]:
     """4 KiB random reads from 16 processes, beside as many clients of Redis over a Unix socket."""
     load = compiled("load", directory)
     reads, gets, ratios = [], [], []
-    with Store(directory, "--servers", "1", "--targets", "1") as store, Redis(directory) as socket:
+    with Store(directory, servers=1, targets=1) as store, Redis(directory) as socket:
         file = store.mount / "file"
         file.write_bytes(os.urandom(SMALL_FILE_BYTES))
         reader = store.run([load, "random", file, SMALL_FILE_BYTES, SMALL_SECONDS])
@@ -130,7 +130,7 @@ def metadata(directory: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
     memory = Path(tempfile.mkdtemp(prefix="weir-bench-", dir="/dev/shm"))
     try:
-        with Store(directory, "--servers", "1", "--targets", "1") as store:
+        with Store(directory, servers=1, targets=1) as store:
             for verb in ("create", "stat", "unlink"):
                 rates = {}
                 for name, place in (("weir", store.mount), ("tmpfs", memory)):
@@ -156,7 +156,7 @@ def metadata(directory: Path) -> dict[str, float]:
 
 def idle(directory: Path) -> dict[str, float]:
     """Processor time of a server that has nothing to do, with a mount and a peer connected."""
-    with Store(directory, "--servers", "2", "--targets", "2") as store:
+    with Store(directory, servers=2, targets=2) as store:
         time.sleep(2)
         before = [_processor_seconds(process) for process in store.servers()]
         time.sleep(IDLE_SECONDS)

@@ -90,7 +90,7 @@ def shared_store() -> Iterator[Store]:
     root.chmod(0o755)
     store = Store(root)
     try:
-        store.up("--servers", "2", "--targets", "2")
+        store.up(servers=2, targets=2)
         yield store
     finally:
         store.weir("down", "--force", "--discard", code=None)

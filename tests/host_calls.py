@@ -109,7 +109,7 @@ def measure() -> dict[str, int]:
     with tempfile.TemporaryDirectory(prefix="weir-host-calls-") as folder:
         program = build(Path(folder))
         store = Store(Path(folder))
-        store.up("--servers", "1")
+        store.up(servers=1)
         try:
             runs = [program.storeless(name) for name in STORELESS]
             runs += [program.beside(store, name) for name in WITH_STORE]

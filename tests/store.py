@@ -1,4 +1,4 @@
-"""A store of its own, brought up by the program `weir` in a fresh home: for every test that uses real servers."""
+"""A store of its own in a fresh home, and the program `weir` for it: for every test that uses real servers."""
 
 import json
 import os
@@ -68,9 +68,13 @@ class Store:
         """The JSON that a command prints."""
         return json.loads(self.weir(*arguments, "--output", "json", code=code).stdout)
 
-    def up(self, *arguments: str | Path) -> Any:
-        """Bring the store up."""
-        return self.json("up", *arguments)
+    def up(self, file: Path | None = None, **settings: Any) -> None:
+        """Bring the store up, for a test of something else than `weir up`; its settings are those of `weir.store.up`.
+
+        What the environment of this store says is not heard.
+        """
+        assert not self.environment, "servers and mounts get the environment of the test's own process"
+        weir.store.up(file, home=self.home, **settings)
 
     def server_pids(self) -> dict[int, int]:
         """The process of each server."""

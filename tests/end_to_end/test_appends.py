@@ -41,7 +41,7 @@ def bring_up(store: Store, name: str) -> Way:
     if name in MOUNTED and not has_fuse():
         pytest.skip("there is no /dev/fuse")
     mount = [] if name in MOUNTED else ["--no-mount"]
-    store.up("--servers", "1", "--targets", "1", "--write-speed", SPEED, *mount)
+    store.json("up", "--servers", "1", "--targets", "1", "--write-speed", SPEED, *mount)
     return make_way(name, store, "appends")
 
 

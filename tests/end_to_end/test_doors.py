@@ -70,7 +70,7 @@ def mount_pids(store: Store) -> list[int]:
 
 def bring_up(store: Store, *arguments: str) -> None:
     store.environment["WEIR_TIMEOUT_SECONDS"] = str(BOUND_SECONDS)
-    store.up(*arguments)
+    store.json("up", *arguments)
 
 
 def test_a_command_waits_once_for_stopped_servers(store: Store, fuse: None) -> None:
@@ -115,7 +115,7 @@ def test_one_lost_server_of_three_holds_up_no_figures(store: Store, fuse: None) 
 
 def test_stopped_servers_are_asked_together(store: Store) -> None:
     """`weir status` once waited for one stopped server after the other."""
-    store.up("--no-mount", "--servers", "6", "--targets", "1", "--capacity", "16MiB")
+    store.up(mount=False, servers=6, targets=1, capacity="16MiB")
     with stopped(list(store.server_pids().values())):
         took, answer = seconds_of([*program(), "status"], store)
     assert answer.returncode == 1
@@ -150,7 +150,7 @@ def test_the_lock_of_a_home_is_its_owners_alone(store: Store, root_only: None) -
     lock = store.home / "lock"
     lock.touch(mode=0o644)
     lock.chmod(0o644)
-    store.up("--no-mount")
+    store.up(mount=False)
     attempt = f"open({str(lock)!r})"
     answer = subprocess.run(
         ["/usr/bin/python3", "-c", attempt],
@@ -175,7 +175,7 @@ def test_a_full_control_port_serves_those_who_ask(store: Store) -> None:
     """Half requests on the control port once kept `weir status` out."""
     import socket
 
-    store.up("--no-mount")
+    store.up(mount=False)
     host, _, port = json.loads((store.home / "cluster.json").read_text())["servers"][0]["control"].rpartition(":")
     halves = []
     try:
@@ -192,7 +192,7 @@ def test_a_full_control_port_serves_those_who_ask(store: Store) -> None:
 @pytest.mark.parametrize("damage", ["", "[]"])
 def test_a_description_of_a_mount_that_is_damaged_names_the_file(store: Store, fuse: None, damage: str) -> None:
     """A record that a full disk left empty is told of, and not with a traceback."""
-    store.up("--no-mount")
+    store.up(mount=False)
     (store.home / "mounts").mkdir(exist_ok=True)
     record = store.home / "mounts" / "0123456789abcdef.json"
     record.write_text(damage)

@@ -127,7 +127,7 @@ def bring_up(store: Store, name: str, *arguments: str) -> Way:
     if name in MOUNTED and not has_fuse():
         pytest.skip("there is no /dev/fuse")
     store.environment["WEIR_TIMEOUT_SECONDS"] = str(BOUND_SECONDS)
-    store.up("--servers", "2", "--targets", "1", *arguments, *([] if name in MOUNTED else ["--no-mount"]))
+    store.json("up", "--servers", "2", "--targets", "1", *arguments, *([] if name in MOUNTED else ["--no-mount"]))
     return make_way(name, store, "load")
 
 
@@ -246,7 +246,7 @@ def test_a_full_disk_below_a_directory_target(store: Store, root_only: None) -> 
         config.write_text(
             f'version = 1\n[[server]]\n[[server.target]]\nbackend = "dir"\ncapacity = "1GiB"\npath = "{disk}/t"\n'
         )
-        store.up(config, "--no-mount")
+        store.up(config, mount=False)
         way = make_way(PREFIX, store, "disk")
         # The capacity is what statfs goes by.
         done = int(way.call(fill, 1 << 30))
@@ -259,7 +259,7 @@ def test_a_full_disk_below_a_directory_target(store: Store, root_only: None) -> 
 
 def test_a_wrong_credential_is_refused(store: Store) -> None:
     """Altered claims, a tag of another key, and a file that is none: one clear line or EACCES, and no access."""
-    store.up("--no-mount")
+    store.up(mount=False)
     way = make_way(PREFIX, store, "private")
     good = store.json("grant", "--uid", str(os.getuid()), "--to", str(store.root / "grant.json"))["credential"]
     document = json.loads(Path(good).read_text())

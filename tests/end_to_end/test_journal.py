@@ -10,7 +10,7 @@ from store import Store
 @pytest.fixture
 def stopped(store: Store) -> Path:
     """The journal of a store that was stopped after an fsync."""
-    store.up("--backend", "dir", "--targets", "1")
+    store.up(backend="dir", targets=1)
     for number in range(5):
         with (store.mount / f"file-{number}").open("wb") as file:
             file.write(b"bytes")
@@ -40,7 +40,7 @@ def test_a_journal_that_was_cut_is_refused_and_taken_on_demand(store: Store, sto
 
 def test_status_shows_that_the_journal_takes_changes(store: Store) -> None:
     """The state that a failed device would change is there, for people and for programs."""
-    store.up("--backend", "dir", "--targets", "1")
+    store.up(backend="dir", targets=1)
     [server] = store.json("status")["servers"]
     assert server["journal"]["state"] == "works"
     assert "journals 1 of 1 take changes" in store.weir("status").stdout

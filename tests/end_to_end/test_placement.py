@@ -49,7 +49,7 @@ def make_folder(store: Store, *layout: str) -> Path:
 
 
 def test_a_file_for_each_process_lies_evenly(store: Store, fuse: None) -> None:
-    store.up("--servers", "3", "--targets", "5", "--capacity", "64MiB")
+    store.up(servers=3, targets=5, capacity="64MiB")
     folder = make_folder(store, "-c", "4")
     counts = run_job(store, folder, "even", 16)
     # 64 stripes on 15 targets.
@@ -58,7 +58,7 @@ def test_a_file_for_each_process_lies_evenly(store: Store, fuse: None) -> None:
 
 
 def test_a_job_avoids_a_slow_target_after_its_first_files(store: Store, fuse: None) -> None:
-    store.up("--servers", "2", "--targets", "4", "--capacity", "256MiB", "--write-speed", "50MB/s")
+    store.up(servers=2, targets=4, capacity="256MiB", write_speed="50MB/s")
     folder = make_folder(store, "-c", "1")
     store.weir("targets", "set", "1.2", "--bandwidth", "1MB/s")
     first = run_job(store, folder, "first", 80)
@@ -77,7 +77,7 @@ def test_a_job_avoids_a_slow_target_after_its_first_files(store: Store, fuse: No
 
 
 def test_files_are_made_while_a_server_is_gone(store: Store, fuse: None) -> None:
-    store.up("--servers", "2", "--targets", "2", "--capacity", "64MiB")
+    store.up(servers=2, targets=2, capacity="64MiB")
     folder = make_folder(store, "-c", "2")
     gone = 1 - (folder.stat().st_ino >> 48)
     home_of_root = store.mount.stat().st_ino >> 48

@@ -21,7 +21,7 @@ FILES = 12
 @pytest.fixture
 def full(store: Store, fuse: None) -> Iterator[Store]:
     """A mounted store of three servers with two targets each, the first of which holds nearly everything."""
-    store.up("--servers", "3", "--targets", "2", "--capacity", CAPACITY)
+    store.up(servers=3, targets=2, capacity=CAPACITY)
     folder = store.mount / "full"
     folder.mkdir()
     store.weir("layout", "set", folder, "-o", "0.0", "-S", "64k")

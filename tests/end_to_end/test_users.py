@@ -83,7 +83,7 @@ def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Wa
 @pytest.fixture
 def open_store(store: Store) -> Store:
     """A store whose root directory every user may write."""
-    store.up("--servers", "2")
+    store.up(servers=2)
     way = Way(PREFIX, store, Path("/weir"))
     way.run("chmod", "1777", "/weir")
     return store
@@ -203,7 +203,7 @@ def test_a_user_mounts_and_works_without_root(open_store: Store) -> None:
 
 @pytest.mark.parametrize("name", [PREFIX])
 def test_a_user_works_without_a_mount_and_without_root(store: Store, name: str) -> None:
-    store.up("--no-mount")
+    store.up(mount=False)
     Way(PREFIX, store, Path("/weir")).run("chmod", "1777", "/weir")
     way = user_way(name, store, "mine", ALICE)
     script = 'test $(id -u) = 54321 && mkdir "$1" && cd "$1" && seq 1000 > file && cp file copy && cmp file copy && ls -ln && ! touch /weir/../weir/other/x 2>/dev/null'

@@ -25,7 +25,7 @@ class Scripted(Poll):
 def test_a_stream_on_a_mount_is_read_with_the_servers_figures(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.up("--read-speed", "100MB/s", "--targets", "2")
+    store.up(read_speed="100MB/s", targets=2)
     monkeypatch.setenv("WEIR_CLUSTER", str(store.home / "cluster.json"))
     monkeypatch.setenv("WEIR_MOUNT", str(store.mount))
     tiers = [str(tmp_path / "fast"), str(store.mount / "run")]

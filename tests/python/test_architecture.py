@@ -1,5 +1,6 @@
-"""The directions between crates, and what the pure leaves may not know."""
+"""The directions between crates and between packages, and what the pure leaves may not know."""
 
+import ast
 import json
 import re
 import subprocess
@@ -29,6 +30,19 @@ ALLOWED = {
 
 TEST_ONLY = {"weir-client": {"weir-server"}, "weir-mount": {"weir-server"}, "weir-preload": {"weir-server"}}
 """What tests may use beyond that: real servers."""
+
+PACKAGES = {
+    "cli": {"adaptive", "experiments", "placement", "prediction", "tracing", "store", "native", "errors"},
+    "experiments": {"store", "errors"},
+    "adaptive": {"prediction", "store", "errors"},
+    "placement": {"tracing", "store", "errors"},
+    "store": {"native", "errors"},
+    "prediction": {"tracing", "errors"},
+    "tracing": {"errors"},
+    "native": {"errors"},
+    "errors": set[str](),
+}
+"""Which packages below `weir` each one may depend on; `_core` all."""
 
 IMPURE = re.compile(
     r"\bstd::(thread|net|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime)|sync::mpsc)\b"
@@ -94,6 +108,39 @@ def test_unsafe_stands_where_it_may(packages: dict[str, dict[str, Any]]) -> None
             libraries = [path for path in (folder / "src" / "lib.rs", folder / "src" / "main.rs") if path.is_file()]
             assert libraries
             assert all("#![forbid(unsafe_code)]" in path.read_text() for path in libraries), folder
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a Python file imports, also inside its functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path}: imports are absolute"
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+    return found
+
+
+def test_packages_depend_on_those_below() -> None:
+    root = ROOT / "python/weir"
+    assert {entry.stem for entry in root.iterdir() if entry.suffix == ".py" or entry.is_dir()} - {
+        "__init__",
+        "__pycache__",
+    } == PACKAGES.keys(), "say in this test what a new package may depend on"
+    for package, allowed in PACKAGES.items():
+        files = (root / package).rglob("*.py") if (root / package).is_dir() else [root / f"{package}.py"]
+        for path in files:
+            for module in imported(path):
+                parts = module.split(".")
+                if parts[0] == "weir" and len(parts) > 1 and parts[1] != "_core":
+                    assert parts[1] in allowed | {package}, f"{path} imports {module}"
+
+
+def test_click_is_the_command_line_alone() -> None:
+    for path in (ROOT / "python/weir").rglob("*.py"):
+        if (ROOT / "python/weir/cli") not in path.parents:
+            assert not any(module.split(".")[0] == "click" for module in imported(path)), path
 
 
 def test_files_hold_one_idea() -> None:

@@ -146,7 +146,7 @@ def test_commands_without_a_store(store: Store, command: list[str]) -> None:
 
 
 def test_a_store_that_is_already_up_is_left_as_it_is(store: Store) -> None:
-    store.up("--no-mount")
+    store.json("up", "--no-mount")
     pids = store.server_pids()
     answer = store.weir("up", "--policy", "fifo", code=1)
     assert "already up" in answer.stderr
@@ -155,7 +155,7 @@ def test_a_store_that_is_already_up_is_left_as_it_is(store: Store) -> None:
 
 
 def test_an_unknown_policy_leaves_the_old_one(store: Store) -> None:
-    store.up("--no-mount")
+    store.json("up", "--no-mount")
     assert "unknown policy" in store.weir("policy", "set", "fastest", code=2).stderr
     assert store.json("policy", "show")["policy"] == "size-fair"
 

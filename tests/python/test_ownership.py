@@ -109,7 +109,7 @@ def test_a_home_that_another_user_prepared_is_not_brought_up(store: Store, prepa
 
 def test_what_lies_below_a_home_is_the_servers_alone(store: Store) -> None:
     """As another user `cat` once printed a file of mode 0600 from its objects, which every user could read."""
-    store.up("--no-mount", "--backend", "dir")
+    store.up(mount=False, backend="dir")
     program = ["dd", "if=/dev/zero", "of=/weir/secret", "bs=64k", "count=4", "status=none"]
     store.weir("run", "--prefix", "/weir", "--", *program)
     store.weir("down")
@@ -120,7 +120,7 @@ def test_what_lies_below_a_home_is_the_servers_alone(store: Store) -> None:
     for path in (target, *target.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (store.home / "servers/0").chmod(0o755)
-    store.up("--no-mount")
+    store.up(mount=False)
     # The folders that lead to the sockets of root's store can be passed through, and nothing else is for others.
     passage = 0o711 if os.geteuid() == 0 else 0o700
     passed = {store.home, *(store.home / name for name in ("servers", "credentials", "servers/0"))}

@@ -327,7 +327,7 @@ def lustre(tmp_path: Path) -> Path:
 
 
 def test_a_database_for_the_store_that_is_up(store: Store, listed: Path, tmp_path: Path) -> None:
-    store.up("--servers", "2", "--targets", "2", "--no-mount")
+    store.up(servers=2, targets=2, mount=False)
     database = tmp_path / "placement.db"
     place = ("place", "--creations", listed, "--database", database, "--stripe-count", "2")
     answer = store.weir(*place, "--output", "json")
@@ -419,7 +419,7 @@ def test_a_program_that_is_another_one_is_to_be_traced_anew(
 
 def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
     """The whole way: two runs are traced, the third is foreseen, at another scale, and its files are placed."""
-    store.up("--servers", "2", "--targets", "2", "--no-mount")
+    store.up(servers=2, targets=2, mount=False)
     traces, database = tmp_path / "traces", tmp_path / "placement.db"
     program = tmp_path / "program.py"
     program.write_text(
@@ -439,7 +439,7 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
 
 
 def test_programs_that_run_at_once_are_placed_together(store: Store, tmp_path: Path) -> None:
-    store.up("--servers", "2", "--targets", "2", "--no-mount")
+    store.up(servers=2, targets=2, mount=False)
     database = tmp_path / "placement.db"
     past: list[str | Path] = []
     for name in ("one", "other"):

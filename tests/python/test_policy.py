@@ -34,7 +34,7 @@ def fair_schedulers() -> list[str]:
 def test_a_store_starts_with_the_scheduler_it_is_told(store: Store) -> None:
     file = store.root / "cluster.toml"
     file.write_text('version = 1\npolicy = "user-fair"\nscheduler = "tbf"\n')
-    up = store.up(file, "--no-mount", "--servers", "2")
+    up = store.json("up", file, "--no-mount", "--servers", "2")
     assert (up["policy"], up["scheduler"]) == ("user-fair", "tbf")
     shown = store.json("policy", "show")
     assert (shown["policy"], shown["scheduler"]) == ("user-fair", "tbf")
@@ -46,7 +46,7 @@ def test_a_store_starts_with_the_scheduler_it_is_told(store: Store) -> None:
 
 
 def test_a_change_keeps_the_scheduler_where_it_can_and_is_remembered(store: Store) -> None:
-    store.up("--no-mount", "--servers", "2")
+    store.up(mount=False, servers=2)
     answer = store.json("policy", "set", "job-fair", "--scheduler", "gift")
     assert (answer["policy"], answer["scheduler"]) == ("job-fair", "gift")
     assert [server["was_scheduler"] for server in answer["servers"]] == ["virtual-time"] * 2
@@ -73,7 +73,7 @@ def test_a_change_keeps_the_scheduler_where_it_can_and_is_remembered(store: Stor
     ],
 )
 def test_a_wrong_change_leaves_everything_as_it_was(store: Store, arguments: list[str], expected: str) -> None:
-    store.up("--no-mount")
+    store.up(mount=False)
     answer = store.weir("policy", "set", *arguments, code=2)
     assert expected in answer.stderr
     assert answer.stderr.splitlines()[1].startswith("hint: ")
@@ -91,7 +91,7 @@ def test_shares_of_the_file_are_in_force_shown_and_kept(store: Store) -> None:
     assert shown["share user alice"] == "weight 2, reservation 20%"
     assert shown["share group guests"] == "limit 0.1"
     assert shown["scheduler"] == "virtual-time"
-    store.up(file, "--no-mount")
+    store.up(file, mount=False)
     assert "keeps no reservations and limits" in store.weir("policy", "set", "fifo", code=1).stderr
     store.weir("policy", "set", "user-fair")
     kept = tomllib.loads((store.home / "cluster.toml").read_text())
@@ -100,7 +100,7 @@ def test_shares_of_the_file_are_in_force_shown_and_kept(store: Store) -> None:
 
 def test_no_byte_is_lost_while_policy_and_scheduler_change(store: Store) -> None:
     """Two jobs of real programs, each with several processes, under every scheduler in turn."""
-    store.up("--no-mount", "--read-speed", "200MB/s", "--write-speed", "200MB/s", "--fixed-time", "50us")
+    store.up(mount=False, read_speed="200MB/s", write_speed="200MB/s", fixed_time="50us")
     script, stop = store.root / "flood.py", store.root / "stop"
     script.write_text(FLOOD)
     outputs: dict[str, list[int]] = {}

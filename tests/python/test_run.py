@@ -21,7 +21,7 @@ SHOW_CLAIMS = "import json, os; print(json.dumps(json.load(open(os.environ['WEIR
 @pytest.fixture
 def up(store: Store) -> Store:
     """A store without a mount: what is tested here does not touch files."""
-    store.up("--no-mount")
+    store.up(mount=False)
     return store
 
 

@@ -33,7 +33,7 @@ def living_services(store: Store) -> list[str]:
 
 
 def test_the_embedded_store_comes_up_and_goes(store: Store) -> None:
-    up = store.up("--no-mount")
+    up = store.json("up", "--no-mount")
     assert [server["server"] for server in up["servers"]] == [0]
     assert up["policy"] == "size-fair"
     assert up["mount"] is None
@@ -54,7 +54,7 @@ def test_the_embedded_store_comes_up_and_goes(store: Store) -> None:
 
 
 def test_the_key_and_the_credentials_are_private(store: Store) -> None:
-    store.up("--no-mount")
+    store.json("up", "--no-mount")
     for path in (store.home / "site.key", *(store.home / "credentials").iterdir()):
         assert path.stat().st_mode & 0o777 == 0o600, path
     # Root's store can be passed through by name; nobody may list it, and another user's is closed.
@@ -62,7 +62,7 @@ def test_the_key_and_the_credentials_are_private(store: Store) -> None:
 
 
 def test_flags_reach_the_servers(store: Store) -> None:
-    store.up("--no-mount", "--servers", "2", "--targets", "3", "--policy", "job-fair", "--capacity", "64MiB",
+    store.json("up", "--no-mount", "--servers", "2", "--targets", "3", "--policy", "job-fair", "--capacity", "64MiB",
              "--read-speed", "200MB/s", "--write-speed", "100MB/s", "--fixed-time", "100us")  # fmt: skip
     servers = store.json("status")["servers"]
     assert [len(server["targets"]) for server in servers] == [3, 3]
@@ -88,7 +88,7 @@ def test_the_environment_beats_the_file_and_a_flag_beats_the_environment(store: 
 
 
 def test_the_policy_changes_live_and_stays_changed(store: Store) -> None:
-    store.up("--no-mount", "--servers", "2")
+    store.json("up", "--no-mount", "--servers", "2")
     answer = store.json("policy", "set", "fifo")
     assert [server["was"] for server in answer["servers"]] == ["size-fair", "size-fair"]
     assert {server["policy"] for server in store.json("policy", "show")["servers"]} == {"fifo"}
@@ -99,7 +99,7 @@ def test_the_policy_changes_live_and_stays_changed(store: Store) -> None:
 
 
 def test_a_server_that_died_is_shown_and_started_again_at_its_address(store: Store) -> None:
-    before = store.up("--no-mount", "--servers", "2")["servers"]
+    before = store.json("up", "--no-mount", "--servers", "2")["servers"]
     pids = store.server_pids()
     os.kill(pids[1], signal.SIGKILL)
     while Path(f"/proc/{pids[1]}/stat").exists() and "Z" not in Path(f"/proc/{pids[1]}/stat").read_text().split():
@@ -109,7 +109,7 @@ def test_a_server_that_died_is_shown_and_started_again_at_its_address(store: Sto
     assert "server 1" in answer.stderr
     assert "1 of 2 answer" in answer.stdout
 
-    again = store.up()["servers"]
+    again = store.json("up")["servers"]
     assert [server["tcp"] for server in again] == [server["tcp"] for server in before]
     assert store.server_pids()[0] == pids[0], "the server that lived goes on"
     assert store.server_pids()[1] != pids[1]
@@ -118,22 +118,22 @@ def test_a_server_that_died_is_shown_and_started_again_at_its_address(store: Sto
 
 def test_servers_that_all_died_are_started_again_at_their_addresses(store: Store) -> None:
     """Their clients and the mount still know these, also where the store has one server only."""
-    before = store.up("--no-mount")["servers"]
+    before = store.json("up", "--no-mount")["servers"]
     os.kill(store.server_pids()[0], signal.SIGKILL)
     while store.weir("status", code=None).returncode == 0:
         time.sleep(0.01)
-    again = store.up("--no-mount")["servers"]
+    again = store.json("up", "--no-mount")["servers"]
     assert [(server["tcp"], server["unix"]) for server in again] == [
         (server["tcp"], server["unix"]) for server in before
     ]
 
 
 def test_a_store_on_directories_goes_on_where_it_was(store: Store) -> None:
-    store.up("--no-mount", "--backend", "dir", "--targets", "1")
+    store.json("up", "--no-mount", "--backend", "dir", "--targets", "1")
     first = store.json("status")["servers"][0]["targets"][0]
     assert first["backend"] == "dir"
     store.weir("down")
-    assert store.up("--no-mount")["policy"] == "size-fair"
+    assert store.json("up", "--no-mount")["policy"] == "size-fair"
     assert store.json("status")["servers"][0]["targets"][0]["backend"] == "dir"
     store.weir("down")
 
@@ -175,7 +175,7 @@ def test_two_commands_at_once_do_not_start_it_twice(store: Store) -> None:
 
 @pytest.mark.usefixtures("fuse")
 def test_the_store_is_mounted_and_unmounted(store: Store) -> None:
-    assert store.up()["mount"] == str(store.mount)
+    assert store.json("up")["mount"] == str(store.mount)
     (store.mount / "file").write_text("words")
     assert store.json("status")["mounts"] == [{"point": str(store.mount), "served": True}]
 
@@ -199,7 +199,7 @@ def test_the_store_is_mounted_and_unmounted(store: Store) -> None:
 
 @pytest.mark.usefixtures("fuse")
 def test_a_mount_whose_program_died_is_cleared_away(store: Store) -> None:
-    store.up()
+    store.json("up")
     record = next((store.home / "mounts").glob("*.pid"))
     os.kill(int(record.read_text().split()[0]), signal.SIGKILL)
     assert store.json("status")["mounts"][0]["served"] is False
@@ -212,7 +212,7 @@ def test_a_mount_whose_program_died_is_cleared_away(store: Store) -> None:
 
 @pytest.mark.usefixtures("fuse")
 def test_what_goes_with_ram_targets_is_said(store: Store) -> None:
-    store.up()
+    store.json("up")
     (store.mount / "file").write_bytes(bytes(3 << 20))
     down = store.weir("down")
     assert "3.0 MiB; that data is gone" in down.stderr
@@ -220,7 +220,7 @@ def test_what_goes_with_ram_targets_is_said(store: Store) -> None:
 
 @pytest.mark.usefixtures("fuse")
 def test_layouts_are_shown_and_set(store: Store) -> None:
-    store.up("--servers", "2")
+    store.json("up", "--servers", "2")
     folder = store.mount / "striped"
     folder.mkdir()
     store.weir("layout", "set", "-c", "2", "-S", "64k", folder)
@@ -253,7 +253,7 @@ def test_layouts_are_shown_and_set(store: Store) -> None:
 
 @pytest.mark.usefixtures("fuse")
 def test_progressive_layouts_hold_files(store: Store, tmp_path: Path) -> None:
-    store.up("--servers", "2", "--targets", "3")
+    store.json("up", "--servers", "2", "--targets", "3")
     folder = store.mount / "progressive"
     folder.mkdir()
     ini = tmp_path / "layout.ini"
@@ -310,7 +310,7 @@ class TestOtherUsers:
         assert not (home / "cluster.json").exists()
 
     def test_a_user_works_in_the_store_of_root(self, store: Store) -> None:
-        store.up()
+        store.json("up")
         shared = store.mount / "shared"
         shared.mkdir()
         shared.chmod(0o1777)
@@ -336,7 +336,7 @@ class TestOtherUsers:
         store.root.chmod(0o700)
         point = Path(tempfile.mkdtemp(prefix="weir-test-"))
         try:
-            cluster = Path(store.up("--mount", point)["cluster"])
+            cluster = Path(store.json("up", "--mount", point)["cluster"])
             assert cluster.is_relative_to("/run/weir")
             grant = store.json("grant", "--uid", str(OTHER), "--gid", str(OTHER))
             assert Path(grant["credential"]).is_relative_to(cluster.parent)
@@ -352,7 +352,7 @@ class TestOtherUsers:
 
     @pytest.mark.usefixtures("user_fuse")
     def test_a_user_mounts_the_store_of_root_with_a_grant(self, store: Store) -> None:
-        store.up("--no-mount")
+        store.json("up", "--no-mount")
         grant = store.json("grant", "--uid", str(OTHER), "--gid", str(OTHER))
         environment = {**self.own(store), "WEIR_CLUSTER": grant["cluster"], "WEIR_CREDENTIAL": grant["credential"]}
         point = Path(environment["WEIR_HOME"]).parent / "point"

@@ -30,7 +30,7 @@ def await_until(what: str, condition: Callable[[], bool]) -> None:
 
 
 def test_targets_are_shown_with_what_was_placed_on_them(store: Store, fuse: None) -> None:
-    store.up("--servers", "2", "--targets", "2", "--capacity", "64MiB")
+    store.up(servers=2, targets=2, capacity="64MiB")
     folder = store.mount / "folder"
     folder.mkdir()
     store.weir("layout", "set", "-c", "2", folder)
@@ -48,7 +48,7 @@ def test_targets_are_shown_with_what_was_placed_on_them(store: Store, fuse: None
 
 
 def test_a_slowed_target_is_shown_as_slow_and_since_when(store: Store, fuse: None) -> None:
-    store.up("--targets", "4", "--capacity", "64MiB", "--write-speed", "100MB/s")
+    store.up(targets=4, capacity="64MiB", write_speed="100MB/s")
     began = time.time()
     store.weir("targets", "set", "0.2", "--bandwidth", "2MB/s")
     folder = store.mount / "folder"
@@ -70,7 +70,7 @@ def test_a_slowed_target_is_shown_as_slow_and_since_when(store: Store, fuse: Non
 
 
 def test_status_tells_how_busy_each_machine_is(store: Store) -> None:
-    store.up("--servers", "2", "--targets", "1", "--capacity", "16MiB")
+    store.up(servers=2, targets=1, capacity="16MiB")
 
     def loads() -> list[dict[str, float | None]]:
         return [server["load"] for server in store.json("status")["servers"]]
@@ -83,7 +83,7 @@ def test_status_tells_how_busy_each_machine_is(store: Store) -> None:
 
 
 def test_the_allocator_is_chosen_at_start_changed_and_remembered(store: Store) -> None:
-    store.up("--no-mount", "--servers", "2", "--allocator", "random")
+    store.up(mount=False, servers=2, allocator="random")
     assert store.json("targets")["allocators"] == {"0": "random", "1": "random"}
     changed = store.json("targets", "allocator", "lustre-standard")
     assert [server["was"] for server in changed["servers"]] == ["random", "random"]
@@ -111,7 +111,7 @@ def test_a_wrong_allocator_starts_nothing(store: Store) -> None:
     ],
 )
 def test_a_wrong_speed_is_one_line_and_a_hint(store: Store, arguments: list[str], expected: str, code: int) -> None:
-    store.up("--no-mount")
+    store.up(mount=False)
     answer = store.weir("targets", "set", *arguments, code=code)
     first, second = answer.stderr.splitlines()
     assert expected in first
@@ -120,7 +120,7 @@ def test_a_wrong_speed_is_one_line_and_a_hint(store: Store, arguments: list[str]
 
 
 def test_a_file_is_explained(store: Store, fuse: None) -> None:
-    store.up("--servers", "2", "--targets", "2", "--capacity", "64MiB")
+    store.up(servers=2, targets=2, capacity="64MiB")
     file = store.mount / "file"
     file.write_bytes(b"content")
     explained = store.json("place", "explain", file)

@@ -26,7 +26,7 @@ while not os.path.exists(stop):
 @contextmanager
 def jobs_at_work(store: Store) -> Iterator[None]:
     """Jobs "large" of 4 nodes and "small" of 1 node keep one slow target busy."""
-    store.up("--no-mount", "--targets", "1", "--fixed-time", "1ms")
+    store.up(mount=False, targets=1, fixed_time="1ms")
     script, stop = store.root / "load.py", store.root / "stop"
     script.write_text(LOAD)
     running = []
@@ -77,7 +77,7 @@ def test_one_interval_says_what_each_job_was_owed_received_and_waited_for(store:
 
 
 def test_what_is_no_terminal_gets_one_interval(store: Store) -> None:
-    store.up("--no-mount")
+    store.up(mount=False)
     assert store.weir("top", "--interval", "0.1").stdout.count("weir top") == 1
     document = json.loads(store.weir("top", "--interval", "0.1", "--output", "json").stdout)
     assert document["jobs"] == []
@@ -88,7 +88,7 @@ def test_an_interval_that_is_none_is_refused(store: Store) -> None:
 
 
 def test_a_server_that_died_is_named(store: Store) -> None:
-    store.up("--no-mount", "--servers", "2")
+    store.up(mount=False, servers=2)
     os.kill(store.server_pids()[1], signal.SIGKILL)
     answer = store.weir("top", "--once", "--interval", "0.1", code=1)
     assert "server 1" in answer.stderr
@@ -97,7 +97,7 @@ def test_a_server_that_died_is_named(store: Store) -> None:
 
 @pytest.mark.parametrize("colours", [True, False])
 def test_the_terminal_is_refreshed_and_left_as_it_was(store: Store, colours: bool) -> None:
-    store.up("--no-mount")
+    store.up(mount=False)
     screen, terminal = pty.openpty()
     environment = store.variables(TERM="xterm")
     if colours:

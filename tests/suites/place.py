@@ -221,7 +221,7 @@ def in_store(name: str, out: Path, seconds: float, options: Sequence[str], uid: 
     with _folders(out) as (root, log):
         store = Store(root)
         try:
-            store.up(*options, *([] if name in MOUNTED else ["--no-mount"]))
+            store.json("up", *options, *([] if name in MOUNTED else ["--no-mount"]))
             way = make_way(name, store, "suite")
             if uid is not None:
                 way = _as_user(way, uid)

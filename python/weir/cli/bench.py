@@ -121,15 +121,11 @@ def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int
     import signal
 
     from weir.experiments import figures, records
-    from weir.experiments.store import ExperimentError
 
     # To be ended is to be interrupted: the experiment takes its store and its jobs with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options: Options = figures.Options(**chosen)
-    try:
-        figure = figures.run(experiment.name, options, say)
-    except ExperimentError as error:
-        raise CommandError(error.message, hint=error.hint) from error
+    figure = figures.run(experiment.name, options, say)
     refused = [panel for panel in figure.panels if panel.refused]
     if len(refused) == len(figure.panels):
         raise CommandError(refused[0].refused, hint=refused[0].hint, exit_code=USAGE)

@@ -12,8 +12,9 @@ from weir.experiments import windows
 from weir.experiments.exchange import Exchange, exchange_of
 from weir.experiments.jobs import Job, Run, coarser, run_jobs
 from weir.experiments.policies import shares_owed
-from weir.experiments.store import RefusedError, Store
+from weir.experiments.store import Store
 from weir.experiments.windows import Row, Summary
+from weir.store.errors import SettingsError
 
 Say = Callable[[str], None]
 
@@ -101,6 +102,7 @@ def run(name: str, options: Options, say: Say) -> Figure:
 
     Raises:
         ExperimentError: It cannot go on.
+        StoreError: Its store does not come up, or does not answer.
     """
     experiment = EXPERIMENTS[name]
     return Figure(name, experiment.title, options, experiment.run(options, say))
@@ -238,7 +240,7 @@ def _panel(
             panel.jobs = sized(jobs, store, _WINDOW_SECONDS)
             run = run_jobs(store, panel.jobs, window_seconds=_WINDOW_SECONDS)
             panel.request_seconds = _request_seconds(store, panel.jobs)
-    except RefusedError as error:
+    except SettingsError as error:
         panel.refused, panel.hint = error.message, error.hint
         return panel
     _measure(panel, run, devices=1)
@@ -305,7 +307,7 @@ def _exchange_panel(interval: int, options: Options, say: Say) -> Panel:
                 poll_pause_seconds=interval / 1000 / _POLLS_PER_INTERVAL,
             )
             panel.request_seconds = _request_seconds(store, panel.jobs)
-    except RefusedError as error:
+    except SettingsError as error:
         panel.refused, panel.hint = error.message, error.hint
         return panel
     _measure(panel, coarser(run, round(_WINDOW_SECONDS / _EXCHANGE_WINDOW_SECONDS)), devices=2)

@@ -14,7 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import IO
 
-from weir.experiments.store import PREFIX, WEIR, ExperimentError, Store, failure
+from weir.experiments.store import PREFIX, ExperimentError, Store
 from weir.experiments.windows import Done, Sample, accounts
 
 _READY_SECONDS = 120.0
@@ -88,6 +88,7 @@ def run_jobs(
 
     Raises:
         ExperimentError: A job failed or did not come up or end in time. None of them is left.
+        StoreError: A server does not answer.
     """
     windows = ceil(max(job.end_seconds for job in jobs) / window_seconds - 1e-9)
     run = Run(list(jobs), window_seconds)
@@ -97,7 +98,7 @@ def run_jobs(
         for name, load in loads.items():
             if _line(load, deadline) != "ready\n":
                 _end(load)
-                raise failure(f"job {name}", load.returncode, _log(store, name).read_text())
+                raise _failure(store, name, load.returncode)
         epoch = time.monotonic() + _HEAD_START_SECONDS
         for load in loads.values():
             _pipe(load.stdin).write(f"{epoch}\n")
@@ -161,27 +162,28 @@ def _load(store: Store, job: Job, window_seconds: float, windows: int) -> Iterat
         "windows": windows,
         "targets": job.targets,
     }
-    claims = {"job": job.name, "user": job.user, "group": job.group, "nodes": job.nodes, "priority": job.priority}
-    options = [word for name, value in claims.items() for word in (f"--{name}", str(value))]
-    program = [sys.executable, "-m", "weir.experiments.load", json.dumps(specification)]
-    with _log(store, job.name).open("w") as log:
+    with contextlib.ExitStack() as stack:
+        environment = stack.enter_context(
+            store.job(job.name, user=job.user, group=job.group, nodes=job.nodes, priority=job.priority)
+        )
+        log = stack.enter_context(_log(store, job.name).open("w"))
         load = subprocess.Popen(
-            [*WEIR, "run", *options, "--prefix", PREFIX, "--", *program],
-            env=store.environment,
+            [sys.executable, "-m", "weir.experiments.load", json.dumps(specification)],
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            # One session holds `weir run`, the program and its processes, so that one signal ends them.
+            # One session holds all of its processes, so that one signal ends them.
             start_new_session=True,
         )
-    try:
-        yield load
-    finally:
-        _end(load)
-        _pipe(load.stdout).close()
-        if load.stdin is not None:
-            load.stdin.close()
+        try:
+            yield load
+        finally:
+            _end(load)
+            _pipe(load.stdout).close()
+            if load.stdin is not None:
+                load.stdin.close()
 
 
 def _end(load: subprocess.Popen[str]) -> None:
@@ -220,8 +222,15 @@ def _done(store: Store, name: str, load: subprocess.Popen[str], deadline: float)
             f"job {name} did not end within {_END_SECONDS:.0f} s of its time", hint="choose a higher --speed"
         ) from None
     if load.returncode != 0:
-        raise failure(f"job {name}", load.returncode, _log(store, name).read_text())
+        raise _failure(store, name, load.returncode)
     return [Done(**window) for window in json.loads(output)]
+
+
+def _failure(store: Store, name: str, code: int) -> ExperimentError:
+    """Why a job ended too soon, in the last words of its processes."""
+    lines = [line.strip() for line in _log(store, name).read_text().splitlines() if line.strip()]
+    words = lines[-1].removeprefix("error:").strip() if lines else "it said nothing"
+    return ExperimentError(f"job {name} ended with code {code}: {words}")
 
 
 def _log(store: Store, name: str) -> Path:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -239,6 +238,8 @@ def up(
         NotInstalledError: The programs of the store are missing.
         OSError: The home cannot be written.
     """
+    import tempfile
+
     from weir.store import lifecycle
     from weir.store.home import Home
 
