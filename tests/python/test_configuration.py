@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from weir.cli.errors import exit_code
 from weir.store import settings
-from weir.store.configuration import Configuration, resolve, toml_text
+from weir.store.configuration import Configuration, resolve
 from weir.store.errors import SettingsError
 
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
@@ -39,7 +39,7 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 
 @given(TABLES)
 def test_what_is_written_reads_back(document: dict[str, Any]) -> None:
-    assert tomllib.loads(toml_text(document)) == document
+    assert tomllib.loads(Configuration(document).text()) == document
 
 
 def test_the_embedded_store_has_one_server_with_two_targets_in_memory() -> None:
@@ -95,7 +95,7 @@ def test_shares_pass_through_as_they_are(write: Callable[[str], Path]) -> None:
         {"group": "physics", "reservation": 0.001},
         {"job": 'with "quotes"', "limit": 1},
     ]
-    text = toml_text({"share": shares})
+    text = Configuration({"share": shares}).text()
     configuration = resolved(write(text), policy="user-fair")
     assert configuration.document["share"] == shares
     assert tomllib.loads(configuration.text())["share"] == shares

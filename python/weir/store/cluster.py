@@ -14,7 +14,7 @@ from typing import Any
 
 from weir import native
 from weir.store import processes
-from weir.store.configuration import Configuration, read_toml, toml_text
+from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, servers_of
 from weir.store.errors import StoreError
 from weir.store.files import make_folder, write_whole
@@ -106,7 +106,7 @@ def restart(
         table = document["server"][address["server"]]
         table.update(listen=address["tcp"], control=address["control"])
     pinned = home.root / "restart.toml"
-    write_whole(pinned, toml_text(document))
+    write_whole(pinned, Configuration(document).text())
     started = _start_servers(home, pinned, numbers, listener, accept_journal_loss)
     fresh = {address["server"]: address for address in started}
     addresses = [fresh.get(address["server"], address) for address in addresses]

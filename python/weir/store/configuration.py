@@ -13,6 +13,7 @@ from weir.store.errors import SettingsError, StoreError
 from weir.store.settings import Setting
 
 FILE_VERSION = 1
+_HEADLINE = "# Written by `weir up`: the file, flags and environment it was given, with defaults.\n"
 _CHECK_SECONDS = 20.0
 """How long `weir-server --check` may take: it reads one small file."""
 
@@ -65,9 +66,9 @@ class Configuration:
 
     def text(self) -> str:
         """The document as TOML."""
-        return "# Written by `weir up`: the file, flags and environment it was given, with defaults.\n" + toml_text(
-            self.document
-        )
+        import tomli_w
+
+        return _HEADLINE + tomli_w.dumps(self.document)
 
 
 def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[str], str]) -> Configuration:
@@ -186,18 +187,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"cannot read {path}: {error.strerror}", hint="is the path right?") from error
 
 
-def toml_text(document: Mapping[str, Any], place: str = "") -> str:
-    """`document` as TOML: plain keys first, then tables, then arrays of tables."""
-    lines = [f"{key} = {_toml_value(value)}" for key, value in document.items() if not _is_table(value)]
-    for key, value in document.items():
-        name = f"{place}{key}"
-        if isinstance(value, dict) and _is_table(value):
-            lines.append(f"\n[{name}]\n{toml_text(value, f'{name}.')}".rstrip())
-        elif _is_table(value):
-            lines.extend(f"\n[[{name}]]\n{toml_text(table, f'{name}.')}".rstrip() for table in value)
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
 class _Chosen:
     """Puts given values into tables, and remembers where each setting came from."""
 
@@ -276,25 +265,3 @@ def _anchor_paths(targets: list[dict[str, Any]], file: Path | None) -> None:
     for target in targets:
         if file and isinstance(target.get("path"), str):
             target["path"] = os.path.normpath(file.absolute().parent / target["path"])
-
-
-def _is_table(value: Any) -> bool:
-    """Whether a value is written as a table or an array of tables; small tables stay on one line."""
-    if isinstance(value, dict):
-        return any(isinstance(item, dict | list) for item in value.values()) or len(value) > 3
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _toml_value(value: Any) -> str:
-    import json
-
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
