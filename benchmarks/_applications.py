@@ -212,8 +212,8 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 def _device_seconds(store: Store) -> float:
     """Seconds that the only target has worked."""
-    (target,) = store.ask(0, "/v1/status")["targets"]
-    return float(target["busy_seconds"])
+    (target,) = store.servers[0].status().targets
+    return target.busy_seconds
 
 
 def _processor_seconds() -> tuple[float, float]:

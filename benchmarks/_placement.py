@@ -244,7 +244,7 @@ def _on_store(store: Store, *words: str) -> None:
 
 
 def _used_bytes(store: Store) -> list[int]:
-    return [target["used_bytes"] for server in store.servers for target in store.ask(server, "/v1/status")["targets"]]
+    return [target.used_bytes for server in store.servers for target in server.status().targets]
 
 
 def _cost(used: Sequence[int]) -> float:

@@ -96,7 +96,7 @@ def _job(allocator: str, *, is_slowed: bool) -> Ran:
         if is_slowed:
             print(run_weir(store.environment, "targets"), file=sys.stderr)
         server, index = map(int, SLOW.split("."))
-        used = store.ask(server, "/v1/status")["targets"][index]["used_bytes"]
+        used = store.servers[server].status().targets[index].used_bytes
         return Ran(seconds, used // FILE_BYTES)
 
 

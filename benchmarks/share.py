@@ -277,7 +277,8 @@ def _folders_on_every_server(store: Store, count: int) -> list[str]:
     numbers = _make(store, "stat", "-c", "%i", *candidates).split()
     homes = [int(number) >> HOME_SHIFT for number in numbers]
     of_server = [
-        [path for path, home in zip(candidates, homes, strict=True) if home == server] for server in store.servers
+        [path for path, home in zip(candidates, homes, strict=True) if home == server.number]
+        for server in store.servers
     ]
     return [path for paths in of_server for path in paths[: count // len(of_server)]]
 
@@ -322,8 +323,7 @@ def _device_seconds(
 def _accounts(store: Store) -> dict[str, dict[str, float]]:
     """Seconds that each device of the only server worked for each job."""
     return {
-        job["job"]: {device["device"]: device["device_seconds"] for device in job["devices"]}
-        for job in store.ask(0, "/v1/jobs")["jobs"]
+        job.job: {device.device: device.device_seconds for device in job.devices} for job in store.servers[0].jobs()
     }
 
 

@@ -1,10 +1,8 @@
 """Appends of several programs to one file, of which one stops in the midst of its turn."""
 
-import json
 import os
 import signal
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
@@ -12,6 +10,7 @@ from subprocess import Popen
 import pytest
 from store import Store
 from ways import ALL, MOUNT, MOUNTED, PREFIX, Way, has_fuse, make_way
+from weir.store.control import servers_of
 
 RECORD_BYTES = 1 << 20
 """More than one request without a turn takes, and no more than the mount writes at once."""
@@ -40,16 +39,14 @@ def check(folder: Path, lengths: dict[str, int]) -> None:
 def bring_up(store: Store, name: str) -> Way:
     if name in MOUNTED and not has_fuse():
         pytest.skip("there is no /dev/fuse")
-    mount = [] if name in MOUNTED else ["--no-mount"]
-    store.json("up", "--servers", "1", "--targets", "1", "--write-speed", SPEED, *mount)
+    store.up(servers=1, targets=1, write_speed=SPEED, mount=name in MOUNTED)
     return make_way(name, store, "appends")
 
 
 def outstanding(store: Store) -> int:
     """Requests that the server has in hand."""
-    address = json.loads((store.home / "servers/0/address.json").read_text())
-    with urllib.request.urlopen(f"http://{address['control']}/v1/status", timeout=OUTLIVED_SECONDS) as answer:
-        return int(json.load(answer)["outstanding"])
+    (server,) = servers_of(store.home / "cluster.json", timeout_seconds=OUTLIVED_SECONDS)
+    return server.status().outstanding
 
 
 def await_writing(store: Store) -> None:

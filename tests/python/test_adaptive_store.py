@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import answers
 import numpy
 import pytest
 from store import Store
@@ -54,14 +55,15 @@ def test_without_a_store_there_are_no_figures(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_is_free_or_owed_is_available() -> None:
-    target = {"load": 0.75, "cost": {"read": {"bytes_per_second": 100}}, "speed": None}
-    status = {"targets": [target, {**target, "speed": {"read_bytes_per_second": 40}, "load": 0.0}]}
-    mine = {"job": "a", "active": True, "share_owed": 0.4}
-    other = {"job": "b", "active": True, "share_owed": 0.6}
-    assert available_of(status, {"jobs": [mine, other]}, "a") == pytest.approx(100 * 0.4 + 40)
-    assert available_of(status, {"jobs": [other]}, "a") == pytest.approx(100 * 0.5 + 40)
-    assert available_of(status, {"jobs": []}, None) == pytest.approx(140)
-    assert available_of({"targets": [target]}, {"jobs": [other] * 9}, "a") == pytest.approx(25)
+    cost = {"fixed_seconds": 0.0, "bytes_per_second": 100}
+    speed = {"read_bytes_per_second": 40, "write_bytes_per_second": None, "fixed_seconds": 0.0}
+    busy = answers.target(load=0.75, cost={"read": cost, "write": cost})
+    targets = [busy, answers.target(speed=speed, cost={"read": cost, "write": cost})]
+    mine, other = answers.job(job="a", share_owed=0.4), answers.job(job="b", share_owed=0.6)
+    assert available_of(targets, [mine, other], "a") == pytest.approx(100 * 0.4 + 40)
+    assert available_of(targets, [other], "a") == pytest.approx(100 * 0.5 + 40)
+    assert available_of(targets, [], None) == pytest.approx(140)
+    assert available_of([busy], [other] * 9, "a") == pytest.approx(25)
 
 
 def test_figures_are_used_while_they_are_closer_than_the_past() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -214,14 +215,12 @@ class TestWindows:
         assert [row.start_seconds for row in rows if row.job == "a"] == [2.0, 4.0]
 
     def test_metadata_is_not_a_target(self) -> None:
-        line = {"job": "a", "bytes_read": 1, "bytes_written": 2, "device_seconds": 9.0}
         devices = [
             {"device": "1.0", "share_owed": 0.5, "device_seconds": 3.0},
             {"device": "1.metadata", "share_owed": 0.1, "device_seconds": 6.0},
         ]
-        assert windows.accounts({"jobs": [{**line, "devices": devices}]}) == {
-            "a": Account({"1.0": 3.0}, {"1.0": 0.5}, 3)
-        }
+        line = answers.job(bytes_read=1, bytes_written=2, device_seconds=9.0, devices=devices)
+        assert windows.accounts([line]) == {"a": Account({"1.0": 3.0}, {"1.0": 0.5}, 3)}
 
 
 def owing(server: int, when: float, *shares: float) -> Sample:

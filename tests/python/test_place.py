@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import answers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,16 +211,16 @@ def test_what_cannot_be_placed() -> None:
 
 
 def test_a_targets_health_and_backlog_count() -> None:
-    line = {"capacity_bytes": 100, "used_bytes": 40, "speed_ratio": 1.0, "backlog_seconds": 0.0}
-    status = {
-        "server": 3,
-        "load": {"processors": 0.9, "memory": 0.3, "network": None},
-        "targets": [
+    line = {**answers.TARGET, "capacity_bytes": 100, "used_bytes": 40}
+    status = answers.status(
+        server=3,
+        load={"processors": 0.9, "memory": 0.3, "network": None},
+        targets=[
             {**line, "target": "3.0", "backlog_seconds": 3.0},
             {**line, "target": "3.1", "speed_ratio": 0.017},
             {**line, "target": "3.2", "used_bytes": 0},
         ],
-    }
+    )
     queued, slow, usual = targets_of_store([status]).each
     assert (queued.name, queued.server, queued.free_bytes) == ("3.0", "3", 60)
     assert queued.load_bytes == pytest.approx((3.0 - 2.0) * TARGET_BYTES_PER_SECOND), "beyond twice the mean"
@@ -229,15 +230,15 @@ def test_a_targets_health_and_backlog_count() -> None:
 
 
 def test_a_busy_server_gets_less_and_small_differences_change_nothing() -> None:
-    line = {"capacity_bytes": GIB, "used_bytes": 0, "speed_ratio": 1.0, "backlog_seconds": 0.0}
+    line = {**answers.TARGET, "capacity_bytes": GIB}
 
     def placed(*processors: float | None) -> Counter[str]:
         statuses = [
-            {
-                "server": server,
-                "load": {"processors": used, "memory": 0.2, "network": None},
-                "targets": [{**line, "target": f"{server}.{index}"} for index in range(2)],
-            }
+            answers.status(
+                server=server,
+                load={"processors": used, "memory": 0.2, "network": None},
+                targets=[{**line, "target": f"{server}.{index}"} for index in range(2)],
+            )
             for server, used in enumerate(processors)
         ]
         known = targets_of_store(statuses)

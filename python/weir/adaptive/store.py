@@ -5,20 +5,22 @@ reads achieve, and they are used only while they were closer than the forecast f
 """
 
 import contextlib
-import http.client
-import json
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from weir.store.errors import StoreError
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecast
+    from weir.store.answers import Job, Target
+    from weir.store.control import Server
 
 _POLL_SECONDS = 0.5
 _TIMEOUT_SECONDS = 2.0
@@ -98,9 +100,9 @@ class Figures:
 class Poll:
     """Asks the servers of a store again and again, on a thread of its own, for as long as anybody looks."""
 
-    def __init__(self, controls: Sequence[str], job: str | None) -> None:
-        """Ask the servers whose control APIs listen on `controls`, as `job`."""
-        self._controls = controls
+    def __init__(self, servers: "Sequence[Server]", job: str | None) -> None:
+        """Ask `servers`, as `job`."""
+        self._servers = servers
         self._job = job
         self._lock = threading.Lock()
         self._answer: tuple[float, float] | None = None
@@ -121,10 +123,9 @@ class Poll:
         while True:
             answer: float | None = None
             # A store that is down, or that may not be asked, leaves the forecast from the past.
-            with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            with contextlib.suppress(StoreError):
                 answer = sum(
-                    available_of(_ask(control, "/v1/status"), _ask(control, "/v1/jobs"), self._job)
-                    for control in self._controls
+                    available_of(server.status().targets, server.jobs(), self._job) for server in self._servers
                 )
             with self._lock:
                 now = time.monotonic()
@@ -136,14 +137,19 @@ class Poll:
             time.sleep(_POLL_SECONDS)
 
 
-def available_of(status: Mapping[str, Any], jobs: Mapping[str, Any], job: str | None) -> float:
-    """Bytes per second that one server's targets have free, or owe to `job` if that is more.
+def available_of(targets: "Sequence[Target]", jobs: "Sequence[Job]", job: str | None) -> float:
+    """The bandwidth that one server has for a job.
 
-    Raises:
-        KeyError, TypeError: They are no answers of `/v1/status` and `/v1/jobs`.
+    Args:
+        targets: The server's targets.
+        jobs: The server's job table.
+        job: Name of the job; None is one that no server knows.
+
+    Returns:
+        Bytes per second that the targets have free, or owe to the job if that is more.
     """
-    owed = _share_owed(jobs["jobs"], job)
-    return sum(_speed(target) * max(1.0 - float(target["load"]), owed) for target in status["targets"])
+    owed = _share_owed(jobs, job)
+    return sum(_speed(target) * max(1.0 - target.load, owed) for target in targets)
 
 
 def figures_of(folder: str | None) -> Figures | None:
@@ -152,27 +158,26 @@ def figures_of(folder: str | None) -> Figures | None:
     roots = [os.environ.get("WEIR_MOUNT"), os.environ.get("WEIR_PREFIX")]
     if folder is None or not chosen or not any(root and Path(folder).is_relative_to(root) for root in roots):
         return None
+    from weir.store.control import servers_of
+
     try:
-        document = json.loads(Path(chosen).read_text())
-        controls = [str(server["control"]) for server in document["servers"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return Figures(Poll(servers_of(Path(chosen), timeout_seconds=_TIMEOUT_SECONDS), _own_job()))
+    except StoreError:
         return None
-    return Figures(Poll(controls, _own_job()))
 
 
-def _share_owed(jobs: Sequence[Mapping[str, Any]], job: str | None) -> float:
-    active = [entry for entry in jobs if entry["active"] and entry["job"] != job]
-    own = next((entry for entry in jobs if entry["job"] == job), None)
-    share = None if own is None else own.get("share_owed")
-    return float(share) if share is not None else 1.0 / (1 + len(active))
+def _share_owed(jobs: "Sequence[Job]", job: str | None) -> float:
+    active = [entry for entry in jobs if entry.active and entry.job != job]
+    own = next((entry for entry in jobs if entry.job == job), None)
+    share = None if own is None else own.share_owed
+    return share if share is not None else 1.0 / (1 + len(active))
 
 
-def _speed(target: Mapping[str, Any]) -> float:
-    emulated = target.get("speed") or {}
+def _speed(target: "Target") -> float:
     known = (
-        emulated.get("read_bytes_per_second"),
-        target["cost"]["read"].get("bytes_per_second"),
-        target.get("expected_bytes_per_second"),
+        None if target.speed is None else target.speed.read_bytes_per_second,
+        target.cost.read.bytes_per_second,
+        target.expected_bytes_per_second,
     )
     # Where bytes cost nothing, only how the targets compare with themselves over time counts.
     return next((float(speed) for speed in known if speed), 1.0)
@@ -188,15 +193,3 @@ def _own_job() -> str | None:
         return _core.claims_of_credential(Path(chosen).read_text())["job"]
     except (OSError, ValueError):
         return None
-
-
-def _ask(control: str, path: str) -> Any:
-    host, _, port = control.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT_SECONDS)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        document = json.loads(answer.read())
-    if answer.status != http.client.OK:
-        raise ValueError(f"{path} gives {answer.status}")
-    return document

@@ -4,7 +4,7 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from weir.cli.foreign import plain
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
 from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.cli.targets import Line
 
 ATTRIBUTE = "weir.placement"
 """Extended attribute of a file that tells what decided over its targets when it was made."""
@@ -43,13 +46,16 @@ def explain(home: Home, file: Path, output: str) -> None:
     names = [name for component in _core.parse_layout(spelling) for name in component["targets"]]
     now = _now(home)
     then = {chosen["target"]: chosen for chosen in (record or {}).get("chosen", [])}
-    targets = [{"target": name, "then": then.get(name), "now": now.get(name)} for name in dict.fromkeys(names)]
+    lines = [(name, then.get(name), now.get(name)) for name in dict.fromkeys(names)]
+    targets = [
+        {"target": name, "then": chosen, "now": line.document() if line else None} for name, chosen, line in lines
+    ]
     document = {"path": str(file), "layout": spelling, "record": record, "targets": targets}
     if output == "table":
         for line in _words(file, record, names):
             print(plain(line))
         print()
-    show(output, document, _HEADER, [_row(target) for target in targets])
+    show(output, document, _HEADER, [_row(*line) for line in lines])
 
 
 def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[str]:
@@ -80,22 +86,22 @@ def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[
     return lines
 
 
-def _row(target: dict[str, Any]) -> tuple[object, ...]:
+def _row(name: str, then: dict[str, Any] | None, now: "Line | None") -> tuple[object, ...]:
     from weir.cli.output import Quantity, share, size
     from weir.cli.targets import rate, since
 
-    then, now = target["then"], target["now"]
     was = (Quantity("-"), Quantity("-")) if then is None else (size(then["load_bytes"]), share(then["speed"]))
     if now is None:
-        return (target["target"], *was, *[Quantity("-")] * 4, "no answer")
+        return (name, *was, *[Quantity("-")] * 4, "no answer")
+    target = now.target
     return (
-        target["target"],
+        name,
         *was,
-        share(now["used_bytes"] / max(now["capacity_bytes"], 1)),
-        share(now["load"]),
-        rate(now["achieved_bytes_per_second"]),
-        rate(now["expected_bytes_per_second"]),
-        since(now["slow_since"]),
+        share(target.used_bytes / max(target.capacity_bytes, 1)),
+        share(target.load),
+        rate(target.achieved_bytes_per_second),
+        rate(target.expected_bytes_per_second),
+        since(target.slow_since),
     )
 
 
@@ -118,16 +124,16 @@ def _record(file: Path) -> dict[str, Any] | None:
         raise CommandError(f"{file}: {error.strerror}", hint="is the path right?") from error
 
 
-def _now(home: Home) -> dict[str, dict[str, Any]]:
+def _now(home: Home) -> "dict[str, Line]":
     """Figures of every target whose server answers."""
     from weir.cli.targets import target_lines
-    from weir.store.control import ask_all, servers_of
+    from weir.store.control import Server, ask_all, servers_of
     from weir.store.home import find_cluster
 
     answers = []
-    for answer in ask_all(servers_of(find_cluster(home)), "/v1/status"):
+    for answer in ask_all(servers_of(find_cluster(home)), Server.status):
         if isinstance(answer, StoreError):
             warn(answer.message, hint="its targets are shown without figures")
         else:
             answers.append(answer)
-    return {str(line["target"]): line for line in target_lines(answers)}
+    return {line.target.target: line for line in target_lines(answers)}

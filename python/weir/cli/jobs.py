@@ -1,10 +1,14 @@
 """`weir jobs`: who uses a store, what share each job gets, and whom it waits for."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from weir.cli.output import output_option
-from weir.store.accounts import Job
 from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.store.answers import Job
 
 _HEADER = (
     "JOB",
@@ -37,34 +41,35 @@ def jobs(home: Home, everyone: bool, output: str) -> None:
     from weir.cli.output import show
     from weir.store.accounts import merge
     from weir.store.control import servers_of
+    from weir.store.decoding import encode
     from weir.store.home import find_cluster
 
-    answers = [server.ask("GET", "/v1/jobs")["jobs"] for server in servers_of(find_cluster(home))]
-    merged = [job for job in merge(answers) if everyone or job["active"]]
+    answers = [server.jobs() for server in servers_of(find_cluster(home))]
+    merged = [job for job in merge(answers) if everyone or job.active]
     header: tuple[str, ...] = _HEADER
     rows = [_row(job) for job in merged]
     if everyone:
         header += ("ACTIVE",)
-        rows = [(*row, "yes" if job["active"] else "no") for row, job in zip(rows, merged, strict=True)]
-    show(output, merged, header, rows)
+        rows = [(*row, "yes" if job.active else "no") for row, job in zip(rows, merged, strict=True)]
+    show(output, encode(merged), header, rows)
 
 
-def _row(job: Job) -> tuple[object, ...]:
+def _row(job: "Job") -> tuple[object, ...]:
     from weir.cli.output import name, seconds, share_or_dash, size
     from weir.store.accounts import worst
 
     waited_for = worst(job)
     return (
-        name(job["job"]),
-        name(job["user"]),
-        job["nodes"],
-        size(job["bytes_read"]),
-        size(job["bytes_written"]),
-        seconds(job["device_seconds"]),
-        seconds(job["charged_seconds"]),
-        share_or_dash(job["share_owed"]),
-        share_or_dash(job["share_received"]),
-        seconds(job["queue_wait_seconds_p90"]),
-        seconds(job["queue_wait_seconds_p99"]),
+        name(job.job),
+        name(job.user),
+        job.nodes,
+        size(job.bytes_read),
+        size(job.bytes_written),
+        seconds(job.device_seconds),
+        seconds(job.charged_seconds),
+        share_or_dash(job.share_owed),
+        share_or_dash(job.share_received),
+        seconds(job.queue_wait_seconds_p90),
+        seconds(job.queue_wait_seconds_p99),
         f"{name(waited_for[0])} {seconds(waited_for[1])}" if waited_for else "-",
     )

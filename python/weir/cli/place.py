@@ -160,12 +160,7 @@ def _targets(home: Home, lustre: Path | None) -> "Targets":
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
-    try:
-        return targets_of_store([server.ask("GET", "/v1/status") for server in servers_of(find_cluster(home))])
-    except (KeyError, TypeError) as error:
-        raise CommandError(
-            f"a server's status has no {error}", hint="is it of this version? see `weir status`"
-        ) from error
+    return targets_of_store([server.status() for server in servers_of(find_cluster(home))])
 
 
 def _lustre_view(file: Path) -> Any:

@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,7 @@ from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from weir.store.answers import Sharing
     from weir.store.control import Server
 
 
@@ -27,12 +29,10 @@ def show(home: Home, output: str) -> int:
     """Show the policy and the scheduler of each server. The exit code is 1 where they differ."""
     from weir.cli.output import show as show_result
     from weir.store.control import servers_of
+    from weir.store.decoding import encode
     from weir.store.home import find_cluster
 
-    answers = [
-        {"server": server.number, **_sharing(server.ask("GET", "/v1/policy"))}
-        for server in servers_of(find_cluster(home))
-    ]
+    answers = [{"server": server.number, **encode(server.sharing())} for server in servers_of(find_cluster(home))]
     sharings = {(answer["policy"], answer["scheduler"]) for answer in answers}
     policy, scheduler = sharings.pop() if len(sharings) == 1 else (None, None)
     document = {"policy": policy, "scheduler": scheduler, "servers": answers}
@@ -60,10 +60,11 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> N
     from weir.cli.output import show as show_result
     from weir.store.configuration import check_sharing
     from weir.store.control import servers_of
+    from weir.store.decoding import encode
     from weir.store.home import find_cluster
 
     name, enforcer = check_sharing(policy, scheduler)
-    wanted = {"policy": name} if scheduler is None else {"policy": name, "scheduler": enforcer}
+    wanted = (name, None if scheduler is None else enforcer)
     cluster = find_cluster(home)
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
@@ -72,46 +73,50 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> N
             hint="ask the owner of the store, or set --home to it",
         )
     changed = _set_everywhere(servers_of(cluster), wanted, _core.control_token(site_key))
-    _remember(home, changed[0]["is"])
-    rows = [(each["server"], sharing_name(**each["was"]), sharing_name(**each["is"])) for each in changed]
-    answers = [
-        {"server": each["server"], "was": each["was"]["policy"], "was_scheduler": each["was"]["scheduler"]}
+    _remember(home, changed[0].now)
+    rows = [
+        (
+            each.server,
+            sharing_name(each.was.policy, each.was.scheduler),
+            sharing_name(each.now.policy, each.now.scheduler),
+        )
         for each in changed
     ]
-    show_result(output, {**changed[0]["is"], "servers": answers}, ("SERVER", "WAS", "IS"), rows)
+    answers = [{"server": each.server, "was": each.was.policy, "was_scheduler": each.was.scheduler} for each in changed]
+    show_result(output, {**encode(changed[0].now), "servers": answers}, ("SERVER", "WAS", "IS"), rows)
 
 
-def _set_everywhere(servers: "Sequence[Server]", wanted: dict[str, str], token: str) -> list[dict[str, Any]]:
-    """Change every server, or none where one refuses.
+@dataclass(frozen=True)
+class _Change:
+    """What a server's policy and scheduler was and is."""
 
-    Returns:
-        Of each server its number, and what its policy and scheduler was and is.
-    """
-    changed: list[dict[str, Any]] = []
+    server: int
+    was: "Sharing"
+    now: "Sharing"
+
+
+def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str) -> list[_Change]:
+    """Change every server, or none where one refuses."""
+    changed: list[_Change] = []
     for server in servers:
         try:
-            was = _sharing(server.ask("GET", "/v1/policy"))
-            now = _sharing(server.ask("PUT", "/v1/policy", body=wanted, token=token))
+            was = server.sharing()
+            now = server.set_sharing(*wanted, token)
         except StoreError:
             for earlier, before in zip(servers, changed, strict=False):
                 with contextlib.suppress(StoreError):
-                    earlier.ask("PUT", "/v1/policy", body=before["was"], token=token)
+                    earlier.set_sharing(before.was.policy, before.was.scheduler, token)
             raise
-        changed.append({"server": server.number, "was": was, "is": now})
+        changed.append(_Change(server.number, was, now))
     return changed
 
 
-def _sharing(answer: dict[str, Any]) -> dict[str, str]:
-    """Policy and scheduler in an answer of the control API."""
-    return {key: str(answer[key]) for key in ("policy", "scheduler")}
-
-
-def _remember(home: Home, sharing: dict[str, str]) -> None:
+def _remember(home: Home, sharing: "Sharing") -> None:
     """Keep policy and scheduler for servers that are started again."""
     from weir.store.configuration import Configuration, read_toml
     from weir.store.files import write_whole
 
     if home.configuration.is_file():
         configuration = Configuration(read_toml(home.configuration))
-        configuration.set_sharing(**sharing)
+        configuration.set_sharing(sharing.policy, sharing.scheduler)
         write_whole(home.configuration, configuration.text())

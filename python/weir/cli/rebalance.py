@@ -96,18 +96,22 @@ def rebalance(
 
 def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
     """How full every target is. A server that does not answer gives and gets nothing."""
-    from weir.store.control import ask_all, servers_of
+    from weir.store.control import Server, ask_all, servers_of
 
-    fills = []
+    fills: list[dict[str, Any]] = []
     servers = servers_of(cluster)
-    for server, answer in zip(servers, ask_all(servers, "/v1/status"), strict=True):
+    for server, answer in zip(servers, ask_all(servers, Server.status), strict=True):
         if isinstance(answer, StoreError):
             warn(answer.message, hint=f"its targets are left out; see {home.log(server.number)}")
             continue
-        for target in answer["targets"]:
-            figures = {key: target[key] for key in ("target", "capacity_bytes", "used_bytes")}
+        for target in answer.targets:
+            figures = {
+                "target": target.target,
+                "capacity_bytes": target.capacity_bytes,
+                "used_bytes": target.used_bytes,
+            }
             # What keeps its bytes over a restart must not come to lie where nothing is kept.
-            fills.append({**figures, "class": target["backend"]})
+            fills.append({**figures, "class": target.backend})
     return fills
 
 

@@ -1,6 +1,6 @@
 """`weir status`: what the servers of a store are doing."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,6 +8,9 @@ from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
 from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.store.answers import Status, Target
 
 _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "QUEUED", "KEEPS")
 
@@ -19,72 +22,74 @@ def status(home: Home, output: str) -> int:
     """Show servers, targets and mounts. The exit code is 1 where a server does not answer, or takes no changes."""
     from weir.cli.output import show
     from weir.store import mounts
-    from weir.store.control import ask_all, servers_of
+    from weir.store.control import Server, ask_all, servers_of
+    from weir.store.decoding import encode
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     servers: list[dict[str, Any]] = []
+    answering: list[Status] = []
     rows: list[tuple[object, ...]] = []
     silent = 0
     known = servers_of(cluster)
-    for server, answer in zip(known, ask_all(known, "/v1/status"), strict=True):
+    for server, answer in zip(known, ask_all(known, Server.status), strict=True):
         if isinstance(answer, StoreError):
             warn(answer.message, hint=f"see {home.log(server.number)}; `weir up` starts it again")
             servers.append({"up": False, "server": server.number, "error": answer.message})
             rows.append((server.number, "-", "no answer", "-", "-", "-", "-", "-", "-"))
             silent += 1
         else:
-            servers.append({"up": True, **answer})
-            if answer.get("full"):
+            answering.append(answer)
+            servers.append({"up": True, **encode(answer)})
+            if answer.full:
                 warn(
                     f"server {server.number}: the file system of its journal is full; names can be removed and files "
                     "be cut, all other changes answer ENOSPC",
                     hint=f"make room on the file system of {home.server(server.number)}",
                 )
-            rows.extend(_target_row(server.number, target) for target in answer["targets"])
+            rows.extend(_target_row(server.number, target) for target in answer.targets)
     mounted = [{"point": str(mount.point), "served": mount.is_served()} for mount in mounts.mounts_of(home)]
     document = {"home": str(home.root), "cluster": str(cluster), "servers": servers, "mounts": mounted}
     show(output, document, _HEADER, rows)
     if output == "table":
-        _print_summary(servers, mounted)
-    stopped = [server for server in servers if (server.get("journal") or {}).get("state") == "stopped"]
-    for each in stopped:
+        _print_summary(answering, len(servers), mounted)
+    stopped = [(each.server, each.journal) for each in answering if each.journal and each.journal.state == "stopped"]
+    for number, journal in stopped:
         warn(
-            f"server {each['server']} takes no changes (EROFS): {each['journal']['error']}",
+            f"server {number} takes no changes (EROFS): {journal.error}",
             hint="reads go on, and its journal begins anew by itself once the device works",
         )
     return FAILED if silent or stopped else 0
 
 
-def _target_row(server: int, target: dict[str, Any]) -> tuple[object, ...]:
+def _target_row(server: int, target: "Target") -> tuple[object, ...]:
     from weir.cli.output import share, size
 
-    capacity = target["capacity_bytes"]
+    capacity = target.capacity_bytes
     return (
         server,
-        target["target"],
-        target["backend"] + (", emulated speed" if target.get("speed") else ""),
-        size(target["used_bytes"]),
+        target.target,
+        target.backend + (", emulated speed" if target.speed else ""),
+        size(target.used_bytes),
         size(capacity),
-        share(target["used_bytes"] / capacity if capacity else 0.0),
-        share(target["load"]),
-        target["queued"],
-        target["keeps"],
+        share(target.used_bytes / capacity if capacity else 0.0),
+        share(target.load),
+        target.queued,
+        target.keeps,
     )
 
 
-def _print_summary(servers: list[dict[str, Any]], mounted: list[dict[str, Any]]) -> None:
+def _print_summary(answering: "list[Status]", known: int, mounted: list[dict[str, Any]]) -> None:
     from weir.cli.output import sharing_name
 
-    answering = [server for server in servers if server["up"]]
-    policies = sorted({sharing_name(server["policy"], server["scheduler"]) for server in answering})
-    print(f"\nservers  {len(answering)} of {len(servers)} answer")
+    policies = sorted({sharing_name(server.policy, server.scheduler) for server in answering})
+    print(f"\nservers  {len(answering)} of {known} answer")
     if policies:
         print(f"policy   {' and '.join(policies)}")
-        print(f"inodes   {sum(server['inodes'] for server in answering)}")
-    if journals := [server["journal"] for server in answering if server["journal"]]:
-        works = sum(journal["state"] == "works" for journal in journals)
-        undurable = sum(journal["appended"] - journal["durable"] for journal in journals)
+        print(f"inodes   {sum(server.inodes for server in answering)}")
+    if journals := [server.journal for server in answering if server.journal]:
+        works = sum(journal.state == "works" for journal in journals)
+        undurable = sum(journal.appended - journal.durable for journal in journals)
         print(f"journals {works} of {len(journals)} take changes; {undurable} changes not on stable storage yet")
     for mount in mounted:
         print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served: `weir up` mounts it again)'}")

@@ -1,6 +1,7 @@
 """`weir targets`: what each target achieves, who chooses targets, and how fast they pretend to be."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,6 +9,9 @@ from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
 from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.store.answers import Status, Target
 
 _HEADER = (
     "TARGET",
@@ -23,6 +27,21 @@ _HEADER = (
 )
 
 
+@dataclass(frozen=True)
+class Line:
+    """One target, with what all servers placed on it."""
+
+    server: int
+    target: "Target"
+    stripes_placed: int
+
+    def document(self) -> dict[str, Any]:
+        """The line as JSON."""
+        from weir.store.decoding import encode
+
+        return {"server": self.server, **encode(self.target), "stripes_placed": self.stripes_placed}
+
+
 @click.group(invoke_without_command=True)
 @output_option
 @click.pass_context
@@ -35,27 +54,27 @@ def targets(context: click.Context, output: str) -> int | None:
     if context.invoked_subcommand is not None:
         return None
     from weir.cli.output import show
-    from weir.store.control import ask_all, servers_of
+    from weir.store.control import Server, ask_all, servers_of
     from weir.store.home import find_cluster
 
-    answers: list[dict[str, Any]] = []
+    answers: list[Status] = []
     silent: list[int] = []
     servers = servers_of(find_cluster(context.obj))
-    for server, answer in zip(servers, ask_all(servers, "/v1/status"), strict=True):
+    for server, answer in zip(servers, ask_all(servers, Server.status), strict=True):
         if isinstance(answer, StoreError):
             warn(answer.message, hint=f"see {context.obj.log(server.number)}; `weir up` starts it again")
             silent.append(server.number)
         else:
             answers.append(answer)
     lines = target_lines(answers)
-    allocators = {str(answer["server"]): str(answer["allocator"]) for answer in answers}
+    allocators = {str(answer.server): answer.allocator for answer in answers}
     stripes: dict[str, int] = {}
     refused: dict[str, int] = {}
     for answer in answers:
-        _add(stripes, answer["placements"]["stripes"])
-        _add(refused, answer["placements"]["refused"])
+        _add(stripes, answer.placements.stripes)
+        _add(refused, answer.placements.refused)
     document = {
-        "targets": lines,
+        "targets": [line.document() for line in lines],
         "allocators": allocators,
         "stripes_placed": stripes,
         "files_refused": refused,
@@ -92,6 +111,7 @@ def set_speed(
 ) -> None:
     """Emulate another speed on a target from now on, until its server is started again."""
     from weir.cli.output import show
+    from weir.store.answers import WantedSpeed
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
@@ -105,7 +125,7 @@ def set_speed(
     if server is None:
         raise CommandError(f"the store has no target {target}", hint="`weir targets` lists them")
     token = _token(home, f"change the speed of {target}")
-    server.ask("PUT", f"/v1/targets/{target}/speed", body=body, token=token)
+    server.set_speed(target, WantedSpeed(**body), token)
     words = ", ".join(f"{key} {value}" for key, value in body.items()) or "as fast as it is"
     show(output, {"target": target, "speed": body or None}, ("TARGET", "SPEED"), [(target, words)])
 
@@ -126,24 +146,22 @@ def allocator(home: Home, name: str, output: str) -> None:
     token = _token(home, "change the allocator")
     changed = []
     for server in servers_of(find_cluster(home)):
-        was = server.ask("GET", "/v1/allocator")["allocator"]
+        was = server.allocator()
         # The first server refuses what is none before any is changed.
-        now = server.ask("PUT", "/v1/allocator", body={"allocator": name}, token=token)["allocator"]
+        now = server.set_allocator(name, token)
         changed.append({"server": server.number, "was": was, "is": now})
     _remember(home, name)
     rows = [(each["server"], each["was"], each["is"]) for each in changed]
     show(output, {"allocator": name, "servers": changed}, ("SERVER", "WAS", "IS"), rows)
 
 
-def target_lines(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every target of the servers' `/v1/status`, with the stripes that all of them placed on it."""
+def target_lines(answers: "list[Status]") -> list[Line]:
+    """Every target of the servers, with the stripes that all of them placed on it."""
     placed: dict[str, int] = {}
     for answer in answers:
-        _add(placed, answer["placements"]["targets"])
+        _add(placed, answer.placements.targets)
     return [
-        {"server": answer["server"], **target, "stripes_placed": placed.get(target["target"], 0)}
-        for answer in answers
-        for target in answer["targets"]
+        Line(answer.server, target, placed.get(target.target, 0)) for answer in answers for target in answer.targets
     ]
 
 
@@ -163,21 +181,22 @@ def rate(bytes_per_second: float | None) -> object:
     return Quantity("-") if bytes_per_second is None else size(bytes_per_second)
 
 
-def _row(target: dict[str, Any]) -> tuple[object, ...]:
+def _row(line: Line) -> tuple[object, ...]:
     from weir.cli.output import share, size
 
-    capacity = target["capacity_bytes"]
+    target = line.target
+    capacity = target.capacity_bytes
     return (
-        target["target"],
-        target["backend"] + (", emulated speed" if target["speed"] else ""),
+        target.target,
+        target.backend + (", emulated speed" if target.speed else ""),
         size(capacity),
-        size(target["used_bytes"]),
-        share(target["used_bytes"] / capacity if capacity else 0.0),
-        share(target["load"]),
-        rate(target["achieved_bytes_per_second"]),
-        rate(target["expected_bytes_per_second"]),
-        since(target["slow_since"]),
-        target["stripes_placed"],
+        size(target.used_bytes),
+        share(target.used_bytes / capacity if capacity else 0.0),
+        share(target.load),
+        rate(target.achieved_bytes_per_second),
+        rate(target.expected_bytes_per_second),
+        since(target.slow_since),
+        line.stripes_placed,
     )
 
 

@@ -3,19 +3,20 @@
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli.errors import FAILED, warn
 from weir.cli.foreign import plain
 from weir.cli.output import output_option
-from weir.store.accounts import Job
 from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from weir.store import answers
+    from weir.store.answers import Job, Status
     from weir.store.control import Server
 
 _HEADER = (
@@ -39,7 +40,8 @@ _LEAVE = "\x1b[?25h\x1b[?1049l"
 _HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
-class Device(TypedDict):
+@dataclass(frozen=True)
+class Device:
     """A target or a metadata service in one interval."""
 
     device: str
@@ -47,13 +49,70 @@ class Device(TypedDict):
     queued: int
 
 
+@dataclass(frozen=True)
+class Active:
+    """A job in one interval."""
+
+    job: "Job"
+    """Its entry for this time alone."""
+    seconds: float
+    """Length of the interval."""
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long a request waited for its turn on average; None where none was served."""
+        return self.job.queue_wait_seconds_total / self.job.operations if self.job.operations else None
+
+    def document(self) -> dict[str, Any]:
+        """The entry with what the job did in a second."""
+        from weir.store.decoding import encode
+
+        rates = {
+            "bytes_read_per_second": self.job.bytes_read / self.seconds,
+            "bytes_written_per_second": self.job.bytes_written / self.seconds,
+            "operations_per_second": self.job.operations / self.seconds,
+            "device_seconds_per_second": self.job.device_seconds / self.seconds,
+        }
+        return {**encode(self.job), **rates, "queue_wait_seconds_mean": self.wait_seconds}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What happened between two samples."""
+
+    seconds: float
+    sharing: tuple[str, str] | None
+    """Policy and scheduler; None where servers differ, or none answers."""
+    up: list[int]
+    silent: dict[int, str]
+    """Servers that did not answer, and why."""
+    devices: list[Device]
+    jobs: list[Active]
+    """Those that were active or did anything."""
+
+    def document(self) -> dict[str, Any]:
+        """The interval as JSON."""
+        policy, scheduler = self.sharing or (None, None)
+        return {
+            "interval_seconds": self.seconds,
+            "policy": policy,
+            "scheduler": scheduler,
+            "servers": [
+                *({"server": number, "up": True} for number in self.up),
+                *({"server": number, "up": False, "error": why} for number, why in self.silent.items()),
+            ],
+            "devices": [asdict(device) for device in self.devices],
+            "jobs": [job.document() for job in self.jobs],
+        }
+
+
 @dataclass
 class Sample:
     """What the servers said at one moment, by number."""
 
     time_seconds: float
-    status: dict[int, dict[str, Any]] = field(default_factory=dict)
-    jobs: dict[int, list[Job]] = field(default_factory=dict)
+    status: dict[int, "Status"] = field(default_factory=dict)
+    jobs: dict[int, "Sequence[Job]"] = field(default_factory=dict)
     silent: dict[int, str] = field(default_factory=dict)
     """Servers that did not answer, and why."""
 
@@ -95,15 +154,15 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     after = _sample(servers)
     for number, why in after.silent.items():
         warn(why, hint=f"see {home.log(number)}; `weir up` starts it again")
-    document = interval(before, after)
+    shown = interval(before, after)
     if output == "table":
-        first, *lines = _headline(document)
+        first, *lines = _headline(shown)
         print(bold(first), *lines, "", sep="\n")
-    show(output, document, _HEADER, [_row(job, document["interval_seconds"]) for job in document["jobs"]])
+    show(output, shown.document(), _HEADER, [_row(job) for job in shown.jobs])
     return FAILED if after.silent else 0
 
 
-def interval(before: Sample, after: Sample) -> dict[str, Any]:
+def interval(before: Sample, after: Sample) -> Interval:
     """What happened between two samples: sharing, devices, and the jobs that were active or did anything."""
     from weir.store.accounts import difference, merge
 
@@ -111,73 +170,54 @@ def interval(before: Sample, after: Sample) -> dict[str, Any]:
     for number, jobs in after.jobs.items():
         # What a server did while it was not looked at cannot be told apart, so it starts with the next interval.
         earlier = before.jobs.get(number, jobs)
-        restarted = number in before.status and before.status[number]["boot"] != after.status[number]["boot"]
+        restarted = number in before.status and before.status[number].boot != after.status[number].boot
         since.append(difference(jobs, [] if restarted else earlier))
     length = after.time_seconds - before.time_seconds
-    jobs = [_rated(job, length) for job in merge(since) if job["active"] or job["operations"] > 0]
-    sharings = sorted({(status["policy"], status["scheduler"]) for status in after.status.values()})
-    return {
-        "interval_seconds": length,
-        "policy": sharings[0][0] if len(sharings) == 1 else None,
-        "scheduler": sharings[0][1] if len(sharings) == 1 else None,
-        "servers": [
-            *({"server": number, "up": True} for number in after.status),
-            *({"server": number, "up": False, "error": why} for number, why in after.silent.items()),
-        ],
-        "devices": [
+    sharings = sorted({(status.policy, status.scheduler) for status in after.status.values()})
+    return Interval(
+        seconds=length,
+        sharing=sharings[0] if len(sharings) == 1 else None,
+        up=list(after.status),
+        silent=after.silent,
+        devices=[
             device
             for number, status in after.status.items()
             for device in _devices(number, status, before.status.get(number))
         ],
-        "jobs": jobs,
-    }
+        jobs=[Active(job, length) for job in merge(since) if job.active or job.operations > 0],
+    )
 
 
 def _sample(servers: Sequence["Server"]) -> Sample:
-    from weir.store.control import ask_all
+    from weir.store.control import Server, ask_all
 
     sample = Sample(time.monotonic())
-    answers = zip(servers, ask_all(servers, "/v1/status"), ask_all(servers, "/v1/jobs"), strict=True)
+    answers = zip(servers, ask_all(servers, Server.status), ask_all(servers, Server.jobs), strict=True)
     for server, status, jobs in answers:
-        failures = [answer for answer in (status, jobs) if isinstance(answer, StoreError)]
-        if failures:
-            sample.silent[server.number] = failures[0].message
+        if isinstance(status, StoreError):
+            sample.silent[server.number] = status.message
+        elif isinstance(jobs, StoreError):
+            sample.silent[server.number] = jobs.message
         else:
-            sample.jobs[server.number] = jobs["jobs"]
+            sample.jobs[server.number] = jobs
             sample.status[server.number] = status
     return sample
 
 
-def _rated(job: Job, length: float) -> Job:
-    """A job's entry with what it did in a second."""
-    rates = {
-        "bytes_read_per_second": job["bytes_read"] / length,
-        "bytes_written_per_second": job["bytes_written"] / length,
-        "operations_per_second": job["operations"] / length,
-        "device_seconds_per_second": job["device_seconds"] / length,
-    }
-    waited = job["queue_wait_seconds_total"] / job["operations"] if job["operations"] else None
-    return {**job, **rates, "queue_wait_seconds_mean": waited}
-
-
-def _devices(number: int, status: dict[str, Any], before: dict[str, Any] | None) -> list[Device]:
+def _devices(number: int, status: "Status", before: "Status | None") -> list[Device]:
     """The devices of one server: the part of the interval, by the server's own clock, in which each was busy."""
 
-    def devices(of: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        targets = {target["target"]: target for target in of["targets"]}
-        return {**targets, f"{number}.metadata": of["metadata"]}
+    def devices(of: "Status") -> "dict[str, answers.Target | answers.Device]":
+        return {**{target.target: target for target in of.targets}, f"{number}.metadata": of.metadata}
 
-    earlier = before if before is not None and before["boot"] == status["boot"] else None
-    elapsed = status["uptime_seconds"] - (earlier["uptime_seconds"] if earlier else 0.0)
-    busy_before = {name: device["busy_seconds"] for name, device in devices(earlier).items()} if earlier else {}
+    earlier = before if before is not None and before.boot == status.boot else None
+    elapsed = status.uptime_seconds - (earlier.uptime_seconds if earlier else 0.0)
+    busy_before = {name: device.busy_seconds for name, device in devices(earlier).items()} if earlier else {}
 
     def load(name: str, busy_seconds: float) -> float:
         return min(1.0, (busy_seconds - busy_before.get(name, 0.0)) / elapsed) if elapsed > 0 else 0.0
 
-    return [
-        {"device": name, "load": load(name, device["busy_seconds"]), "queued": device["queued"]}
-        for name, device in devices(status).items()
-    ]
+    return [Device(name, load(name, device.busy_seconds), device.queued) for name, device in devices(status).items()]
 
 
 def _follow(servers: Sequence["Server"], interval_seconds: float) -> None:
@@ -200,63 +240,61 @@ def _follow(servers: Sequence["Server"], interval_seconds: float) -> None:
         _write(_LEAVE)
 
 
-def _frame(document: dict[str, Any]) -> str:
+def _frame(shown: Interval) -> str:
     """One picture, drawn over the one before without clearing it first, so that nothing flickers."""
     import shutil
 
     from weir.cli.output import bold, table_lines
 
     size = shutil.get_terminal_size()
-    headline = _headline(document)
-    title, *rows = table_lines(_HEADER, [_row(job, document["interval_seconds"]) for job in document["jobs"]])
+    headline = _headline(shown)
+    title, *rows = table_lines(_HEADER, [_row(job) for job in shown.jobs])
     lines = [*headline, "", title, *rows][: size.lines - 1]
     cut = [line[: size.columns] for line in lines]
     decorated = [bold(line) if index in (0, len(headline) + 1) else line for index, line in enumerate(cut)]
     return _HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in decorated) + _END_OF_SCREEN
 
 
-def _headline(document: dict[str, Any]) -> list[str]:
+def _headline(shown: Interval) -> list[str]:
     """Policy, scheduler and the load of devices; a line for each server that does not answer."""
     from weir.cli.output import share, sharing_name
 
-    servers = document["servers"]
-    up = sum(server["up"] for server in servers)
-    differ = "policies that differ" if up else "no answer"
-    sharing = sharing_name(document["policy"], document["scheduler"]) if document["policy"] else differ
+    differ = "policies that differ" if shown.up else "no answer"
+    sharing = sharing_name(*shown.sharing) if shown.sharing else differ
     lines = [
-        f"weir top  {time.strftime('%H:%M:%S')}  last {document['interval_seconds']:.1f} s"
-        f"  {up} of {len(servers)} servers  {sharing}"
+        f"weir top  {time.strftime('%H:%M:%S')}  last {shown.seconds:.1f} s"
+        f"  {len(shown.up)} of {len(shown.up) + len(shown.silent)} servers  {sharing}"
     ]
     for kind in ("targets", "metadata"):
-        devices = [each for each in document["devices"] if each["device"].endswith(".metadata") == (kind == "metadata")]
+        devices = [each for each in shown.devices if each.device.endswith(".metadata") == (kind == "metadata")]
         if len(devices) <= _DEVICES_LISTED_MAX:
-            loads = "  ".join(f"{each['device']} {share(each['load'])} ({each['queued']})" for each in devices)
+            loads = "  ".join(f"{each.device} {share(each.load)} ({each.queued})" for each in devices)
         else:
-            mean = sum(each["load"] for each in devices) / len(devices)
-            busiest = max(devices, key=lambda each: each["load"])
-            queued = sum(each["queued"] for each in devices)
-            loads = f"{len(devices)}: mean {share(mean)}, most {share(busiest['load'])} ({busiest['device']})"
+            mean = sum(each.load for each in devices) / len(devices)
+            busiest = max(devices, key=lambda each: each.load)
+            queued = sum(each.queued for each in devices)
+            loads = f"{len(devices)}: mean {share(mean)}, most {share(busiest.load)} ({busiest.device})"
             loads += f", {queued} queued"
         lines.append(f"{kind:<8}  {loads or 'none'}")
-    lines += [server["error"] for server in servers if not server["up"]]
-    return [plain(line) for line in lines]
+    return [plain(line) for line in [*lines, *shown.silent.values()]]
 
 
-def _row(job: Job, length: float) -> tuple[object, ...]:
+def _row(active: Active) -> tuple[object, ...]:
     from weir.cli.output import Quantity, name, seconds, share, share_or_dash, size
     from weir.store.accounts import worst
 
-    waited_for, waited = worst(job), job["queue_wait_seconds_mean"]
+    job, length = active.job, active.seconds
+    waited_for, waited = worst(job), active.wait_seconds
     return (
-        name(job["job"]),
-        name(job["user"]),
-        job["nodes"],
-        size(job["bytes_read_per_second"]),
-        size(job["bytes_written_per_second"]),
-        Quantity(f"{job['operations_per_second']:.0f}"),
-        share(job["device_seconds_per_second"]),
-        share_or_dash(job["share_owed"]),
-        share_or_dash(job["share_received"]),
+        name(job.job),
+        name(job.user),
+        job.nodes,
+        size(job.bytes_read / length),
+        size(job.bytes_written / length),
+        Quantity(f"{job.operations / length:.0f}"),
+        share(job.device_seconds / length),
+        share_or_dash(job.share_owed),
+        share_or_dash(job.share_received),
         seconds(waited) if waited is not None else Quantity("-"),
         f"{name(waited_for[0])} {share(waited_for[1] / length)}" if waited_for else "-",
     )

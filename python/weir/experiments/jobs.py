@@ -143,8 +143,8 @@ def _sample(store: Store, epoch: float) -> list[Sample]:
     samples = []
     for server in store.servers:
         before = time.monotonic()
-        answer = store.ask(server, "/v1/jobs")
-        samples.append(Sample(server, (before + time.monotonic()) / 2 - epoch, accounts(answer)))
+        table = server.jobs()
+        samples.append(Sample(server.number, (before + time.monotonic()) / 2 - epoch, accounts(table)))
     return samples
 
 

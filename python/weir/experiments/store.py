@@ -123,9 +123,9 @@ class Store:
         return {**without_store(os.environ, kept=("WEIR_PROGRAMS",)), "WEIR_HOME": str(self._root / "home")}
 
     @property
-    def servers(self) -> range:
-        """Numbers of the servers."""
-        return range(len(self._servers))
+    def servers(self) -> list[Server]:
+        """The servers, by number, to be asked."""
+        return self._servers
 
     @contextlib.contextmanager
     def job(self, name: str, *, user: str, group: str, nodes: int, priority: int) -> Iterator[dict[str, str]]:
@@ -151,20 +151,12 @@ class Store:
         with self._running.job(prefix=PREFIX, **claims) as variables:
             yield variables
 
-    def ask(self, server: int, path: str) -> Any:
-        """The answer of one server's control API.
+    def device_rates(self) -> list[float]:
+        """Bytes a second of each target that has an emulated speed, the slower direction.
 
         Raises:
-            StoreError: It does not answer.
+            StoreError: A server does not answer.
         """
-        return self._servers[server].ask("GET", path)
-
-    def device_rates(self) -> list[float]:
-        """Bytes a second of each target that has an emulated speed, the slower direction."""
-        rates = []
-        for server in self.servers:
-            for target in self.ask(server, "/v1/status")["targets"]:
-                speed = target["speed"] or {}
-                each = [speed.get(f"{direction}_bytes_per_second") for direction in ("read", "write")]
-                rates += [min(float(rate) for rate in each if rate)] if any(each) else []
-        return rates
+        speeds = [target.speed for server in self._servers for target in server.status().targets if target.speed]
+        pairs = [(speed.read_bytes_per_second, speed.write_bytes_per_second) for speed in speeds]
+        return [float(min(rate for rate in pair if rate)) for pair in pairs if any(pair)]

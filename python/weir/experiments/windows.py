@@ -9,7 +9,10 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from weir.store import answers
 
 OUTSTANDING_MIN = 2.0
 """A job is backlogged in a window in which it had this many requests at the store, on average: one is served, one
@@ -122,14 +125,14 @@ class Summary:
     """Windows in which it is no greater than the tolerance."""
 
 
-def accounts(answer: Mapping[str, Any]) -> dict[str, Account]:
-    """The accounts in an answer of `/v1/jobs`, by name of the job."""
+def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
+    """The accounts in a server's job table, by name of the job."""
     found = {}
-    for job in answer["jobs"]:
-        targets = [device for device in job["devices"] if not str(device["device"]).endswith(_METADATA)]
-        seconds = {str(device["device"]): float(device["device_seconds"]) for device in targets}
-        owed = {str(device["device"]): float(device["share_owed"]) for device in targets}
-        found[str(job["job"])] = Account(seconds, owed, int(job["bytes_read"]) + int(job["bytes_written"]))
+    for job in table:
+        targets = [device for device in job.devices if not device.device.endswith(_METADATA)]
+        seconds = {device.device: device.device_seconds for device in targets}
+        owed = {device.device: device.share_owed for device in targets}
+        found[job.job] = Account(seconds, owed, job.bytes_read + job.bytes_written)
     return found
 
 

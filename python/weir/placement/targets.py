@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weir.placement.statistics.view import View
+    from weir.store.answers import Status
 
 TARGET_BYTES_PER_SECOND = float(1 << 30)
 """Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
@@ -42,41 +43,44 @@ class Targets:
     """Part of a server that is in use, by the busiest of its resources: the paper's cost of reaching a target."""
 
 
-def targets_of_store(statuses: Sequence[Mapping[str, Any]]) -> Targets:
-    """The targets that `/v1/status` of the servers of a store tells of.
+def targets_of_store(statuses: "Sequence[Status]") -> Targets:
+    """The targets of a store.
 
-    Raises:
-        KeyError, TypeError: An answer is no status.
+    Args:
+        statuses: What each of its servers says.
+
+    Returns:
+        The targets, with what is free on them, how fast they are, and what waits for them.
     """
     from statistics import median
 
     from weir import _core
 
-    known = [(str(status["server"]), target) for status in statuses for target in status["targets"]]
-    seen = [target["expected_bytes_per_second"] for _, target in known if target.get("expected_bytes_per_second")]
+    known = [(str(status.server), target) for status in statuses for target in status.targets]
+    seen = [target.expected_bytes_per_second for _, target in known if target.expected_bytes_per_second]
     usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
-    total = [int(target["capacity_bytes"]) for _, target in known]
-    free = [max(int(target["capacity_bytes"]) - int(target["used_bytes"]), 0) for _, target in known]
-    loads_of = {str(status["server"]): status["load"] for status in statuses}
+    total = [target.capacity_bytes for _, target in known]
+    free = [max(target.capacity_bytes - target.used_bytes, 0) for _, target in known]
     # A server moves what its targets move together, so that they all work at once.
-    busy = {name: (load["processors"], load["memory"], load["network"]) for name, load in loads_of.items()}
+    busy = {
+        str(status.server): (status.load.processors, status.load.memory, status.load.network) for status in statuses
+    }
     speeds, loads, server_speeds, server_loads = _core.speeds_and_loads(
         [server for server, _ in known],
         expected_bytes_per_second=usual,
-        health=[float(target["speed_ratio"]) for _, target in known],
+        health=[target.speed_ratio for _, target in known],
         traffic_bytes_per_second=[0.0] * len(known),
         total_bytes=total,
         free_bytes=free,
         busy=busy,
         horizon_seconds=_HORIZON_SECONDS,
-        backlog_seconds=[float(target["backlog_seconds"]) for _, target in known],
+        backlog_seconds=[target.backlog_seconds for _, target in known],
         backlog_usual_seconds=_BACKLOG_SECONDS,
     )
     rows = zip(known, free, total, speeds, loads, strict=True)
     return Targets(
         tuple(
-            Target(str(target["target"]), server, room, size, speed, load)
-            for (server, target), room, size, speed, load in rows
+            Target(target.target, server, room, size, speed, load) for (server, target), room, size, speed, load in rows
         ),
         server_speeds,
         server_loads,

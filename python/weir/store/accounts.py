@@ -1,12 +1,10 @@
 """The job tables of several servers as one, and what happened between two of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-Job = dict[str, Any]
-"""One entry of `/v1/jobs`, of one server or of all together."""
-Waited = dict[str, Any]
-"""One entry of `waited_for`: job, user and seconds."""
+from weir.store.answers import DeviceAccount, Job, WaitedFor
+
 Times = dict[tuple[str, str], float]
 """Seconds by name and user of a job."""
 
@@ -29,77 +27,91 @@ _WORST = (
     "queue_wait_seconds_p99",
     "queue_wait_seconds_max",
 )
-_SHARES = {"share_owed": "owed_seconds", "share_received": "received_seconds"}
 
 
 def merge(answers: Iterable[Sequence[Job]]) -> list[Job]:
-    """One entry a job, from the entries of every server; the greatest user of device time first.
+    """Make one entry a job, from the entries of every server.
 
     What is counted is summed, waits are those of the worst server, and shares are of the device time that all servers
     gave to anybody while the job was active.
+
+    Args:
+        answers: The job table of each server.
+
+    Returns:
+        The entries, the greatest user of device time first.
     """
     by_id: dict[str, list[Job]] = {}
     for answer in answers:
         for job in answer:
-            by_id.setdefault(job["id"], []).append(job)
+            by_id.setdefault(job.id, []).append(job)
     merged = [_merge_job(entries) for entries in by_id.values()]
-    return sorted(merged, key=lambda job: (-job["device_seconds"], job["id"]))
+    return sorted(merged, key=lambda job: (-job.device_seconds, job.id))
 
 
 def difference(after: Sequence[Job], before: Sequence[Job]) -> list[Job]:
-    """The entries of one server for the time between two of its answers.
+    """Make the entries of one server for the time between two of its answers.
 
     A job that is new counts from nothing. Shares, and whom it waited for, are those of this time; the distribution of
     waits (median and percentiles) is left as it is, since the job's beginning.
+
+    Args:
+        after: The later job table.
+        before: The earlier job table.
+
+    Returns:
+        An entry for each job of the later table.
     """
-    earlier = {job["id"]: job for job in before}
-    since = [_since(job, earlier.get(job["id"])) for job in after]
+    earlier = {job.id: job for job in before}
+    since = [_since(job, earlier.get(job.id)) for job in after]
     received: Times = {}
     for job in since:
-        _add(received, [{**job, "seconds": job["device_seconds"]}], 1)
-    for job, later in zip(since, after, strict=True):
-        known = earlier.get(job["id"])
-        job["waited_for"] = _waited_since(later["waited_for"], known["waited_for"] if known else [], received)
-    return since
+        _add(received, [WaitedFor(job.job, job.user, job.device_seconds)], 1)
+    return [
+        replace(job, waited_for=_waited_since(later.waited_for, known.waited_for if known else (), received))
+        for job, later in zip(since, after, strict=True)
+        for known in (earlier.get(job.id),)
+    ]
 
 
 def worst(job: Job) -> tuple[str, float] | None:
     """The job that this one waited for most and the seconds, or None where it waited for nobody."""
-    greatest = max(job["waited_for"], key=lambda entry: entry["seconds"], default=None)
-    return (greatest["job"], greatest["seconds"]) if greatest and greatest["seconds"] > 0 else None
+    greatest = max(job.waited_for, key=lambda entry: entry.seconds, default=None)
+    return (greatest.job, greatest.seconds) if greatest and greatest.seconds > 0 else None
 
 
 def _merge_job(entries: list[Job]) -> Job:
-    job = dict(entries[0])
-    job["active"] = any(entry["active"] for entry in entries)
-    job["last_seen_seconds"] = min(entry["last_seen_seconds"] for entry in entries)
-    for name in _SUMMED:
-        job[name] = sum(entry[name] for entry in entries)
-    for name in _WORST:
-        job[name] = max(entry[name] for entry in entries)
-    job["devices"] = [device for entry in entries for device in entry["devices"]]
     times: Times = {}
     for entry in entries:
-        _add(times, entry["waited_for"], 1)
-    job["waited_for"] = _listed(times)
+        _add(times, entry.waited_for, 1)
+    sums = {name: sum(getattr(entry, name) for entry in entries) for name in _SUMMED}
+    worsts = {name: max(getattr(entry, name) for entry in entries) for name in _WORST}
+    job = replace(
+        entries[0],
+        active=any(entry.active for entry in entries),
+        last_seen_seconds=min(entry.last_seen_seconds for entry in entries),
+        devices=tuple(device for entry in entries for device in entry.devices),
+        waited_for=_listed(times),
+        **sums,
+        **worsts,
+    )
     return _with_shares(job)
 
 
 def _since(job: Job, earlier: Job | None) -> Job:
     """What a job did since `earlier`, but for whom it waited."""
-    since = dict(job)
-    if earlier is not None:
-        for name in _COUNTED:
-            since[name] = max(0, job[name] - earlier[name])
-        spent = {device["device"]: device["device_seconds"] for device in earlier["devices"]}
-        since["devices"] = [
-            {**device, "device_seconds": device["device_seconds"] - spent.get(device["device"], 0.0)}
-            for device in job["devices"]
-        ]
-    return _with_shares(since)
+    if earlier is None:
+        return _with_shares(job)
+    counted = {name: max(0, getattr(job, name) - getattr(earlier, name)) for name in _COUNTED}
+    spent = {device.device: device.device_seconds for device in earlier.devices}
+    devices = tuple(
+        DeviceAccount(device.device, device.share_owed, device.device_seconds - spent.get(device.device, 0.0))
+        for device in job.devices
+    )
+    return _with_shares(replace(job, devices=devices, **counted))
 
 
-def _waited_since(later: list[Waited], earlier: list[Waited], received: Times) -> list[Waited]:
+def _waited_since(later: Sequence[WaitedFor], earlier: Sequence[WaitedFor], received: Times) -> tuple[WaitedFor, ...]:
     """Whom a job waited for between two answers, which both name a few jobs only.
 
     One that the later answer alone names was waited for before, too, as one of the others. So each is bounded by what
@@ -107,23 +119,25 @@ def _waited_since(later: list[Waited], earlier: list[Waited], received: Times) -
     """
     times: Times = {}
     _add(times, later, 1)
-    _add(times, [entry for entry in earlier if (entry["job"], entry["user"]) in times], -1)
+    _add(times, [entry for entry in earlier if (entry.job, entry.user) in times], -1)
     return _listed({key: min(seconds, received.get(key, 0.0)) for key, seconds in times.items()})
 
 
 def _with_shares(job: Job) -> Job:
-    for share, part in _SHARES.items():
-        contended = job["contended_seconds"]
-        job[share] = job[part] / contended if contended > 0 else None
-    return job
+    whole = job.contended_seconds
+    return replace(
+        job,
+        share_owed=job.owed_seconds / whole if whole > 0 else None,
+        share_received=job.received_seconds / whole if whole > 0 else None,
+    )
 
 
-def _add(times: Times, entries: Iterable[Mapping[str, Any]], sign: int) -> None:
+def _add(times: Times, entries: Iterable[WaitedFor], sign: int) -> None:
     for entry in entries:
-        key = (entry["job"], entry["user"])
-        times[key] = times.get(key, 0.0) + sign * entry["seconds"]
+        key = (entry.job, entry.user)
+        times[key] = times.get(key, 0.0) + sign * entry.seconds
 
 
-def _listed(times: Times) -> list[Waited]:
+def _listed(times: Times) -> tuple[WaitedFor, ...]:
     order = sorted(times, key=lambda key: (-times[key], key))
-    return [{"job": job, "user": user, "seconds": times[job, user]} for job, user in order if times[job, user] > 0]
+    return tuple(WaitedFor(job, user, times[job, user]) for job, user in order if times[job, user] > 0)

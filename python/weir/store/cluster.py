@@ -77,9 +77,9 @@ def stopped_journals(home: Home) -> list[tuple[int, str]]:
     stopped = []
     for server in servers_of(home.cluster):
         with contextlib.suppress(StoreError):
-            journal = server.ask("GET", "/v1/status").get("journal")
-            if journal and journal["state"] == "stopped":
-                stopped.append((server.number, str(journal["error"])))
+            journal = server.status().journal
+            if journal is not None and journal.state == "stopped":
+                stopped.append((server.number, str(journal.error)))
     return stopped
 
 
@@ -266,7 +266,7 @@ def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
 def _await_status(server: Server, deadline: float) -> None:
     while True:
         try:
-            server.ask("GET", "/v1/status")
+            server.status()
             return
         except StoreError:
             if time.monotonic() > deadline:

@@ -1,48 +1,170 @@
-"""The control API of the servers of a store."""
+"""The client of the control API: one method a request, with typed answers."""
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
+from weir.store.answers import Allocator, Changed, Job, Jobs, Sharing, Status, WantedSharing, WantedSpeed
+from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import StoreError
 
 TIMEOUT_SECONDS = 5.0
 """How long a server may take to answer: its control API answers beside the data path."""
+_ANSWER_BYTES_MAX = 1 << 28
+"""Longest answer that is read: the table of a hundred thousand jobs has half as much."""
 _ASKED_AT_ONCE = 64
 """Servers asked at the same time: those that do not answer are waited for together, not one after the other."""
 
 _PORT_MAX = 65535
 
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Request(Generic[Answer]):
+    """One kind of request."""
+
+    method: Literal["GET", "PUT"]
+    path: str
+    """The path; `{target}` stands for the name of a target."""
+    answer: type[Answer]
+    meaning: str
+    body: type | None = None
+    """The type of the body; a request that has one needs the token."""
+
+
+STATUS = Request("GET", "/v1/status", Status, "Shows the server, its targets and its peers.")
+JOBS = Request("GET", "/v1/jobs", Jobs, "Shows the jobs that the server knows.")
+POLICY = Request("GET", "/v1/policy", Sharing, "Shows the policy in force, and its scheduler.")
+SET_POLICY = Request(
+    "PUT", "/v1/policy", Sharing, "Sets the policy, and the scheduler where one is named.", WantedSharing
+)
+ALLOCATOR = Request("GET", "/v1/allocator", Allocator, "Shows the algorithm that chooses the targets of new files.")
+SET_ALLOCATOR = Request(
+    "PUT", "/v1/allocator", Allocator, "Sets the algorithm that chooses the targets of new files.", Allocator
+)
+SET_SPEED = Request(
+    "PUT",
+    "/v1/targets/{target}/speed",
+    Changed,
+    "Emulates a speed on a target of the server, until the server is started again.",
+    WantedSpeed,
+)
+REQUESTS: tuple[Request[Any], ...] = (STATUS, JOBS, POLICY, SET_POLICY, ALLOCATOR, SET_ALLOCATOR, SET_SPEED)
+"""All requests that there are."""
+
 
 @dataclass(frozen=True)
 class Server:
-    """One server of a cluster.json."""
+    """One server of a cluster.json.
+
+    Each method sends one request, and raises a `StoreError` where the server does not answer, refuses, or answers
+    something else than a server of this version.
+    """
 
     number: int
     control: str
+    """The address of its control API, `HOST:PORT`."""
+    timeout_seconds: float = TIMEOUT_SECONDS
 
-    def ask(self, method: str, path: str, *, body: object = None, token: str | None = None) -> Any:
-        """Send one request and return the JSON of its answer.
+    def status(self) -> Status:
+        """How the server is, without its jobs."""
+        return self.ask(STATUS)
+
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs that the server knows."""
+        return self.ask(JOBS).jobs
+
+    def sharing(self) -> Sharing:
+        """The policy in force, and its scheduler."""
+        return self.ask(POLICY)
+
+    def set_sharing(self, policy: str, scheduler: str | None, token: str) -> Sharing:
+        """Set the policy.
+
+        Args:
+            policy: Such as `size-fair`.
+            scheduler: Such as `virtual-time`; None is the present one where it can, else the policy's own.
+            token: That of the site's key.
+
+        Returns:
+            The policy and the scheduler that are in force now.
+        """
+        return self.ask(SET_POLICY, body=WantedSharing(policy, scheduler), token=token)
+
+    def allocator(self) -> str:
+        """The algorithm that chooses the targets of new files."""
+        return self.ask(ALLOCATOR).allocator
+
+    def set_allocator(self, name: str, token: str) -> str:
+        """Set the algorithm that chooses the targets of new files.
+
+        Args:
+            name: Such as `balanced`.
+            token: That of the site's key.
+
+        Returns:
+            The algorithm that chooses them now.
+        """
+        return self.ask(SET_ALLOCATOR, body=Allocator(name), token=token).allocator
+
+    def set_speed(self, target: str, speed: WantedSpeed, token: str) -> None:
+        """Emulate a speed on a target, until the server is started again.
+
+        Args:
+            target: One of this server's, such as `0.1`.
+            speed: The speed; one without any part is the target's own.
+            token: That of the site's key.
+        """
+        self.ask(SET_SPEED, target=target, body=speed, token=token)
+
+    def ask(
+        self, request: Request[Answer], *, target: str = "", body: object = None, token: str | None = None
+    ) -> Answer:
+        """Send one request.
+
+        Args:
+            request: Which.
+            target: The target that its path names, if it names one.
+            body: What is sent with it, of the request's type.
+            token: Proves that the sender knows the site's key.
+
+        Returns:
+            The answer, of the request's type.
 
         Raises:
-            StoreError: The server does not answer, or refuses.
+            StoreError: The server does not answer, refuses, or answers something else.
         """
+        path = request.path.format(target=target)
+        document = self._send(request.method, path, body, token)
+        try:
+            return decode(request.answer, document)
+        except DecodingError as error:
+            raise StoreError(
+                f"server {self.number} at {self.control} is not of this version: at {path}, {error}",
+                hint="use the `weir` that was installed with the server, or start it again with `weir up`",
+            ) from error
+
+    def _send(self, method: str, path: str, body: object, token: str | None) -> Any:
         import http.client
 
         host, _, port = self.control.rpartition(":")
-        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_SECONDS)
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=self.timeout_seconds)
         headers = {"Content-Type": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         try:
             with contextlib.closing(connection):
-                connection.request(method, path, None if body is None else json.dumps(body), headers)
+                connection.request(method, path, _text(body), headers)
                 answer = connection.getresponse()
-                document = json.loads(answer.read() or b"null")
-        except (OSError, http.client.HTTPException, ValueError) as error:
+                text = answer.read(_ANSWER_BYTES_MAX + 1)
+                if len(text) > _ANSWER_BYTES_MAX:
+                    raise ValueError(f"its answer is longer than {_ANSWER_BYTES_MAX} bytes")
+                document = json.loads(text or b"null")
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise StoreError(
                 f"server {self.number} at {self.control} does not answer: {error}",
                 hint="see `weir status` and the server's log",
@@ -50,38 +172,61 @@ class Server:
         if answer.status >= 400:
             said = document if isinstance(document, dict) else {}
             message = said.get("error") or f"{answer.status} {answer.reason}"
-            raise StoreError(f"server {self.number}: {message}", hint=said.get("hint") or "")
+            raise StoreError(f"server {self.number}: {message}", hint=str(said.get("hint") or ""))
         return document
 
 
-def ask_all(servers: Sequence[Server], path: str) -> list[Any]:
-    """What each server answers to `GET path`, in their order; a StoreError in the place of an answer that did not come.
+def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> list[Answer | StoreError]:
+    """Ask servers at the same time.
 
     However many do not answer, all of them together take as long as one, up to the first `_ASKED_AT_ONCE`.
+
+    Args:
+        servers: Whom.
+        question: What, such as `Server.status`.
+
+    Returns:
+        Their answers, in their order; an error in the place of an answer that did not come.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    def ask(server: Server) -> Any:
+    def ask(server: Server) -> Answer | StoreError:
         try:
-            return server.ask("GET", path)
-        except StoreError as failure:
-            return failure
+            return question(server)
+        except StoreError as error:
+            return error
 
     with ThreadPoolExecutor(min(len(servers), _ASKED_AT_ONCE) or 1) as threads:
         return list(threads.map(ask, servers))
 
 
-def servers_of(cluster: Path) -> list[Server]:
-    """The servers of a cluster.json.
+def servers_of(cluster: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> list[Server]:
+    """Read which servers there are.
+
+    Args:
+        cluster: A cluster.json.
+        timeout_seconds: How long each of them may take to answer.
+
+    Returns:
+        The servers, which were not asked.
 
     Raises:
         StoreError: The file cannot be read.
     """
     try:
         document = json.loads(cluster.read_text())
-        return [Server(int(entry["server"]), _address(entry["control"])) for entry in document["servers"]]
+        return [
+            Server(int(entry["server"]), _address(entry["control"]), timeout_seconds) for entry in document["servers"]
+        ]
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StoreError(f"cannot use {cluster}: {error}", hint="is the store up? see `weir status`") from error
+
+
+def _text(body: object) -> str | None:
+    """A body as JSON; what is None in it is left out."""
+    if body is None:
+        return None
+    return json.dumps({key: value for key, value in encode(body).items() if value is not None})
 
 
 def _address(text: object) -> str:

@@ -15,6 +15,7 @@ from weir.store.notices import Notice
 if TYPE_CHECKING:
     import subprocess
 
+    from weir.store.control import Server
     from weir.store.home import Home
     from weir.store.lifecycle import Ended, Running
 
@@ -89,6 +90,30 @@ class Store:
             shutil.rmtree(self._temporary, ignore_errors=True)
         self.mount = None
         return ended
+
+    @property
+    def servers(self) -> "list[Server]":
+        """The servers, by number, to be asked how they are and what their jobs do, or to be set otherwise.
+
+        Raises:
+            StoreError: The store is down.
+        """
+        from weir.store.control import servers_of
+
+        return servers_of(self.cluster)
+
+    def token(self) -> str:
+        """The token that servers want from who sets something.
+
+        Raises:
+            StoreError: The store's key is gone.
+        """
+        from weir import _core
+
+        site_key = self._home.read_site_key()
+        if site_key is None:
+            raise StoreError(f"cannot read {self._home.site_key}", hint="is the store's home still there?")
+        return _core.control_token(site_key)
 
     @contextlib.contextmanager
     def job(

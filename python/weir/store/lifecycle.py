@@ -12,7 +12,7 @@ from typing import Any
 
 from weir.store import cluster, configuration, mounts, settings
 from weir.store.configuration import Configuration
-from weir.store.control import ask_all, servers_of
+from weir.store.control import Server, ask_all, servers_of
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
@@ -271,6 +271,6 @@ def _used_memory(home: Home) -> int:
     """Bytes on `ram` targets of the servers that answer."""
     if not home.cluster.is_file():
         return 0
-    answers = ask_all(servers_of(home.cluster), "/v1/status")
-    targets = [target for answer in answers if not isinstance(answer, StoreError) for target in answer["targets"]]
-    return sum(target["used_bytes"] for target in targets if target["backend"] == "ram")
+    answers = ask_all(servers_of(home.cluster), Server.status)
+    targets = [target for answer in answers if not isinstance(answer, StoreError) for target in answer.targets]
+    return sum(target.used_bytes for target in targets if target.backend == "ram")

@@ -1,0 +1,351 @@
+"""The answers of the control API, and what is sent to it, each as a dataclass.
+
+These are the types of `crates/server` that serde writes. The tests hold both to each other; the reference page and the
+OpenAPI document are printed from the fields here and the words below them.
+"""
+
+from dataclasses import dataclass, field
+
+from weir.store.decoding import KEY
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionCost:
+    """The cost of requests in one direction: a fixed time, and the time of their bytes."""
+
+    fixed_seconds: float
+    """Time of each request beside that of its bytes."""
+    bytes_per_second: int | None
+    """Rate of the bytes; null where bytes cost nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The expected cost of requests: learned, but for an emulated device, whose speed is known."""
+
+    read: DirectionCost
+    """Of reads."""
+    write: DirectionCost
+    """Of writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """An emulated speed."""
+
+    read_bytes_per_second: int | None
+    """Rate of reads; null where their bytes cost nothing."""
+    write_bytes_per_second: int | None
+    """Rate of writes; null where their bytes cost nothing."""
+    fixed_seconds: float
+    """Time of each request beside that of its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device: here the metadata service of a server."""
+
+    load: float
+    """Part of the last interval in which the device was busy, 0 to 1."""
+    queued: int
+    """Requests that wait for the device."""
+    latency_seconds: float
+    """Mean time a request was in service, in the last interval that had one."""
+    busy_seconds: float
+    """Time that the device has worked since the server started."""
+    cost: Cost
+    """Expected cost of requests."""
+    speed: Speed | None
+    """Emulated speed; null where the device is as fast as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target of a server, which is a device too."""
+
+    target: str
+    """Name of the target, `SERVER.INDEX`."""
+    backend: str
+    """`ram` or `dir`."""
+    capacity_bytes: int
+    """Bytes that the target can hold."""
+    used_bytes: int
+    """Bytes that the target holds."""
+    keeps: str
+    """What the target keeps over a restart, in words."""
+    speed_class: str = field(metadata={KEY: "class"})
+    """Targets of one class are expected to be equally fast."""
+    speed_ratio: float
+    """Speed of the target beside the store's usual target, which is 1."""
+    achieved_bytes_per_second: float | None
+    """Usual rate of the target's last requests; null before the first few."""
+    expected_bytes_per_second: float | None
+    """Rate that such requests achieve on the others of its class; null before the first few."""
+    slow_since: float | None
+    """Unix time since when the target is slow; null where it is not."""
+    backlog_seconds: float
+    """Time needed for the requests that wait, averaged over the last exchanges."""
+    load: float
+    """As for a device."""
+    queued: int
+    """As for a device."""
+    latency_seconds: float
+    """As for a device."""
+    busy_seconds: float
+    """As for a device."""
+    cost: Cost
+    """As for a device."""
+    speed: Speed | None
+    """As for a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLoad:
+    """The load of a server's machine: parts of the last seconds, 0 to 1, null where not known."""
+
+    processors: float | None
+    """Time of its processors."""
+    memory: float | None
+    """Memory that programs cannot have."""
+    network: float | None
+    """Speed of its busiest network link, in the direction in which it moved more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The journal of a server."""
+
+    state: str
+    """`works`, or `stopped` since a sync failed: then changes answer EROFS, until the journal begins anew."""
+    error: str | None
+    """What failed last."""
+    stopped_seconds: float | None
+    """How long the journal has been stopped."""
+    sync_failures: int
+    """Syncs that failed since the server started."""
+    appended: int
+    """Number of the last change."""
+    durable: int
+    """Number of the last change on stable storage."""
+    log_bytes: int
+    """Length of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placements:
+    """What a server placed since it started."""
+
+    stripes: dict[str, int]
+    """Stripes by allocator."""
+    targets: dict[str, int]
+    """Stripes by target, on all servers."""
+    refused: dict[str, int]
+    """Files that were not made, by reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another server, as this one hears of it."""
+
+    server: int
+    """Number of the other server."""
+    age_seconds: float | None
+    """Age of its last report; null before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A server, without its jobs."""
+
+    server: int
+    """Number of the server."""
+    version: str
+    """Version of the program."""
+    boot: str
+    """Changes with every start of the server."""
+    uptime_seconds: float
+    """Time since the start."""
+    policy: str
+    """The policy in force."""
+    scheduler: str
+    """The algorithm that enforces the policy."""
+    allocator: str
+    """The algorithm that chooses the targets of new files."""
+    connections: int
+    """Connections of clients."""
+    outstanding: int
+    """Requests received and not answered."""
+    held_bytes: int
+    """Memory held for clients."""
+    inodes: int
+    """Inodes whose home the server is."""
+    durable: bool
+    """Whether names and sizes survive the server."""
+    journal: Journal | None
+    """The journal; null where the store keeps nothing."""
+    full: bool
+    """Whether the journal's file system has no room: then only what gives room back is taken."""
+    load: MachineLoad
+    """Load of the server's machine."""
+    targets: tuple[Target, ...]
+    """Targets of the server."""
+    metadata: Device
+    """Metadata service of the server."""
+    placements: Placements
+    """What the server placed."""
+    peers: tuple[Peer, ...]
+    """The other servers."""
+    reports_ignored: int
+    """Reports of peers that came late or twice, and were ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedFor:
+    """All jobs of one name and user, for which another job waited."""
+
+    job: str
+    """Name of the jobs."""
+    user: str
+    """User of the jobs."""
+    seconds: float
+    """Device time that they received while the waiting job had requests queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAccount:
+    """A job's account with one device."""
+
+    device: str
+    """A target, such as `0.1`, or the metadata of a server, such as `0.metadata`."""
+    share_owed: float
+    """Share of the device's time that the policy owes the job now; 0 while the job is not active there."""
+    device_seconds: float
+    """Time that the device worked for the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job on one server, since the server started. Times are in seconds."""
+
+    job: str
+    """Name of the job."""
+    id: str
+    """Number of the job, the same on all servers."""
+    user: str
+    """User that the job is accounted under."""
+    group: str
+    """Group that the job is accounted under."""
+    uid: int
+    """Number of its user."""
+    nodes: int
+    """Compute nodes."""
+    priority: int
+    """Priority."""
+    active: bool
+    """Whether the job has requests, or had some within the grace period."""
+    connections: int
+    """Its connections."""
+    operations: int
+    """Its operations."""
+    bytes_read: int
+    """Bytes read."""
+    bytes_written: int
+    """Bytes written."""
+    charged_seconds: float
+    """Device time that the cost model expected for its requests when they were dispatched."""
+    device_seconds: float
+    """Device time that these requests really took."""
+    queue_wait_seconds_median: float
+    """Median time that a request waited for its turn."""
+    queue_wait_seconds_p90: float
+    """The 90th percentile of the same."""
+    queue_wait_seconds_p99: float
+    """The 99th percentile of the same."""
+    queue_wait_seconds_max: float
+    """The longest wait."""
+    queue_wait_seconds_total: float
+    """The sum of all waits."""
+    waited_for: tuple[WaitedFor, ...]
+    """The jobs that received most device time while this job had requests queued, the greatest first."""
+    waited_for_others_seconds: float
+    """Device time that all further jobs received meanwhile."""
+    devices: tuple[DeviceAccount, ...]
+    """Devices that the job has used."""
+    contended_seconds: float
+    """Device time that the server gave to anybody while the job was active."""
+    owed_seconds: float
+    """Part of `contended_seconds` that the policy owed to the job."""
+    received_seconds: float
+    """Part of `contended_seconds` that the job received."""
+    share_owed: float | None
+    """`owed_seconds` as a part of `contended_seconds`; null before the job was active."""
+    share_received: float | None
+    """`received_seconds` as a part of `contended_seconds`; null before the job was active."""
+    last_seen_seconds: float
+    """Time since its last request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The job table of one server."""
+
+    jobs: tuple[Job, ...]
+    """Its jobs, by name and user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """A policy and its scheduler."""
+
+    policy: str
+    """Such as `size-fair`."""
+    scheduler: str
+    """Such as `virtual-time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSharing:
+    """A policy that is to be in force."""
+
+    policy: str
+    """Such as `size-fair`."""
+    scheduler: str | None = None
+    """Left out, it is the present one where that can enforce the policy, else the policy's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocator:
+    """The algorithm that chooses the targets of new files."""
+
+    allocator: str
+    """`balanced`, `lustre-standard` or `random`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSpeed:
+    """A speed that is to be emulated; an empty object is none."""
+
+    read: str | None = None
+    """Rate of reads, such as `29MB/s`."""
+    write: str | None = None
+    """Rate of writes."""
+    fixed: str | None = None
+    """Time of each request, such as `1ms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A target that was changed."""
+
+    target: str
+    """Name of the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error."""
+
+    error: str
+    """What happened."""
+    hint: str
+    """What to do about it."""

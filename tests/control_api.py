@@ -1,0 +1,204 @@
+"""The reference page and the OpenAPI document of the control API, from the types of its client.
+
+Run as a program it writes docs/reference/control-api.md and docs/reference/openapi.json.
+"""
+
+import ast
+import dataclasses
+import inspect
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+from weir.store import answers
+from weir.store.control import REQUESTS, Request
+from weir.store.decoding import key_of, optional, types_of
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs/reference"
+PAGE, SCHEMA = REFERENCE / "control-api.md", REFERENCE / "openapi.json"
+
+_INTRODUCTION = """\
+# Control API
+
+JSON over HTTP on the `control` address of each server. `python tests/control_api.py` prints this page and the same as an
+[OpenAPI document](openapi.json) from the types of the client (`python/weir/store/answers.py`); the tests hold these to what servers answer.
+
+An answer is a snapshot that was begun after its question, so it shows the effects of the caller's earlier requests. The server makes one snapshot for all waiting callers: of its status at
+most every 50 ms, of the job table (`/v1/jobs`, `/metrics`) at most every 250 ms, and less often with many jobs (after two seconds at the latest). It serves 64 callers at once.
+A further caller takes the place of the caller that has kept the server waiting longest, by an unfinished request or an answer that it does not read.
+
+A request that sets something needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key. A server refuses with a status of 4xx,
+or with 503 where it is busy, and a [`Refusal`](#refusal). [`/metrics`](metrics.md) is on the same address.
+
+From Python, `weir.store.control.Server` has a method for each request, and so has each item of `servers` of
+[a store](../guides/python.md).
+"""
+
+_JOBS = """
+A job's shares over the whole store are the sums of `owed_seconds` and of `received_seconds` over all servers, divided by the sum of `contended_seconds`.
+
+**Who waited for whom.** The server looks at each accounting interval of a device (1 ms and more) by itself. If a job had requests queued for a part
+of the interval, the job waited for each other job by that part of the device time that the other job received. So one list never sums to more than the other
+jobs received, and it grows only while the job has requests queued. In each interval the server tells apart the 32 jobs that received most, and
+each list keeps 32 names and shows the eight greatest. The remaining time is in `waited_for_others_seconds`.
+"""
+
+_PLAIN: dict[Any, tuple[str, str]] = {
+    bool: ("truth value", "boolean"),
+    int: ("integer", "integer"),
+    float: ("number", "number"),
+    str: ("text", "string"),
+}
+"""Types by their words on the page and in JSON Schema."""
+
+
+def kinds() -> list[type]:
+    """Every type of an answer or a body, in the order in which a reader meets them."""
+    found: list[type] = []
+
+    def visit(hint: Any) -> None:
+        inner = optional(hint)
+        if inner is not None:
+            visit(inner)
+        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            if hint not in found:
+                found.append(hint)
+                for each in types_of(hint).values():
+                    visit(each)
+        else:
+            for argument in typing.get_args(hint):
+                visit(argument)
+
+    for request in REQUESTS:
+        visit(request.answer)
+        visit(request.body)
+    visit(answers.Refusal)
+    return found
+
+
+def words_of(kind: type) -> dict[str, str]:
+    """What stands below each field of a dataclass in its source."""
+    (tree,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(tree, ast.ClassDef)
+    words = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            assert isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant), (kind, field.target.id)
+            words[field.target.id] = str(below.value.value)
+    return words
+
+
+def page() -> str:
+    """The reference page."""
+    lines = [_INTRODUCTION, "## Requests\n", "| request | body | answer | meaning |", "|---|---|---|---|"]
+    for request in REQUESTS:
+        body = "" if request.body is None else _link(request.body)
+        lines.append(f"| `{_line(request)}` | {body} | {_link(request.answer)} | {request.meaning} |")
+    for kind in kinds():
+        lines += [f"\n## {kind.__name__}\n", f"{inspect.getdoc(kind)}\n", "| key | type | meaning |", "|---|---|---|"]
+        words, hints = words_of(kind), types_of(kind)
+        for field in dataclasses.fields(kind):
+            absent = " or left out" if _is_optional(field) else ""
+            spelled = _spelled(optional(hints[field.name]) if absent else hints[field.name])
+            lines.append(f"| `{key_of(field)}` | {spelled}{absent} | {words[field.name]} |")
+        if kind is answers.Job:
+            lines.append(_JOBS.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The OpenAPI document."""
+    refusal = {"description": "The server refuses.", "content": _content(answers.Refusal)}
+    paths: dict[str, dict[str, Any]] = {}
+    for request in REQUESTS:
+        operation: dict[str, Any] = {
+            "summary": request.meaning,
+            "responses": {
+                "200": {"description": inspect.getdoc(request.answer), "content": _content(request.answer)},
+                "default": refusal,
+            },
+        }
+        if request.body is not None:
+            operation["requestBody"] = {"required": True, "content": _content(request.body)}
+            operation["security"] = [{"token": []}]
+        if "{target}" in request.path:
+            name = {"name": "target", "in": "path", "required": True, "schema": {"type": "string"}}
+            operation["parameters"] = [{**name, "description": "Name of the target, `SERVER.INDEX`."}]
+        paths.setdefault(request.path, {})[request.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Control API of weir-server", "version": "1"},
+        "paths": paths,
+        "components": {
+            "schemas": {kind.__name__: _schema(kind) for kind in kinds()},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def schema_text() -> str:
+    """The OpenAPI document as its file has it."""
+    return json.dumps(schema(), indent=1) + "\n"
+
+
+def _line(request: Request[Any]) -> str:
+    return f"{request.method} {request.path.replace('{target}', 'SERVER.INDEX')}"
+
+
+def _is_optional(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is not dataclasses.MISSING
+
+
+def _link(kind: type) -> str:
+    return f"[{kind.__name__}](#{kind.__name__.lower()})"
+
+
+def _spelled(hint: Any) -> str:
+    if (inner := optional(hint)) is not None:
+        return f"{_spelled(inner)} or null"
+    if hint in _PLAIN:
+        return _PLAIN[hint][0]
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _link(hint)
+    item = typing.get_args(hint)
+    return f"list of {_spelled(item[0])}" if typing.get_origin(hint) is tuple else f"object of {_spelled(item[1])}"
+
+
+def _content(kind: type) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    words, hints = words_of(kind), types_of(kind)
+    fields = dataclasses.fields(kind)
+    return {
+        "type": "object",
+        "description": inspect.getdoc(kind),
+        "properties": {
+            key_of(field): {
+                **_type(optional(hints[field.name]) if _is_optional(field) else hints[field.name]),
+                "description": words[field.name],
+            }
+            for field in fields
+        },
+        "required": [key_of(field) for field in fields if not _is_optional(field)],
+    }
+
+
+def _type(hint: Any) -> dict[str, Any]:
+    if (inner := optional(hint)) is not None:
+        return {"anyOf": [_type(inner), {"type": "null"}]}
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint][1]}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return {"$ref": f"#/components/schemas/{hint.__name__}"}
+    item = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return {"type": "array", "items": _type(item[0])}
+    return {"type": "object", "additionalProperties": _type(item[1])}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    SCHEMA.write_text(schema_text())

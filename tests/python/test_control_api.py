@@ -1,0 +1,168 @@
+"""The client's types are those of the servers: a field that one of them renames fails here, and not at a user's."""
+
+import dataclasses
+import http.client
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import answers
+import control_api
+import pytest
+import weir
+from weir.store import StoreError
+from weir.store.answers import Jobs, Refusal, Sharing, Status, WantedSpeed
+from weir.store.control import REQUESTS, Server
+from weir.store.decoding import DecodingError, decode, encode
+
+WAIT_SECONDS = 60.0
+SPEED = 'speed = { read = "5MB/s", write = "5MB/s", fixed = "1ms" }'
+SERVER = f'[[server]]\n[[server.target]]\nbackend = "dir"\n{SPEED}\n'
+"""Of a store that keeps files, which has journals, and whose devices are slow enough to be waited for."""
+WRITER = "while :; do dd if=/dev/zero of=/weir/$0 bs=64k count=16 status=none; done"
+
+
+def raw(server: Server, method: str, path: str, body: object = None, token: str = "") -> Any:
+    """What a server answers, as it is."""
+    host, _, port = server.control.rpartition(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=WAIT_SECONDS)) as connection:
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Authorization": f"Bearer {token}"})
+        return json.loads(connection.getresponse().read())
+
+
+def seen_in(value: Any, kinds: set[type]) -> None:
+    """Add the types of a dataclass and of all that is in it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kinds.add(type(value))
+        for field in dataclasses.fields(value):
+            seen_in(getattr(value, field.name), kinds)
+    elif isinstance(value, tuple):
+        for item in value:
+            seen_in(item, kinds)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[weir.store.Store]:
+    """A store of which every part of an answer is there: journals, emulated speeds, peers, jobs that wait."""
+    file = tmp_path_factory.mktemp("api") / "cluster.toml"
+    file.write_text(f'version = 1\n{SERVER}[[server.target]]\nbackend = "dir"\n{SPEED}\n{SERVER}')
+    with weir.store.up(file, mount=False) as store, ExitStack() as ends:
+        for name in ("one", "other"):
+            for number in range(2):
+                environment = ends.enter_context(store.job(job=name, user=name))
+                writer = subprocess.Popen(["sh", "-c", WRITER, f"{name}-{number}"], env=environment)
+                ends.callback(writer.wait)
+                ends.callback(writer.kill)
+        yield store
+
+
+def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.store.Store) -> None:
+    seen: set[type] = {weir.store.answers.Refusal}
+    wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
+    changed = {"Sharing", "Allocator", "Changed"}
+    limit = time.monotonic() + WAIT_SECONDS
+    while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
+        assert time.monotonic() < limit, f"no server answered {wanted - seen}"
+        for server in store.servers:
+            for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs)):
+                document = raw(server, "GET", path)
+                answer: Any = decode(kind, document, is_exact=True)
+                assert json.dumps(encode(answer)) == json.dumps(document), "keys keep their order too"
+                seen_in(answer, seen)
+        time.sleep(0.1)
+
+
+def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
+    server, token = store.servers[0], store.token()
+    bodies = {
+        "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
+        "/v1/allocator": {"allocator": "balanced"},
+        "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},
+    }
+    for request in REQUESTS:
+        path = request.path.format(target="0.0")
+        body = bodies[request.path] if request.body else None
+        decode(request.answer, raw(server, request.method, path, body, token), is_exact=True)
+        if request.body is not None:
+            refused = decode(Refusal, raw(server, request.method, path, body), is_exact=True)
+            assert refused.error == "not authorised"
+    decode(Refusal, raw(server, "GET", "/v1/nothing"), is_exact=True)
+
+
+def test_the_client_asks_and_sets(store: weir.store.Store) -> None:
+    server, token = store.servers[0], store.token()
+    assert server.set_sharing("user-fair", None, token) == Sharing("user-fair", "virtual-time") == server.sharing()
+    assert server.set_allocator("random", token) == "random" == server.allocator()
+    server.set_speed("0.1", WantedSpeed(read="10MB/s", fixed="1ms"), token)
+    speed = server.status().targets[1].speed
+    assert speed is not None
+    assert (speed.read_bytes_per_second, speed.write_bytes_per_second) == (10_000_000, None)
+    server.set_speed("0.1", WantedSpeed(), token)
+    assert server.status().targets[1].speed is None
+    with pytest.raises(StoreError, match="not authorised"):
+        server.set_allocator("random", "0" * 64)
+    with pytest.raises(StoreError, match="unknown"):
+        server.set_sharing("szie-fair", None, token)
+
+
+def without(document: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != key}
+
+
+@pytest.mark.parametrize("key", answers.STATUS)
+def test_an_answer_without_a_field_is_refused(key: str) -> None:
+    with pytest.raises(DecodingError, match=f"the answer has no {key}"):
+        decode(Status, without(answers.STATUS, key))
+    renamed = {**without(answers.STATUS, key), f"{key}_renamed": answers.STATUS[key]}
+    with pytest.raises(DecodingError, match=f"has no {key}"):
+        decode(Status, renamed)
+
+
+def test_a_field_that_nobody_knows_is_refused_by_the_tests_alone() -> None:
+    more = {**answers.JOB, "colour": "red"}
+    assert decode(weir.store.answers.Job, more) == answers.job()
+    with pytest.raises(DecodingError, match="has colour, which nobody knows"):
+        decode(weir.store.answers.Job, more, is_exact=True)
+    with pytest.raises(DecodingError, match=r"devices\[0\] has colour"):
+        devices = [{"device": "0.0", "share_owed": 0.0, "device_seconds": 0.0, "colour": 1}]
+        decode(weir.store.answers.Job, {**answers.JOB, "devices": devices}, is_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"nodes": True}, "the answer.nodes is bool and no int"),
+        ({"nodes": 1.5}, "nodes is float and no int"),
+        ({"active": 1}, "active is int and no bool"),
+        ({"device_seconds": "1"}, "device_seconds is str and no float"),
+        ({"job": None}, "job is null and no str"),
+        ({"devices": {}}, "devices is dict and no list"),
+        ({"waited_for": [{}]}, r"waited_for\[0\] has no job, user, seconds"),
+        ({"share_owed": []}, "share_owed is list and no float"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_its_place(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(DecodingError, match=words):
+        answers.job(**changed)
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 7])
+def test_what_is_no_object_is_no_answer(document: object) -> None:
+    with pytest.raises(DecodingError, match="and no object"):
+        decode(Status, document)
+
+
+def test_numbers_without_a_fraction_are_numbers() -> None:
+    assert answers.job(device_seconds=1, share_owed=0).device_seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [(control_api.PAGE, control_api.page), (control_api.SCHEMA, control_api.schema_text)]
+)
+def test_the_reference_is_printed_from_the_types(path: Path, text: Callable[[], str]) -> None:
+    assert path.read_text() == text(), "print it again: python tests/control_api.py"
