@@ -12,6 +12,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -159,18 +160,24 @@ def start(
                 env=without_store(os.environ),
                 start_new_session=True,
             )
-        _children.append(child)
+        with _children_lock:
+            _children.append(child)
+    except BaseException:
+        os.close(held)
+        raise
+    finally:
         os.close(holds)
-        holds = -1
+    try:
         if not _ended(held, _LAUNCH_SECONDS):
-            child.kill()
-            child.wait()
             raise TimeoutError(errno.ETIMEDOUT, f"no process was recorded within {_LAUNCH_SECONDS:.0f} s", str(record))
-        return child
+    except BaseException:
+        # Who interrupts this wait knows no record to stop the process by.
+        child.kill()
+        child.wait()
+        raise
     finally:
         os.close(held)
-        if holds >= 0:
-            os.close(holds)
+    return child
 
 
 def last_error(log: Path, offset: int) -> tuple[str, str] | None:
@@ -201,12 +208,14 @@ def error_in(lines: Sequence[str]) -> tuple[str, str] | None:
 
 
 _children: list[subprocess.Popen[str]] = []
-"""Those of the started that this process has to reap; where it is a command, it ends before they do."""
+"""The started processes that this process has to reap; a command ends before they do."""
+_children_lock = threading.Lock()
 
 
 def _reap() -> None:
     """Let go of children that have ended, so that a process that stays has no zombies."""
-    _children[:] = [child for child in _children if child.poll() is None]
+    with _children_lock:
+        _children[:] = [child for child in _children if child.poll() is None]
 
 
 def _start_ticks(pid: int) -> int | None:
