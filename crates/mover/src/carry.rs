@@ -16,10 +16,10 @@ use weir_placement::rebalance::{Plan, PlannedMove};
 /// Objects of a file that move together: as many as have these bytes, so that little is done in vain where a move ends
 /// early, and a file of small objects keeps others waiting once.
 const TOGETHER_BYTES: u64 = 1 << 30;
-/// An error number that says that something ended the move: EINTR.
-const ENDED: i32 = 4;
-/// An error number that says that another one moves the file: EBUSY.
-const BUSY: i32 = 16;
+/// The error number of a move that was ended.
+const ENDED: i32 = libc::EINTR;
+/// The error number of a move of a file that another mover moves.
+const BUSY: i32 = libc::EBUSY;
 /// How long a file is tried again that another one moves: a mover that was killed is known to be gone within a few seconds.
 const BUSY_TIME: Duration = Duration::from_secs(15);
 /// Between two such attempts.

@@ -25,8 +25,8 @@ mod target;
 pub use alignment::{contiguous_stripe_bytes, LUSTRE_STRIPE_BYTES, TARAZU_STRIPE_BYTES};
 pub use allocation::{
     busy_factors, health, queue_excess, space_factors, Allocation, AllocationError, Allocator, AllocatorName,
-    Balanced, Demand, LustreStandard, Random, ServerState, ServerStatistics, TargetState, TargetStatistics,
-    View,
+    Balanced, Demand, LustreStandard, NamedTargets, NamedTargetsError, Random, ServerState, ServerStatistics,
+    TargetState, TargetStatistics, View,
 };
 pub use arrangement::{arrange, Stretch, Stripe};
 pub use component::{Component, END_OF_FILE};

@@ -3,10 +3,8 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use std::collections::{HashMap, HashSet};
-use weir_placement::{
-    AllocatorName, Demand, ServerId, ServerState, Stretch, Stripe, TargetId, TargetState, View,
-};
+use std::collections::HashMap;
+use weir_placement::{AllocatorName, Demand, NamedTargets, SplitMix64, Stretch, Stripe};
 
 /// An allocator, which keeps its place and its penalties from call to call.
 ///
@@ -14,7 +12,7 @@ use weir_placement::{
 #[pyclass(module = "weir._core")]
 pub(crate) struct Allocator {
     allocator: Box<dyn weir_placement::Allocator + Send + Sync>,
-    state: u64,
+    random: SplitMix64,
 }
 
 /// Where the stripes of each demand go.
@@ -97,7 +95,7 @@ impl Allocator {
     #[pyo3(signature = (name = "balanced", *, seed = 0))]
     fn new(name: &str, seed: u64) -> PyResult<Allocator> {
         let name: AllocatorName = name.parse().map_err(wrong)?;
-        Ok(Allocator { allocator: name.build(), state: seed })
+        Ok(Allocator { allocator: name.build(), random: SplitMix64(seed) })
     }
 
     /// The name it was made by.
@@ -133,25 +131,24 @@ impl Allocator {
         server_loads_bytes: Option<HashMap<String, f64>>,
         programs: Option<Vec<u32>>,
     ) -> PyResult<Allocation> {
-        let count = targets.len();
-        let known = Known {
-            servers: of_each("servers", servers, count)?,
-            speeds: of_each("speeds", speeds, count)?,
-            loads_bytes: of_each("loads_bytes", loads_bytes, count)?,
-            free_bytes: of_each("free_bytes", free_bytes, count)?,
+        let known = NamedTargets {
+            servers,
+            speeds,
+            loads_bytes,
+            free_bytes,
             server_speeds: server_speeds.unwrap_or_default(),
             server_loads_bytes: server_loads_bytes.unwrap_or_default(),
         };
-        let view = known.view(&targets)?;
+        let view = known.view(&targets).map_err(wrong)?;
         same_length("stripe_bytes", stripe_bytes.len(), stripes.len())?;
-        let programs =
-            of_each("programs", programs, stripes.len())?.unwrap_or_else(|| vec![0; stripes.len()]);
+        let programs = programs.unwrap_or_else(|| vec![0; stripes.len()]);
+        same_length("programs", programs.len(), stripes.len())?;
         let demands = stripes.into_iter().zip(stripe_bytes).zip(programs);
         let demands: Vec<Demand> = demands
             .map(|((stripes, stripe_bytes), program)| Demand { stripes, stripe_bytes, program })
             .collect();
-        let Allocator { allocator, state } = self;
-        let mut random = || next(state);
+        let Allocator { allocator, random } = self;
+        let mut random = || random.draw();
         let allocation = py.detach(|| allocator.allocate(&view, &demands, &mut random)).map_err(wrong)?;
         Ok(Allocation { names: targets, allocation })
     }
@@ -203,105 +200,11 @@ impl Allocation {
     }
 }
 
-/// What the caller knows of targets and servers.
-struct Known {
-    servers: Option<Vec<String>>,
-    speeds: Option<Vec<f64>>,
-    loads_bytes: Option<Vec<f64>>,
-    free_bytes: Option<Vec<u64>>,
-    server_speeds: HashMap<String, f64>,
-    server_loads_bytes: HashMap<String, f64>,
-}
-
-impl Known {
-    fn view(&self, targets: &[String]) -> PyResult<View> {
-        if targets.len() > usize::from(u16::MAX) {
-            return Err(PyValueError::new_err(format!("{} targets; at most {}", targets.len(), u16::MAX)));
-        }
-        let mut numbers: HashMap<&str, u16> = HashMap::new();
-        let mut servers = Vec::new();
-        let mut states = Vec::with_capacity(targets.len());
-        let mut seen = HashSet::new();
-        for (place, name) in targets.iter().enumerate() {
-            if !seen.insert(name) {
-                return Err(PyValueError::new_err(format!("target {name} occurs twice; name each once")));
-            }
-            let server = self.server_of(place, name)?;
-            let next = numbers.len() as u16;
-            let number = *numbers.entry(server).or_insert(next);
-            if number == next {
-                servers.push(self.server_state(number, server)?);
-            }
-            // Unique whatever the names are: the place in the list.
-            let target = TargetId { server: ServerId(number), index: place as u16 };
-            states.push(self.target_state(place, name, target)?);
-        }
-        let unknown = self.server_speeds.keys().chain(self.server_loads_bytes.keys());
-        if let Some(name) = unknown.into_iter().find(|name| !numbers.contains_key(name.as_str())) {
-            return Err(PyValueError::new_err(format!(
-                "no target lies on server {name}, of which something is told"
-            )));
-        }
-        View::new(states, &servers).map_err(wrong)
-    }
-
-    fn server_of<'a>(&'a self, place: usize, name: &'a str) -> PyResult<&'a str> {
-        let is_index = name.parse::<u16>().is_ok() && !name.starts_with('+');
-        if !is_index && name.parse::<TargetId>().is_err() {
-            let error = format!(
-                "`{name}` is no target: write SERVER.INDEX (3.1) on a store, an OST's index on Lustre"
-            );
-            return Err(PyValueError::new_err(error));
-        }
-        let own = || name.split_once('.').map_or(name, |(server, _)| server);
-        Ok(self.servers.as_ref().map_or_else(own, |servers| &servers[place]))
-    }
-
-    fn target_state(&self, place: usize, name: &str, target: TargetId) -> PyResult<TargetState> {
-        let speed = self.speeds.as_ref().map_or(1.0, |speeds| speeds[place]);
-        let load_bytes = self.loads_bytes.as_ref().map_or(0.0, |loads| loads[place]);
-        let free_bytes = self.free_bytes.as_ref().map_or(u64::MAX, |free| free[place]);
-        if !speed.is_finite() || !load_bytes.is_finite() || load_bytes < 0.0 {
-            return Err(PyValueError::new_err(format!(
-                "target {name} has speed {speed} and load {load_bytes}: both are finite, a load is not negative"
-            )));
-        }
-        Ok(TargetState { target, speed, load_bytes, free_bytes })
-    }
-
-    fn server_state(&self, number: u16, name: &str) -> PyResult<ServerState> {
-        let speed = self.server_speeds.get(name).copied().unwrap_or(f64::INFINITY);
-        let load_bytes = self.server_loads_bytes.get(name).copied().unwrap_or(0.0);
-        if speed.is_nan() || !load_bytes.is_finite() || load_bytes < 0.0 {
-            return Err(PyValueError::new_err(format!(
-                "server {name} has speed {speed} and load {load_bytes}: a speed is a number, a load finite and not \
-                 negative"
-            )));
-        }
-        Ok(ServerState { server: ServerId(number), speed, load_bytes })
-    }
-}
-
-fn of_each<T>(name: &str, values: Option<Vec<T>>, targets: usize) -> PyResult<Option<Vec<T>>> {
-    if let Some(values) = &values {
-        same_length(name, values.len(), targets)?;
-    }
-    Ok(values)
-}
-
 fn same_length(name: &str, length: usize, expected: usize) -> PyResult<()> {
     if length == expected {
         return Ok(());
     }
     Err(PyValueError::new_err(format!("{name} has {length} values where {expected} are expected")))
-}
-
-/// The next of a sequence of uniform numbers (Steele, Lea and Flood's SplitMix64, OOPSLA 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
 }
 
 fn wrong(error: impl std::fmt::Display) -> PyErr {

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 use weir_refactor::planes::Number;
-use weir_refactor::{Accuracy, DataType, Header, Options, Part, RefactorError, Region, Sample};
+use weir_refactor::{Accuracy, Asked, DataType, Header, Options, Part, RefactorError, Region, Sample};
 
 /// Refactor an array of 1 to 4 axes into a container: a header, a base, and chunks that each lower the error.
 ///
@@ -279,20 +279,7 @@ impl Refactored {
         psnr: Option<f64>,
         relative: Option<f64>,
     ) -> PyResult<u64> {
-        let range = self.header.range.1 - self.header.range.0;
-        let least =
-            |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).fold(f64::INFINITY, f64::min);
-        let rmse = least(rmse, psnr.map(|psnr| range / 10_f64.powf(psnr / 20.0)));
-        let max_error = least(max_error, relative.map(|relative| relative * range));
-        self.header.bytes_for(Accuracy { rmse, max_error }).ok_or_else(|| {
-            let [rmse, max_error] = self.header.chunks.last().map_or([0.0; 2], |last| {
-                [last.accuracy.rmse, last.accuracy.max_error]
-            });
-            PyValueError::new_err(format!(
-                "the whole container leaves an RMSE of {rmse} and a largest error of {max_error}, which is more than \
-                 was asked for; refactor the array with a lower tolerance, or exactly"
-            ))
-        })
+        self.header.bytes_to_reach(&Asked { rmse, max_error, psnr, relative }).map_err(error)
     }
 
     /// Ranges (offset, length) of the container that hold what a region needs of the first `chunks` chunks: all of

@@ -27,6 +27,13 @@ pub enum RefactorError {
     Memory(u64),
     #[error("the array holds {stored} samples, not {asked}")]
     DataType { stored: &'static str, asked: &'static str },
+    #[error(
+        "the whole container leaves an RMSE of {} and a largest error of {}, which is more than was asked for; refactor the \
+         array with a lower tolerance, or exactly",
+        .0.rmse,
+        .0.max_error
+    )]
+    Accuracy(crate::Accuracy),
     #[error("region {region:?} does not lie in an array of shape {shape:?}")]
     Region { region: Vec<(usize, usize)>, shape: Vec<usize> },
 }

@@ -41,7 +41,7 @@ pub use header::{header_bytes, Accuracy, Chunk, Header, Point, MAGIC, PREFIX_BYT
 pub use judge::{Errors, Judge, Measuring};
 pub use mesh::{order_by_connectivity, order_by_coordinates, NodeOrder};
 pub use parameters::CodecParameters;
-pub use restore::{Known, Region, Restored};
+pub use restore::{Asked, Known, Region, Restored};
 pub use sample::{DataType, Sample};
 pub use stream::Part;
 pub use write::{refactor, Options};

@@ -18,6 +18,19 @@ const BEYOND: f64 = 1.25;
 /// One half-open range an axis of the array.
 pub type Region = Vec<(usize, usize)>;
 
+/// Accuracies of which all that are there are to be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// Root of the mean of the squared errors.
+    pub rmse: Option<f64>,
+    /// Largest error.
+    pub max_error: Option<f64>,
+    /// Peak signal-to-noise ratio in dB; the peak is the range of the finite samples.
+    pub psnr: Option<f64>,
+    /// Largest error as a part of that range.
+    pub relative: Option<f64>,
+}
+
 /// An array as far as its bytes were there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restored<T> {
@@ -179,6 +192,22 @@ impl Header {
         let tiles = self.grid.touched(&self.bounds(region)?);
         let end = self.chunks[..chunks.min(self.chunks.len())].last().map_or(0, |chunk| chunk.payload.end);
         Ok(ranges_of(self, &tiles, end))
+    }
+
+    /// How many bytes from the beginning reach all the accuracies asked for.
+    ///
+    /// # Errors
+    /// [`RefactorError::Accuracy`] where the whole container does not reach them.
+    pub fn bytes_to_reach(&self, asked: &Asked) -> Result<u64, RefactorError> {
+        let range = self.range.1 - self.range.0;
+        let least =
+            |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).fold(f64::INFINITY, f64::min);
+        let rmse = least(asked.rmse, asked.psnr.map(|psnr| range / 10_f64.powf(psnr / 20.0)));
+        let max_error = least(asked.max_error, asked.relative.map(|relative| relative * range));
+        self.bytes_for(Accuracy { rmse, max_error }).ok_or_else(|| {
+            let whole = self.chunks.last().map(|last| last.accuracy);
+            RefactorError::Accuracy(whole.unwrap_or(Accuracy { rmse: 0.0, max_error: 0.0 }))
+        })
     }
 
     /// How many bytes from the beginning reach an accuracy; none if the whole container does not.

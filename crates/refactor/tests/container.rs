@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_refactor::planes::Number;
-use weir_refactor::{Accuracy, Header, Options, RefactorError, Region, Restored};
+use weir_refactor::{Accuracy, Asked, Header, Options, RefactorError, Region, Restored};
 
 /// A smooth wave with noise, so that every layer has bits.
 fn wave(shape: &[usize], seed: u64) -> Vec<f64> {
@@ -180,6 +180,14 @@ proptest! {
             check_bounds(&samples, &restored)?;
         }
         prop_assert_eq!(header.bytes_for(Accuracy { rmse: -1.0, max_error: -1.0 }), None);
+        let (rmse, range) = (between(first.rmse, last.rmse), header.range.1 - header.range.0);
+        let same = Asked { psnr: Some(20.0 * (range / rmse).log10()), ..Asked::default() };
+        let by_level = header.bytes_to_reach(&same).expect("between the first and the last");
+        let nearly = |factor: f64| Asked { rmse: Some(rmse * factor), ..Asked::default() };
+        let [fewest, most] = [1.0 + 1e-9, 1.0 - 1e-9].map(|factor| header.bytes_to_reach(&nearly(factor)).ok());
+        prop_assert!(fewest <= Some(by_level) && most.is_none_or(|most| by_level <= most));
+        let never = header.bytes_to_reach(&Asked { relative: Some(-1.0), ..Asked::default() });
+        prop_assert!(never.is_err_and(|error| error.to_string().starts_with("the whole container leaves an RMSE of")));
     }
 
     #[test]

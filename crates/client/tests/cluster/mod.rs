@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use weir_client::wire::{Claims, Role, SiteKey};
 use weir_client::{Settings, Store, TransportChoice};
+use weir_placement::SplitMix64;
 
 /// Bound on everything that is waited for: far above what it takes, so that only a hang meets it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,8 +21,8 @@ pub(crate) struct Cluster {
     servers: Vec<Option<Child>>,
 }
 
-/// A generator of reproducible choices (SplitMix64); each test prints its seed.
-pub(crate) struct Choices(u64);
+/// A generator of reproducible choices; each test prints its seed.
+pub(crate) struct Choices(SplitMix64);
 
 impl Choices {
     /// From `WEIR_SEED`, else from the clock; printed.
@@ -30,12 +31,12 @@ impl Choices {
         let fresh = clock.map_or(1, |elapsed| elapsed.as_nanos() as u64);
         let seed = std::env::var("WEIR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fresh);
         println!("WEIR_SEED={seed}");
-        Choices(seed)
+        Choices(SplitMix64(seed))
     }
 
     /// Another generator that goes its own way.
     pub(crate) fn branch(&mut self) -> Choices {
-        Choices(self.next())
+        Choices(SplitMix64(self.next()))
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
@@ -47,11 +48,7 @@ impl Choices {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.draw()
     }
 }
 

@@ -18,6 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_placement::SplitMix64;
 use weir_wire::{Claims, Credential, Role, ServerAddress, SiteKey};
 
 /// Bound on everything that is waited for: far above what it takes, so that only a hang meets it.
@@ -260,9 +261,9 @@ pub(crate) fn claims(uid: u32) -> Claims {
     }
 }
 
-/// A generator of reproducible choices (SplitMix64).
+/// A generator of reproducible choices.
 #[derive(Clone)]
-pub(crate) struct Choices(u64);
+pub(crate) struct Choices(SplitMix64);
 
 impl Choices {
     /// From `WEIR_SEED`, else from the clock; printed.
@@ -271,12 +272,12 @@ impl Choices {
         let fresh = clock.map_or(1, |elapsed| elapsed.as_nanos() as u64);
         let seed = std::env::var("WEIR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fresh);
         println!("WEIR_SEED={seed}");
-        Choices(seed)
+        Choices(SplitMix64(seed))
     }
 
     /// Another generator that goes its own way.
     pub(crate) fn branch(&mut self) -> Choices {
-        Choices(self.number())
+        Choices(SplitMix64(self.number()))
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
@@ -292,10 +293,6 @@ impl Choices {
     }
 
     pub(crate) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.draw()
     }
 }
