@@ -18,7 +18,7 @@ ALLOWED = {
     "weir-device": {"weir-fairshare"},
     "weir-trace": set[str](),
     "weir-refactor": set[str](),
-    "weir-wire": {"weir-placement"},
+    "weir-wire": {"weir-fairshare", "weir-placement"},
     "weir-server": LEAVES,
     "weir-client": LEAVES,
     "weir-preload": {"weir-client", *LEAVES},

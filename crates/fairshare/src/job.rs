@@ -1,9 +1,11 @@
 //! What a policy may know of a job: the attributes its credential proves.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A job as the resource manager numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A job: the number that its user and name give it. Messages carry it too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct JobId(pub u64);
 
 /// The user a job is accounted to.
@@ -60,6 +62,6 @@ impl JobAttributes {
 
 impl fmt::Display for JobId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
+        write!(formatter, "{:x}", self.0)
     }
 }

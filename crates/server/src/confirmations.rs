@@ -6,8 +6,8 @@
 
 use crate::links::LinkKey;
 use crate::metadata::Asked;
-use crate::namespace::{errno, Caller};
-use crate::peers::{self, Answer};
+use crate::namespace::{errno, Caller, PeerFailure};
+use crate::peers::Answer;
 use crate::server::Server;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -190,10 +190,10 @@ impl Server {
             self.confirmations.queued.remove(&name);
             let word = match answer {
                 Ok((PeerReply::Confirmed { holds }, _)) if holds.get(number) == Some(&true) => Ok(()),
-                Ok(_) | Err(peers::PeerFailure::Refused(_)) => Err(errno::ESTALE),
+                Ok(_) | Err(PeerFailure::Refused(_)) => Err(errno::ESTALE),
                 // No description ends while its home is away.
-                Err(peers::PeerFailure::Lost) if self.confirmations.confirmed.contains_key(&name) => Ok(()),
-                Err(peers::PeerFailure::Lost) => Err(errno::EIO),
+                Err(PeerFailure::Unreachable) if self.confirmations.confirmed.contains_key(&name) => Ok(()),
+                Err(PeerFailure::Unreachable) => Err(errno::EIO),
             };
             match word {
                 Ok(()) => self.confirmations.note(capability, now),

@@ -93,7 +93,7 @@ impl Server {
         let answer = Box::new(move |answer| events.send(crate::events::Event::Peer { question, answer }));
         match self.peers.get(&server) {
             Some(peer) => peer.ask(Ask { request, payload, until: Instant::now() + patience, answer }),
-            None => answer(Err(crate::peers::PeerFailure::Lost)),
+            None => answer(Err(crate::namespace::PeerFailure::Unreachable)),
         }
     }
 

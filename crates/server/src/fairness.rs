@@ -20,7 +20,7 @@ pub(crate) fn portions(sharing: &Sharing, own: ServerId, reports: &[&ServerRepor
                     is_metadata: usage.device == METADATA_DEVICE,
                 };
                 let wanted = usage.wanted.map(f64::from);
-                uses.tell(device, weir_fairshare::JobId(job.job.0), || attributes(job), wanted);
+                uses.tell(device, job.job, || attributes(job), wanted);
             }
         }
     }

@@ -68,7 +68,7 @@ pub(crate) struct Interval<'a> {
     /// The device's accounts at its end.
     pub(crate) shares: &'a [JobShare],
     /// Device time that each job received.
-    pub(crate) received: &'a HashMap<weir_fairshare::JobId, Nanos>,
+    pub(crate) received: &'a HashMap<JobId, Nanos>,
 }
 
 /// How a device is called, and when it was last accounted.
@@ -177,7 +177,7 @@ impl Jobs {
         let receivers = Receivers::of(interval.received);
         let concerned = |share: &&JobShare| share.active || interval.received.contains_key(&share.job);
         for share in interval.shares.iter().filter(concerned) {
-            let id = JobId(share.job.0);
+            let id = share.job;
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let own = interval.received.get(&share.job).map_or(0.0, |&time| seconds(time));
             job.contended += given;
@@ -426,7 +426,7 @@ pub(crate) fn attributes_of(
     priority: u32,
 ) -> JobAttributes {
     JobAttributes {
-        job: weir_fairshare::JobId(id.0),
+        job: id,
         name: JobName(name_number(job)),
         user: UserId(name_number(user)),
         group: GroupId(name_number(group)),

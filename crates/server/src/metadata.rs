@@ -377,14 +377,11 @@ impl Server {
             Some(Asked::ObjectsMade(home, inos)) => self.told(home, inos, &answer),
             Some(Asked::Effect(effect)) => match answer {
                 Ok(_) => self.effect_done(*effect, Ok(())),
-                Err(peers::PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),
-                Err(peers::PeerFailure::Lost) => self.carry_out_now(*effect),
+                Err(PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),
+                Err(PeerFailure::Unreachable) => self.carry_out_now(*effect),
             },
             Some(Asked::Request(token, continuation)) => {
-                let answer = answer.map(|(reply, _)| reply).map_err(|failure| match failure {
-                    peers::PeerFailure::Refused(errno) => PeerFailure::Refused(errno),
-                    peers::PeerFailure::Lost => PeerFailure::Unreachable,
-                });
+                let answer = answer.map(|(reply, _)| reply);
                 let verdict = self.namespace.resume(*continuation, answer, self.moment());
                 let settled: Vec<IntentId> = match &verdict {
                     Verdict::Done(decision) => decision.settled().collect(),

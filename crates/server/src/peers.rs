@@ -3,6 +3,7 @@
 //! Peers are few and their requests small, so a thread a peer keeps the event loop free of a second protocol role.
 
 use crate::error::ServerError;
+use crate::namespace::PeerFailure;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -32,17 +33,8 @@ pub(crate) struct Ask {
     pub(crate) answer: Box<dyn FnOnce(Answer) + Send>,
 }
 
-/// What came of it: the reply with its payload, the error number of a refusal, or nothing within the bound.
+/// The reply with its payload, the error number of a refusal, or nothing within the bound.
 pub(crate) type Answer = Result<(PeerReply, Vec<u8>), PeerFailure>;
-
-/// Why a peer did not do it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PeerFailure {
-    /// It refused.
-    Refused(weir_wire::Errno),
-    /// It could not be reached within the bound.
-    Lost,
-}
 
 /// How a peer is found and convinced.
 #[derive(Clone)]
@@ -87,7 +79,7 @@ impl Peer {
                 std::sync::mpsc::TrySendError::Full(ask)
                 | std::sync::mpsc::TrySendError::Disconnected(ask) => ask,
             };
-            (ask.answer)(Err(PeerFailure::Lost));
+            (ask.answer)(Err(PeerFailure::Unreachable));
         }
     }
 }
@@ -110,7 +102,7 @@ fn serve(server: ServerId, access: &PeerAccess, receiver: &Receiver<Ask>) {
                 }
             }
             if Instant::now() + RECONNECT_PAUSE >= ask.until {
-                break Err(PeerFailure::Lost);
+                break Err(PeerFailure::Unreachable);
             }
             std::thread::sleep(RECONNECT_PAUSE);
         };

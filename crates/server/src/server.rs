@@ -390,7 +390,6 @@ impl Server {
         self.watches.expire(now);
         self.tell_homes();
         for job in self.jobs.expire(now) {
-            let job = weir_fairshare::JobId(job.0);
             for device in &mut self.devices {
                 device.remove_job(job, now);
             }
@@ -463,7 +462,7 @@ impl Server {
             let number = device_number(index, metadata);
             for (job, wanted) in device.measure(self.now) {
                 let wanted = wanted.map(|wanted| wanted as f32);
-                uses.entry(JobId(job.0)).or_default().push(DeviceUse { device: number, wanted });
+                uses.entry(job).or_default().push(DeviceUse { device: number, wanted });
             }
         }
         self.machine.look(self.now);

@@ -34,9 +34,9 @@ pub(crate) struct Receivers {
 }
 
 impl Receivers {
-    pub(crate) fn of(received: &HashMap<weir_fairshare::JobId, Nanos>) -> Receivers {
+    pub(crate) fn of(received: &HashMap<JobId, Nanos>) -> Receivers {
         let mut named: Vec<(JobId, f64)> =
-            received.iter().map(|(job, &time)| (JobId(job.0), seconds(time))).collect();
+            received.iter().map(|(&job, &time)| (job, seconds(time))).collect();
         let others = keep_greatest(&mut named, RECEIVERS_MAX);
         named.sort_unstable_by_key(|&(job, _)| job.0);
         Receivers { named, others }
@@ -91,8 +91,7 @@ mod tests {
     use super::*;
 
     fn receivers(times: impl IntoIterator<Item = (u64, u64)>) -> Receivers {
-        let times =
-            times.into_iter().map(|(job, millis)| (weir_fairshare::JobId(job), Nanos::from_millis(millis)));
+        let times = times.into_iter().map(|(job, millis)| (JobId(job), Nanos::from_millis(millis)));
         Receivers::of(&times.collect())
     }
 

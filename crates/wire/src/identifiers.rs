@@ -41,10 +41,6 @@ identifier!(
     IdentityId, u32
 );
 identifier!(
-    /// A job: derived from its user and name, see [`crate::Claims::job_id`].
-    JobId, u64
-);
-identifier!(
     /// Who holds a lock, within one client: a process (POSIX locks) or an open file description (OFD, flock).
     LockOwner, u64
 );

@@ -22,7 +22,7 @@ pub use credential::{
 };
 pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
-pub use identifiers::{ClientId, HandleId, IdentityId, Ino, JobId, LockOwner, RequestId, Sequence};
+pub use identifiers::{ClientId, HandleId, IdentityId, Ino, LockOwner, RequestId, Sequence};
 pub use message::{Request, ROUND_LAST};
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
 pub use parameters::{
@@ -35,3 +35,4 @@ pub use peer::{
     METADATA_DEVICE,
 };
 pub use reply::Reply;
+pub use weir_fairshare::JobId;

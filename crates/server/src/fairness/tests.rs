@@ -124,7 +124,7 @@ impl Cluster {
 
 /// The portion of job 0's weight on a server, to a hundredth.
 fn portion_of_first(portions: &Portions) -> f64 {
-    (portions[&weir_fairshare::JobId(0)][0] * 100.0).round() / 100.0
+    (portions[&JobId(0)][0] * 100.0).round() / 100.0
 }
 
 #[test]

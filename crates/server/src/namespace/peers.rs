@@ -14,12 +14,12 @@ use weir_wire::{
     RequestId,
 };
 
-/// Why a question has no answer.
+/// Why a question to another server has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerFailure {
     /// The other server refused.
     Refused(Errno),
-    /// It cannot be reached, so whether it did what was asked is not known.
+    /// It could not be reached within the bound, so whether it did what was asked is not known.
     Unreachable,
 }
 
