@@ -33,13 +33,13 @@ impl Server {
         let PeerRequest::TruncateObject { ino, target, length, epoch } = effect.request else {
             return self.carry_out_now(effect);
         };
-        match self.targets.get(usize::from(target.index)) {
-            Some(Target::Dir(dir)) => {
+        match self.targets.get(usize::from(target.index)).and_then(Target::directory) {
+            Some(dir) => {
                 let dir = Arc::clone(dir);
                 let work = move || dir.cut_undoably(ino, length, epoch).map(WorkOutput::Cut);
                 self.submit(Errand::Effect(Box::new(effect)), work);
             }
-            _ => self.carry_out_now(effect),
+            None => self.carry_out_now(effect),
         }
     }
 
@@ -55,18 +55,17 @@ impl Server {
                 Asked::Effect(Box::new(effect)),
             );
         }
-        match object_of(&effect.request).map(|index| self.targets.get_mut(index)) {
-            Some(Some(Target::Ram(ram))) => {
-                change_in_memory(ram, &effect.request);
-                self.effect_done(effect, Ok(()));
-            }
-            Some(Some(Target::Dir(dir))) => {
-                let (dir, request) = (Arc::clone(dir), effect.request.clone());
-                let is_apart = object_of(&request).is_some_and(|index| self.is_apart[index]);
-                let work = move || change_in_directory(&dir, &request, is_apart);
-                self.submit(Errand::Effect(Box::new(effect)), work);
-            }
-            _ => self.effect_done(effect, Err(errno::EIO)),
+        let Some(target) = object_of(&effect.request).and_then(|index| self.targets.get_mut(index)) else {
+            return self.effect_done(effect, Err(errno::EIO));
+        };
+        if let Some(ram) = target.memory() {
+            change_in_memory(ram, &effect.request);
+            self.effect_done(effect, Ok(()));
+        } else if let Some(dir) = target.directory().cloned() {
+            let request = effect.request.clone();
+            let is_apart = object_of(&request).is_some_and(|index| self.is_apart[index]);
+            let work = move || change_in_directory(&dir, &request, is_apart);
+            self.submit(Errand::Effect(Box::new(effect)), work);
         }
     }
 
@@ -123,16 +122,15 @@ impl Server {
             let now = self.now();
             self.confirmations.removed(*ino, now);
         }
-        match object_of(request).map(|index| self.targets.get_mut(index)) {
-            Some(Some(Target::Ram(ram))) => {
-                change_in_memory(ram, request);
-                self.object_effect_served(token, Ok(()));
-            }
-            Some(Some(Target::Dir(dir))) => {
-                let (dir, request) = (Arc::clone(dir), request.clone());
-                self.submit(Errand::PeerObject(token), move || change_in_directory(&dir, &request, true));
-            }
-            _ => self.finish(token, Outcome::failed(errno::EINVAL)),
+        let Some(target) = object_of(request).and_then(|index| self.targets.get_mut(index)) else {
+            return self.finish(token, Outcome::failed(errno::EINVAL));
+        };
+        if let Some(ram) = target.memory() {
+            change_in_memory(ram, request);
+            self.object_effect_served(token, Ok(()));
+        } else if let Some(dir) = target.directory().cloned() {
+            let request = request.clone();
+            self.submit(Errand::PeerObject(token), move || change_in_directory(&dir, &request, true));
         }
     }
 

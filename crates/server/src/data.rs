@@ -88,11 +88,13 @@ impl Server {
         let Request::Write { capability, epoch, extents, .. } = &pending.request else { return };
         let left = pending.detached_bytes;
         pending.sink = match self.targets.get_mut(device) {
-            Some(Target::Ram(ram)) => match ram.begin_write(capability.ino, *epoch, extents) {
-                Ok(plan) => Sink::Arena { plan, region: 0, within: 0 },
-                Err(failure) => Sink::Discard { failure: Outcome::from(failure).reply, left },
+            Some(target) => match target.memory() {
+                Some(ram) => match ram.begin_write(capability.ino, *epoch, extents) {
+                    Ok(plan) => Sink::Arena { plan, region: 0, within: 0 },
+                    Err(failure) => Sink::Discard { failure: Outcome::from(failure).reply, left },
+                },
+                None => Sink::Buffer { bytes: vec![0; left], filled: 0 },
             },
-            Some(Target::Dir(_)) => Sink::Buffer { bytes: vec![0; left], filled: 0 },
             None => Sink::Discard { failure: Reply::Failed(errno::EINVAL), left },
         };
     }
@@ -104,11 +106,11 @@ impl Server {
             let outcome = Outcome::of(failure.clone());
             return self.refuse(token, outcome);
         }
-        let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
-        match (target, &pending.request) {
+        let target = pending.device.and_then(|(device, _)| self.targets.get(device));
+        match (target.map(Target::directory), &pending.request) {
             (_, Request::Append { .. }) => self.execute_append(token),
             (_, Request::Peer(_)) => self.serve_exchange(token),
-            (Some(Target::Ram(_)), _) => {
+            (Some(None), _) => {
                 let before = self.clock_now();
                 let outcome = self.execute_in_memory(token);
                 let spent = self.clock_now().saturating_since(before);
@@ -117,7 +119,7 @@ impl Server {
                 }
                 self.data_done(token, outcome);
             }
-            (Some(Target::Dir(dir)), _) => {
+            (Some(Some(dir)), _) => {
                 let dir = Arc::clone(dir);
                 self.execute_on_worker(token, dir);
             }
@@ -135,7 +137,7 @@ impl Server {
     fn execute_in_memory(&mut self, token: usize) -> Result<Outcome, TargetFailure> {
         let Some(pending) = self.pending.get_mut(token) else { return Ok(Outcome::of(Reply::Done)) };
         let device = pending.device.map_or(0, |(device, _)| device);
-        let Some(Target::Ram(ram)) = self.targets.get_mut(device) else {
+        let Some(ram) = self.targets.get_mut(device).and_then(Target::memory) else {
             return Ok(Outcome::of(Reply::Done));
         };
         match &pending.request {
@@ -320,11 +322,11 @@ impl Server {
                 Err(errno) => return self.finish(token, Outcome::failed(errno)),
             };
         let extent = Extent { offset: object_offset, length: length as u32 };
-        let written = match self.targets.get_mut(usize::from(target.index)) {
-            Some(Target::Ram(ram)) => {
+        let written = match self.targets.get_mut(usize::from(target.index)).and_then(Target::memory) {
+            Some(ram) => {
                 write_inline(ram, capability.ino, epoch, &[extent], &pending.payload).map_err(Outcome::from)
             }
-            _ => Err(Outcome::of(Reply::AppendElsewhere)),
+            None => Err(Outcome::of(Reply::AppendElsewhere)),
         };
         match written {
             Ok(()) => {
@@ -376,13 +378,11 @@ impl Server {
     }
 
     pub(crate) fn remove_stray(&mut self, index: usize, ino: Ino) {
-        match self.targets.get_mut(index) {
-            Some(Target::Ram(ram)) => ram.remove(ino),
-            Some(Target::Dir(dir)) => {
-                let dir = Arc::clone(dir);
-                self.submit(Errand::Stray(ino), move || dir.remove(ino).map(|()| WorkOutput::Done));
-            }
-            None => {}
+        let Some(target) = self.targets.get_mut(index) else { return };
+        if let Some(ram) = target.memory() {
+            ram.remove(ino);
+        } else if let Some(dir) = target.directory().cloned() {
+            self.submit(Errand::Stray(ino), move || dir.remove(ino).map(|()| WorkOutput::Done));
         }
     }
 
@@ -392,9 +392,9 @@ impl Server {
         if target.server != self.id {
             return self.finish(token, Outcome::failed(errno::EINVAL));
         }
-        match self.targets.get(index) {
-            Some(Target::Ram(_)) => self.finish(token, Outcome::of(Reply::Done)),
-            Some(Target::Dir(dir)) => {
+        match self.targets.get(index).map(Target::directory) {
+            Some(None) => self.finish(token, Outcome::of(Reply::Done)),
+            Some(Some(dir)) => {
                 let dir = Arc::clone(dir);
                 self.syncs.wait(token, dir, capability.ino);
                 let (Some(pending), now) = (self.pending.get(token), self.now()) else { return };

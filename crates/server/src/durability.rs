@@ -170,11 +170,7 @@ impl Server {
     /// Targets on another device than the journal.
     fn dirs_apart(&self) -> Vec<Arc<crate::target::Dir>> {
         let dirs = self.targets.iter().zip(&self.is_apart).filter(|(_, &is_apart)| is_apart);
-        let dirs = dirs.filter_map(|(target, _)| match target {
-            Target::Dir(dir) => Some(Arc::clone(dir)),
-            Target::Ram(_) => None,
-        });
-        dirs.collect()
+        dirs.filter_map(|(target, _)| target.directory().cloned()).collect()
     }
 
     /// A synchronisation ended.
@@ -219,8 +215,7 @@ impl Server {
     }
 
     fn discard(&mut self, target: usize, aside: Aside) {
-        if let Some(Target::Dir(dir)) = self.targets.get(target) {
-            let dir = Arc::clone(dir);
+        if let Some(dir) = self.targets.get(target).and_then(Target::directory).cloned() {
             self.submit(Errand::Discard, move || dir.discard(aside).map(|()| WorkOutput::Done));
         }
     }

@@ -315,8 +315,8 @@ impl Server {
 
     /// Memory that a request takes until its reply is sent.
     fn memory_of(&self, request: &Request, frame: &Frame) -> usize {
-        let is_directory =
-            |target: &TargetId| matches!(self.targets.get(usize::from(target.index)), Some(Target::Dir(_)));
+        let target = |target: &TargetId| self.targets.get(usize::from(target.index));
+        let is_directory = |named: &TargetId| target(named).and_then(Target::directory).is_some();
         let more = match request {
             Request::Read { target, extents, .. } => {
                 let bytes = total_bytes(extents).min(limits::PAYLOAD_BYTES as u64);

@@ -13,7 +13,7 @@ use crate::peers;
 use crate::reserve::Reserve;
 use crate::server::Server;
 use crate::service::{Outcome, Pending, Stage};
-use crate::target::{Settled, Target};
+use crate::target::Settled;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -123,7 +123,7 @@ impl Server {
         let lost_power = recovered.lost_power && !recovered.accepted_loss;
         let device = std::fs::metadata(journal).map(|metadata| metadata.dev()).unwrap_or(0);
         for (index, target) in self.targets.iter().enumerate() {
-            let Target::Dir(dir) = target else { continue };
+            let Some(dir) = target.directory() else { continue };
             let target = TargetId { server: self.id, index: index as u16 };
             let settled = dir.settle(|ino| self.namespace.known(ino, lost_power)).map_err(|source| {
                 let path = journal.with_file_name(format!("target {target}"));

@@ -2,7 +2,6 @@
 
 use crate::namespace::errno;
 use crate::server::Server;
-use crate::target::Target;
 use weir_placement::TargetId;
 use weir_wire::{Capability, Reply};
 
@@ -22,8 +21,7 @@ impl Server {
             return Reply::Failed(errno::EBADF);
         }
         let changes = match self.targets.get_mut(usize::from(target.index)) {
-            Some(Target::Ram(ram)) => ram.changes(capability.ino, tracking, round),
-            Some(Target::Dir(dir)) => dir.changes(capability.ino, tracking, round),
+            Some(target) => target.changes(capability.ino, tracking, round),
             None => return Reply::Failed(errno::EINVAL),
         };
         changes.map_or(Reply::Failed(errno::ESTALE), Reply::Changes)

@@ -175,7 +175,7 @@ impl From<TargetFailure> for Outcome {
 /// Lets a `ram` target reuse what a reply held.
 pub(crate) fn release_tail(targets: &mut [Target], tail: Tail) {
     if let Tail::Arena { target, plan } = tail {
-        if let Some(Target::Ram(ram)) = targets.get_mut(target) {
+        if let Some(ram) = targets.get_mut(target).and_then(Target::memory) {
             ram.finish_read(&plan);
         }
     }
@@ -427,7 +427,8 @@ impl Server {
     /// A `dir` target works while its emulated time runs; memory is read and written at the end of it.
     fn runs_ahead(&self, token: usize) -> bool {
         let device = self.pending.get(token).and_then(|pending| pending.device);
-        device.is_some_and(|(device, _)| matches!(self.targets.get(device), Some(Target::Dir(_))))
+        let target = device.and_then(|(device, _)| self.targets.get(device));
+        target.and_then(Target::directory).is_some()
     }
 
     /// A request was carried out: answers it, and resends that joined it, now or when the emulated device is done.

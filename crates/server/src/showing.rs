@@ -10,7 +10,6 @@ use crate::control::{
 use crate::jobs::{seconds, Accounted, ShownJob};
 use crate::server::Server;
 use crate::snapshot::Snapshot;
-use crate::target::Target;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
@@ -150,10 +149,7 @@ impl Server {
                 backend: target.backend(),
                 capacity_bytes,
                 used_bytes,
-                keeps: match target {
-                    Target::Ram(_) => "nothing over a restart",
-                    Target::Dir(_) => "what was acknowledged",
-                },
+                keeps: target.keeps(),
                 placement: self.placement_of(index),
                 device: self.device_status(index),
             }

@@ -125,7 +125,8 @@ impl Server {
     fn discard_if_stale(&mut self, token: usize) {
         let Some(pending) = self.pending.get_mut(token) else { return };
         let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
-        let (Sink::Arena { plan, .. }, Some(Target::Ram(ram))) = (&pending.sink, target) else { return };
+        let memory = target.and_then(Target::memory);
+        let (Sink::Arena { plan, .. }, Some(ram)) = (&pending.sink, memory) else { return };
         let Err(stale) = ram.check_write(plan) else { return };
         let failure = Reply::StaleEpoch { epoch: stale.0 };
         let discard = Sink::Discard { failure, left: pending.detached_bytes };
@@ -144,9 +145,8 @@ impl Server {
             let count = match &mut pending.sink {
                 Sink::None => return Ok((received, false)),
                 Sink::Arena { plan, region, within } => {
-                    let Some(Target::Ram(ram)) =
-                        pending.device.and_then(|(device, _)| self.targets.get_mut(device))
-                    else {
+                    let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
+                    let Some(ram) = target.and_then(Target::memory) else {
                         return Ok((received, false));
                     };
                     let whole = plan.regions[*region];
@@ -197,9 +197,8 @@ impl Server {
             return;
         }
         let target = pending.device.and_then(|(device, _)| self.targets.get_mut(device));
-        if let (Sink::Arena { plan, .. }, Some(Target::Ram(ram))) =
-            (std::mem::replace(&mut pending.sink, Sink::None), target)
-        {
+        let sink = std::mem::replace(&mut pending.sink, Sink::None);
+        if let (Sink::Arena { plan, .. }, Some(ram)) = (sink, target.and_then(Target::memory)) {
             ram.abandon_write(plan);
         }
     }

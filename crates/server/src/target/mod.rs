@@ -11,7 +11,7 @@ use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
 use std::path::Path;
 use std::sync::Arc;
-use weir_wire::Errno;
+use weir_wire::{Errno, Ino};
 
 pub(crate) use arena::Region;
 pub(crate) use dir::{Aside, Cut, Dir, Known, Settled};
@@ -32,11 +32,14 @@ pub(crate) enum TargetFailure {
     Device(i32),
 }
 
-/// One target of this server.
-pub(crate) enum Target {
-    /// Served by the event loop itself.
+/// One target of this server. Its bytes lie in [memory](Target::memory), which the event loop itself serves, or below
+/// a [directory](Target::directory), which the worker pool serves.
+pub(crate) struct Target {
+    backend: Backend,
+}
+
+enum Backend {
     Ram(Box<Ram>),
-    /// Served by the worker pool.
     Dir(Arc<Dir>),
 }
 
@@ -51,52 +54,86 @@ impl Target {
         index: usize,
         objects_open: usize,
     ) -> Result<Target, ServerError> {
-        match config.backend {
-            BackendKind::Ram => Ram::new(config.capacity.unwrap_or(0))
-                .map(|ram| Target::Ram(Box::new(ram)))
-                .map_err(|source| {
+        let backend = match config.backend {
+            BackendKind::Ram => {
+                let ram = Ram::new(config.capacity.unwrap_or(0)).map_err(|source| {
                     let path = folder.join(format!("target {index} (ram)"));
                     ServerError::Io { what: "reserve the memory of", path, source }
-                }),
+                })?;
+                Backend::Ram(Box::new(ram))
+            }
             BackendKind::Dir => {
                 let path = config.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
                 let opened = Dir::open(&path, config.capacity, objects_open);
                 let dir =
                     opened.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
-                Ok(Target::Dir(Arc::new(dir)))
+                Backend::Dir(Arc::new(dir))
             }
+        };
+        Ok(Target { backend })
+    }
+
+    /// The memory of a `ram` target.
+    pub(crate) fn memory(&mut self) -> Option<&mut Ram> {
+        match &mut self.backend {
+            Backend::Ram(ram) => Some(ram),
+            Backend::Dir(_) => None,
+        }
+    }
+
+    /// The directory of a `dir` target.
+    pub(crate) fn directory(&self) -> Option<&Arc<Dir>> {
+        match &self.backend {
+            Backend::Ram(_) => None,
+            Backend::Dir(dir) => Some(dir),
         }
     }
 
     /// `ram` or `dir`.
     pub(crate) fn backend(&self) -> &'static str {
-        match self {
-            Target::Ram(_) => "ram",
-            Target::Dir(_) => "dir",
+        match &self.backend {
+            Backend::Ram(_) => "ram",
+            Backend::Dir(_) => "dir",
+        }
+    }
+
+    /// What is still there after a restart.
+    pub(crate) fn keeps(&self) -> &'static str {
+        match &self.backend {
+            Backend::Ram(_) => "nothing over a restart",
+            Backend::Dir(_) => "what was acknowledged",
+        }
+    }
+
+    /// What changed of an object since the last round of a move; `None` where it is not followed.
+    pub(crate) fn changes(&mut self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
+        match &mut self.backend {
+            Backend::Ram(ram) => ram.changes(ino, tracking, round),
+            Backend::Dir(dir) => dir.changes(ino, tracking, round),
         }
     }
 
     /// Capacity and use, in bytes.
     pub(crate) fn fill(&self) -> (u64, u64) {
-        match self {
-            Target::Ram(ram) => (ram.capacity_bytes(), ram.used_bytes()),
-            Target::Dir(dir) => (dir.capacity_bytes(), dir.used_bytes()),
+        match &self.backend {
+            Backend::Ram(ram) => (ram.capacity_bytes(), ram.used_bytes()),
+            Backend::Dir(dir) => (dir.capacity_bytes(), dir.used_bytes()),
         }
     }
 
     /// Closes an object file that nobody uses now; false where there is none.
     pub(crate) fn close_idle_object(&self) -> bool {
-        match self {
-            Target::Ram(_) => false,
-            Target::Dir(dir) => dir.close_idle(),
+        match &self.backend {
+            Backend::Ram(_) => false,
+            Backend::Dir(dir) => dir.close_idle(),
         }
     }
 
     /// Bytes that a read plan of this target names.
     pub(crate) fn arena_bytes(&self, region: Region) -> &[u8] {
-        match self {
-            Target::Ram(ram) => ram.bytes(region),
-            Target::Dir(_) => &[],
+        match &self.backend {
+            Backend::Ram(ram) => ram.bytes(region),
+            Backend::Dir(_) => &[],
         }
     }
 }
