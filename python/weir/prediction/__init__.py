@@ -1,1 +1,1 @@
-"""What a program's next run will create, from what its past runs created."""
+"""Predictions of the files that a program's next run will create, from its past runs."""

@@ -1,6 +1,6 @@
 """Forecasts of one series by an autoregressive integrated moving average (Box and Jenkins; the paper's section 5.5.1).
 
-A series that is constant, or that one or two differences or a season make constant, is the model without noise:
+A constant series, and a series that is constant after one or two differences or a season, is a model without noise:
 ARIMA(0,0,0), (0,1,0) and (0,2,0) with drift, or (0,0,0)(0,1,0)s. Those are solved here. For any other the order is
 chosen by the corrected Akaike criterion and fitted by statsmodels, which is imported only then.
 """
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 _LENGTH_MIN = 8
-"""Below this many values an order cannot be chosen, and the last value is the forecast."""
+"""With fewer values no order can be chosen, and the last value is the forecast."""
 _LENGTH_MAX = 256
-"""Older values do not change a forecast of so low an order, and take time."""
+"""Older values do not change a forecast of so low an order, but take time."""
 _ORDERS = (((0, 1, 0), "t"), ((1, 0, 0), "c"), ((0, 1, 1), "n"), ((1, 1, 0), "t"))
 """Orders (p, d, q) and their trend: a constant, a drift, or none."""
 _SAME = 1e-9

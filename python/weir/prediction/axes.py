@@ -1,4 +1,4 @@
-"""What the names of a pattern count through, and through what they will in the next run."""
+"""The axes through which the names of a pattern count, and the values on the axes in the next run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from weir.prediction.laws import Observation
 from weir.prediction.roles import Role, Sample, is_even
 
 RANK = -1
-"""Index of the axis of ranks, which is no field."""
+"""Index of the axis of ranks, which has no field."""
 
 Value = int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One thing that the names of a pattern count through."""
+    """An axis: a field, or the ranks, through which the names of a pattern count."""
 
     field: int
     """The field of the name, or `RANK`."""
 
     def of(self, instance: Instance) -> Value:
-        """Where an instance stands on it."""
+        """The position of an instance on the axis."""
         return instance.creation.rank if self.field == RANK else instance.values[self.field]
 
 
@@ -86,7 +86,7 @@ def _after(values: Sequence[int], stride: int) -> int:
 def _ranks(
     seen: Sequence[Sequence[int]], samples: Sequence[Sample], coming: Context, forecaster: Forecaster
 ) -> list[Value]:
-    """The ranks that will write: all, as many as a law says, evenly apart, or those that did."""
+    """The ranks that will write: all ranks, a number of ranks by a law, evenly spaced ranks, or the last run's."""
     if all(list(ranks) == list(range(sample.context.ranks)) for ranks, sample in zip(seen, samples, strict=True)):
         return list(range(coming.ranks))
     last = seen[-1]

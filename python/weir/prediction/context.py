@@ -1,4 +1,4 @@
-"""What is known of a run before it starts: its arguments as numbers and texts, its ranks."""
+"""The knowledge of a run before it starts: its arguments as numbers and texts, and its ranks."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _INTERPRETER = re.compile(r"(python|perl|ruby|Rscript|julia|bash|sh)[\d.]*")
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """A run of which nothing was traced yet."""
+    """A run that was not traced yet."""
 
     program: str
     """Name of the executable without its folder."""
@@ -27,13 +27,13 @@ class NextRun:
     ranks: int
     """Size of the communicator; 1 without MPI."""
     problem_size: float = 1.0
-    """Size of the problem as a multiple of the last run's, where no argument tells it."""
+    """Size of the problem as a multiple of the last run's, if no argument states it."""
     steps: int | None = None
-    """Steps that write, where they are known and no argument tells them."""
+    """Number of steps that write, if it is known and no argument states it."""
 
     @classmethod
     def like(cls, run: Run) -> "NextRun":
-        """What was known of `run` before it started."""
+        """The knowledge of `run` before it started."""
         return cls(run.program, run.arguments, run.ranks)
 
 
@@ -44,11 +44,11 @@ class Context:
     numbers: dict[str, float]
     """`RANKS`, and every option or position that holds a number; sizes in bytes."""
     texts: dict[str, str]
-    """Every option or position that holds something else."""
+    """Every option or position that holds no number."""
     flags: frozenset[str]
-    """Options that are there."""
+    """The options of the call."""
     problem_size: float = field(default=1.0)
-    """As a multiple of the last run's."""
+    """Size of the problem as a multiple of the last run's."""
 
     @property
     def ranks(self) -> int:
@@ -56,14 +56,14 @@ class Context:
         return int(self.numbers[RANKS])
 
     def scaled(self, problem_size: float) -> "Context":
-        """The same with another problem size."""
+        """The same circumstances with another problem size."""
         return replace(self, problem_size=problem_size)
 
 
 def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
     """Read arguments as options and positions: `-b 1m`, `-b1m`, `--block=1m`, `block=1m`, `1m`.
 
-    Whether an option takes the word after it is not known, so that word counts both as its value and as a position.
+    The parser cannot know whether an option takes the next word, so this word counts as its value and as a position.
     """
     values: dict[str, str] = {}
     flags: set[str] = set()
@@ -114,7 +114,7 @@ def number(text: str) -> float | None:
 
 
 def identity(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-    """What makes two runs runs of one program: its name, and of an interpreter also the script's."""
+    """The key that runs of one program share: the program's name, and for an interpreter also the script's name."""
     if not _INTERPRETER.fullmatch(program):
         return (program,)
     for index, word in enumerate(arguments):

@@ -1,6 +1,6 @@
-"""What the next run of a program will create.
+"""Prediction of the files that the next run of a program will create.
 
-Four models stand against each other on the last run, which is left out for that: laws of the run's numbers, ARIMA
+Four models compete on the last run, which is left out of their training: laws of the run's numbers, ARIMA
 alone, the last run scaled, and a Markov chain. The best of them predicts.
 """
 
@@ -21,30 +21,30 @@ ARIMA = "arima"
 LAST_RUN = "last-run"
 MARKOV = "markov"
 MODELS = (REGRESSION, ARIMA, LAST_RUN, MARKOV)
-"""Models. Of equals on the hold-out the first counts: it follows a change of scale, which a hold-out need not show."""
+"""Models. The first of equal models wins: it follows a change of scale, which a hold-out need not show."""
 
 
 _FORECASTERS: dict[str, Forecaster] = {REGRESSION: Regression(), ARIMA: Arima(), LAST_RUN: LastRun()}
-"""What the models that share the structure of names put into it."""
+"""The forecasters of the models that share the structure of names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The creations of a run that is to come."""
+    """The creations of a coming run."""
 
     program: str
     creations: tuple[Creation, ...]
-    """In the order in which they are expected; ranks take turns."""
+    """The creations in their expected order; ranks take turns."""
     unpredictable: tuple[Unpredictable, ...]
-    """Files that are expected too, whose names cannot be known."""
+    """Further expected files, with names that cannot be known."""
     model: str
     """The model that predicted."""
     hold_out: dict[str, Accuracy]
-    """What each model made of the last run from those before it; empty where there was only one."""
+    """The accuracy of each model on the last run, trained on earlier runs; empty where there was only one run."""
     runs: int
-    """Past runs that were learned from."""
+    """Number of past runs in the training."""
     likeness: float
-    """Part of the options and texts of the coming call that theirs have; below 1 it was never called this way."""
+    """Part of the coming call's options and texts that past calls had; below 1 the call is new."""
 
 
 def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -> Prediction:
@@ -52,11 +52,11 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
 
     Args:
         runs: Runs of the past, of this program and of others.
-        coming: What is known of the run to come.
-        model: One of `MODELS`; None takes the best on the last run, learned from those before it.
+        coming: The knowledge of the coming run.
+        model: One of `MODELS`; None takes the model that is best on the last run, trained on earlier runs.
 
     Returns:
-        The prediction; without creations where no past run is of this program.
+        The prediction; it has no creations if no past run is of this program.
 
     Raises:
         ValueError: `model` is not one of `MODELS`.
@@ -100,15 +100,15 @@ def _predicted(
 
 
 def _skeletons(past: Sequence[PastRun]) -> list[str]:
-    """Patterns that the next run will have: those of the last run that half of all runs have."""
+    """Patterns that the next run will have: patterns of the last run that at least half of all runs have."""
     return [skeleton for skeleton in past[-1].groups if 2 * sum(skeleton in one.groups for one in past) >= len(past)]
 
 
 def _ordered(expected: Sequence[Expected]) -> tuple[Creation, ...]:
     """Give each rank's creations their positions, and let the ranks take turns.
 
-    Patterns that came in turns, as the files of each step do, go on so for as many steps as there will be; those that
-    came after them do so again.
+    Patterns that took turns, as the files of each step do, take turns for all steps of the coming run. Later
+    patterns come after them again.
     """
     unique = {one.path: one for one in expected}
     begins = {
@@ -127,7 +127,7 @@ def _ordered(expected: Sequence[Expected]) -> tuple[Creation, ...]:
 
 
 def _blocks(expected: Sequence[Expected]) -> dict[tuple[float, float], float]:
-    """For each span the first turn of those that overlap with it, one with the next."""
+    """For each span the first turn of its group: the spans that overlap, one with the next."""
     begins: dict[tuple[float, float], float] = {}
     begin, end = 0.0, -1.0
     for span in sorted({one.span for one in expected}):

@@ -1,4 +1,4 @@
-"""How a quantity of the next run follows from those of the past: by laws, by ARIMA, or as it was."""
+"""Forecasters of a quantity of the next run from past runs: by laws, by ARIMA, or unchanged."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from weir.prediction.laws import EXACT, Observation, law_of
 
 
 class Forecaster(Protocol):
-    """What the structure of names leaves open: numbers."""
+    """Forecasts the numbers that the structure of names leaves open."""
 
     def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
         """A count or a size in the coming run.
@@ -18,24 +18,24 @@ class Forecaster(Protocol):
         Args:
             seen: The same quantity in past runs, oldest first, of one run at least.
             coming: The coming run.
-            is_shared: Whether all ranks write into it, so that with more ranks of the same work it grows.
+            is_shared: Whether all ranks write into the file, so that it grows with the number of ranks.
         """
 
     def first(self, seen: Sequence[Observation], ends: Sequence[float], coming: Context) -> float | None:
-        """Where a counter begins; None where that has no rule.
+        """The first value of a counter; None where it has no rule.
 
         Args:
-            seen: Where it began in past runs.
-            ends: The value after its last one, in the same runs.
+            seen: First values in past runs.
+            ends: The value after the last one, in the same runs.
             coming: The coming run.
         """
 
     def series(self, values: Sequence[float], count: int) -> list[float]:
-        """What follows `values` within a run: sizes of the steps after those known."""
+        """The continuation of `values` within a run: sizes of later steps."""
 
 
 class Arima:
-    """ARIMA alone, as in the paper: of what each writer writes, from run to run and from step to step.
+    """ARIMA alone, as in the paper: it forecasts the bytes of each writer, from run to run and from step to step.
 
     The series are those that a client can see (section 5.5.1): for each pattern of names the bytes of a writer, and how
     many files it makes, over the runs; and within a run the bytes over its steps. A series for each file would be too
@@ -63,7 +63,7 @@ class Arima:
 
 
 class Regression(Arima):
-    """Laws of the run's numbers where they explain the past, and ARIMA where they do not."""
+    """Laws of the run's numbers where laws explain the past, and ARIMA elsewhere."""
 
     def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
         """See `Forecaster`."""
@@ -72,7 +72,7 @@ class Regression(Arima):
             return super().quantity(_most_alike(seen, coming), coming, is_shared=is_shared)
         value = law.of(coming)
         if is_shared and RANKS in law.untested:
-            # Weak scaling until a run at another scale says otherwise: as files of one rank keep their size.
+            # Weak scaling until a run at another scale shows otherwise: files of one rank keep their size.
             value *= coming.ranks / seen[-1].context.ranks
         return value
 
@@ -85,7 +85,7 @@ class Regression(Arima):
 
 
 class LastRun:
-    """As in the last run; what all ranks write together grows with the ranks."""
+    """Values of the last run; files that all ranks write together grow with the ranks."""
 
     def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
         """See `Forecaster`."""
@@ -105,6 +105,6 @@ def _is_exact(said: float, seen: float) -> bool:
 
 
 def _most_alike(seen: Sequence[Observation], coming: Context) -> list[Observation]:
-    """The past runs that share most numbers with the coming one, in their order."""
+    """The past runs that share most numbers with the coming run, in their order."""
     shared = [sum(one.context.numbers.get(key) == value for key, value in coming.numbers.items()) for one in seen]
     return [one for one, count in zip(seen, shared, strict=True) if count == max(shared)]

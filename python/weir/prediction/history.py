@@ -14,7 +14,7 @@ class Instance:
 
     name: Name
     values: tuple[int | str, ...]
-    """Fields of the name: numbers, and what only looks random as it stands."""
+    """Fields of the name: numbers, and random-looking texts unchanged."""
     creation: Creation
 
 
@@ -28,7 +28,7 @@ class PastRun:
 
 
 def comparable(runs: Sequence[Run], coming: NextRun) -> tuple[list[PastRun], float]:
-    """The past runs of the coming run's program that were called most like it, oldest first, and how like it.
+    """The past runs of the program whose calls are most similar to the coming call, oldest first, and the similarity.
 
     Two calls are alike by the options they have and by the values that are no numbers and no part of a file's name.
     """
@@ -57,7 +57,7 @@ def _arguments_named(skeleton: str) -> list[str]:
 
 
 def _likeness(one: Context, other: Context, named: set[str]) -> float:
-    """Part of the options and texts of two calls that they have in common; 1 where they are the same."""
+    """Common part of the options and texts of two calls; 1 where they are the same."""
     mine, theirs = _mode(one, named), _mode(other, named)
     union = len(mine | theirs)
     return len(mine & theirs) / union if union else 1.0

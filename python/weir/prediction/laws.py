@@ -1,4 +1,4 @@
-"""Laws of counts and sizes: how they follow the ranks and the arguments of a run.
+"""Laws of counts and sizes: their dependence on the ranks and the arguments of a run.
 
 A law is a sum of at most two monomials in the numbers of a run, such as `4096 ranks + 38 ranks particles`. Of those
 that fit the past the simplest counts, and one that was never tried against a change that comes is told from one that
@@ -15,10 +15,10 @@ from weir.prediction.context import RANKS, Context
 EXACT = 1e-9
 """Relative error up to which a law counts as exact."""
 CLOSE = 5e-3
-"""Relative error up to which a law explains what it is fitted to: half of what a right prediction may miss by."""
+"""Relative error up to which a law explains its data: half of the tolerance of a right prediction."""
 
 _FEATURES_MAX = 6
-"""Numbers of a run that are looked at: of more, those that vary least are left out first."""
+"""Most numbers of a run in a fit; the numbers that vary least are left out first."""
 _EXPONENTS = (1, -1, 2, 3)
 _PAIR_EXPONENTS = ((1, 1), (1, -1), (-1, 1), (2, 1), (3, 1), (1, 2), (1, 3), (2, -1), (3, -1), (-1, 2), (-1, 3))
 _PAIRED_MONOMIALS_MAX = 40
@@ -26,7 +26,7 @@ _PAIRED_MONOMIALS_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A quantity of one past run."""
+    """A quantity in one past run."""
 
     context: Context
     value: float
@@ -39,7 +39,7 @@ class Monomial:
     powers: tuple[tuple[str, int], ...]
 
     def of(self, context: Context) -> float:
-        """Its value; not a number where the run lacks a number it needs."""
+        """The value of the monomial; NaN where the run lacks one of its numbers."""
         value = 1.0
         for key, exponent in self.powers:
             base = context.numbers.get(key)
@@ -50,7 +50,7 @@ class Monomial:
 
     @property
     def weight(self) -> int:
-        """How complicated it is."""
+        """The complexity of the monomial."""
         return sum(1 + 2 * (abs(exponent) - 1) + (exponent < 0) for _, exponent in self.powers)
 
 
@@ -63,15 +63,15 @@ class Law:
 
     terms: tuple[tuple[float, Monomial], ...]
     untested: frozenset[str] = frozenset()
-    """Numbers that are to change and never did in the past."""
+    """Numbers that change in the coming run and never changed in the past."""
 
     def of(self, context: Context) -> float:
-        """What the law says of a run."""
+        """The law's value for a run."""
         return sum(factor * monomial.of(context) for factor, monomial in self.terms)
 
 
 def law_of(observations: Sequence[Observation], coming: Context) -> Law | None:
-    """The simplest law that explains the observations, exactly or else closely; None where none does.
+    """The simplest law that explains the observations, exactly or else closely; None where no law does.
 
     Numbers that change only between the past and `coming` are followed where a product of the run's numbers equals
     what was observed, and nothing simpler is known: the untested law then says so.
@@ -107,7 +107,7 @@ def _common(observations: Sequence[Observation], coming: Context) -> list[str]:
 
 
 def _varying(contexts: Sequence[Context]) -> list[str]:
-    """Positive numbers that differ among the runs, those of most values first."""
+    """Positive numbers that differ among the runs, the numbers with most values first."""
     keys = set(contexts[0].numbers)
     for context in contexts:
         keys &= context.numbers.keys()
@@ -148,7 +148,7 @@ def _laws(observations: Sequence[Observation], varying: Sequence[str]) -> Iterat
 
 
 def _fit(observations: Sequence[Observation], monomials: tuple[Monomial, ...]) -> Law | None:
-    """Least squares of the relative error; None where the past does not tell the factors, or one is negative."""
+    """Least squares of the relative error; None where the past does not determine the factors, or one is negative."""
     rows = [tuple(monomial.of(observation.context) for monomial in monomials) for observation in observations]
     if any(not math.isfinite(number) for row in rows for number in row):
         return None
@@ -190,7 +190,7 @@ def _fit_two(rows: Sequence[tuple[float, ...]], goals: Sequence[float], monomial
 
 
 def _rounded(factor: float) -> float:
-    """A factor that is a whole number but for the arithmetic, as that number: a particle's bytes, a header's."""
+    """The factor, rounded where it is a whole number up to arithmetic: the bytes of a particle or of a header."""
     whole = round(factor)
     return float(whole) if whole != 0 and abs(factor - whole) <= 1e-6 * abs(whole) else factor
 
@@ -226,7 +226,7 @@ def _named_product(observations: Sequence[Observation], coming: Context, changin
         if found:
             break
     follows = [monomial for monomial in found if any(key in changing for key, _ in monomial.powers)]
-    # Where a product of numbers that stay explains as much, the one that changes may stand there by chance.
+    # If a product of constant numbers explains as much, the changing number may stand there by chance.
     if not found or len(follows) != len(found):
         return None
     return Law(((1.0, follows[0]),))

@@ -1,8 +1,8 @@
-"""Creations as a Markov chain: the rival that the paper holds ARIMA against (section 5.5.1).
+"""Creations as a Markov chain: the rival to which the paper compares ARIMA (section 5.5.1).
 
-A state is a pattern of names with the steps of its fields and a size; a rank walks from state to state as ranks before
-it did most often. A chain of first order forgets how often it was somewhere, so a state that follows itself is left
-after its mean stay, and a walk ends after the mean length of those seen.
+A state is a pattern of names with the steps of its fields and a size. A rank walks from state to state along the most
+frequent transitions of earlier ranks. A chain of first order does not count its visits, so a walk leaves a state that
+follows itself after the mean stay, and ends after the mean length of earlier walks.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from weir.prediction.roles import Role
 from weir.tracing.records import SHARED
 
 Step = tuple[str, int | str]
-"""How a field comes to its value: `rank` and `before` with a difference, `ranks`, or `is` with the value itself."""
+"""Origin of a field's value: `rank` and `before` with a difference, `ranks`, or `is` with the value itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Chain:
         self._lengths: list[int] = []
 
     def learn(self, walk: Sequence[_State]) -> None:
-        """Count what followed what."""
+        """Count the transitions of a walk."""
         before: _State | None = None
         for state, stay in groupby(walk):
             self._after[before][state] += 1
@@ -82,7 +82,7 @@ def expect_by_chain(past: Sequence[PastRun], coming: Context) -> list[Expected]:
 
 
 def _kind(rank: int, ranks: int) -> str:
-    """Ranks that do the same: the first and the last of them often do something of their own."""
+    """The kind of a rank: the first and the last rank often behave unlike the others."""
     if rank == SHARED:
         return "shared"
     return "first" if rank == 0 else "last" if rank == ranks - 1 else "other"

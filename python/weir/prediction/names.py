@@ -1,4 +1,4 @@
-"""Names of files taken apart: what stands for an argument, what counts, what only looks random."""
+"""Names of files taken apart into arguments, counters and random-looking parts."""
 
 import re
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from posixpath import normpath
 from weir.prediction.context import Context
 
 NUMBER = "\0"
-"""Stands in a skeleton where a name has a number."""
+"""Replaces a number of the name in a skeleton."""
 WORD = "\2"
-"""Stands where it has a hash or a UUID."""
+"""Replaces a hash or a UUID."""
 FIELD = re.compile(f"[{NUMBER}{WORD}]")
 ARGUMENT = "\1"
-"""Stands on both sides of the name of the option whose value the name contains."""
+"""Encloses the name of an option, in place of the option's value."""
 
 _TEXT_MIN = 3
-"""A shorter value of an argument is found in a name only as a whole component of the path."""
+"""A shorter value of an argument counts only as a whole component of the path."""
 
 _FIELDS = re.compile(
     r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
@@ -28,14 +28,14 @@ _FIELDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A path as a skeleton and the fields in it."""
+    """A path as a skeleton and the skeleton's fields."""
 
     skeleton: str
     fields: tuple[str, ...]
 
 
 def parse(path: str, context: Context) -> Name:
-    """Take a path apart; what the run's arguments say stands in the skeleton by the option's name."""
+    """Take a path apart; the skeleton has the option's name in place of an argument's value."""
     found = _argument_in(path, context)
     if found is None:
         return Name(_skeleton(path), tuple(_FIELDS.findall(path)))
@@ -78,7 +78,7 @@ def _skeleton(text: str) -> str:
 
 
 def _argument_in(path: str, context: Context) -> tuple[int, int, str] | None:
-    """Where the longest value of an argument stands in a path, and whose it is."""
+    """The position of the longest argument value in a path, and its option."""
     best: tuple[int, int, str] | None = None
     for key, value in context.texts.items():
         text = _as_in_path(value)

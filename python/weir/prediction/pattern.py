@@ -17,21 +17,21 @@ from weir.tracing.records import SHARED
 
 @dataclass(frozen=True, slots=True)
 class Unpredictable:
-    """Files that come but whose names cannot be told before."""
+    """Expected files with names that cannot be predicted."""
 
     pattern: str
-    """The name, with what is unknown in angle brackets."""
+    """The name, with unknown parts in angle brackets."""
     reason: str
-    """What the unknown part probably is."""
+    """The probable meaning of the unknown part."""
     files: int
-    """How many there were in the last run."""
+    """Number of such files in the last run."""
     bytes_max: int
-    """The largest of them."""
+    """Size of the largest of these files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A file that is to come, before its place among its rank's creations is known."""
+    """An expected file, before its place among its rank's creations is known."""
 
     path: str
     rank: int
@@ -40,9 +40,9 @@ class Expected:
     writers: int
     layout: str | None
     turn: float
-    """When it comes among the creations of its rank, at the last run's pace."""
+    """The file's turn among the creations of its rank, at the last run's pace."""
     span: tuple[float, float]
-    """The first and the last turn of its pattern in the last run: beyond it, later patterns wait."""
+    """The first and the last turn of the pattern in the last run; later patterns wait until then."""
 
 
 def expect(
@@ -51,11 +51,11 @@ def expect(
     """Forecast the files of a pattern.
 
     Args:
-        skeleton: What the names have in common.
-        samples: The files of past runs that have it, oldest first.
+        skeleton: The common part of the names.
+        samples: The files of past runs with this skeleton, oldest first.
         coming: The coming run.
-        forecaster: What forecasts numbers.
-        steps: How far the outermost counter counts, where that is known.
+        forecaster: The forecaster of numbers.
+        steps: Number of values of the outermost counter, where it is known.
     """
     roles = roles_of(samples)
     for field, role in enumerate(roles):
@@ -89,7 +89,7 @@ def _counted(values: Sequence[Value], count: int) -> list[Value]:
 
 
 class _Template:
-    """What the last run says of each file beside its size."""
+    """Properties of each file in the last run beside its size."""
 
     def __init__(
         self, skeleton: str, roles: Sequence[Role], axes: Sequence[Axis], samples: Sequence[Sample], coming: Context
@@ -177,7 +177,7 @@ def _value(
 
 
 def _rank_by_axis(axes: Sequence[Axis], samples: Sequence[Sample]) -> tuple[int, int, int] | None:
-    """The axis that the writing rank follows, as where file k is written by rank 4 k: its index, slope and offset."""
+    """The axis that determines the writing rank, as where rank 4 k writes file k: its index, slope and offset."""
     for index, axis in enumerate(axes):
         pairs = {
             (value, one.creation.rank)
@@ -196,7 +196,7 @@ def _rank_by_axis(axes: Sequence[Axis], samples: Sequence[Sample]) -> tuple[int,
 
 
 def _orders(samples: Sequence[Sample]) -> list[int]:
-    """Positions of a pattern's files among those of the first rank that has some, in the last run."""
+    """Positions of a pattern's files among the first writing rank's files, in the last run."""
     last = samples[-1].instances
     someone = min(one.creation.rank for one in last)
     return sorted(one.creation.order for one in last if one.creation.rank == someone)
@@ -205,7 +205,7 @@ def _orders(samples: Sequence[Sample]) -> list[int]:
 def _turns(
     axes: Sequence[Axis], samples: Sequence[Sample], values: Sequence[Sequence[Value]]
 ) -> list[tuple[Place, float]]:
-    """Each place with its turn among the creations of its rank: as in the last run, and at its pace beyond that."""
+    """Each place with its turn among its rank's creations: as in the last run, and later at the last run's pace."""
     orders = _orders(samples)
     has_ranks = bool(axes) and axes[-1].field == RANK
     of_one = list(product(*values[:-1])) if has_ranks else list(product(*values))
@@ -227,7 +227,7 @@ def _as_before(
     coming: Context,
     forecaster: Forecaster,
 ) -> list[Expected]:
-    """The last run's files again, a rank's repeated on the ranks that are added: where no rule covers them all."""
+    """The last run's files again, with a rank's files repeated on added ranks, where no rule covers all files."""
     by_rank: dict[int, list[Instance]] = {}
     for instance in samples[-1].instances:
         by_rank.setdefault(instance.creation.rank, []).append(instance)
@@ -258,7 +258,7 @@ def _unpredictable(
 
 
 def _shown(skeleton: str, roles: Sequence[Role], unknown: int, reason: str, context: Context) -> str:
-    """The pattern for people: its constants, and the other fields by what they are."""
+    """The pattern for people: its constants, and the roles of its other fields."""
     words = []
     for field, role in enumerate(roles):
         if field == unknown:

@@ -1,4 +1,4 @@
-"""What each field of a name is: a constant, a rank, the number of ranks, an argument, a counter, or unpredictable."""
+"""The role of each field of a name: constant, rank, number of ranks, argument, counter, or unpredictable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ class Role:
 
     kind: Kind
     text: str = ""
-    """A constant's text, the option that a number has, or why a field is unpredictable."""
+    """A constant's text, a number's option, or the reason why a field is unpredictable."""
     width: int = 0
     """Digits of a padded number; 0 where it is not padded."""
     slope: int = 1
-    """A rank's or another field's factor, or what a rank is divided by."""
+    """A factor of a rank or of another field, or the divisor of a rank."""
     offset: int = 0
     other: int = -1
     """The field that a tied field follows."""
     values: tuple[int | str, ...] = ()
-    """What a listed field counts through."""
+    """The values of a listed field."""
 
     def spell(self, value: int | str) -> str:
         """The field's text for a value."""
@@ -43,7 +43,7 @@ class Sample:
 
 
 def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Samples whose numbers are padded alike: `run.7` and `run.007` are of two patterns."""
+    """Samples with equal padding of numbers: `run.7` and `run.007` belong to two patterns."""
     for field in range(len(samples[0].instances[0].values)):
         width = _width([instance.name.fields[field] for sample in samples for instance in sample.instances])
         role = Role("counter", width=width)
@@ -83,13 +83,13 @@ def _role(samples: Sequence[Sample], field: int, before: Sequence[Role]) -> Role
 
 
 def _width(texts: Sequence[str]) -> int:
-    """Digits to which numbers are padded: those of any that begins with a nought."""
+    """Digits of padded numbers: the length of any number that begins with a nought."""
     padded = [text for text in texts if len(text) > 1 and text.startswith("0")]
     return max((len(text) for text in padded), default=0)
 
 
 def _by_run(samples: Sequence[Sample], field: int, width: int) -> Role | None:
-    """A number that the whole run has: its ranks, or an argument; more than one, so that it is no accident."""
+    """A number of the whole run, its ranks or an argument; it takes several values, so that it is no accident."""
     keys = set(samples[0].context.numbers)
     for sample in samples:
         keys &= sample.context.numbers.keys()
@@ -139,7 +139,7 @@ def _by_rank(samples: Sequence[Sample], field: int, width: int) -> Role | None:
 
 
 def _tied(samples: Sequence[Sample], field: int, width: int, before: Sequence[Role]) -> Role | None:
-    """A field that follows one before it, as where a step stands in the folder's and in the file's name."""
+    """A field that follows an earlier field, as where a step stands in the folder's and in the file's name."""
     for other, role in enumerate(before):
         if role.kind not in ("counter", "rank"):
             continue
@@ -179,7 +179,7 @@ def is_even(values: Sequence[int]) -> bool:
 
 
 def _listed(samples: Sequence[Sample], field: int, width: int) -> Role | None:
-    """The same few values in every run; of one run alone nothing is known."""
+    """The same few values in every run; one run alone shows nothing."""
     sets = [frozenset(instance.values[field] for instance in sample.instances) for sample in samples]
     if len(set(sets)) != 1 or len(samples) < 2:
         return None
@@ -196,7 +196,7 @@ def _looks_like_time(values: Sequence[int], sample: Sample) -> bool:
 
 
 def why_unpredictable(samples: Sequence[Sample], field: int) -> str:
-    """What a number that changes from run to run without a rule probably is."""
+    """The probable meaning of a number that changes from run to run without a rule."""
     if all(_looks_like_time(_values(sample, field), sample) for sample in samples):
         return "a time"
     return "a job or process number"

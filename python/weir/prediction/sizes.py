@@ -1,7 +1,7 @@
 """Sizes of a pattern's files in the next run, by the simplest shape that the past shows.
 
-All alike; alike but for the first and the last rank's; alike along one axis (a size for each step, or for each rank);
-or each its own. What changes from run to run is left to the forecaster.
+The shapes: all sizes equal; all equal except those of the first and the last rank; equal along one axis (a size for
+each step, or for each rank); each file its own size. The forecaster follows changes from run to run.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from weir.prediction.roles import Sample
 from weir.tracing.records import SHARED
 
 ALIKE = 0.01
-"""Sizes within this part of the largest are one size: its middle is then half of that from each of them."""
+"""Sizes within this part of the largest count as one size: their middle is then half of that from each."""
 _LAWS_MAX = 8
-"""Places on an axis that get a law of their own; of more, all follow their mean: a fit takes up to a second."""
+"""Most places on an axis with a law each; beyond it all follow their mean, because a fit takes up to a second."""
 
 Place = tuple[Value, ...]
 Sizes = Callable[[Place], int]
@@ -34,10 +34,10 @@ def sizes_of(
 
     Args:
         axes: The axes of the pattern.
-        samples: Its files in past runs, oldest first.
-        places: Where the coming run's files are.
+        samples: The pattern's files in past runs, oldest first.
+        places: The places of the coming run's files.
         coming: The coming run.
-        forecaster: What forecasts numbers.
+        forecaster: The forecaster of numbers.
     """
     seen = [_by_place(axes, sample) for sample in samples]
     is_shared = any(
@@ -121,13 +121,13 @@ def _along(
     quantity: Callable[[Sequence[float]], float],
     forecaster: Forecaster,
 ) -> Sizes:
-    """A size for each value on one axis; values that the past does not have continue the series, or are as the mean."""
+    """A size for each value on one axis; new values continue the series, or take the mean."""
     last = profiles[-1]
     common = [value for value in last if all(value in profile for profile in profiles)]
     if len(common) == len(last) <= _LAWS_MAX and not _are_proportional(profiles, common):
         forecasts = {value: quantity([profile[value] for profile in profiles]) for value in last}
     else:
-        # Of what all runs have, so that a longer run is not taken for one of larger files.
+        # Only values that all runs have, so that a longer run does not count as one with larger files.
         means = [_mean([profile[value] for value in common or profile]) for profile in profiles]
         factor = quantity(means) / means[-1] if means[-1] else 1.0
         forecasts = {value: size * factor for value, size in last.items()}
@@ -151,7 +151,7 @@ def _are_proportional(profiles: Sequence[dict[Value, float]], common: Sequence[V
 
 
 def _each(seen: Sequence[dict[Place, int]], quantity: Callable[[Sequence[float]], float]) -> Sizes:
-    """Each file as in the last run, all scaled as their mean; new ones as the mean."""
+    """Each file as in the last run, scaled with the mean of all; new files take the mean."""
     means = [_mean(list(sizes.values())) for sizes in seen]
     mean = quantity(means)
     factor = mean / means[-1] if means[-1] else 1.0

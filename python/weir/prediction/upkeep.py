@@ -1,30 +1,30 @@
-"""When a prediction is to be renewed: the paper's rules (section 5.5.1 and the end of 5.7)."""
+"""Rules for renewing a prediction, from the paper (section 5.5.1 and the end of 5.7)."""
 
 from enum import Enum
 
 PREDICT_AGAIN_AT = 0.10
-"""Part of the creations that were not found at which the next ones are predicted again."""
+"""Part of missed creations at which the next run is predicted again."""
 TRAIN_AGAIN_AT = 0.30
-"""Part at which the model is trained again: three predictions came to as much."""
+"""Part of missed creations at which the model is trained again: three times the part for a new prediction."""
 TRACE_AGAIN_ABOVE = 0.50
-"""Part above which the past says nothing of the program any more."""
+"""Part of missed creations above which past runs predict nothing."""
 
 
 class Advice(Enum):
-    """What is to be done before the next run."""
+    """The work before the next run."""
 
     KEEP = "keep"
     """The prediction holds."""
     PREDICT = "predict"
     """Predict again."""
     TRAIN = "train"
-    """Learn anew, with the runs that came since."""
+    """Train again, with the newest runs."""
     TRACE = "trace"
-    """Trace a run again: what is known is of another program."""
+    """Trace a run again: the known runs fit another program."""
 
 
 def advice(*, created: int, missed: int) -> Advice:
-    """What follows when `missed` of `created` files were not found in the interaction database."""
+    """The work that is due after `missed` of `created` files were not in the interaction database."""
     part = missed / created if created else 0.0
     if part > TRACE_AGAIN_ABOVE:
         return Advice.TRACE
