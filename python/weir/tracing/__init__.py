@@ -1,1 +1,1 @@
-"""Runs of programs: which files they made, how large, and by whom."""
+"""Runs of programs: their files, the files' sizes, and the ranks that made them."""

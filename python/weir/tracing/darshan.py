@@ -1,7 +1,7 @@
-"""Darshan logs as runs: what a site that has Darshan knows of its programs without a tracer of ours.
+"""Darshan logs as runs, for sites that have Darshan and no tracer of ours.
 
 Darshan's library may crash on the log of a pre-release, so logs are read in a child process with a time limit.
-Counted as created is every file that a run wrote: Darshan does not say whether it was there before.
+Every file that a run wrote counts as created: Darshan does not tell whether the file was there before.
 """
 
 import importlib.util
@@ -20,9 +20,9 @@ from weir.errors import WeirError
 from weir.tracing.records import SHARED, Creation, Run
 
 READ_SECONDS_MAX = 120.0
-"""For one log; a log of a million records takes about 20 s."""
+"""Time limit for one log; a log of a million records takes about 20 s."""
 _START_SECONDS_MAX = 60.0
-"""On top of that for the child's first log: it imports the library."""
+"""Additional time for the child's first log: it imports the library."""
 _ANSWER_BYTES_MAX = 1 << 30
 _MAGIC = 6567223
 """`DARSHAN_MAGIC_NR` of darshan-log-format.h, at byte 8 of every log of version 3."""
@@ -31,7 +31,7 @@ _COMPRESSED = (b"\x1f\x8b", b"BZh")
 
 
 class DarshanError(WeirError):
-    """A log that cannot be read: which, why, and what to do."""
+    """A log that cannot be read: its path, the reason, and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Component:
     """One component of a file's layout on Lustre."""
 
     end_bytes: int | None
-    """Where it ends; None at the end of the file."""
+    """End of the component in bytes; None at the end of the file."""
     stripe_bytes: int
     targets: tuple[int, ...]
     """OST indices in stripe order."""
@@ -47,7 +47,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """What a log says of one file, all ranks together."""
+    """A log's record of one file, all ranks together."""
 
     path: str
     rank: int
@@ -55,9 +55,9 @@ class LoggedFile:
     processes: int
     """Ranks that opened it."""
     writers: int
-    """Ranks that wrote it; where ranks were reduced to one record and nothing was traced, all of them."""
+    """Ranks that wrote it; all ranks where one reduced record stands for them and nothing was traced."""
     size_bytes: int
-    """One past the last byte written; 0 where nothing was."""
+    """One past the last byte written; 0 where nothing was written."""
     size_read_bytes: int
     """One past the last byte read."""
     reads: int
@@ -71,7 +71,7 @@ class LoggedFile:
     seconds: float
     """Time in reads and writes, of the slowest rank."""
     components: tuple[Component, ...]
-    """Empty where the file does not lie on Lustre or the log does not know."""
+    """Components; empty where the file does not lie on Lustre, or the log does not tell."""
 
     @property
     def layout(self) -> str | None:
@@ -93,12 +93,12 @@ class DarshanLog:
 
     path: Path
     version: str
-    """Of the log's format."""
+    """Version of the log's format."""
     run: Run
     files: tuple[LoggedFile, ...]
-    """In the order in which they were opened."""
+    """Files in the order in which they were opened."""
     incomplete: tuple[str, ...]
-    """Modules that ran out of memory, so that files are missing or not wholly counted."""
+    """Modules that ran out of memory, so that files are missing or counted in part."""
     modules: tuple[str, ...]
     """Modules that recorded something; without any the run did no I/O that Darshan saw."""
 
@@ -108,10 +108,10 @@ def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> DarshanLog
 
     Args:
         path: The log.
-        seconds_max: How long the library may take.
+        seconds_max: Longest time that the library may take.
 
     Raises:
-        DarshanError: It is no log, of a version that the library does not read, damaged, or took too long.
+        DarshanError: The file is no log, has an unreadable version, is damaged, or took too long.
     """
     ((_, answer),) = read_logs([path], seconds_max=seconds_max)
     if isinstance(answer, DarshanError):
@@ -122,11 +122,11 @@ def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> DarshanLog
 def read_logs(
     paths: Sequence[Path], *, seconds_max: float = READ_SECONDS_MAX
 ) -> Iterator[tuple[Path, DarshanLog | DarshanError]]:
-    """Read logs one after the other; what one of them does to the library does not touch the next.
+    """Read logs one after the other; a log that harms the library does not harm the next log.
 
     Args:
         paths: The logs.
-        seconds_max: How long the library may take for each.
+        seconds_max: Longest time that the library may take for each log.
     """
     reader: _Reader | None = None
     try:
@@ -144,7 +144,7 @@ def read_logs(
 
 
 def _refusal(path: Path) -> DarshanError | None:
-    """Why a file is no log of a version that can be read; decided here as the library only says that it failed."""
+    """The reason why a file is no readable log; decided here, as the library only reports that it failed."""
     if importlib.util.find_spec("darshan") is None:
         return DarshanError(
             f"{path}: Darshan logs are read by the package darshan, which is not installed",
@@ -188,7 +188,7 @@ class _Reader:
         self.is_alive = True
 
     def read(self, path: Path, seconds_max: float) -> DarshanLog | DarshanError:
-        """One log; an error, too, where the child died of it or took too long, after which it is gone."""
+        """One log; an error, too, where the child died or took too long, after which the child is gone."""
         line = self._ask(path, seconds_max + self._allowance)
         self._allowance = 0.0
         if isinstance(line, DarshanError):
@@ -271,7 +271,7 @@ def _logged(file: dict[str, Any]) -> LoggedFile:
 
 
 def _creations(files: Sequence[LoggedFile]) -> tuple[Creation, ...]:
-    """The files that were written, each with its position among those of its rank."""
+    """The written files, each with its position among the files of its rank."""
     orders: dict[int, int] = {}
     creations = []
     for file in files:

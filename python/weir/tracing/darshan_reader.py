@@ -1,4 +1,4 @@
-"""Reads Darshan logs with Darshan's own library; runs in a process of its own, which a damaged log may take down.
+"""Reads Darshan logs with Darshan's own library, in a process of its own, which a damaged log may crash.
 
     python -m weir.tracing.darshan_reader    paths as JSON strings on standard input, one a line
 
@@ -34,7 +34,7 @@ def main() -> None:
     """Answer the paths on standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # The library prints its complaints; they are caught for each log, and none may come among the answers.
+    # The library prints its complaints; they are caught for each log, so that none stands among the answers.
     os.dup2(2, 1)
     for line in sys.stdin:
         path = json.loads(line)
@@ -62,7 +62,7 @@ def _answer(path: str) -> Record:
 
 @contextmanager
 def _complaints() -> Iterator[Any]:
-    """What is printed to standard error meanwhile, also by the library."""
+    """The text printed to standard error within the block, also by the library."""
     before = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
@@ -80,7 +80,7 @@ def _complaints() -> Iterator[Any]:
 
 
 def _first_line(text: str) -> str:
-    """What the library says first, without the words that every one of its complaints begins with."""
+    """The library's first complaint, without the words with which all complaints begin."""
     lines = [line.strip() for line in text.splitlines() if line.strip().lower().startswith("error")]
     return lines[0].partition(":")[2].strip().rstrip(".") if lines else ""
 
@@ -170,7 +170,7 @@ def _counted(library: Any, buffer: Any, module: str) -> Record:
 
 
 def _common_transfer(counters: dict[str, Any], prefix: str) -> int:
-    """The size of access that is most common; 0 where the module does not count sizes."""
+    """The most common size of an access; 0 where the module does not count sizes."""
     sizes = [
         (int(counters[f"{prefix}_ACCESS{place}_COUNT"]), int(counters[f"{prefix}_ACCESS{place}_ACCESS"]))
         for place in range(1, 5)
@@ -201,7 +201,7 @@ def _lustre(library: Any, buffer: Any) -> Record:
 
 
 def _traced(library: Any, buffer: Any) -> Record:
-    """Of each traced access only what the counters may not tell: who wrote, and how far."""
+    """The part of traced accesses that counters may lack: the writing ranks, and the furthest byte."""
     import numpy
 
     record = library.ffi.cast("struct dxt_file_record **", buffer)[0]
@@ -236,8 +236,8 @@ def _files(names: dict[int, str], records: dict[str, list[Record]], *, ranks: in
 
 
 def _path(name: str) -> str | None:
-    """A file's path; None for the standard streams, heat maps, devices and names that were taken out."""
-    # ROMIO's drivers are named before the path, as in `ufs:/scratch/file`.
+    """A file's path; None for the standard streams, heat maps, devices and removed names."""
+    # ROMIO puts the name of its driver before the path, as in `ufs:/scratch/file`.
     driver, colon, rest = name.partition(":")
     path = rest if colon and driver.isalnum() and rest.startswith("/") else name
     return path if path.startswith("/") and not path.startswith(("/dev/", "/proc/", "/sys/")) else None
@@ -256,7 +256,7 @@ def _file(path: str, modules: dict[str, list[Record]], ranks: int) -> Record:
     if modules.get("POSIX") or modules.get("STDIO") or traced:
         size = max((_end(record) for record in (*counted, *traced)), default=0)
     else:
-        # MPI-IO counts no offsets: what was written is the least the file can hold.
+        # MPI-IO counts no offsets: the written bytes are the least size of the file.
         size = written
     busiest = max(counted, key=lambda record: record["reads"] + record["writes"], default=None)
     return {
@@ -279,12 +279,12 @@ def _file(path: str, modules: dict[str, list[Record]], ranks: int) -> Record:
 
 
 def _seconds(record: Record) -> float:
-    """Time in reads and writes; a reduced record adds up all ranks, so of that the slowest of them counts."""
+    """Time in reads and writes; a reduced record adds up all ranks, so the time of its slowest rank counts."""
     return float(record["slowest_seconds"] if record["rank"] < 0 and record["slowest_seconds"] else record["seconds"])
 
 
 def _end(record: Record) -> int:
-    """One past the last byte written; the counters say byte 0 also where nothing was."""
+    """One past the last byte written; the counters show byte 0 also where nothing was written."""
     return record["last_byte"] + 1 if record["written_bytes"] > 0 else 0
 
 

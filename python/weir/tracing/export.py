@@ -33,7 +33,7 @@ Row = tuple[int | float | str | None, ...]
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """A row of `COLUMNS` for each file, in the order of the runs and of their creations."""
+    """A row of `COLUMNS` for each file, in the order of runs and creations."""
     table: list[Row] = []
     for number, run in enumerate(runs):
         of_run = (number, run.program, shlex.join(run.arguments), run.ranks, run.started, run.ended, run.source)
@@ -58,7 +58,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
 
 
 def write_csv(runs: Sequence[Run], path: Path) -> None:
-    """Write the table as CSV with a header line; what is not known is empty."""
+    """Write the table as CSV with a header line; unknown values are empty."""
     import csv
 
     with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -85,7 +85,7 @@ def write_parquet(runs: Sequence[Run], path: Path) -> None:
         return pyarrow.float64() if name in times else pyarrow.string()
 
     schema = pyarrow.schema([(name, kind(name)) for name in COLUMNS], metadata={"weir.trace.version": str(VERSION)})
-    # Names that are no UTF-8 have no place in a string column: their bytes are shown escaped.
+    # A string column cannot hold names that are no UTF-8: their bytes are escaped.
     cells = [[_utf8(cell) for cell in row] for row in rows(runs)]
     columns = [list(column) for column in zip(*cells, strict=True)] or [[] for _ in COLUMNS]
     arrays = [pyarrow.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]

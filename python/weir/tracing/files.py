@@ -1,4 +1,4 @@
-"""Traces of `weir run --trace`: one file a process, put together to runs."""
+"""Traces of `weir run --trace`: one file for each process, combined into runs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ SUFFIX = ".weirtrace"
 
 
 class TraceError(WeirError):
-    """Traces that cannot be read: which, why, and what to do."""
+    """Traces that cannot be read: their path, the reason, and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedProcess:
-    """One trace file: a process image and what it did."""
+    """One trace file: a process image and its records."""
 
     path: Path
     process: "TraceProcess"
@@ -29,15 +29,15 @@ class TracedProcess:
 
 
 def read_runs(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[Run]:
-    """The runs whose traces lie in folders, or are given one by one; the earliest first.
+    """The runs of traces, in folders or given one by one; the earliest run first.
 
     Args:
         paths: Folders of traces, and traces.
-        note: Called with a sentence for each trace of which only a part could be used.
+        note: Called with a sentence for each trace that could be used only in part.
 
     Raises:
-        TraceError: There is none, or one is no trace, of another version, or damaged.
-        OSError: One cannot be opened.
+        TraceError: There is no trace, or a file is no trace, has another version, or is damaged.
+        OSError: A file cannot be opened.
     """
     runs: dict[str, list[TracedProcess]] = {}
     for path in paths:
@@ -91,10 +91,10 @@ def _remedy(error: str) -> str:
 
 @dataclass(slots=True)
 class _File:
-    """What all processes of a run say of one file."""
+    """The records of all processes of a run about one file."""
 
     created: float | None = None
-    """When it was first made, or lost its bytes."""
+    """Time at which the file was first made, or lost its bytes."""
     was_there: bool = False
     makers: set[int] = field(default_factory=set)
     writers: set[int] = field(default_factory=set)
@@ -131,12 +131,12 @@ def _run(processes: list[TracedProcess]) -> Run:
 
 
 def _gather(processes: list[TracedProcess]) -> dict[str, _File]:
-    """By path, as the program that made it named it."""
+    """Files by path, in the spelling of the program that made them."""
     names = _names(processes)
     files: dict[str, _File] = {}
     renames: list[tuple[float, str, str]] = []
     for traced in processes:
-        # What runs beside the ranks (shells, launchers) counts as the first.
+        # Processes beside the ranks (shells, launchers) count as the first rank.
         rank = traced.process["rank"] or 0
         started = traced.process["started"]
         numbers: dict[object, _File] = {}
@@ -166,7 +166,7 @@ def _gather(processes: list[TracedProcess]) -> dict[str, _File]:
 
 
 def _names(processes: list[TracedProcess]) -> dict[str, str]:
-    """Under which name a file was made that other processes know by the name that symbolic links lead to."""
+    """The names under which files were made, by the names behind symbolic links, which other processes know."""
     return {
         str(record[3]): str(record[2])
         for traced in processes
@@ -176,7 +176,7 @@ def _names(processes: list[TracedProcess]) -> dict[str, str]:
 
 
 def _rename(files: dict[str, _File], before: str, after: str) -> None:
-    """Files are placed under the name with which they are made: that one stays."""
+    """Rename a file. It keeps the name of its creation, because files are placed under that name."""
     if before in files:
         files[before].renamed = after
     for file in files.values():
@@ -211,7 +211,7 @@ def _creations(items: list[tuple[str, _File]]) -> tuple[Creation, ...]:
                 rank=rank,
                 order=order,
                 size_bytes=file.end_bytes,
-                # The estimate of a process that saw no writes is what another one counted.
+                # A process that saw no writes estimates bytes that another process counted.
                 written_bytes=file.counted_bytes or file.estimated_bytes,
                 writers=len(file.writers),
                 layout=file.layout,
@@ -223,12 +223,12 @@ def _creations(items: list[tuple[str, _File]]) -> tuple[Creation, ...]:
 
 
 def _main(processes: list[TracedProcess], ranked: list[TracedProcess]) -> "TraceProcess":
-    """The process whose program the run is: a rank that made files, else the last image of the first process."""
+    """The process of the run's program: a rank that made files, else the last image of the first process."""
     if ranked:
         made = {id(traced): sum(record[0] == "opened" for record in traced.records) for traced in ranked}
         programs: dict[str, int] = {}
         for traced in ranked:
-            # A shell or `env` between launcher and program makes none; of two programs the one with more files counts.
+            # A shell or `env` between launcher and program makes no files; the program with most files counts.
             programs[traced.process["program"]] = programs.get(traced.process["program"], 0) + made[id(traced)]
         chosen = max(ranked, key=lambda traced: (programs[traced.process["program"]], traced.process["started"]))
         same = [traced for traced in ranked if traced.process["program"] == chosen.process["program"]]
@@ -238,6 +238,6 @@ def _main(processes: list[TracedProcess], ranked: list[TracedProcess]) -> "Trace
 
 
 def _last(traced: TracedProcess) -> float:
-    """Seconds after its start of the last thing that a process recorded."""
+    """Seconds from a process's start to its last record."""
     times = [record[-2] if record[0] == "ended" else record[-1] for record in traced.records]
     return max((time for time in times if isinstance(time, float)), default=0.0)

@@ -1,9 +1,9 @@
-"""What is known of a run, whichever tracer recorded it."""
+"""The record of a run, the same for every tracer."""
 
 from dataclasses import dataclass
 
 SHARED = -1
-"""Rank of a creation in which several ranks took part."""
+"""Rank of a file that several ranks made or wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,15 @@ class Creation:
     size_bytes: int
     """One past the last byte written."""
     written_bytes: int
-    """Bytes written, those written twice counted twice."""
+    """Bytes written; a byte written twice counts twice."""
     writers: int
-    """Ranks that wrote it."""
+    """Number of ranks that wrote it."""
     layout: str | None
     """Layout in the spelling of `lfs setstripe`, where it is known."""
     was_there: bool = False
-    """It was there before the run, which dropped its bytes (or, in `Run.overwritten`, kept them)."""
+    """Whether the file was there before the run, which dropped its bytes (or, in `Run.overwritten`, kept them)."""
     renamed: str | None = None
-    """The last name it was given, where it was not the one it was made with."""
+    """The file's last name, where it differs from its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Run:
     started: float
     """Unix seconds."""
     ended: float
-    """Unix seconds; of the last thing recorded where the end was not."""
+    """Unix seconds of the end, or of the last record where the end was not recorded."""
     creations: tuple[Creation, ...]
-    """In the order in which they were made."""
+    """Creations in their order."""
     source: str
     """`weir`, or `darshan`."""
     overwritten: tuple[Creation, ...] = ()

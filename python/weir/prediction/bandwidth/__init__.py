@@ -1,4 +1,4 @@
-"""The bandwidth that an analysis will perceive at its next step, from what it perceived before.
+"""The bandwidth that an analysis will perceive at its next step, forecast from its past steps.
 
 Interface, for `weir.adaptive` and anybody else who reads step after step from storage that others use too::
 
@@ -8,9 +8,9 @@ Interface, for `weir.adaptive` and anybody else who reads step after step from s
 
 Times are seconds from any origin and grow; steps may be uneven. Bandwidths are in any unit, and forecasts in the same.
 Before the first bandwidth there is nothing to forecast from: `forecast` raises `NothingObservedError` (a ValueError).
-`value` has the least expected relative error; what comes lies between `low` and `high` with probability `coverage`.
-A forecast takes a part of a millisecond. To observe takes a few by `online` and `comb`, and tens where they look for
-periods again, which `Background` does on a thread of its own.
+`value` has the least expected relative error; the next value lies between `low` and `high` with probability `coverage`.
+A forecast takes a part of a millisecond. An observation takes a few milliseconds by `online` and `comb`, and tens when
+they look for periods again. `Background` does this on a thread of its own.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ __all__ = ["NAMES", "WINDOW", "Background", "Forecast", "Forecaster", "NothingOb
 WINDOW = 48
 """The paper's N: 20 minutes of steps 25 s apart."""
 _WINDOWS_KEPT = 4
-"""Windows of steps that are remembered: a comb of any period needs many pulses, a season two seasons."""
+"""Remembered windows of steps: a comb of any period needs many pulses, a season two seasons."""
 
 _METHODS: dict[str, Callable[[int, float], Method]] = {
     LastValue.name: lambda window, threshold: LastValue(),
@@ -48,7 +48,7 @@ _METHODS: dict[str, Callable[[int, float], Method]] = {
 }
 _ONLINE = "online"
 NAMES = (*_METHODS, _ONLINE)
-"""What `make` takes."""
+"""Names that `make` takes."""
 
 
 def make(
@@ -63,11 +63,11 @@ def make(
 
     Args:
         name: One of `NAMES`.
-        period_seconds: The shortest period of what disturbs the analysis, where it is known: forecasts then warn
-            where steps are too far apart to see it.
+        period_seconds: The shortest period of the analysis' disturbances, where it is known: forecasts then warn
+            when steps are too far apart to see it.
         window: Steps that the mean, the median and the paper's transform look at; others remember four times as many.
         threshold: Part of the largest amplitude below which the paper's transform leaves a frequency out.
-        coverage: Probability that what comes lies between `low` and `high` of a forecast.
+        coverage: Probability that the next value lies between `low` and `high` of a forecast.
 
     Raises:
         ValueError: There is no such name, or a number is out of its range.

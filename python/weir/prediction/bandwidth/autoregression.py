@@ -1,4 +1,4 @@
-"""A step as a linear function of those before it."""
+"""A step as a linear function of the steps before it."""
 
 import math
 from typing import TYPE_CHECKING
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _STEPS_MIN = 8
 _ORDERS = (1, 2, 4, 8, 16)
 _RIDGE = 0.02
-"""Of the variance: keeps the coefficients of steps that hardly vary small."""
+"""Part of the variance that keeps coefficients small where steps hardly vary."""
 
 
 class Autoregression(Method):
-    """Least squares on the logarithms; the order is the one of the smallest corrected Akaike criterion."""
+    """Least squares on the logarithms; the order has the smallest corrected Akaike criterion."""
 
     name = "autoregression"
 
@@ -44,7 +44,7 @@ class Autoregression(Method):
 
 
 def _fitted(values: "Array") -> "Array":
-    """Coefficients of the step before, of that before it, and so on."""
+    """Coefficients of earlier steps, the latest step first."""
     import numpy
 
     best = numpy.inf

@@ -1,4 +1,4 @@
-"""Fits beside the program that reads: no step waits for what the forecasts learn from the one before."""
+"""Fits beside the reading program: no step waits until the forecasts have learnt from the step before."""
 
 import threading
 from collections import deque
@@ -7,25 +7,25 @@ from time import monotonic
 from weir.prediction.bandwidth.forecast import Forecast, Forecaster, NothingObservedError
 
 _PENDING_MAX = 192
-"""Steps that are not learnt from yet; more of them would be forgotten anyway."""
+"""Most steps that wait to be learnt; the forecasters would forget more of them anyway."""
 FIT_WAIT_SECONDS = 0.004
-"""A forecast that is wanted right after a step waits so long for what that step says: most fits take half of it."""
+"""Longest wait of a forecast for the fit of the step before it: most fits take half of this."""
 _PAUSE_SECONDS = 0.001
-"""In which whoever began the thread goes on: else the interpreter gives the new thread its turn first."""
+"""Pause in which the caller goes on: without it the interpreter gives the new thread its turn first."""
 _REST = 4.0
-"""Times as long as the last fit took, in which there is no other: a fifth of a processor is the most that fits take."""
+"""Pause between fits, in times of the last fit: so fits take at most a fifth of a processor."""
 
 
 class Background:
-    """A forecaster that learns on a thread of its own, which ends when all is learnt. Threads may share it.
+    """A forecaster that learns on a thread of its own, which ends when all steps are learnt. Threads may share it.
 
-    Call `learn` once nothing waits any more: two threads of one interpreter take turns of milliseconds. A forecast is
-    from the newest step that was learnt from, which is the last one unless steps follow each other within
-    milliseconds; several of these are learnt from together. See `Forecaster`.
+    Call `learn` when nothing waits: two threads of one interpreter take turns of milliseconds. A forecast uses the
+    newest learnt step. This is the last step unless steps follow each other within milliseconds; several such steps
+    are learnt together. See `Forecaster`.
     """
 
     def __init__(self, forecaster: Forecaster) -> None:
-        """Learn with `forecaster`, which nobody else may use any longer."""
+        """Learn with `forecaster`, which no one else may use from now on."""
         self._forecaster = forecaster
         self._outlook = forecaster.outlook
         self._changed = threading.Condition()
@@ -37,12 +37,12 @@ class Background:
         self._failure: Exception | None = None
 
     def observe(self, time: float, value: float | None) -> None:
-        """See `Forecaster`; a step that is refused is told by the forecast that follows."""
+        """See `Forecaster`; the next forecast raises the error of a refused step."""
         with self._changed:
             self._pending.append((time, value))
 
     def learn(self) -> None:
-        """Learn from what was observed, in a moment."""
+        """Learn the observed steps, after a moment."""
         with self._changed:
             self._begin()
 
@@ -59,7 +59,7 @@ class Background:
         return outlook.forecast(time)
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until all that was observed is learnt, or so many seconds; whether it is."""
+        """Wait until all observed steps are learnt, at most so many seconds; tell whether they are."""
         with self._changed:
             if self._is_settled():
                 return True
@@ -76,7 +76,7 @@ class Background:
     def _begin(self) -> None:
         if self._pending and not self._runs:
             self._runs = True
-            # A daemon: nobody needs what is learnt from a program's last step.
+            # A daemon: no forecast needs a program's last step.
             threading.Thread(target=self._learn, name="weir-forecast", daemon=True).start()
 
     def _learn(self) -> None:
@@ -97,7 +97,7 @@ class Background:
             try:
                 self._forecaster.observe_all(steps)
             except Exception as error:
-                # Told to whoever wants the next forecast: this thread has nobody to tell.
+                # The caller of the next forecast gets the error: this thread has no caller.
                 failure = error
             with self._changed:
                 self._outlook = self._forecaster.outlook

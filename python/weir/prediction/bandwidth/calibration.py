@@ -1,7 +1,7 @@
-"""What came where something like this was forecast: how far it was off, and how far to each side.
+"""Calibration: the errors of similar forecasts in the past, and their spread to each side.
 
-Ratios of what came to what was forecast are kept. Those of forecasts near the one at hand count most, and recent ones
-more than old ones; their quantiles are the interval, as in conformal prediction, and correct a bias.
+The ratios of real values to forecasts are kept. Ratios of similar forecasts count most, and recent ratios more than
+old ones. The quantiles of the ratios are the interval, as in conformal prediction, and correct a bias.
 """
 
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 _STEPS_MIN = 8
 _STEPS_MAX = 192
 _DISCOUNT = 0.98
-"""Of a forecast for each that is newer."""
+"""Factor of a forecast's weight for each newer forecast."""
 _NEAR = 0.05
-"""Forecasts this much apart, as a logarithm, are still alike."""
+"""Distance of two similar forecasts, as a logarithm."""
 _TRUST = 2.0
-"""So many forecasts that were exactly right are taken to have been, against a correction that rests on few."""
+"""Exactly right forecasts assumed in advance, so that few forecasts do not make a correction."""
 _GUESS = 2.0
-"""Factor to each side before anything is known."""
+"""Factor of the interval to each side before any forecast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Pairs of a forecast and what came, the oldest first."""
+    """Pairs of a forecast and the real value, the oldest first."""
 
     forecasts: tuple[float, ...] = ()
     came: tuple[float, ...] = ()
 
     def after(self, forecast: float, value: float) -> "Calibration":
-        """With one more pair."""
+        """The calibration with one more pair."""
         forecasts, came = (*self.forecasts, max(forecast, RATE_LEAST)), (*self.came, value)
         return Calibration(forecasts[-_STEPS_MAX:], came[-_STEPS_MAX:])
 
     def corrected(self, forecast: float) -> float:
-        """The forecast of the least expected relative error where `forecast` is what a method says."""
+        """The forecast of the least expected relative error, for a method's `forecast`."""
         import numpy
 
         if len(self.came) < _STEPS_MIN:
@@ -47,7 +47,7 @@ class Calibration:
         return forecast * least_relative_error(numpy.append(ratios, 1.0), numpy.append(weights, _TRUST))
 
     def interval(self, forecast: float, coverage: float) -> tuple[float, float]:
-        """Low and high: what comes lies between them with a probability of about `coverage`."""
+        """Low and high: the next value lies between them with a probability of about `coverage`."""
         if len(self.came) < _STEPS_MIN:
             known = [*self.came, forecast]
             return min(known) / _GUESS, max(known) * _GUESS
@@ -59,13 +59,13 @@ class Calibration:
         return forecast * min(low, 1.0), forecast * max(high, 1.0)
 
     def _near(self, forecast: float) -> tuple["Array", "Array"]:
-        """Ratios of what came to what was forecast, and what each weighs."""
+        """Ratios of real values to forecasts, and their weights."""
         import numpy
 
         forecasts, came = numpy.array(self.forecasts), numpy.array(self.came)
         forecast = max(forecast, RATE_LEAST)
         ages = numpy.arange(len(came) - 1, -1, -1)
         distances = numpy.abs(numpy.log(forecasts / forecast)) / _NEAR
-        # Where nothing like it was forecast yet, the nearest count.
+        # Without any similar forecast, the nearest ones count.
         weights = _DISCOUNT**ages * numpy.exp(distances.min() - distances)
         return numpy.asarray(came / forecasts), numpy.asarray(weights)

@@ -2,8 +2,8 @@
 
 A device that is shared fairly gives 1/(1 + n) of itself where n others are busy, so disturbances add up in the inverse
 of the bandwidth, and each is a comb there: pulses, one a period. A sum of combs is a Gaussian process whose covariance
-is a sum of periodic kernels. The periods are found one by one, each by folding what the others leave, and kept where
-it lowers the error on steps that are left out of the fit.
+is a sum of periodic kernels. The periods are found one by one, each by folding the residual of the others, and kept if
+the period lowers the error on steps left out of the fit.
 """
 
 from typing import TYPE_CHECKING
@@ -22,20 +22,20 @@ _STEPS_MIN = 12
 _COMBS_MAX = 5
 _CANDIDATES = 4
 _NUDGES = (-0.08, -0.04, 0.04, 0.08)
-"""Shifts of the best candidate, as parts of what moves the last pulse by the whole period."""
+"""Shifts of the best candidate, as parts of the shift that moves the last pulse by a whole period."""
 _GAIN_MIN = 0.06
 """A further comb lowers the mean square error by this part at least."""
 _SEARCH = (0.12, 0.15)
 """Shape of the combs while periods are looked for; see `_SHAPES`."""
 _SHAPES = tuple((pulse, noise) for pulse in (0.05, 0.12, 0.25) for noise in (0.05, 0.15, 0.5))
-"""Distance of phase over which a pulse is alike, as a part of the period, and variance that a comb leaves beside its
-own. The pair is taken that is best on steps left out of the fit."""
+"""Pairs: the correlation length of a pulse, as a part of the period, and the variance that a comb leaves unexplained.
+The pair with the least error on steps left out of the fit is taken."""
 _LONGEST_STEPS = 16.0
 """Longest period, in steps; longer ones are seasons (see seasonal.py)."""
 _QUANTILE_IDLE = 0.95
-"""The bandwidth that so many of the steps stay below is that of an idle device."""
+"""Quantile of the steps' bandwidths that is the bandwidth of an idle device."""
 _UNEVEN = 0.05
-"""Spacings that vary by more than this part tell periods apart that even ones confuse."""
+"""Variation of spacings above which steps distinguish periods that even spacings confuse."""
 
 
 class Comb(Method):
@@ -44,7 +44,7 @@ class Comb(Method):
     name = "comb"
 
     def __init__(self, memory_steps: int) -> None:
-        """Looks at `memory_steps` steps that did I/O."""
+        """Fit the last `memory_steps` steps with I/O."""
         self._memory = memory_steps
         self._periods: list[float] = []
         self._shape = _SEARCH
@@ -52,7 +52,7 @@ class Comb(Method):
 
     @property
     def periods_seconds(self) -> list[float]:
-        """Found at the last fit, the most telling first."""
+        """Periods of the last fit, the most significant first."""
         return list(self._periods)
 
     def fit(self, steps: Steps) -> Prediction | None:
@@ -117,7 +117,7 @@ def _chosen(times: "Array", load: "Array", trial: "Array") -> list[float]:
 
 
 def _with(times: "Array", load: "Array", chosen: list[float], period: float) -> tuple[float, float]:
-    """The mean square error where `period` joins those chosen, and the period."""
+    """The mean square error with `period` beside the chosen periods, and the period."""
     return _square(_fit(times, load, [*chosen, period], _SEARCH)[0]), period
 
 
@@ -126,7 +126,7 @@ def _square(values: "Array") -> float:
 
 
 def _fit(times: "Array", load: "Array", periods: list[float], shape: tuple[float, float]) -> tuple["Array", "Array"]:
-    """What each step's load is above a fit to all others, and what each step's pulses weigh in the fit to all."""
+    """Each step's error in a fit to all others, and each step's weights of pulses in the fit to all."""
     import numpy
 
     if not periods:

@@ -1,4 +1,4 @@
-"""Which periods explain a series: it is folded at each, and what its phases then have in common is told.
+"""Search for periods of a series: it is folded at each period, and the common part of its phases is measured.
 
 Epoch folding, as astronomers look for pulsars: unlike a sine it sees a short pulse in a long period, and it takes steps
 at any times.
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
 
 _BINS = (8, 16)
-"""Phases told apart: pulses of an eighth and a sixteenth of the period."""
+"""Numbers of phases: for pulses of an eighth and a sixteenth of the period."""
 _BIN_DOUBT = 1.0
-"""Steps that speak for a mean of 0 in each phase."""
+"""Assumed steps of value 0 in each phase."""
 _PERIODS_MAX = 4000
-"""Tried at most, which bounds a forecast's time and memory."""
+"""Most periods tried, which bounds a forecast's time and memory."""
 
 
 def trial_periods(times: "Array", spacing_seconds: float, *, longest_steps: float, is_even: bool) -> "Array":

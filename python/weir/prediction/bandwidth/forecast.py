@@ -1,4 +1,4 @@
-"""What a forecast is, and what gives one."""
+"""Forecasts and forecasters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The bandwidth expected at one step, in the unit of what was observed."""
+    """The bandwidth expected at one step, in the unit of the observations."""
 
     value: float
     low: float
-    """What comes lies below with half of the probability that the interval leaves out."""
+    """Lower end of the interval: the next value lies below it with probability (1 - coverage) / 2."""
     high: float
     method: str
-    """Which method it is from."""
+    """Name of the forecast's method."""
     warning: str | None = None
-    """What stands against trusting it: the analysis is too slow to see the period of what disturbs it."""
+    """Reason not to trust the forecast: the analysis is too slow to see the period of its disturbance."""
 
 
 class Outlook(Protocol):
-    """What is forecast from the steps up to some moment. It never changes, so threads may share it."""
+    """Forecasts from the steps up to some moment. An outlook never changes, so threads may share it."""
 
     def forecast(self, time: float) -> Forecast:
         """See `Forecaster.forecast`."""
@@ -29,37 +29,37 @@ class Outlook(Protocol):
 class Forecaster(Protocol):
     """Learns from one step of an analysis after another.
 
-    To observe a step is what takes time, the forecasts then take next to none. Not for several threads at once: see
-    `Background` for one that fits while a program goes on.
+    Observing a step takes time; the forecasts then take next to none. Threads may not share a forecaster. `Background`
+    fits while a program goes on.
     """
 
     def observe(self, time: float, value: float | None) -> None:
-        """Tell of a step.
+        """Learn from a step.
 
         Args:
-            time: When it began, in seconds from any origin; later than the one before.
-            value: The bandwidth that it perceived; None where it did no I/O.
+            time: Begin of the step, in seconds from any origin; later than the step before.
+            value: The bandwidth that the step perceived; None where it did no I/O.
 
         Raises:
             ValueError: The time is not later, or the value is not a finite number of at least 0.
         """
 
     def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
-        """Tell of several steps, time and value each, of which what was known before the first is held against all.
+        """Learn from several steps, time and value each. All are compared with the forecast before the first.
 
         Raises:
-            ValueError: As `observe`; steps before the one that is refused are learnt from.
+            ValueError: As `observe`; steps before the refused one are learnt.
         """
 
     @property
     def outlook(self) -> Outlook | None:
-        """What is forecast from the steps so far; None where none of them had a bandwidth."""
+        """The outlook from the steps so far; None where none of them had a bandwidth."""
 
     def forecast(self, time: float) -> Forecast:
-        """What a step at `time` will perceive.
+        """The bandwidth that a step at `time` will perceive.
 
         Args:
-            time: In seconds; after the last step that was observed.
+            time: In seconds; after the last observed step.
 
         Raises:
             ValueError: Nothing was observed yet, or the time is not after it.

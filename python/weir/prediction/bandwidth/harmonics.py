@@ -13,24 +13,24 @@ _STEPS_MIN = 12
 _SINES_MAX = 8
 _STEPS_MAX = 96
 _OVERSAMPLING = 4
-"""Frequencies tried for each that the time span tells apart."""
+"""Frequencies tried for each that the time span distinguishes."""
 _FREQUENCIES_MAX = 1000
-"""Tried at most: a pause of weeks between steps must not cost time or memory."""
+"""Most frequencies tried: a pause of weeks between steps must not cost time or memory."""
 _RIDGE = 0.5
-"""Steps that speak for an amplitude of 0."""
+"""Assumed steps of amplitude 0."""
 
 
 class Harmonics(Method):
-    """Sines added one by one, each with the frequency that explains most of what is left (Lomb and Scargle's way).
+    """Sines added one by one, each with the frequency that explains most of the residual (Lomb and Scargle's way).
 
-    After each all amplitudes are fitted again; how many there are is decided by the Bayesian criterion. Frequencies end
+    After each sine all amplitudes are fitted again. The Bayesian criterion decides the number of sines. Frequencies end
     at half of the usual sampling rate.
     """
 
     name = "harmonics"
 
     def __init__(self) -> None:
-        """Knows no frequency yet."""
+        """Begin without frequencies."""
         self._refit = Refit()
         self._frequencies: list[float] = []
 

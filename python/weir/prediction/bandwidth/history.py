@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     Array = NDArray[numpy.float64]
 
 RATE_LEAST = 1e-9
-"""Less than this is none; stands for 0 where nothing ever arrived."""
+"""Least bandwidth; it stands for 0 where nothing ever arrived."""
 _FLOOR = 1e-3
-"""Part of the largest bandwidth below which a bandwidth is taken for this much: its inverse stays finite."""
+"""Least bandwidth as a part of the largest: so inverses stay finite."""
 _PACE = 0.05
-"""Part of the usual spacing by which regular ones are off."""
+"""Deviation of regular spacings, as a part of the usual spacing."""
 
 
 class Steps:
-    """An unchangeable sight of the last steps, oldest first."""
+    """An unchangeable view of the last steps, oldest first."""
 
     def __init__(self, times: list[float], values: list[float]) -> None:
-        """Bandwidths that are not numbers are those of steps without I/O; one is a number."""
+        """`values` is NaN for steps without I/O; at least one value is a number."""
         self._times = times
         self._values = values
 
@@ -35,21 +35,21 @@ class Steps:
 
     @cached_property
     def all_values(self) -> "Array":
-        """Bandwidths; not a number where a step did no I/O."""
+        """Bandwidths; NaN where a step did no I/O."""
         import numpy
 
         return numpy.array(self._values)
 
     @cached_property
     def times(self) -> "Array":
-        """Of the steps that did I/O."""
+        """Times of the steps with I/O."""
         import numpy
 
         return self.all_times[~numpy.isnan(self.all_values)]
 
     @cached_property
     def values(self) -> "Array":
-        """Bandwidths of those, and none of them 0."""
+        """Bandwidths of the steps with I/O, all above 0."""
         import numpy
 
         values = self.all_values[~numpy.isnan(self.all_values)]
@@ -64,7 +64,7 @@ class Steps:
 
     @cached_property
     def has_pace(self) -> bool:
-        """Whether steps come at regular times, as of a program that waits for them, and not one right after another."""
+        """Whether steps come at regular times, as in a program that paces them, and not right after each other."""
         import numpy
 
         deviations = numpy.abs(numpy.diff(self.all_times) - self.spacing_seconds)
@@ -75,7 +75,7 @@ class Steps:
         refuse(time, self._times[-1])
 
     def steps_until(self, time: float) -> int:
-        """How many usual steps after the last one `time` is, 1 at least."""
+        """Number of usual steps from the last step to `time`, 1 at least."""
         return max(round((time - self._times[-1]) / self.spacing_seconds), 1) if self.spacing_seconds else 1
 
     @cached_property
@@ -97,7 +97,7 @@ class History:
     """Collects steps, and forgets the oldest."""
 
     def __init__(self, steps_max: int) -> None:
-        """Of `steps_max` steps at most."""
+        """Remember at most `steps_max` steps."""
         self._steps_max = steps_max
         self._times: list[float] = []
         self._values: list[float] = []
@@ -123,7 +123,7 @@ class History:
 
     @property
     def steps(self) -> Steps | None:
-        """What was seen; None as long as no step had a bandwidth."""
+        """The view of the last steps; None as long as no step had a bandwidth."""
         if self._steps is None and any(not math.isnan(value) for value in self._values):
             self._steps = Steps(list(self._times), list(self._values))
         return self._steps

@@ -1,4 +1,4 @@
-"""What all forecasters do with the steps that they are told."""
+"""The common part of all forecasters: learning from steps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ Seen = TypeVar("Seen", bound=Outlook)
 
 
 class Learner(ABC, Generic[Seen]):
-    """Judges what it said of each step, and looks ahead anew. See `Forecaster`."""
+    """Judges its forecast of each step, and makes a new outlook. See `Forecaster`."""
 
     def __init__(self, history: History) -> None:
-        """Begin with what `history` holds, mostly nothing."""
+        """Begin with the steps of `history`, usually none."""
         self._history = history
         self._outlook: Seen | None = None
 
@@ -52,8 +52,8 @@ class Learner(ABC, Generic[Seen]):
 
     @abstractmethod
     def _judge(self, before: Seen, time: float, value: float) -> None:
-        """Learn from how far off what was said before of a step is."""
+        """Learn from the error of an earlier forecast of a step."""
 
     @abstractmethod
     def _fitted(self, steps: Steps) -> Seen:
-        """What can be said after these steps."""
+        """The outlook after these steps."""

@@ -1,4 +1,4 @@
-"""What every way of forecasting has: a name, and a number for each time to come."""
+"""The protocol of a forecasting method: a name, and a number for each future time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import ClassVar
 from weir.prediction.bandwidth.history import Steps
 
 Prediction = Callable[[float], float]
-"""The bandwidth at a time after the steps that were fitted. It never changes, and costs far less than the fit."""
+"""The bandwidth at a time after the fitted steps. It never changes, and costs far less than the fit."""
 
 
 class Method(ABC):
-    """A way of forecasting; it may keep what it found between fits, which are in the order of the steps."""
+    """A forecasting method. It may keep results between fits, which come in the order of the steps."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def fit(self, steps: Steps) -> Prediction | None:
-        """What `steps` say of the time after them; None where they are too few."""
+        """Fit `steps` for the time after them; None where they are too few."""

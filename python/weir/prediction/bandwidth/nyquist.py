@@ -1,37 +1,37 @@
-"""Whether an analysis is too slow to see what disturbs it (the paper's section IV-D2).
+"""Warnings that an analysis is too slow to see its disturbance (the paper's section IV-D2).
 
-Steps see a period only where they are at most half of it apart. Evenly spaced ones show a shorter period as a longer
-one, its alias: of a steady disturbance that can be forecast all the same, but a small change of it moves the alias far.
+Steps see a period only if they are at most half of it apart. Evenly spaced steps show a shorter period as a longer
+one, its alias. The alias of a steady disturbance can be forecast, but a small change of the period moves the alias far.
 """
 
 from weir.prediction.bandwidth.history import Steps
 
 _STEPS_MIN = 24
 _SPACING_SECONDS_MIN = 0.05
-"""Steps nearer than this come one right after another: no analysis works between them, nor can it read more often."""
+"""Spacing of steps that follow each other at once: no analysis works between them, or can read more often."""
 _VARIES = 0.1
 _FORESEEN = 0.85
-"""A method whose error is below this part of a constant's has seen something."""
+"""A method has seen a period if its error is below this part of a constant's."""
 
 _SEEN = 0.65
-"""And below this part, that is no chance: of many periods some fit any noise a little."""
+"""Below this part the result is no chance: among many periods some fit any noise a little."""
 
 
 class Sampling:
-    """Says so where steps are too far apart for a period that is known."""
+    """Warns where steps are too far apart for a known period."""
 
     def __init__(self, period_seconds: float | None) -> None:
         """See `weir.prediction.bandwidth.make`."""
         self._period_seconds = period_seconds
 
     def warning(self, steps: Steps | None) -> str | None:
-        """For the period that the user knows."""
+        """The warning for the period that the user knows."""
         if self._period_seconds is None:
             return None
         return self.warning_of(steps, self._period_seconds)
 
     def warning_of(self, steps: Steps | None, period_seconds: float) -> str | None:
-        """For any period."""
+        """The warning for any period."""
         if steps is None or steps.spacing_seconds * 2 <= period_seconds:
             return None
         return (
@@ -44,20 +44,20 @@ def is_foreseen(steps: Steps, error: float, constant_error: float) -> bool:
     """Whether a method of this mean relative error has seen something in a bandwidth that varies.
 
     Args:
-        steps: What was seen.
+        steps: The last steps.
         error: Mean relative error of the method.
-        constant_error: That of the best constant.
+        constant_error: Mean relative error of the best constant.
     """
     return _may_tell(steps) and constant_error >= _VARIES and error < _SEEN * constant_error
 
 
 def unexplained(steps: Steps, best_error: float, constant_error: float) -> str | None:
-    """For a bandwidth that varies and that nothing foresees, where steps come at a pace that could be another.
+    """The warning for a varying bandwidth that no method forecasts, where the pace of the steps could change.
 
     Args:
-        steps: What was seen.
+        steps: The last steps.
         best_error: Mean relative error of the best method.
-        constant_error: That of the best constant.
+        constant_error: Mean relative error of the best constant.
     """
     if not _may_tell(steps) or constant_error < _VARIES or best_error < _FORESEEN * constant_error:
         return None

@@ -1,4 +1,4 @@
-"""All methods together, each trusted as far as it was right of late."""
+"""All methods together, weighted by their recent accuracy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from weir.prediction.bandwidth.relative import least_relative_error, relative_er
 from weir.prediction.bandwidth.score import Score
 
 _POWER = 10
-"""A method whose score is twice another's weighs 2 to this power less: nearly a choice, but for equals a mean."""
+"""A method with twice another's score weighs 2 to this power less: nearly a choice, but a mean of equals."""
 _WEIGHT_MIN = 0.01
-"""What weighs less is left out, so that many poor methods do not add up."""
+"""Least weight of a method, so that many poor methods do not add up."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineOutlook:
-    """What the methods say of the time after some steps, and how far each is trusted. See `Outlook`."""
+    """The methods' forecasts after some steps, and the methods' weights. See `Outlook`."""
 
     steps: Steps
     predictions: Mapping[str, Prediction]
@@ -40,13 +40,13 @@ class OnlineOutlook:
         return Forecast(value, low, high, f"online ({best})", self.warning)
 
     def said(self, time: float) -> dict[str, float]:
-        """What each method that knows enough says of a step at `time`."""
+        """The forecasts of all methods with enough steps for a step at `time`."""
         self.steps.refuse(time)
         said = {name: prediction(time) for name, prediction in self.predictions.items()}
         return {name: value for name, value in said.items() if value > 0}
 
     def together(self, said: Mapping[str, float]) -> float:
-        """What they say together."""
+        """The weighted forecast of the methods."""
         least = min(self.scores[name] for name in said)
         weights = {name: (least / self.scores[name]) ** _POWER for name in said}
         limit = _WEIGHT_MIN * sum(weights.values())
@@ -55,25 +55,25 @@ class OnlineOutlook:
 
 
 class Online(Learner[OnlineOutlook]):
-    """Weighs methods by their discounted recent errors, and corrects what they say together. See `Forecaster`.
+    """Weighs methods by their discounted recent errors, and corrects their common forecast. See `Forecaster`.
 
-    Every method forecasts every step, so each is scored on all of them; a method that is right after a change of
-    regime takes over within a few steps. Bandwidths are averaged by their inverses, as times are.
+    Every method forecasts every step, so each is scored on all steps. A method that is right after a change of
+    regime takes over within a few steps. The inverses of bandwidths are averaged, as times are.
     """
 
     def __init__(self, methods: Sequence[Method], *, history: History, sampling: Sampling, coverage: float) -> None:
-        """See `weir.prediction.bandwidth.make`; without a history all methods say nothing."""
+        """See `weir.prediction.bandwidth.make`; without a history no method forecasts."""
         super().__init__(history)
         self._methods = tuple(methods)
         self._sampling = sampling
         self._coverage = coverage
         self._scores = {method.name: Score() for method in methods}
         self._constant = Score()
-        """Of the best forecast that is the same for every step: what seeing a period is held against."""
+        """Mean relative error of the best constant forecast: the reference for seeing a period."""
         self._calibration = Calibration()
 
     def said(self, time: float) -> dict[str, float]:
-        """What each method that knows enough says of a step at `time`; see `forecast`."""
+        """The forecasts of all methods with enough steps for a step at `time`; see `forecast`."""
         return self._known(time).said(time)
 
     def scores(self) -> dict[str, float]:

@@ -15,10 +15,10 @@ _STEPS_MIN = 4
 class PaperDft(Method):
     """The transform of the last N steps without its small amplitudes, and back: the window then repeats itself.
 
-    Steps without I/O take the value that was predicted for them. Steps are taken for even, as in the paper; where a
-    forecast is for a time several usual steps ahead it goes that far into the repeated window.
+    Steps without I/O take their predicted value. Steps are assumed to be even, as in the paper. A forecast for a time
+    several usual steps ahead goes that far into the repeated window.
 
-    What this cannot do is known: a period that does not divide the window's length leaks into all frequencies.
+    A known limit: a period that does not divide the window's length leaks into all frequencies.
     """
 
     name = "paper-dft"
@@ -28,7 +28,7 @@ class PaperDft(Method):
         self._window = window
         self._threshold = threshold
         self._predicted: dict[float, float] = {}
-        """What steps without I/O took, by their times."""
+        """Values of steps without I/O, by their times."""
 
     def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
@@ -52,7 +52,7 @@ class PaperDft(Method):
         return values[~numpy.isnan(values)]
 
     def _repeated(self, window: "Array") -> "Array":
-        """The window without its small amplitudes, which is then what follows it."""
+        """The window without its small amplitudes, which is also the forecast of the next window."""
         import numpy
 
         window = window[~numpy.isnan(window)]

@@ -1,4 +1,4 @@
-"""When what is slow to find and slow to change is looked for again."""
+"""The schedule of searches that are slow and whose results change slowly."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,21 +7,21 @@ from time import thread_time
 from weir.prediction.bandwidth.history import Steps
 
 _PART = 1 / 16
-"""After this part of the steps seen: the work of a whole run then grows with its length only."""
+"""Part of the steps seen after which a search is due: so the work of a run grows with its length only."""
 _SHARE_SECONDS = 20.0
-"""And after so many times as long as it took, so that steps that follow each other at once are not held up."""
+"""Least pause in times of the last search, so that steps that follow each other at once are not delayed."""
 
 
 class Refit:
-    """Remembers when it was last due."""
+    """Remembers the last search."""
 
     def __init__(self) -> None:
-        """Is due at once."""
+        """The first search is due at once."""
         self._at: float | None = None
         self._took_seconds = 0.0
 
     def is_due(self, steps: Steps) -> bool:
-        """Whether to look again; that then counts as done."""
+        """Whether a search is due; it then counts as done."""
         newest = float(steps.times[-1])
         wait_seconds = (_PART * len(steps.times) - 0.5) * steps.spacing_seconds
         wait_seconds = max(wait_seconds, _SHARE_SECONDS * self._took_seconds)
@@ -32,7 +32,7 @@ class Refit:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """What is done within is what looking again takes."""
+        """Measure the time of a search within the block."""
         begun = thread_time()
         try:
             yield

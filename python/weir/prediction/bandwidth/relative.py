@@ -1,4 +1,4 @@
-"""The error that forecasts are judged by, |forecast - value| / value (the paper's figure 15), and its best forecast."""
+"""The error of a forecast, |forecast - value| / value (the paper's figure 15), and its best forecast."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
 
 _FLOOR = 1e-3
-"""A value counts as this part of the forecast at least: a step that got nothing is not an infinite error."""
+"""Least value as a part of the forecast: a step that got nothing is no infinite error."""
 
 
 def relative_error(forecast: float, value: float) -> float:
@@ -15,7 +15,7 @@ def relative_error(forecast: float, value: float) -> float:
 
 
 def quantile(values: "Array", weights: "Array", part: float) -> float:
-    """The smallest of `values` that at least `part` of the weight is not above."""
+    """The smallest of `values` with at least `part` of the weight at or below it."""
     import numpy
 
     order = numpy.argsort(values)
@@ -25,9 +25,9 @@ def quantile(values: "Array", weights: "Array", part: float) -> float:
 
 
 def least_relative_error(values: "Array", weights: "Array | None" = None) -> float:
-    """The forecast of the least expected relative error, where one of `values` will come.
+    """The forecast of the least expected relative error, if one of `values` will be the next value.
 
-    It is their median, each weighed by its inverse: to expect much where little comes costs more than the reverse.
+    It is the median of the values, each weighed by its inverse: too high a forecast costs more than too low a one.
     """
     import numpy
 

@@ -1,21 +1,21 @@
-"""How a method did, old steps counting less."""
+"""The score of a method; old steps count less."""
 
 import math
 
 _LASTING = 0.98
 _RECENT = 0.85
 _DOUBT = 0.5
-"""So many steps, with the error below, stand for what is not known yet."""
+"""Assumed steps before the first one, with the error below."""
 _ERROR_FIRST = 0.3
 _ERROR_MIN = 0.004
-"""No method is so much better than this that the others should be left out for good."""
+"""Least error of a method, so that no other method is left out for good."""
 
 
 class Score:
-    """Two discounted means of errors: over about 50 steps, and over about 6, so that a new regime counts at once."""
+    """Two discounted means of errors, over about 50 and about 6 steps, so that a new regime counts at once."""
 
     def __init__(self) -> None:
-        """Knows no step yet."""
+        """Begin without steps."""
         self._sums = {_LASTING: 0.0, _RECENT: 0.0}
         self._counts = {_LASTING: 0.0, _RECENT: 0.0}
 

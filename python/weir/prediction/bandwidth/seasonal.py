@@ -1,4 +1,4 @@
-"""The steps one season ago, two ago and so on; the season is where the series is most like itself."""
+"""The steps one season ago, two seasons ago and so on; the season is the lag with the most similar steps."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
 
 _PAIRS_DOUBT = 2.0
-"""A likeness of this many pairs of steps counts half."""
+"""A similarity of this many pairs of steps counts half."""
 _PAIRS_MIN = 3
 _LIKENESS_MIN = 0.15
 _SEASON_DISCOUNT = 0.8
@@ -19,7 +19,7 @@ class Seasonal(Method):
     """Seasonal naive: the mean of the same step in past seasons, recent ones counting more.
 
     The season is the lag of the largest autocorrelation, in the form 1 - E(x(t) - x(t-lag))^2 / 2 E(x - mean)^2 and
-    weighed by how many pairs of steps it rests on.
+    weighed by its number of pairs of steps.
     """
 
     name = "seasonal"

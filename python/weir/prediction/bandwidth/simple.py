@@ -1,11 +1,11 @@
-"""Forecasts that take no fitting: what came last, and the middle of what came."""
+"""Forecasts without a fit: the last value, the mean and the median."""
 
 from weir.prediction.bandwidth.history import Steps
 from weir.prediction.bandwidth.method import Method, Prediction
 
 
 class LastValue(Method):
-    """As the last step that did I/O."""
+    """The value of the last step with I/O."""
 
     name = "last-value"
 

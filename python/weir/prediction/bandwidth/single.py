@@ -12,7 +12,7 @@ from weir.prediction.bandwidth.nyquist import Sampling
 
 @dataclass(frozen=True, slots=True)
 class SingleOutlook:
-    """What one method says of the time after some steps. See `Outlook`."""
+    """One method's forecast after some steps. See `Outlook`."""
 
     name: str
     steps: Steps
@@ -30,12 +30,12 @@ class SingleOutlook:
     def expected(self, time: float) -> float:
         """The forecast alone."""
         self.steps.refuse(time)
-        # Before a method knows enough there is nothing better to say for it than the last value.
+        # Before a method has enough steps, the last value is its best forecast.
         return float(self.steps.values[-1]) if self.prediction is None else max(self.prediction(time), 0.0)
 
 
 class Single(Learner[SingleOutlook]):
-    """Forecasts by one method, as it is; the interval is from how it did before. See `Forecaster`."""
+    """Forecasts by one method, uncorrected; the interval comes from its past errors. See `Forecaster`."""
 
     def __init__(self, method: Method, *, history: History, sampling: Sampling, coverage: float) -> None:
         """See `weir.prediction.bandwidth.make`."""
