@@ -202,7 +202,7 @@ def test_a_mount_whose_program_died_is_cleared_away(store: Store) -> None:
     store.up()
     record = next((store.home / "mounts").glob("*.pid"))
     os.kill(int(record.read_text().split()[0]), signal.SIGKILL)
-    assert store.json("status")["mounts"][0]["served"] is False
+    assert store.json("status", code=1)["mounts"][0]["served"] is False
     store.weir("mount")
     (store.mount / "file").write_text("words")
     store.weir("down")
