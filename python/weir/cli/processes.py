@@ -109,24 +109,55 @@ def start(
     """Start a program in a session of its own, with its words appended to `log`.
 
     With `read_output`, its standard output is a pipe that the caller reads.
+
+    Raises:
+        OSError: Its log, its record or the program cannot be opened or written; the error names which.
     """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
 
     def write_record() -> None:
-        write_whole(record, Process.current().text(), mode=0o644)
+        try:
+            write_whole(record, Process.current().text(), mode=0o644)
+        except OSError as error:
+            # All that the parent hears of an exception here is that there was one.
+            os.write(writer, str(error.errno).encode())
+            raise
 
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as words:
-        # The hook runs between fork and exec. This program has one thread, so no lock can be held there.
-        return subprocess.Popen(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if read_output else words,
-            stderr=words,
-            text=True,
-            cwd=folder,
-            env=_service_environment(os.environ),
-            start_new_session=True,
-            preexec_fn=write_record,
-        )
+    with (
+        os.fdopen(reader, "rb") as failed,
+        os.fdopen(writer, "wb") as failing,
+        os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as words,
+    ):
+        try:
+            # The hook runs between fork and exec. This program has one thread, so no lock can be held there.
+            return subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if read_output else words,
+                stderr=words,
+                text=True,
+                cwd=folder,
+                env=_service_environment(os.environ),
+                start_new_session=True,
+                preexec_fn=write_record,
+            )
+        except subprocess.SubprocessError:
+            failing.close()
+            number = failed.read()
+            if not number:
+                raise
+            raise OSError(int(number), os.strerror(int(number)), str(record)) from None
+
+
+def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
+    """The message and the hint of a program that was to serve: its words behind `offset` in its log, else `ended`."""
+    told = last_error(log, offset)
+    if told is not None:
+        return told
+    room = os.statvfs(log.parent)
+    if room.f_bavail == 0:
+        return ended, f"the file system of {log} is full, and what the program said is lost: make room there"
+    return ended, f"see {log}"
 
 
 def last_error(log: Path, offset: int) -> tuple[str, str] | None:
