@@ -55,6 +55,7 @@ def test_a_store_on_a_full_disk_comes_up(disk: Disk, stored: Store, stopped: boo
                 kill(pid)
         disk.fill()
         stored.up("--no-mount")
+        disk.fill()
         words = stored.weir("run", "--prefix", "/weir", "--", "cat", "/weir/file").stdout
         assert words == "words\n"
         assert "is full" in stored.weir("status").stderr
