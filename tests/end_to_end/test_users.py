@@ -6,6 +6,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,13 @@ def as_user(uid: int, groups: tuple[int, ...], *command: str) -> str:
     return answer.stdout
 
 
+def open_folder(prefix: str) -> Path:
+    """A fresh directory of the host that every user may write."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o777)
+    return folder
+
+
 def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Way:
     """A way for a user who holds a grant and nothing else of the store."""
     document = store.json("grant", "--uid", str(uid), "--gid", str(uid), "--groups", ",".join(map(str, groups)))
@@ -94,9 +102,7 @@ def open_store(store: Store) -> Store:
 @pytest.mark.parametrize("member", [True, False], ids=["in the group", "not in the group"])
 def test_the_permission_matrix(open_store: Store, name: str, member: bool) -> None:
     """Every mode of files and folders gives another user what it gives on the machine's own disk."""
-    local = Path("/tmp") / f"weir-matrix-{os.getpid()}"
-    local.mkdir()
-    local.chmod(0o777)
+    local = open_folder("weir-matrix-")
     groups = (TEAM,) if member else ()
     try:
         as_user(ALICE, (TEAM,), "bash", "-euc", FILES, "bash", str(local / "matrix"))
@@ -153,9 +159,7 @@ print(json.dumps(results, sort_keys=True))
 def test_pipes_and_sockets_keep_their_modes(open_store: Store, name: str, user: int) -> None:
     """The kernel opens them without asking a mount, so that once they were open to everyone whatever their mode."""
     modes = ("000", "200", "400", "600", "622", "644", "666", "077")
-    local = Path("/tmp") / f"weir-special-{os.getpid()}"
-    local.mkdir()
-    local.chmod(0o777)
+    local = open_folder("weir-special-")
     try:
         as_user(ALICE, (), "/usr/bin/python3", "-c", SPECIAL, str(local / "special"), *modes)
         expected = as_user(user, (), "/usr/bin/python3", "-c", SPECIAL_PROBE, str(local / "special"))
