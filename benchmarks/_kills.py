@@ -219,7 +219,7 @@ def _end(worker: subprocess.Popen[str]) -> None:
 
 
 def _kill(pid: int) -> None:
-    """Kill a process and wait until it has ended; until then, which may be the end of an fsync, `weir up` finds it up."""
+    """Kill a process and wait until it has ended; until then, perhaps the end of an fsync, `weir up` finds it up."""
     descriptor = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)

@@ -53,6 +53,15 @@ fn callers_that_take_no_answer_do_not_keep_out_one_that_does() {
     drop(deaf);
 }
 
+/// Ends the threads of a scope that go on until then, also where the test fails: a scope waits for them.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Jobs that a server knows of, each by a connection that has ended.
 fn meet_jobs(cluster: &Cluster, count: usize) {
     for number in 0..count {
@@ -72,6 +81,7 @@ fn readers_of_the_job_table_share_what_the_loop_copies() {
     let (stop, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut line = cluster.root(0);
     std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
         for path in ["/metrics", "/v1/jobs", "/metrics", "/v1/jobs"].repeat(4) {
             let (control, stop, answers) = (&control, &stop, &answers);
             scope.spawn(move || {
@@ -88,7 +98,6 @@ fn readers_of_the_job_table_share_what_the_loop_copies() {
             assert_eq!(line.reply(&Request::Ping), Reply::Done);
             pings += 1;
         }
-        stop.store(true, Ordering::Relaxed);
         // A loop that copied the table for each answer would have answered hardly a ping between two of them.
         assert!(pings > 1_000, "{pings} pings beside {answers:?} answers");
     });
@@ -136,6 +145,7 @@ fn silent_connections_of_another_user_keep_nobody_out() {
     let stop = AtomicBool::new(false);
     let opened = AtomicU64::new(0);
     std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
         for by_tcp in [true, false] {
             let (stop, opened, address, socket) = (&stop, &opened, &address, &socket);
             scope.spawn(move || {
@@ -159,7 +169,6 @@ fn silent_connections_of_another_user_keep_nobody_out() {
             let mut line = cluster.line(0, Transport::Unix, &credential);
             assert_eq!(line.reply(&Request::Ping), Reply::Done);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(cluster.log(0).len() < 16 << 10, "{} bytes of log", cluster.log(0).len());
 }
