@@ -35,12 +35,16 @@ fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 impl Device {
-    fn new() -> Device {
+    /// None where this machine lets nobody mount, as in a container whose root may not.
+    fn new() -> Option<Device> {
         let folder = tempfile::tempdir().expect("a directory");
         let (below, above) = (folder.path().join("below"), folder.path().join("above"));
         fs::create_dir(&below).expect("a directory");
         fs::create_dir(&above).expect("a directory");
-        run("mount", &["-t", "tmpfs", "-o", ROOM, "tmpfs", below.to_str().expect("text")]);
+        let tmpfs = ["-t", "tmpfs", "-o", ROOM, "tmpfs", below.to_str().expect("text")];
+        if !Command::new("mount").args(tmpfs).status().is_ok_and(|status| status.success()) {
+            return None;
+        }
         let image = below.join("image");
         fs::File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES)).expect("a sparse file");
         let image = image.to_str().expect("text");
@@ -48,7 +52,7 @@ impl Device {
         run("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=1", image]);
         let loop_device = run("losetup", &["--find", "--show", image]);
         run("mount", &["-o", "errors=continue", &loop_device, above.to_str().expect("text")]);
-        Device { folder, loop_device }
+        Some(Device { folder, loop_device })
     }
 
     fn path(&self) -> PathBuf {
@@ -95,11 +99,10 @@ fn start(device: &Device, targets: &Path) -> Cluster {
 /// A journal whose sync had failed once answered EIO for ever, to reads as well, until the server was started again.
 #[test]
 fn a_server_outlives_a_failure_of_its_journals_device() {
-    if !rustix::process::geteuid().is_root() {
-        println!("not root: no device can be made that fails");
+    let Some(device) = Device::new() else {
+        println!("skipped: no device can be made that fails where nothing can be mounted");
         return;
-    }
-    let device = Device::new();
+    };
     let targets = tempfile::tempdir().expect("a directory");
     let mut cluster = start(&device, targets.path());
     let mut line = cluster.root(0);
