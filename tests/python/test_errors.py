@@ -281,6 +281,6 @@ def test_a_program_whose_words_are_lost_ends_as_with_them(find: Callable[[], Pat
     codes = []
     for log in (os.devnull, "/dev/full"):
         with Path(log).open("w") as words:
-            command = [find(), "--no-such-option"]
+            command = [str(find()), "--no-such-option"]
             codes.append(subprocess.run(command, stderr=words, timeout=COMMAND_SECONDS, check=False).returncode)
     assert codes == [2, 2]
