@@ -157,6 +157,19 @@ impl Cluster {
 
     /// A store of its own client id, as another process would have it.
     pub(crate) fn store(&self, transport: TransportChoice) -> Store {
+        // The same for all: another thread's store may be reading it.
+        if !self.credential("credential").exists() {
+            self.grant("credential", u64::MAX / 2);
+        }
+        self.store_of("credential", transport)
+    }
+
+    fn credential(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.json"))
+    }
+
+    /// Makes or renews a credential that holds until this moment of Unix time, in seconds.
+    pub(crate) fn grant(&self, name: &str, expires_seconds: u64) {
         let claims = Claims {
             job: "test".into(),
             user: "root".into(),
@@ -168,15 +181,17 @@ impl Cluster {
             priority: 1,
             role: Role::User,
             issued_seconds: 0,
-            expires_seconds: u64::MAX / 2,
+            expires_seconds,
         };
-        let credential = self.folder.path().join("credential.json");
-        // The same for all: another thread's store may be reading it.
-        if !credential.exists() {
-            let whole = credential.with_extension("new");
-            fs::write(&whole, key().mint(claims).to_json()).expect("a file");
-            fs::rename(&whole, &credential).expect("a file");
-        }
+        let credential = self.credential(name);
+        let whole = credential.with_extension("new");
+        fs::write(&whole, key().mint(claims).to_json()).expect("a file");
+        fs::rename(&whole, &credential).expect("a file");
+    }
+
+    /// The same for the credential of this name.
+    pub(crate) fn store_of(&self, credential: &str, transport: TransportChoice) -> Store {
+        let credential = self.credential(credential);
         let mut settings = Settings::explicit(self.folder.path().join("cluster.json"), credential, None);
         settings.transport = transport;
         settings.silence = Duration::from_secs(20);

@@ -1,5 +1,7 @@
 //! Files of tests, through the client.
 
+#![allow(dead_code)]
+
 use std::io::IoSliceMut;
 use weir_client::wire::*;
 use weir_client::{Caller, File, Place, Store};
