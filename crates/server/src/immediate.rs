@@ -73,8 +73,9 @@ impl Server {
                 done(self, reply);
             }
             Request::Watch { capability } => {
-                let is_trusted = self.pending.get(token).is_some_and(|pending| pending.acting.trusted);
-                let is_watched = self.watches.watch(client, is_trusted, capability.ino);
+                let Some(acting) = self.pending.get(token).map(|pending| &pending.acting) else { return };
+                let user = (!acting.trusted).then_some(acting.who.uid);
+                let is_watched = self.watches.watch(client, user, capability.ino);
                 done(self, if is_watched { Reply::Done } else { Reply::Failed(errno::ENFILE) });
             }
             Request::Unwatch { ino } => {
@@ -191,7 +192,6 @@ impl Server {
         };
         match request {
             PeerRequest::Exchange => self.serve_exchange(token),
-            PeerRequest::Room => self.serve_room_question(token, from),
             PeerRequest::TruncateObject { ino, .. }
             | PeerRequest::FenceObject { ino, .. }
             | PeerRequest::RemoveObject { ino, .. } => match ino.home() == from {

@@ -1,7 +1,7 @@
 //! The server's state, how it starts, and what it does from time to time.
 
 use crate::admission::Admission;
-use crate::clients::{Client, Held, Waiting};
+use crate::clients::{Clients, Held, Waiting};
 use crate::config::ClusterConfig;
 use crate::confirmations::Confirmations;
 use crate::control::Question;
@@ -84,7 +84,7 @@ pub(crate) struct Server {
     pub(crate) links: Slab<Link>,
     pub(crate) link_serial: u64,
     pub(crate) pending: Slab<Pending>,
-    pub(crate) clients: HashMap<ClientId, Client>,
+    pub(crate) clients: Clients,
     pub(crate) jobs: Jobs,
     pub(crate) locks: LockTable,
     pub(crate) watches: Watches,
@@ -222,7 +222,7 @@ impl Server {
             links: Slab::new(),
             link_serial: 0,
             pending: Slab::new(),
-            clients: HashMap::new(),
+            clients: Clients::default(),
             jobs: Jobs::default(),
             locks: LockTable::new(),
             watches: Watches::default(),
