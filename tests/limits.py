@@ -233,8 +233,11 @@ BESIDE = """\
 | lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, for all that a call needs together; a write over several stripes may be short |
 | capacity beside lost servers | `statfs` tells of those that answer, within half of `WEIR_TIMEOUT_SECONDS` |
 | connections | of one user: as many as are left free, of 32,768 or what the limit of open files leaves |
+| open descriptions | 131,072 through one mount or of one process; of one user as many as are left free of 1,048,576, at each server; else ENFILE |
+| locks | of one user, on files that nobody locked before: as much as is left free of 256 MiB at each server, which is some 70,000 files with one lock each for one user alone; else ENOLCK |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
-| full targets | a file goes on elsewhere; ENOSPC where its layout names its targets or their number, for holes inside it, and when the store is full |
+| full targets | a file goes on elsewhere, from its end on. ENOSPC where its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
+| room of what was just removed | a write that needs it waits for it, up to 5 s; ENOSPC where nobody is about to give any |
 | `inotify`, `fanotify` | tells what goes through the mount of the watcher: no change that the fast path makes, in whatever process; run programs whose changes are watched with `weir run --no-preload` |
 | another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process is who it was, whatever the other user may do; what is open stays open |
 | a program that another user executes without a mount | needs a credential that this user may read; else EACCES, also on descriptors that it inherited |

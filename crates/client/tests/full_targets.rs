@@ -354,3 +354,48 @@ fn files_on_full_targets_in_memory_are_what_was_written() {
 fn files_on_full_targets_on_disk_are_what_was_written() {
     model_on_full_targets("dir");
 }
+
+/// A file was removed and another one written at once. The home of the removed file was another server than that of the full
+/// target, and had not had the object removed: the write was refused, though the room was free a moment later.
+fn what_another_home_removes_is_free_for_the_next_write(backend: &str) {
+    let cluster = Cluster::start_targets(2, 1, backend, CAPACITY, LAMBDA_MILLISECONDS);
+    let store = cluster.store(TransportChoice::Unix);
+    let target = "1.0";
+    // The homes of directories are spread over the servers by their names.
+    let names = (0..64).map(|number| format!("from-{number}"));
+    let directory = names.into_iter().find(|name| {
+        make_directory(&store, name, &format!("-o {target}"));
+        let probe = open(&store, &format!("{name}/probe"), false);
+        let home = probe.capability().ino.home();
+        probe.close(&CALLER).expect("closed");
+        home.0 == 0
+    });
+    let directory = directory.expect("one of many directories has its home at server 0");
+    let bytes = content(3, 24 << 20);
+    for round in 0..6 {
+        let path = |number: u64| format!("{directory}/{round}-{number}");
+        let mut count = 0;
+        while write_file(&store, &path(count), &bytes).is_ok() {
+            count += 1;
+        }
+        assert!(count >= 3, "round {round}: {count} files fit");
+        // Of each size of a request: inline, and arriving beside the loop.
+        for (number, length) in [(0, 60_000), (1, 20 << 20)] {
+            store.unlink(&CALLER, Place::root(path(number).as_bytes()), false).expect("removed");
+            let fresh = format!("{directory}/{round}-fresh-{number}");
+            assert_eq!(write_file(&store, &fresh, &bytes[..length]), Ok(()), "round {round}, {length} bytes");
+            store.unlink(&CALLER, Place::root(fresh.as_bytes()), false).expect("removed");
+        }
+        freed(&store, (0..=count).map(path));
+    }
+}
+
+#[test]
+fn what_another_home_removes_is_free_for_the_next_write_in_memory() {
+    what_another_home_removes_is_free_for_the_next_write("ram");
+}
+
+#[test]
+fn what_another_home_removes_is_free_for_the_next_write_on_disk() {
+    what_another_home_removes_is_free_for_the_next_write("dir");
+}

@@ -42,6 +42,7 @@ mod placement;
 mod privacy;
 mod reports;
 mod reserve;
+mod room;
 mod server;
 mod service;
 mod showing;

@@ -27,6 +27,7 @@ use crate::peers::Peer;
 use crate::placement::Health;
 use crate::reports::Reports;
 use crate::reserve::Reserve;
+use crate::room::Room;
 use crate::service::Pending;
 use crate::showing::Showing;
 use crate::target::Target;
@@ -135,6 +136,7 @@ pub(crate) struct Server {
     pub(crate) effects_to_repeat: Vec<IntentId>,
     /// What waits for the journal to reach stable storage.
     pub(crate) durability: Durability,
+    pub(crate) room: Room,
     /// Of each target, whether it lies on another device than the journal.
     pub(crate) is_apart: Vec<bool>,
     /// Links with output to send.
@@ -267,6 +269,7 @@ impl Server {
             unserved: false,
             effects_to_repeat: Vec::new(),
             durability: Durability::default(),
+            room: Room::default(),
             is_apart: vec![false; own_targets],
             dirty: Vec::new(),
             ready: Vec::new(),
@@ -414,6 +417,7 @@ impl Server {
             self.is_journal_full = self.is_journal_full && !reserve.has_room();
         }
         self.renew_journal();
+        self.expire_roomless();
         self.sync_mark();
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Pending {
     pub(crate) stage: Stage,
     /// Since when it waits for room on its target.
     pub(crate) roomless_since: Option<Nanos>,
+    /// Nobody is about to give it room: it is refused if it finds none now.
+    pub(crate) is_last_try: bool,
     /// The link is gone: carry on to the end without an answer.
     pub(crate) abandoned: bool,
 }
@@ -125,6 +127,7 @@ impl Pending {
             executing: None,
             stage: Stage::Queued,
             roomless_since: None,
+            is_last_try: false,
             abandoned: false,
         }
     }

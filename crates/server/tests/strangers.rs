@@ -111,6 +111,7 @@ fn peer_name(request: &PeerRequest) -> &'static str {
         PeerRequest::MayMove { .. } => "Peer MayMove",
         PeerRequest::Confirm { .. } => "Peer Confirm",
         PeerRequest::ObjectsMade { .. } => "Peer ObjectsMade",
+        PeerRequest::Room => "Peer Room",
     }
 }
 
@@ -431,6 +432,7 @@ fn as_server(scene: &Scene) -> Vec<PeerRequest> {
         PeerRequest::MayMove { ino: scene.directory, who, owner: false, write: true },
         PeerRequest::Confirm { capabilities: vec![scene.secret.capability] },
         PeerRequest::ObjectsMade { inos: vec![ino] },
+        PeerRequest::Room,
     ]
 }
 
