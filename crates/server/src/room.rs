@@ -69,6 +69,8 @@ impl Server {
         }
         pending.stage = Stage::Elsewhere;
         self.room.waiting.push(Roomless { since, token });
+        // Others are served meanwhile.
+        self.leave_slot(token);
         self.hurry_removals(self.id);
         self.ask_for_room();
         true
@@ -86,7 +88,7 @@ impl Server {
         // What it would have written is gone with its link.
         match pending.abandoned {
             true => self.finish(token, Outcome::failed(errno::EIO)),
-            false => self.execute(token),
+            false => self.enqueue(token),
         }
     }
 
