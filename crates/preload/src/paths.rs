@@ -214,6 +214,14 @@ pub(crate) fn without_directory<T>(outcome: Outcome<T>, paths: &[(c_int, &[u8])]
     }
 }
 
+/// Whether a path leads to where only this library knows the names.
+fn leads_below_prefix(directory: c_int, path: &[u8]) -> bool {
+    let lies_in_store = || Some(Ok(matches!(locate(directory, path, Touch::Name), Located::Store(..))));
+    session::mode() == Mode::Prefix
+        && is_candidate(directory, path)
+        && attempt(lies_in_store) == Some(Ok(true))
+}
+
 /// Does a call on two paths, which the client carries only where both lead into the store.
 ///
 /// # Safety
@@ -230,7 +238,13 @@ pub(crate) unsafe fn call_two<R: Failure>(
         return pass();
     }
     // SAFETY: as the caller promises.
-    let (Some(first), Some(second)) = (unsafe { (text(from.1), text(to.1)) }) else { return pass() };
+    let names = unsafe { (text(from.1), addresses::string(to.1, limits::PATH_BYTES)) };
+    let (first, second) = match names {
+        (Some(first), Ok(second)) => (first, second),
+        // The kernel would look for the first name, which it does not know, before it minds the second.
+        (Some(first), Err(number)) if leads_below_prefix(from.0, first) => return guard::fail(number),
+        _ => return pass(),
+    };
     if !is_candidate(from.0, first) && !is_candidate(to.0, second) {
         return pass();
     }
