@@ -204,8 +204,8 @@ TABLE = (
         "`inotify_add_watch`",
         _watch,
         WORKS,
-        "ENOENT",
-        "with a mount, it tells of changes by that mount alone: not of what the fast path changes, see below",
+        "EOPNOTSUPP",
+        "a watch is the kernel's; it tells what goes through this mount, see below",
     ),
     Refusal("`name_to_handle_at`", _handle, WORKS, "ENOENT", NOT_THERE),
     Refusal("`chroot`", _chroot, WORKS, "ENOENT", NOT_THERE),
@@ -238,7 +238,10 @@ BESIDE = """\
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
 | full targets | a file goes on elsewhere, from its end on. ENOSPC where its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
 | room of what was just removed | a write that needs it waits for it, up to 5 s; ENOSPC where nobody is about to give any |
-| `inotify`, `fanotify` | tells what goes through the mount of the watcher: no change that the fast path makes, in whatever process; run programs whose changes are watched with `weir run --no-preload` |
+| `inotify` | tells what goes through the mount of the watcher. A process that watches the store, and the children it forks then, go through the mount in all that they do there until they end, so it is told of its own changes; not of those that the fast path of other programs makes: run these with `weir run --no-preload` |
+| `fanotify` | tells what goes through the mount of the watcher: no change that the fast path makes, in whatever process |
+| descriptor that another user sent or left to a program | keeps its opener's rights, with a mount at the kernel's speed; without a mount its reads and writes answer EACCES |
+| `pathconf` of `_PC_LINK_MAX` | 65,000 without a mount; with one the C library does not know the file system and says 127 |
 | another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process is who it was, whatever the other user may do; what is open stays open |
 | a program that another user executes without a mount | needs a credential that this user may read; else EACCES, also on descriptors that it inherited |
 | the way of `openat2` with RESOLVE flags without a mount | is looked at name by name: a name that changes meanwhile is not found, or opened as what it was |

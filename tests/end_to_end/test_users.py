@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,71 @@ def test_set_id_bits_go_with_a_write(open_store: Store, name: str) -> None:
     bob.run("bash", "-euc", 'echo more >> "$1"/file', "bash", bob.folder)
     mode = (open_store.mount / root.folder.name / "file").stat().st_mode
     assert not mode & (stat.S_ISUID | stat.S_ISGID), oct(mode)
+
+
+SENT = """
+import array, os, socket, sys, time
+path, address = sys.argv[1:]
+file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+assert os.write(file, b"0123456789") == 10
+assert os.lseek(file, 2, os.SEEK_SET) == 2
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(address)
+    os.chmod(address, 0o777)
+    listener.listen(1)
+    listener.settimeout(60)
+    with listener.accept()[0] as other:
+        other.settimeout(60)
+        other.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+        assert other.recv(1) == b"x"
+assert os.lseek(file, 0, os.SEEK_CUR) == 5, "both move one offset"
+print(os.pread(file, 100, 0).decode())
+"""
+RECEIVED = """
+import array, os, socket, sys
+path, address = sys.argv[1:]
+try:
+    os.open(path, os.O_RDONLY)
+except PermissionError:
+    pass
+else:
+    sys.exit("the file is another user's")
+with socket.socket(socket.AF_UNIX) as other:
+    other.settimeout(60)
+    other.connect(address)
+    _, control, _, _ = other.recvmsg(1, socket.CMSG_SPACE(4))
+    file = array.array("i", control[0][2])[0]
+    assert os.pread(file, 4, 6) == b"6789"
+    assert os.pwrite(file, b"AB", 8) == 2
+    assert os.read(file, 3) == b"234"
+    assert os.preadv(file, [bytearray(4)], 0) == 4
+    assert os.fstat(file).st_size == 10
+    assert os.lseek(file, 0, os.SEEK_CUR) == 5
+    assert os.lseek(file, 0, os.SEEK_END) == 10 and os.lseek(file, 5, os.SEEK_SET) == 5
+    os.ftruncate(file, 12)
+    assert os.fstat(file).st_size == 12
+    other.send(b"x")
+"""
+
+
+@pytest.mark.parametrize("name", [MOUNT, PRELOAD])
+@pytest.mark.usefixtures("fuse")
+def test_a_descriptor_that_another_user_sent_keeps_its_rights(open_store: Store, name: str) -> None:
+    """The receiver's data calls were EACCES on the fast path, because the servers know the file as the sender's."""
+    alice, bob = (user_way(name, open_store, "", uid) for uid in (ALICE, BOB))
+    meeting = open_store.root / f"meeting-{name}"
+    meeting.mkdir()
+    meeting.chmod(0o1777)
+    path, address = open_store.mount / "sent", meeting / "socket"
+    sender = alice.start("python3", "-c", SENT, str(path), str(address))
+    try:
+        for _ in range(600):
+            if address.exists() and address.stat().st_mode & 0o777 == 0o777:
+                break
+            time.sleep(0.1)
+        bob.run("python3", "-c", RECEIVED, str(path), str(address))
+        out, err = sender.communicate(timeout=60)
+    finally:
+        sender.kill()
+    assert sender.returncode == 0, err
+    assert out == "01234567AB\0\0\n"

@@ -3,7 +3,7 @@
 use crate::counters::{self, Call};
 use crate::guard::{self, attempt, finish, Failure, Outcome};
 use crate::session::{self, Mode};
-use crate::{addresses, identity, kernel, mounts, prefix, sharing, table};
+use crate::{addresses, identity, kernel, mounts, prefix, sharing, table, watches};
 use libc::{c_char, c_int};
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -89,7 +89,7 @@ pub(crate) fn locate(directory: c_int, path: &[u8], touch: Touch) -> Located<'_>
 }
 
 /// With a mount, in any doubt (`..` may leave the store, `.` and a slash at the end have meanings of their own, and on
-/// the way may be what is mounted inside the store) the kernel resolves the path.
+/// the way may be what is mounted inside the store) the kernel resolves the path; and it has to see what is watched.
 fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &[u8])> {
     let (ino, rest, start) = match path.first()? {
         b'/' => (Ino::ROOT, session::below_root(path)?, None),
@@ -98,7 +98,7 @@ fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &
             (ino, path.strip_prefix(b"./").unwrap_or(path), Some(found))
         }
     };
-    if !mounts::are_plain() || start.is_some_and(|found| !mounts::reach(&found)) {
+    if watches::are_any() || !mounts::are_plain() || start.is_some_and(|found| !mounts::reach(&found)) {
         return None;
     }
     if rest.is_empty() {

@@ -3,7 +3,7 @@
 use crate::changes::Subject;
 use crate::prefix::control;
 use crate::symbols::hooks;
-use crate::{changes, directories, guard, names, process, real, stat, walks};
+use crate::{changes, directories, guard, names, process, real, stat, walks, watches};
 use libc::{
     c_char, c_int, c_long, c_uint, c_void, dev_t, dirent, gid_t, mode_t, off_t, size_t, ssize_t, uid_t,
     AT_FDCWD, DIR,
@@ -108,6 +108,7 @@ hooks! {
     [removexattr] (path: Text, name: Text) -> c_int = changes::remove_attribute(Subject::Path(path), name);
     [lremovexattr] (path: Text, name: Text) -> c_int = changes::remove_attribute(Subject::Link(path), name);
 
+    [inotify_add_watch] (instance: c_int, path: Text, mask: u32) -> c_int = watches::add(instance, path, mask);
     [pathconf] (path: Text, name: c_int) -> c_long = control::pathconf(path, name);
     [chdir] (path: Text) -> c_int = process::chdir(path);
     [chroot] (path: Text) -> c_int = process::around_view(|| real::chroot(path));
