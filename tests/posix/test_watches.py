@@ -3,6 +3,7 @@
 import errno
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import libc
@@ -58,11 +59,12 @@ def own_changes(folder: Path) -> None:
     told((CREATE, "new"), (CLOSE_WRITE, "new"))
     os.truncate(folder / "before", 1)
     told((MODIFY, "before"))
-    for change in (
+    changes: list[Callable[[], None]] = [
         lambda: os.chmod(folder / "new", 0o640),
         lambda: os.utime(folder / "new", (1, 1)),
         lambda: os.setxattr(folder / "new", "user.x", b"1"),
-    ):
+    ]
+    for change in changes:
         change()
         told((ATTRIB, "new"))
     os.rename(folder / "new", folder / "moved")
