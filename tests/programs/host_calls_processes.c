@@ -32,13 +32,15 @@ static void own_fork(const char *name, void *function) {
     end();
 }
 
+pid_t __vfork(void) __attribute__((returns_twice));
+
 static void own_vfork(const char *name, void *function) {
-    (void)name, (void)function;
+    (void)function;
     if (!begin("()")) return;
     int status = 0;
     errno = 0;
     /* By its name alone: the compiler has to know that it returns twice. */
-    volatile pid_t child = vfork();
+    volatile pid_t child = *name == '_' ? __vfork() : vfork();
     if (child == 0) {
         write(worlds[EMPTY_FILE], "child", 5);
         _exit(7);
@@ -553,14 +555,14 @@ static void own_limit(const char *name, void *function) {
 }
 
 const struct row process_rows[] = {
-    {"poll __poll_chk ppoll __ppoll_chk", 'o', "", own_poll},
+    {"poll __poll __poll_chk ppoll __ppoll_chk", 'o', "", own_poll},
     {"select __select pselect", 'o', "", own_select},
     {"epoll_ctl", 'o', "", own_epoll},
     {"inotify_add_watch", 'o', "", own_watch},
     {"ioctl isatty tcgetattr", 'o', "", own_control},
     {"setrlimit setrlimit64 prlimit prlimit64", 'o', "", own_limit},
     {"fork __fork _Fork", 'o', "", own_fork},
-    {"vfork", 'o', "", own_vfork},
+    {"vfork __vfork", 'o', "", own_vfork},
     {"clone __clone", 'o', "", own_clone},
     {"posix_spawn posix_spawnp", 'o', "", own_spawn},
     {"execve execv execvp execvpe fexecve execveat execl execlp execle", 'o', "", own_exec},

@@ -118,6 +118,11 @@ hooks! {
         walks::check_room(size, room);
         walks::getcwd(buffer, size)
     };
+    [getwd] (buffer: *mut c_char) -> *mut c_char = walks::getwd(buffer);
+    [__getwd_chk] (buffer: *mut c_char, room: size_t) -> *mut c_char = {
+        walks::check_room(libc::PATH_MAX as usize, room);
+        walks::getwd(buffer)
+    };
     [realpath] (path: Text, resolved: *mut c_char) -> *mut c_char = walks::realpath(path, resolved);
     [__realpath_chk] (path: Text, resolved: *mut c_char, room: size_t) -> *mut c_char = {
         walks::check_room(libc::PATH_MAX as usize, room);
