@@ -1,8 +1,9 @@
 //! Memory that a server keeps between requests: what is counted for it is no less than what it takes.
 //!
 //! The bounds are numbers of things (descriptions, gone clients, jobs) and, for locks, bytes. Unit tests show that no more of
-//! them are kept; these measure that one of each takes no more than is said of it.
+//! them are kept; these measure that one of each takes no more than is said of it, in a process without other tests.
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use support::{claims, key, ram, Cluster, Line, Transport, READ_WRITE};

@@ -7,4 +7,5 @@ mod moving;
 mod protocol;
 mod real_servers;
 mod reliability;
+mod renewal;
 mod support;

@@ -1,10 +1,7 @@
 //! Credentials that expire while a program runs: it goes on where their file was renewed, and is refused where it was not.
 
-mod cluster;
-mod files;
-
-use cluster::Cluster;
-use files::{open, read_all, CALLER};
+use crate::cluster::Cluster;
+use crate::files::{open, read_all, CALLER};
 use std::io::IoSlice;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_client::wire::OpenFlags;
