@@ -142,7 +142,7 @@ class Arena:
             _end(choices.choice(self.workers))
             return
         if victim == "mount":
-            os.kill(_pid(next(self.home.glob("mounts/*.pid"))), signal.SIGKILL)
+            _kill(_pid(next(self.home.glob("mounts/*.pid"))))
             subprocess.run(["umount", "-l", self.mount], check=True, timeout=WAIT_SECONDS)
             self.weir("mount")
             return
@@ -150,7 +150,7 @@ class Arena:
             pids = [_pid(path) for path in sorted(self.home.glob("servers/*/pid"))]
             for pid in pids if victim == "all servers" else [choices.choice(pids)]:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    _kill(pid)
             self.weir("up", "--no-mount")
 
     def _judge(self) -> tuple[int, int]:
@@ -216,6 +216,17 @@ def _end(worker: subprocess.Popen[str]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
         worker.wait(WAIT_SECONDS)
+
+
+def _kill(pid: int) -> None:
+    """Kill a process and wait until it has ended; until then, perhaps the end of an fsync, `weir up` finds it up."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        if not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
+            sys.exit(f"process {pid} did not end within {WAIT_SECONDS:.0f} s of SIGKILL")
+    finally:
+        os.close(descriptor)
 
 
 def _pid(path: Path) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from agents import Remote, TwoWays
 from store import Store
 from ways import ALL, MOUNTED, Way, has_fuse, make_way
 
@@ -107,3 +108,19 @@ def way(request: pytest.FixtureRequest, shared_store: Store) -> Iterator[Way]:
     yield way
     if shared_store.mount.is_mount():
         shutil.rmtree(shared_store.mount / way.folder.name, ignore_errors=True)
+
+
+@pytest.fixture
+def two_ways(request: pytest.FixtureRequest, fuse: None, shared_store: Store) -> Iterator[TwoWays]:
+    """Agents that go two ways into one fresh directory of the shared store, and end with the test."""
+    agents: list[Remote] = []
+
+    def start(serve: Callable[[Path], None], one: str, other: str) -> list[Remote]:
+        name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())
+        first = make_way(one, shared_store, f"{name}-{next(_FOLDERS)}")
+        agents.extend(Remote(way, serve) for way in (first, Way(other, shared_store, first.sibling(other))))
+        return agents
+
+    yield start
+    for agent in agents:
+        agent.kill()

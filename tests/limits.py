@@ -203,8 +203,8 @@ TABLE = (
         "`inotify_add_watch`",
         _watch,
         WORKS,
-        "ENOENT",
-        "with a mount, it reports changes through that mount alone, not changes by the fast path: see below",
+        "EOPNOTSUPP",
+        "with a mount, it reports changes through that mount: see below",
     ),
     Refusal("`name_to_handle_at`", _handle, WORKS, "ENOENT", NOT_THERE),
     Refusal("`chroot`", _chroot, WORKS, "ENOENT", NOT_THERE),
@@ -232,9 +232,15 @@ BESIDE = """\
 | lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, counted once for the whole call; a write over several stripes may be short |
 | capacity beside lost servers | `statfs` counts the servers that answer within half of `WEIR_TIMEOUT_SECONDS` |
 | connections | one user can have all free ones, of 32,768 or of what the limit of open files leaves |
+| open descriptions | 131,072 through one mount or of one process; one user can have as many as are left free of 1,048,576 at each server; otherwise ENFILE |
+| locks | on files that nobody locked before, one user can have as much as is left free of 256 MiB at each server: some 70,000 files with one lock each for one user alone; otherwise ENOLCK |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
-| full targets | a file goes on elsewhere; ENOSPC if its layout names its targets or their number, for holes inside it, and when the store is full |
-| `inotify`, `fanotify` | report changes through the mount of the watcher, and no change by the fast path of any process; to watch a program's changes, run it with `weir run --no-preload` |
+| full targets | a file goes on elsewhere behind its end. ENOSPC if its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
+| room of a file that was just removed | a write that needs it waits for it up to 5 s; ENOSPC if no server is about to free any |
+| `inotify` | reports changes through the mount of the watcher. A process that watches the store, and the children that it forks then, go through the mount for all their calls on the store until they end, so their watches report their own changes. Watches do not report changes by the fast path of other programs: run those with `weir run --no-preload` |
+| `fanotify` | reports changes through the mount of the watcher, and no change by the fast path of any process |
+| descriptor from another user | keeps its opener's rights, with a mount at the kernel's speed; without a mount its reads and writes answer EACCES |
+| `pathconf` of `_PC_LINK_MAX` | 65,000 without a mount; with a mount the C library does not know the file system and says 127 |
 | another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process has its first identity again, even where the other user has the rights; open files stay open |
 | a program that another user executes without a mount | needs a credential that this user may read; otherwise EACCES, also on inherited descriptors |
 | path of `openat2` with RESOLVE flags without a mount | resolved name by name: a name that changes meanwhile is not found, or its old file is opened |

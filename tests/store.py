@@ -2,6 +2,8 @@
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -80,6 +82,18 @@ class Store:
         """The process of each server."""
         records = sorted((self.home / "servers").glob("*/pid"))
         return {int(record.parent.name): int(record.read_text().split()[0]) for record in records}
+
+
+def kill(pid: int) -> None:
+    """Kill a process and wait until it has ended, also where it is in the midst of a call that no signal ends."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        assert poller.poll(COMMAND_SECONDS * 1000), f"process {pid} outlives SIGKILL"
+    finally:
+        os.close(descriptor)
 
 
 def program(uid: int | None = None) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from store import Store
+from store import Store, kill
 from ways import ALL, MOUNT, MOUNTED, PREFIX, PRELOAD, Way, has_fuse, make_way
 
 BOUND_SECONDS = 2
@@ -133,7 +133,7 @@ def bring_up(store: Store, name: str, *arguments: str) -> Way:
 
 def kill_servers(store: Store, *which: int) -> None:
     for server in which:
-        os.kill(store.server_pids()[server], signal.SIGKILL)
+        kill(store.server_pids()[server])
 
 
 @pytest.mark.parametrize("name", ALL)

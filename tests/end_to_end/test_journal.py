@@ -1,10 +1,23 @@
-"""A journal that lost what was on stable storage: `weir up` refuses the store, says what is missing, and takes it on demand."""
+"""Journals in trouble, as commands tell of them: one that lost what was on stable storage, and one whose device fails."""
 
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store import Store
+from disks import Disk, failing
+from store import COMMAND_SECONDS, Store
+
+MAKE = """
+import os
+for number in range(2000):
+    os.mkdir(f"/weir/{number:040}")
+    if number % 50 == 49:
+        folder = os.open("/weir", os.O_RDONLY)
+        os.fsync(folder)
+"""
+"""More changes than the blocks hold that the journal's log has so far, and waits until they are on stable storage."""
 
 
 @pytest.fixture
@@ -44,3 +57,47 @@ def test_status_shows_that_the_journal_takes_changes(store: Store) -> None:
     [server] = store.json("status")["servers"]
     assert server["journal"]["state"] == "works"
     assert "journals 1 of 1 take changes" in store.weir("status").stdout
+
+
+@pytest.fixture
+def device(tmp_path: Path, root_only: None) -> Iterator[Disk]:
+    with failing(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def store_on_device(device: Disk) -> Iterator[Store]:
+    """A store whose home is on a device that can fail."""
+    store = Store(device.path)
+    yield store
+    store.weir("down", "--force", "--discard", code=None)
+
+
+def test_a_stopped_journal_is_told_of_until_its_device_works(device: Disk, store_on_device: Store) -> None:
+    """`weir status` said that the server answers, and `weir up` that the store is up already, and no more."""
+    store = store_on_device
+    store.weir("up", "--backend", "dir", "--targets", "1", "--no-mount")
+    # The home takes no credentials of runs while its device fails.
+    run = ("run", "--prefix", "/weir", "--")
+    store.weir(*run, "sh", "-c", "echo words >/weir/file")
+    store.environment["WEIR_CREDENTIAL"] = str(store.home / f"credentials/uid-{os.getuid()}.json")
+    device.fill()
+    store.weir(*run, "python3", "-c", MAKE, code=1)
+    shown = store.weir("status", code=1)
+    assert "journals 0 of 1 take changes" in shown.stdout
+    assert "warning: server 0 takes no changes (EROFS): cannot " in shown.stderr
+    assert "begins anew by itself" in shown.stderr
+    [server] = store.json("status", code=1)["servers"]
+    assert (server["up"], server["journal"]["state"]) == (True, "stopped")
+    refused = store.weir("up", "--no-mount", code=1).stderr
+    assert "is up, but takes no changes where a journal stopped: server 0: cannot " in refused
+    assert "see `weir status`" in refused
+    assert store.weir(*run, "cat", "/weir/file").stdout == "words\n"
+    device.free()
+    deadline = time.monotonic() + COMMAND_SECONDS
+    while store.weir("status", code=None).returncode != 0:
+        assert time.monotonic() < deadline, "the journal does not begin anew"
+        time.sleep(0.1)
+    assert "journals 1 of 1 take changes" in store.weir("status").stdout
+    assert "already up" in store.weir("up", "--no-mount", code=1).stderr
+    store.weir(*run, "mkdir", "/weir/folder")

@@ -1,13 +1,12 @@
 """Programs whose files are placed by the servers: even, away from a slow target, and named when they cannot be."""
 
 import os
-import signal
 import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
-from store import Store
+from store import Store, kill
 from weir import _core
 
 JOB = """
@@ -84,7 +83,7 @@ def test_files_are_made_while_a_server_is_gone(store: Store, fuse: None) -> None
     if gone == home_of_root:
         # The root's server resolves the path: then only what the other server makes in the root itself can be tested.
         folder, gone = store.mount, 1 - home_of_root
-    os.kill(store.server_pids()[gone], signal.SIGKILL)
+    kill(store.server_pids()[gone])
     end = time.monotonic() + 60
     while True:
         answer = subprocess.run(

@@ -1,13 +1,12 @@
 """Sharing on real servers: entitlements, and fairness over servers of which one is killed."""
 
-import os
-import signal
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 import weir
+from store import kill
 from weir.experiments.figures import rows_of
 from weir.experiments.jobs import Job, Run, run_jobs
 from weir.experiments.store import Store
@@ -74,7 +73,7 @@ def test_servers_are_fair_together_also_after_one_was_killed() -> None:
     with Store(policy="size-fair", servers=2, speed=SPEED) as store:
         assert parts(received(run_jobs(store, jobs), "size-fair")) == pytest.approx(expected, abs=NEAR)
         process = int((store.folder / "home/servers/1/pid").read_text().split()[0])
-        os.kill(process, signal.SIGKILL)
+        kill(process)
         weir.store.up(home=store.folder / "home", mount=False)
         again = [replace(job, name=f"{job.name}-again") for job in jobs]
         shares = parts(received(run_jobs(store, again), "size-fair"))

@@ -6,6 +6,8 @@ import pwd
 import shutil
 import stat
 import subprocess
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,13 @@ def as_user(uid: int, groups: tuple[int, ...], *command: str) -> str:
     return answer.stdout
 
 
+def open_folder(prefix: str) -> Path:
+    """A fresh directory of the host that every user may write."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o777)
+    return folder
+
+
 def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Way:
     """A way for a user who holds a grant and nothing else of the store."""
     document = store.json("grant", "--uid", str(uid), "--gid", str(uid), "--groups", ",".join(map(str, groups)))
@@ -94,9 +103,7 @@ def open_store(store: Store) -> Store:
 @pytest.mark.parametrize("member", [True, False], ids=["in the group", "not in the group"])
 def test_the_permission_matrix(open_store: Store, name: str, member: bool) -> None:
     """Every mode of files and folders gives another user what it gives on the machine's own disk."""
-    local = Path("/tmp") / f"weir-matrix-{os.getpid()}"
-    local.mkdir()
-    local.chmod(0o777)
+    local = open_folder("weir-matrix-")
     groups = (TEAM,) if member else ()
     try:
         as_user(ALICE, (TEAM,), "bash", "-euc", FILES, "bash", str(local / "matrix"))
@@ -153,9 +160,7 @@ print(json.dumps(results, sort_keys=True))
 def test_pipes_and_sockets_keep_their_modes(open_store: Store, name: str, user: int) -> None:
     """The kernel opens them without asking a mount, so that once they were open to everyone whatever their mode."""
     modes = ("000", "200", "400", "600", "622", "644", "666", "077")
-    local = Path("/tmp") / f"weir-special-{os.getpid()}"
-    local.mkdir()
-    local.chmod(0o777)
+    local = open_folder("weir-special-")
     try:
         as_user(ALICE, (), "/usr/bin/python3", "-c", SPECIAL, str(local / "special"), *modes)
         expected = as_user(user, (), "/usr/bin/python3", "-c", SPECIAL_PROBE, str(local / "special"))
@@ -222,3 +227,71 @@ def test_set_id_bits_go_with_a_write(open_store: Store, name: str) -> None:
     bob.run("bash", "-euc", 'echo more >> "$1"/file', "bash", bob.folder)
     mode = (open_store.mount / root.folder.name / "file").stat().st_mode
     assert not mode & (stat.S_ISUID | stat.S_ISGID), oct(mode)
+
+
+SENT = """
+import array, os, socket, sys, time
+path, address = sys.argv[1:]
+file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+assert os.write(file, b"0123456789") == 10
+assert os.lseek(file, 2, os.SEEK_SET) == 2
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(address)
+    os.chmod(address, 0o777)
+    listener.listen(1)
+    listener.settimeout(60)
+    with listener.accept()[0] as other:
+        other.settimeout(60)
+        other.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+        assert other.recv(1) == b"x"
+assert os.lseek(file, 0, os.SEEK_CUR) == 5, "both move one offset"
+print(os.pread(file, 100, 0).decode())
+"""
+RECEIVED = """
+import array, os, socket, sys
+path, address = sys.argv[1:]
+try:
+    os.open(path, os.O_RDONLY)
+except PermissionError:
+    pass
+else:
+    sys.exit("the file is another user's")
+with socket.socket(socket.AF_UNIX) as other:
+    other.settimeout(60)
+    other.connect(address)
+    _, control, _, _ = other.recvmsg(1, socket.CMSG_SPACE(4))
+    file = array.array("i", control[0][2])[0]
+    assert os.pread(file, 4, 6) == b"6789"
+    assert os.pwrite(file, b"AB", 8) == 2
+    assert os.read(file, 3) == b"234"
+    assert os.preadv(file, [bytearray(4)], 0) == 4
+    assert os.fstat(file).st_size == 10
+    assert os.lseek(file, 0, os.SEEK_CUR) == 5
+    assert os.lseek(file, 0, os.SEEK_END) == 10 and os.lseek(file, 5, os.SEEK_SET) == 5
+    os.ftruncate(file, 12)
+    assert os.fstat(file).st_size == 12
+    other.send(b"x")
+"""
+
+
+@pytest.mark.parametrize("name", [MOUNT, PRELOAD])
+@pytest.mark.usefixtures("fuse")
+def test_a_descriptor_that_another_user_sent_keeps_its_rights(open_store: Store, name: str) -> None:
+    """The receiver's data calls were EACCES on the fast path, because the servers know the file as the sender's."""
+    alice, bob = (user_way(name, open_store, "", uid) for uid in (ALICE, BOB))
+    meeting = open_store.root / f"meeting-{name}"
+    meeting.mkdir()
+    meeting.chmod(0o1777)
+    path, address = open_store.mount / "sent", meeting / "socket"
+    sender = alice.start("python3", "-c", SENT, str(path), str(address))
+    try:
+        for _ in range(600):
+            if address.exists() and address.stat().st_mode & 0o777 == 0o777:
+                break
+            time.sleep(0.1)
+        bob.run("python3", "-c", RECEIVED, str(path), str(address))
+        out, err = sender.communicate(timeout=60)
+    finally:
+        sender.kill()
+    assert sender.returncode == 0, err
+    assert out == "01234567AB\0\0\n"

@@ -58,6 +58,10 @@ def bad_addresses(folder: Path) -> None:
         refused(errno.EFAULT, libc.call, "stat", folder / "file", address)
         refused(errno.EFAULT, libc.call, "stat", address, page - PAGE)
         refused(errno.EFAULT, libc.call, "open", address, os.O_RDONLY)
+        for name in ("link", "rename"):
+            refused(errno.EFAULT, libc.call, name, folder / "file", address)
+            refused(errno.EFAULT, libc.call, name, address, folder / "file")
+        refused(errno.ENOENT, libc.call, "link", folder / "missing", address)
         refused(errno.EFAULT, libc.call, "setxattr", folder / "file", b"user.a", address, 8, 0)
         os.setxattr(file, "user.a", b"12345678")
         refused(errno.EFAULT, libc.call, "getxattr", folder / "file", b"user.a", address, 8)

@@ -5,19 +5,16 @@ Stores through a shared mapping become visible at msync; everything else at once
 
 import errno
 import fcntl
-import json
 import mmap
 import os
 import random
 import struct
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from store import Store
-from ways import MOUNT, PREFIX, PRELOAD, Way, has_fuse, make_way
+from agents import Agent, Remote, TwoWays, seeded
+from ways import MOUNT, PREFIX, PRELOAD
 
 STEPS = 400
 SIZE_MAX = 3 << 20
@@ -25,27 +22,11 @@ NAMES = ("a", "b", "c")
 LOCK_BYTES = 8
 
 
-class Agent:
-    """A process that carries out calls, one line of JSON each, until its input ends."""
-
-    def __init__(self, folder: Path) -> None:
-        os.chdir(folder)
-        self.files: dict[str, int] = {}
-
-    def serve(self) -> None:
-        for line in sys.stdin:
-            name, arguments = json.loads(line)
-            try:
-                answer = {"value": getattr(self, f"do_{name}")(*arguments)}
-            except OSError as error:
-                answer = {"errno": error.errno}
-            print(json.dumps(answer), flush=True)
+class Caller(Agent):
+    """An agent whose every mapping ends with its call."""
 
     def do_open(self, handle: str, name: str, flags: int) -> None:
         self.files[handle] = os.open(name, flags, 0o600)
-
-    def do_close(self, handle: str) -> None:
-        os.close(self.files.pop(handle))
 
     def do_write(self, handle: str, offset: int, length: int, byte: int) -> int:
         return os.pwrite(self.files[handle], bytes([byte]) * length, offset)
@@ -55,9 +36,6 @@ class Agent:
 
     def do_read(self, handle: str, offset: int, length: int) -> str:
         return os.pread(self.files[handle], length, offset).hex()
-
-    def do_truncate(self, handle: str, size: int) -> None:
-        os.ftruncate(self.files[handle], size)
 
     def do_size(self, handle: str) -> int:
         return os.fstat(self.files[handle]).st_size
@@ -73,11 +51,6 @@ class Agent:
 
     def do_names(self) -> list[str]:
         return sorted(os.listdir("."))
-
-    def do_punch(self, handle: str, offset: int, length: int) -> None:
-        import libc
-
-        libc.fallocate(self.files[handle], libc.PUNCH_HOLE | libc.KEEP_SIZE, offset, length)
 
     def do_lock(self, handle: str, kind: int, start: int) -> None:
         """A lock of the process on one byte, without waiting."""
@@ -97,40 +70,7 @@ class Agent:
 
 
 def serve(folder: Path) -> None:
-    Agent(folder).serve()
-
-
-class Remote:
-    """An agent in a process that goes one way into the store."""
-
-    def __init__(self, way: Way) -> None:
-        self.way = way
-        self.process = way.start(*way.python(serve))
-
-    def __call__(self, name: str, *arguments: Any) -> Any:
-        """The result of a call.
-
-        Raises:
-            OSError: The call failed.
-        """
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(json.dumps([name, arguments]) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise AssertionError(f"{self.way.name}: {self.process.communicate(timeout=30)[1]}")
-        answer = json.loads(line)
-        if "errno" in answer:
-            raise OSError(answer["errno"], f"{self.way.name}: {name}{arguments}: {os.strerror(answer['errno'])}")
-        return answer["value"]
-
-    def end(self) -> None:
-        try:
-            out, err = self.process.communicate(timeout=60)
-        finally:
-            self.process.kill()
-        assert self.process.returncode == 0, f"{out}{err}"
+    Caller(folder).serve()
 
 
 class Model:
@@ -252,7 +192,7 @@ class Game:
 
     def truncate(self, agent: int, handle: str, file: bytearray) -> None:
         size = self.extent(file)[0]
-        self.call(agent, "truncate", handle, size)
+        self.call(agent, "ftruncate", handle, size)
         del file[size:]
         file.extend(bytes(size - len(file)))
 
@@ -320,31 +260,10 @@ class Game:
         assert caught.value.errno == number, caught.value
 
 
-@pytest.fixture
-def two_ways(request: pytest.FixtureRequest, shared_store: Store) -> Iterator[Callable[[str, str], list[Remote]]]:
-    """Agents that go two ways into one directory."""
-    agents: list[Remote] = []
-
-    def start(one: str, other: str) -> list[Remote]:
-        first = make_way(one, shared_store, f"both-{os.getpid()}-{one}-{other}")
-        second = Way(other, shared_store, first.sibling(other))
-        agents.extend(Remote(way) for way in (first, second))
-        return agents
-
-    yield start
-    for agent in agents:
-        agent.process.kill()
-        agent.process.communicate(timeout=30)
-
-
 @pytest.mark.parametrize(("one", "other"), [(PRELOAD, MOUNT), (PRELOAD, PRELOAD), (PREFIX, MOUNT), (PREFIX, PRELOAD)])
-def test_both_ways_show_the_same(two_ways: Callable[[str, str], list[Remote]], one: str, other: str) -> None:
-    if not has_fuse():
-        pytest.skip("there is no /dev/fuse")
-    seed = int(os.environ.get("WEIR_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
-    print(f"to repeat it: WEIR_TEST_SEED={seed}")
-    agents = two_ways(one, other)
-    game = Game(random.Random(seed), agents, can_map=PREFIX not in (one, other))
+def test_both_ways_show_the_same(two_ways: TwoWays, one: str, other: str) -> None:
+    agents = two_ways(serve, one, other)
+    game = Game(seeded(), agents, can_map=PREFIX not in (one, other))
     try:
         game.run()
     except BaseException:

@@ -49,6 +49,31 @@ def test_open_flags(way: Way) -> None:
     way.call(open_flags, served=["open", "read", "write"])
 
 
+def truncated_program(folder: Path) -> None:
+    """An open with O_TRUNC emptied a program that ran, which died of it, and answered ETXTBSY or even success."""
+    shutil.copy("/bin/sleep", folder / "program")
+    program = (folder / "program").read_bytes()
+    child = subprocess.Popen([folder / "program", "600"])
+    try:
+        for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC):
+            refused(errno.ETXTBSY, os.open, folder / "program", flags)
+        refused(errno.ETXTBSY, os.truncate, folder / "program", 0)
+        assert (folder / "program").read_bytes() == program
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+    file = os.open(folder / "program", os.O_RDWR | os.O_TRUNC)
+    assert os.fstat(file).st_size == 0
+    assert os.write(file, b"words") == 5
+    assert os.pread(file, 10, 0) == b"words"
+
+
+@pytest.mark.parametrize("way", MOUNTED, indirect=True)
+def test_a_program_that_runs_keeps_its_bytes(way: Way) -> None:
+    way.call(truncated_program, served=["open", "read", "write"])
+
+
 def sparse_files(folder: Path) -> None:
     file = os.open(folder / "sparse", os.O_RDWR | os.O_CREAT, 0o600)
     assert os.pwrite(file, b"x" * MIB, 10 * MIB) == MIB

@@ -10,16 +10,14 @@ import json
 import mmap
 import os
 import random
-import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from store import Store
-from ways import MOUNT, PREFIX, PRELOAD, Way, has_fuse, make_way
+from agents import Agent, Remote, TwoWays, seeded
+from ways import MOUNT, PREFIX, PRELOAD, Way
 
 STEPS = 500
 PAGE = mmap.PAGESIZE
@@ -62,29 +60,16 @@ class Memory:
         self.checked(self.library.msync(address, length, MS_SYNC))
 
 
-class Agent:
-    """A process that carries out calls, one line of JSON each, until its input ends."""
+class Mapper(Agent):
+    """An agent that also maps memory."""
 
     def __init__(self, folder: Path) -> None:
-        os.chdir(folder)
+        super().__init__(folder)
         self.memory = Memory()
-        self.files: dict[str, int] = {}
         self.mappings: dict[str, int] = {}
-
-    def serve(self) -> None:
-        for line in sys.stdin:
-            name, arguments = json.loads(line)
-            try:
-                answer = {"value": getattr(self, f"do_{name}")(*arguments)}
-            except OSError as error:
-                answer = {"errno": error.errno}
-            print(json.dumps(answer), flush=True)
 
     def do_open(self, handle: str, flags: int) -> None:
         self.files[handle] = os.open(NAME, flags, 0o600)
-
-    def do_close(self, handle: str) -> None:
-        os.close(self.files.pop(handle))
 
     def do_pwrite(self, handle: str, offset: int, data: str) -> int:
         return os.pwrite(self.files[handle], data.encode(), offset)
@@ -105,14 +90,6 @@ class Agent:
 
     def do_copy(self, handle: str, source: int, target: int, length: int) -> int:
         return os.copy_file_range(self.files[handle], self.files[handle], length, source, target)
-
-    def do_punch(self, handle: str, offset: int, length: int) -> None:
-        import libc
-
-        libc.fallocate(self.files[handle], libc.PUNCH_HOLE | libc.KEEP_SIZE, offset, length)
-
-    def do_ftruncate(self, handle: str, size: int) -> None:
-        os.ftruncate(self.files[handle], size)
 
     def do_truncate(self, size: int) -> None:
         os.truncate(NAME, size)
@@ -205,43 +182,7 @@ def race(folder: Path) -> None:
 
 
 def serve(folder: Path) -> None:
-    Agent(folder).serve()
-
-
-class Remote:
-    """An agent in a process that goes one way into the store."""
-
-    def __init__(self, way: Way) -> None:
-        self.way = way
-        self.process = way.start(*way.python(serve))
-        self.log: list[str] = []
-
-    def __call__(self, name: str, *arguments: Any) -> Any:
-        """The result of a call.
-
-        Raises:
-            OSError: The call failed.
-        """
-        self.log.append(f"{self.way.name}: {name} {str(arguments)[:200]}")
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(json.dumps([name, arguments]) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            err = self.process.communicate(timeout=30)[1]
-            raise AssertionError(f"{self.way.name}: ended with {self.process.returncode} in {self.log[-1]}\n{err}")
-        answer = json.loads(line)
-        if "errno" in answer:
-            raise OSError(answer["errno"], f"{self.log[-1]}: {os.strerror(answer['errno'])}")
-        return answer["value"]
-
-    def end(self) -> None:
-        try:
-            out, err = self.process.communicate(timeout=60)
-        finally:
-            self.process.kill()
-        assert self.process.returncode == 0, f"{out}{err}"
+    Mapper(folder).serve()
 
 
 @dataclass
@@ -479,34 +420,10 @@ class Game:
             assert self.call(agent, "load", found[0], offset, length) == shown[offset : offset + length].decode()
 
 
-@pytest.fixture
-def two_ways(request: pytest.FixtureRequest, shared_store: Store) -> Iterator[Callable[[str, str], list[Remote]]]:
-    """Agents that go two ways into one directory."""
-    agents: list[Remote] = []
-
-    def start(one: str, other: str) -> list[Remote]:
-        if not has_fuse():
-            pytest.skip("there is no /dev/fuse")
-        first = make_way(one, shared_store, f"{request.node.name}-{os.getpid()}".translate({91: 45, 93: 45}))
-        agents.extend(Remote(way) for way in (first, Way(other, shared_store, first.sibling(other))))
-        return agents
-
-    yield start
-    for agent in agents:
-        agent.process.kill()
-        agent.process.communicate(timeout=30)
-
-
-def seeded() -> random.Random:
-    seed = int(os.environ.get("WEIR_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
-    print(f"to repeat it: WEIR_TEST_SEED={seed}")
-    return random.Random(seed)
-
-
 @pytest.mark.parametrize(("one", "other"), [(MOUNT, MOUNT), (PRELOAD, PRELOAD), (PRELOAD, MOUNT), (PREFIX, PREFIX)])
-def test_stores_and_calls_change_one_file(two_ways: Callable[[str, str], list[Remote]], one: str, other: str) -> None:
+def test_stores_and_calls_change_one_file(two_ways: TwoWays, one: str, other: str) -> None:
     """A pwrite beside a dirty page of the same process lost a byte, and what a file grew by gave SIGBUS."""
-    agents = two_ways(one, other)
+    agents = two_ways(serve, one, other)
     game = Game(seeded(), agents)
     try:
         game.run()
@@ -521,12 +438,10 @@ def test_stores_and_calls_change_one_file(two_ways: Callable[[str, str], list[Re
 
 @pytest.mark.parametrize("one", [MOUNT, PRELOAD])
 @pytest.mark.parametrize("other", [PRELOAD, PREFIX])
-def test_a_write_beside_a_dirty_page_of_another_process_loses_nothing(
-    two_ways: Callable[[str, str], list[Remote]], one: str, other: str
-) -> None:
+def test_a_write_beside_a_dirty_page_of_another_process_loses_nothing(two_ways: TwoWays, one: str, other: str) -> None:
     """The page was written back after the write of another process, and covered it with what was there before."""
     numbers = seeded()
-    mapper, writer = two_ways(one, other)
+    mapper, writer = two_ways(serve, one, other)
     flags = os.O_RDWR | os.O_CREAT
     for agent in (mapper, writer):
         agent("open", "f", flags)
@@ -565,10 +480,10 @@ def test_stores_and_writes_to_one_page_at_once_lose_nothing(way: Way) -> None:
 @pytest.mark.parametrize("one", [PRELOAD])
 @pytest.mark.parametrize("other", [MOUNT, PRELOAD])
 def test_what_a_mapped_file_grows_by_is_there_before_a_page_was_touched(
-    two_ways: Callable[[str, str], list[Remote]], one: str, other: str
+    two_ways: TwoWays, one: str, other: str
 ) -> None:
     """The kernel did not hear of growth on the fast path, and gave SIGBUS beyond the size that it knew."""
-    mapper, writer = two_ways(one, other)
+    mapper, writer = two_ways(serve, one, other)
     for agent in (mapper, writer):
         agent("open", "f", os.O_RDWR | os.O_CREAT)
         agent("open", "a", os.O_RDWR | os.O_APPEND)

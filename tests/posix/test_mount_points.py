@@ -178,6 +178,8 @@ def entered(folder: str) -> None:
         ("getcwd", (text, 4096)),
         ("__getcwd_chk", (text, 4096, 4096)),
         ("get_current_dir_name", ()),
+        ("getwd", (text,)),
+        ("__getwd_chk", (text, 4096)),
     ]:
         assert os.path.samefile(os.fsdecode(ctypes.string_at(pointer(name, *arguments))), ".")
     os.fchdir(here)
@@ -255,7 +257,7 @@ CALLS: dict[str, Callable[[str], None]] = {
     "llistxattr": lambda folder: attribute_names("llistxattr", folder),
     "removexattr": attribute("removexattr", b"trusted.one"),
     "lremovexattr": attribute("lremovexattr", b"trusted.two"),
-    **dict.fromkeys(("chdir", "getcwd", "get_current_dir_name", "__getcwd_chk"), entered),
+    **dict.fromkeys(("chdir", "getcwd", "get_current_dir_name", "__getcwd_chk", "getwd", "__getwd_chk"), entered),
     "chroot": rooted,
     "realpath": resolved("realpath", (None,)),
     "__realpath_chk": resolved("__realpath_chk", (room(), 4096)),

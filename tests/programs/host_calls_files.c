@@ -493,6 +493,20 @@ static void own_getcwd(const char *name, void *function) {
     }
 }
 
+static void own_getwd(const char *name, void *function) {
+    const int is_checked = strstr(name, "_chk") != NULL;
+    static char room[PATH_MAX];
+    char *places[] = {room, NULL};
+    EACH(i, places) {
+        if (!begin("(%zu)", i)) continue;
+        errno = 0;
+        char *answer = is_checked ? CALL(char *, places[i], (long)PATH_MAX) : CALL(char *, places[i]);
+        result_pointer(answer);
+        if (answer) also("%s", answer);
+        end();
+    }
+}
+
 static void own_realpath(const char *name, void *function) {
     static const char *const paths[] = {"file", "link", "way/one", "missing", "missing/x", "folder/../file", "loop", "dangling", "", ".", "way/..",
                                         "file/", "folder/", "locked/inside", "//file", "./way/../file"};
@@ -534,6 +548,7 @@ const struct row file_rows[] = {
     {"glob glob64", 'o', "", own_glob},
     {"ftw ftw64 nftw nftw64", 'o', "", own_walk},
     {"getcwd __getcwd_chk get_current_dir_name", 'o', "", own_getcwd},
+    {"getwd __getwd_chk", 'o', "", own_getwd},
     {"realpath __realpath_chk canonicalize_file_name", 'o', "", own_realpath},
     {NULL, 0, NULL, NULL},
 };

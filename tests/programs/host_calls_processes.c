@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,13 +32,15 @@ static void own_fork(const char *name, void *function) {
     end();
 }
 
+pid_t __vfork(void) __attribute__((returns_twice));
+
 static void own_vfork(const char *name, void *function) {
-    (void)name, (void)function;
+    (void)function;
     if (!begin("()")) return;
     int status = 0;
     errno = 0;
     /* By its name alone: the compiler has to know that it returns twice. */
-    volatile pid_t child = vfork();
+    volatile pid_t child = *name == '_' ? __vfork() : vfork();
     if (child == 0) {
         write(worlds[EMPTY_FILE], "child", 5);
         _exit(7);
@@ -490,6 +493,22 @@ static void own_epoll(const char *name, void *function) {
     }
 }
 
+static void own_watch(const char *name, void *function) {
+    (void)name;
+    const struct { const char *name, *path; } paths[] = {
+        {"folder", "."}, {"missing", "no-such-name"}, {"empty", ""}, {"null", NULL}, {"bad", forbidden}, {"root", "/"},
+    };
+    static const unsigned masks[] = {IN_ALL_EVENTS, IN_ONLYDIR | IN_DELETE, 0};
+    EACH(i, paths) EACH(j, masks) for (int is_open = 0; is_open < 2; is_open++) {
+        if (!begin("(%s,%x,%d)", paths[i].name, masks[j], is_open)) continue;
+        int instance = is_open ? BARE(SYS_inotify_init1, IN_CLOEXEC) : 61;
+        errno = 0;
+        result(CALL(int, instance, paths[i].path, masks[j]));
+        if (is_open) BARE(SYS_close, instance);
+        end();
+    }
+}
+
 static void own_control(const char *name, void *function) {
     static const unsigned long requests[] = {FIONREAD, FIOCLEX, FIONCLEX, FIONBIO, TCGETS, TIOCGWINSZ, FS_IOC_GETFLAGS, FICLONE, FIGETBSZ, 0x12345};
     for (int kind = 0; kind < KINDS + 2; kind++) EACH(i, requests) {
@@ -536,13 +555,14 @@ static void own_limit(const char *name, void *function) {
 }
 
 const struct row process_rows[] = {
-    {"poll __poll_chk ppoll __ppoll_chk", 'o', "", own_poll},
+    {"poll __poll __poll_chk ppoll __ppoll_chk", 'o', "", own_poll},
     {"select __select pselect", 'o', "", own_select},
     {"epoll_ctl", 'o', "", own_epoll},
+    {"inotify_add_watch", 'o', "", own_watch},
     {"ioctl isatty tcgetattr", 'o', "", own_control},
     {"setrlimit setrlimit64 prlimit prlimit64", 'o', "", own_limit},
     {"fork __fork _Fork", 'o', "", own_fork},
-    {"vfork", 'o', "", own_vfork},
+    {"vfork __vfork", 'o', "", own_vfork},
     {"clone __clone", 'o', "", own_clone},
     {"posix_spawn posix_spawnp", 'o', "", own_spawn},
     {"execve execv execvp execvpe fexecve execveat execl execlp execle", 'o', "", own_exec},

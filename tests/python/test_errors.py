@@ -6,11 +6,12 @@ import shlex
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from store import COMMAND_SECONDS, Store, program
+from weir import native
 
 TARGET = '[[server]]\n[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n'
 
@@ -272,3 +273,14 @@ def test_a_damaged_cluster_json(store: Store, tmp_path: Path) -> None:
     damaged.write_text(json.dumps({"version": 1}))
     assert "cannot use" in refused(store, "status", code=1, environment={"WEIR_CLUSTER": str(damaged)})
     assert "cannot be read" in refused(store, "status", code=1, environment={"WEIR_CLUSTER": str(tmp_path / "missing")})
+
+
+@pytest.mark.parametrize("find", [native.server_program, native.mount_program, native.mover_program])
+def test_a_program_whose_words_are_lost_ends_as_with_them(find: Callable[[], Path]) -> None:
+    """With its log on a full disk the mount, and the mover, panicked at the first word that they could not write."""
+    codes = []
+    for log in (os.devnull, "/dev/full"):
+        with Path(log).open("w") as words:
+            command = [str(find()), "--no-such-option"]
+            codes.append(subprocess.run(command, stderr=words, timeout=COMMAND_SECONDS, check=False).returncode)
+    assert codes == [2, 2]

@@ -21,11 +21,12 @@ import click
 import foreign
 import numpy
 import pytest
+from lustre_messages import statistics, target
 from numpy.typing import NDArray
 from weir import adaptive, cli
 from weir.placement import database
 from weir.placement.statistics.gathering import Gathering
-from weir.placement.statistics.message import NetworkRates, Statistics, TargetRates, TargetStatistics, encode
+from weir.placement.statistics.message import Statistics, encode
 from weir.placement.statistics.own import OwnLoad, Thresholds
 from weir.store.identity import Identity
 
@@ -117,33 +118,14 @@ def lustre_text(folder: Path) -> None:
     creations(folder)
 
 
-def statistics() -> Statistics:
-    rates = TargetRates(1e6, 2e6, 10.0, 20.0, 0.5)
-    targets = tuple(
-        TargetStatistics(f"fs-OST000{index}", 10**12, 6 * 10**11, 5 * 10**11, False, rates) for index in range(3)
-    )
-    return Statistics(
-        server="oss1",
-        instance="first",
-        sequence=0,
-        interval_seconds=60.0,
-        heartbeat_seconds=5.0,
-        time_seconds=1700000000.0,
-        age_seconds=0.0,
-        period_seconds=60.0,
-        load_average=1.5,
-        processors=32,
-        cpu_fraction=0.25,
-        memory_total_bytes=1 << 36,
-        memory_fraction=0.5,
-        network=NetworkRates(1e6, 2e6, 0.0),
-        targets=targets,
-    )
+def lustre_server() -> Statistics:
+    room = {"total_bytes": 10**12, "free_bytes": 6 * 10**11, "available_bytes": 5 * 10**11}
+    return statistics(targets=tuple(target(f"fs-OST000{index}", **room) for index in range(3)))
 
 
 def lustre_document(folder: Path) -> None:
     gathering = Gathering()
-    gathering.accept(statistics(), 1.0)
+    gathering.accept(lustre_server(), 1.0)
     own = OwnLoad(0.1, 0.1, 0.5, None)
     document = gathering.document(2.0, time_seconds=time.time(), own=own, thresholds=Thresholds())
     (folder / "statistics.json").write_text(json.dumps(document))
@@ -155,7 +137,7 @@ def lustre_tree(folder: Path) -> None:
 
 
 def messages(folder: Path) -> None:
-    (folder / "statistics").write_bytes(encode(statistics()))
+    (folder / "statistics").write_bytes(encode(lustre_server()))
 
 
 def placement(folder: Path) -> None:
@@ -224,7 +206,7 @@ RUST = {
     "a trace": ("crates/trace/tests/format.rs", "proptest!"),
     "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
     "a message of the protocol": ("crates/wire/tests/laws.rs", "any_message"),
-    "a frame, before and after the handshake": ("crates/server/tests/malformed.rs", "any_frame"),
+    "a frame, before and after the handshake": ("crates/server/tests/all/malformed.rs", "any_frame"),
     "a journal": ("crates/server/src/journal/tests.rs", "proptest!"),
     "an .ini layout": ("crates/placement/src/ini.rs", "proptest!"),
     "the spelling of a layout": ("crates/placement/src/spelling.rs", "proptest!"),

@@ -1,12 +1,10 @@
 """Policy and scheduler: chosen, refused, changed while jobs run, and remembered."""
 
-import os
-import signal
 import threading
 import tomllib
 
 import pytest
-from store import Store
+from store import Store, kill
 from weir import _core
 
 FLOOD = """
@@ -52,7 +50,7 @@ def test_a_change_keeps_the_scheduler_where_it_can_and_is_remembered(store: Stor
     assert [server["was_scheduler"] for server in answer["servers"]] == ["virtual-time"] * 2
     assert store.json("policy", "set", "group-then-user-then-size-fair")["scheduler"] == "gift"
 
-    os.kill(store.server_pids()[1], signal.SIGKILL)
+    kill(store.server_pids()[1])
     store.weir("up", "--no-mount")
     shown = store.json("policy", "show")
     assert {server["policy"] for server in shown["servers"]} == {"group-then-user-then-size-fair"}

@@ -4,27 +4,22 @@ import gzip
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lustre_messages import statistics, target
 from weir._core import Allocator
 from weir.placement.statistics import gathering as gathered
 from weir.placement.statistics.gathering import Gathering
 from weir.placement.statistics.message import (
     MESSAGE_BYTES_MAX,
-    DiskIo,
     Heartbeat,
-    JobRates,
     Message,
-    NetworkRates,
     RejectedError,
-    Statistics,
     TargetRates,
-    TargetStatistics,
     decode,
     encode,
 )
@@ -34,32 +29,6 @@ from weir.placement.statistics.view import UnusableError, View, view_of_document
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lustre"
 IDLE = OwnLoad(0.1, 0.1, 0.5, None)
-
-
-def target(name: str = "fs-OST0000", **changes: Any) -> TargetStatistics:
-    rates = TargetRates(1e6, 2e6, 10.0, 20.0, 0.5, DiskIo(30.0, 1e6, 4.0, None), (JobRates("a.1", 1.0, 2.0),))
-    return replace(TargetStatistics(name, 1000, 600, 500, False, rates), **changes)
-
-
-def statistics(server: str = "oss1", sequence: int = 0, **changes: Any) -> Statistics:
-    said = Statistics(
-        server=server,
-        instance="first",
-        sequence=sequence,
-        interval_seconds=60.0,
-        heartbeat_seconds=5.0,
-        time_seconds=1700000000.0 + sequence,
-        age_seconds=0.0,
-        period_seconds=60.0,
-        load_average=1.5,
-        processors=32,
-        cpu_fraction=0.25,
-        memory_total_bytes=1 << 36,
-        memory_fraction=0.5,
-        network=NetworkRates(1e6, 2e6, 0.0),
-        targets=(target(),),
-    )
-    return replace(said, **changes)
 
 
 def heartbeat(server: str = "oss1", sequence: int = 1, instance: str = "first") -> Heartbeat:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from store import COMMAND_SECONDS, Store, program
+from store import COMMAND_SECONDS, Store, kill, program
 
 LOAD = """
 import os, sys
@@ -89,7 +89,7 @@ def test_an_interval_that_is_none_is_refused(store: Store) -> None:
 
 def test_a_server_that_died_is_named(store: Store) -> None:
     store.up(mount=False, servers=2)
-    os.kill(store.server_pids()[1], signal.SIGKILL)
+    kill(store.server_pids()[1])
     answer = store.weir("top", "--once", "--interval", "0.1", code=1)
     assert "server 1" in answer.stderr
     assert "1 of 2 servers" in answer.stdout

@@ -12,6 +12,17 @@ use std::io::IoSlice;
 use weir_placement::Layout;
 use weir_wire::{limits, Extent, Publication, Reply, Request};
 
+/// One range of a file that a caller writes.
+#[derive(Clone, Copy)]
+struct Writing<'a> {
+    environment: Environment<'a>,
+    caller: &'a Caller,
+    /// The bytes of the range, and beyond it where the largest file ends within them.
+    buffers: &'a [IoSlice<'a>],
+    offset: u64,
+    length: u64,
+}
+
 /// What writing a range came to, before publication.
 struct Written {
     /// Bytes from the start of the range that are on their targets, without a gap.
@@ -51,7 +62,7 @@ impl File {
             return Ok(0);
         }
         let mut done = 0;
-        let outcome = self.write_all(environment, caller, buffers, offset, length, &mut done);
+        let outcome = self.write_all(Writing { environment, caller, buffers, offset, length }, &mut done);
         Counters::add(&environment.counters().write_bytes, done);
         match outcome {
             Err(error) if done == 0 => Err(error),
@@ -61,22 +72,15 @@ impl File {
 
     /// Writes until all is written and published, begins anew where the file was shortened meanwhile, and goes elsewhere
     /// where a target is full; `done` is what is published so far.
-    fn write_all(
-        &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
-        offset: u64,
-        length: u64,
-        done: &mut u64,
-    ) -> Result<()> {
+    fn write_all(&self, whole: Writing<'_>, done: &mut u64) -> Result<()> {
+        let Writing { environment, caller, buffers, offset, length } = whole;
         let mut attempts = Attempts::new(environment.silence());
         let mut detours = Detours::default();
         let mut rest;
-        let mut left = buffers;
+        let mut left = whole;
         loop {
             let size = self.known_or_fresh(environment, caller)?;
-            match self.try_write(environment, caller, left, offset + *done, length - *done, size)? {
+            match self.try_write(left, size)? {
                 Attempt::Done(Written { bytes, failure: None, .. }) => {
                     *done += bytes;
                     return Ok(());
@@ -86,7 +90,8 @@ impl File {
                     detours.take(self, environment, caller, failure)?;
                     attempts.again()?;
                     rest = slice_of(buffers, *done, length - *done);
-                    left = &rest;
+                    left =
+                        Writing { buffers: &rest, offset: offset + *done, length: length - *done, ..whole };
                 }
                 Attempt::Stale => {
                     attempts.again()?;
@@ -125,24 +130,20 @@ impl File {
                 }
             }
         }
-        let (offset, bytes) = self.append_anywhere(environment, caller, buffers, length, detours)?;
+        // Its turn says where the end of the file is.
+        let writing = Writing { environment, caller, buffers, offset: size.bytes, length };
+        let (offset, bytes) = self.append_anywhere(writing, detours)?;
         Counters::add(&environment.counters().write_bytes, bytes);
         Ok((offset, bytes as usize))
     }
 
     /// Appends in turns until one takes everything; a part only where no target has room for the rest.
-    fn append_anywhere(
-        &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
-        length: u64,
-        mut detours: Detours,
-    ) -> Result<(u64, u64)> {
+    fn append_anywhere(&self, writing: Writing<'_>, mut detours: Detours) -> Result<(u64, u64)> {
+        let Writing { environment, caller, .. } = writing;
         let mut attempts = Attempts::new(environment.silence());
         let mut takes_part = false;
         loop {
-            match self.append_in_turn(environment, caller, buffers, length, takes_part)? {
+            match self.append_in_turn(writing, takes_part)? {
                 Attempt::Done(Ok(appended)) => return Ok(appended),
                 Attempt::Done(Err(failure)) => {
                     // What can be had is had then: as much as fits, as with any full disk.
@@ -167,20 +168,12 @@ impl File {
         Ok(length.min(room))
     }
 
-    fn try_write(
-        &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
-        offset: u64,
-        length: u64,
-        size: Size,
-    ) -> Result<Attempt<Written>> {
-        let written =
-            match self.write_range(environment, caller, buffers, offset, length, size, Telling::Publish)? {
-                Attempt::Done(written) => written,
-                Attempt::Stale => return Ok(Attempt::Stale),
-            };
+    fn try_write(&self, writing: Writing<'_>, size: Size) -> Result<Attempt<Written>> {
+        let Writing { environment, caller, offset, .. } = writing;
+        let written = match self.write_range(writing, size, Telling::Publish)? {
+            Attempt::Done(written) => written,
+            Attempt::Stale => return Ok(Attempt::Stale),
+        };
         if written.is_published || written.bytes == 0 {
             return Ok(Attempt::Done(written));
         }
@@ -200,28 +193,19 @@ impl File {
     }
 
     /// Writes a range window by window and stops at the first failure.
-    #[allow(clippy::too_many_arguments)]
-    fn write_range(
-        &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
-        offset: u64,
-        length: u64,
-        size: Size,
-        telling: Telling,
-    ) -> Result<Attempt<Written>> {
+    fn write_range(&self, writing: Writing<'_>, size: Size, telling: Telling) -> Result<Attempt<Written>> {
+        let Writing { offset, length, .. } = writing;
         let dated @ (layout, layout_epoch) = self.dated_layout();
         if let Some(part) =
             single(layout, offset, length).filter(|part| part.length <= limits::PAYLOAD_BYTES as u64)
         {
-            return self.write_whole(environment, caller, buffers, (part, layout_epoch), size, telling);
+            return self.write_whole(writing, (part, layout_epoch), size, telling);
         }
         let mut written = Written { bytes: 0, failure: None, is_published: false };
         while written.bytes < length && written.failure.is_none() {
             let from = offset + written.bytes;
             let step = window_bytes(layout, from).min(length - written.bytes);
-            match self.write_window(environment, caller, dated, buffers, offset, from, step, size)? {
+            match self.write_window(writing, dated, (from, step), size)? {
                 Attempt::Done((bytes, failure)) => {
                     written.bytes += bytes;
                     written.failure = failure;
@@ -235,13 +219,12 @@ impl File {
     /// Writes what one request carries, with its publication where the target's server is the home.
     fn write_whole(
         &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
+        writing: Writing<'_>,
         (part, layout_epoch): (Part, u64),
         size: Size,
         telling: Telling,
     ) -> Result<Attempt<Written>> {
+        let Writing { environment, caller, buffers, .. } = writing;
         let publication = (telling == Telling::Publish && self.is_home(part.target)).then(|| Publication {
             end: part.file_offset + part.length,
             written_bytes: part.length,
@@ -276,19 +259,16 @@ impl File {
         }
     }
 
-    /// Writes a window to its targets at once; answers the bytes before the first failure, and the failure.
-    #[allow(clippy::too_many_arguments)]
+    /// Writes the window of so many bytes at `offset` to its targets at once; answers the bytes before the first failure, and
+    /// the failure.
     fn write_window(
         &self,
-        environment: Environment<'_>,
-        caller: &Caller,
+        writing: Writing<'_>,
         (layout, layout_epoch): (&Layout, u64),
-        buffers: &[IoSlice<'_>],
-        base: u64,
-        offset: u64,
-        length: u64,
+        (offset, length): (u64, u64),
         size: Size,
     ) -> Result<Attempt<(u64, Option<Failure>)>> {
+        let Writing { environment, caller, buffers, offset: base, .. } = writing;
         let planned = parts(layout, offset, length);
         let gathered = gather(layout, &planned, buffers, base, offset, length);
         let mut calls: Vec<Call<'_, '_>> = planned
@@ -404,14 +384,8 @@ impl File {
     }
 
     /// Writes at the end of the file, which is this client's for its turn.
-    fn write_in_turn(
-        &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
-        length: u64,
-        size: Size,
-    ) -> Result<Attempt<Written>> {
+    fn write_in_turn(&self, writing: Writing<'_>, size: Size) -> Result<Attempt<Written>> {
+        let Writing { environment, caller, length, .. } = writing;
         let known = self.known_or_fresh(environment, caller)?;
         // An epoch may be used once the layout that goes with it is known.
         let is_current = known.epoch == size.epoch || self.refresh(environment, caller)?.epoch == size.epoch;
@@ -423,19 +397,17 @@ impl File {
         if !is_current {
             return Ok(Attempt::Stale);
         }
-        self.write_range(environment, caller, buffers, size.bytes, length, size, Telling::ByTurn)
+        self.write_range(Writing { offset: size.bytes, length, ..writing }, size, Telling::ByTurn)
     }
 
     /// Takes the file's append turn, writes, and ends the turn in any case. Where a target is full a part is appended only
     /// if `takes_part`.
     fn append_in_turn(
         &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        buffers: &[IoSlice<'_>],
-        length: u64,
+        writing: Writing<'_>,
         takes_part: bool,
     ) -> Result<Attempt<std::result::Result<(u64, u64), Failure>>> {
+        let Writing { environment, caller, .. } = writing;
         let capability = self.capability();
         // Others may have the turn, so it is waited for where no small request is held up.
         let begin = Request::AppendBegin { capability };
@@ -447,7 +419,8 @@ impl File {
         let renewed = environment.session().milliseconds().into();
         let held = HeldTurn { capability, turn, renewed };
         let size = Size { bytes: offset, epoch };
-        let written = self.write_in_turn(environment.in_turn(&held), caller, buffers, length, size);
+        let writing = Writing { environment: environment.in_turn(&held), ..writing };
+        let written = self.write_in_turn(writing, size);
         let bytes = match &written {
             Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_full() && !takes_part => {
                 0

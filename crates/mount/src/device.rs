@@ -1,6 +1,7 @@
 //! One descriptor of `/dev/fuse`: requests come out, answers and notifications go in.
 
 use crate::abi::{flags, opcode, Fixed, InvalidateInode, OutHeader};
+use crate::notices::notice;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -98,7 +99,7 @@ impl Device {
                 // ENOENT: nobody waits for the answer any more, or the kernel does not know the inode of a notification.
                 Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED | Errno::NOTCONN) => return,
                 Err(error) => {
-                    eprintln!("weir-mount: the kernel refused an answer of {body} bytes: {error}");
+                    notice!("the kernel refused an answer of {body} bytes: {error}");
                     return;
                 }
             }

@@ -13,6 +13,7 @@ mod filesystem;
 mod handles;
 mod identity;
 mod mounting;
+mod notices;
 mod operations;
 mod overwrites;
 mod pages;
@@ -27,6 +28,7 @@ use arguments::{Action, Arguments};
 use error::MountError;
 use filesystem::Filesystem;
 use mounting::{MountedAt, Unmounted};
+use notices::notice;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            notices::complain(&error);
             ExitCode::from(error.exit_code())
         }
     }
@@ -148,16 +150,16 @@ fn leave(mounted: &MountedAt, workers: &Workers) {
     match mounted.unmount() {
         Ok(Unmounted::Clean | Unmounted::Already) => {}
         Ok(Unmounted::Detached) => {
-            eprintln!("weir-mount: {path} is in use and was detached; programs that use it get ENOTCONN from now on");
+            notice!("{path} is in use and was detached; programs that use it get ENOTCONN from now on");
             std::process::exit(0);
         }
         Err(error) => {
-            eprintln!("error: cannot unmount {path}: {error}. hint: run `umount -l {path}`");
+            notices::complain(&format_args!("cannot unmount {path}: {error}. hint: run `umount -l {path}`"));
             std::process::exit(1);
         }
     }
     if !workers.wait_for_end(END_WAIT) {
-        eprintln!("weir-mount: {path} is unmounted, but the kernel still holds it; leaving");
+        notice!("{path} is unmounted, but the kernel still holds it; leaving");
         std::process::exit(0);
     }
 }

@@ -9,6 +9,7 @@
 use crate::call::Failure;
 use crate::device::Device;
 use crate::handles::OpenFile;
+use crate::notices::notice;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -147,7 +148,7 @@ impl Pages {
                 .name(format!("invalidate-{server}"))
                 .spawn(move || pages.follow(server, memory));
             if let Err(error) = started {
-                eprintln!("weir-mount: no thread for the invalidations of server {server}: {error}");
+                notice!("no thread for the invalidations of server {server}: {error}");
                 return Err(Failure(libc::EIO));
             }
             watches.followed.insert(server);

@@ -13,10 +13,10 @@ const BACKGROUND_CONGESTED: u16 = BACKGROUND_MAX / 4 * 3;
 const PAGE_BYTES: u32 = 4096;
 
 /// What this program asks for. Not the write-back cache and no timeouts: other clients write too. Not READDIRPLUS: its
-/// attributes would be stale at once. Set-id bits are cleared by the servers (HANDLE_KILLPRIV).
+/// attributes would be stale at once. Not ATOMIC_O_TRUNC: the kernel refuses to truncate a running program only after such
+/// an open, when its bytes are gone. Set-id bits are cleared by the servers (HANDLE_KILLPRIV).
 const WANTED: u64 = flags::init::ASYNC_READ
     | flags::init::POSIX_LOCKS
-    | flags::init::ATOMIC_O_TRUNC
     | flags::init::BIG_WRITES
     | flags::init::FLOCK_LOCKS
     | flags::init::AUTO_INVAL_DATA

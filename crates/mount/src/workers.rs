@@ -6,6 +6,7 @@
 use crate::call::{Call, Failure, Reply};
 use crate::device::{Device, Received, REQUEST_BYTES_MAX};
 use crate::filesystem::Filesystem;
+use crate::notices::notice;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -87,7 +88,7 @@ impl Workers {
             .spawn(move || workers.run(&device));
         if let Err(error) = started {
             counts.serving -= 1;
-            eprintln!("weir-mount: no further thread, requests may wait for each other: {error}");
+            notice!("no further thread, requests may wait for each other: {error}");
         }
     }
 
@@ -107,7 +108,7 @@ impl Workers {
                 Ok(Received::Unmounted) => self.end(),
                 Err(error) => {
                     errors += 1;
-                    eprintln!("weir-mount: cannot read from /dev/fuse: {error}");
+                    notice!("cannot read from /dev/fuse: {error}");
                     if errors >= ERRORS_MAX {
                         self.end();
                     }
@@ -147,7 +148,7 @@ impl Workers {
 
     fn serve(&self, device: &Device, bytes: &[u8], scratch: &mut Vec<u8>) {
         let Some(mut call) = Call::parse(bytes, scratch) else {
-            eprintln!("weir-mount: a request of {} bytes is none", bytes.len());
+            notice!("a request of {} bytes is none", bytes.len());
             return;
         };
         let filesystem = &self.shared.filesystem;

@@ -17,7 +17,7 @@ use arguments::Action;
 use error::MoverError;
 use events::Event;
 use std::collections::HashSet;
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use weir_client::{Settings, Store};
 use weir_placement::rebalance::{givers, plan, TargetFill};
@@ -27,7 +27,8 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            // Words that cannot be written are lost; the exit code tells of the failure all the same.
+            let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
             ExitCode::from(error.exit_code())
         }
     }

@@ -93,7 +93,7 @@ pub(crate) fn reading(
             return description.placeholder().map(|_| Err(libc::EBADF));
         }
         let mut read_at = |offset| {
-            let read = session::outcome(file.read_at(&CALLER, buffers, offset))?;
+            let read = description.answer(file.read_at(&CALLER, buffers, offset))?;
             Some(read.inspect(|bytes| counters::read(*bytes)))
         };
         match position {
@@ -128,7 +128,7 @@ pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<
                 .with_offset(descriptor, |offset| write_to(description, (descriptor, file), offset, buffers)),
         };
         if description.is_synchronous() && matches!(written, Some(Ok(_))) {
-            if let Err(number) = session::outcome(file.sync(&CALLER, false))? {
+            if let Err(number) = description.answer(file.sync(&CALLER, false))? {
                 return Some(Err(number));
             }
         }
@@ -174,7 +174,7 @@ fn within_limit<'a>(
     offset: u64,
     buffers: &'a [IoSlice<'a>],
 ) -> Outcome<Vec<IoSlice<'a>>> {
-    let start = if description.appends() { session::outcome(file.size(&CALLER))? } else { Ok(offset) };
+    let start = if description.appends() { description.answer(file.size(&CALLER))? } else { Ok(offset) };
     let wanted = buffers.iter().map(|buffer| buffer.len() as u64).sum();
     let mut room = match start.and_then(|start| file_size::room(start, wanted)) {
         Ok(room) => room as usize,

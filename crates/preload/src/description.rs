@@ -5,7 +5,7 @@
 
 use crate::guard::Outcome;
 use crate::prefix::Placeholder;
-use crate::{kernel, mappings, session, sharing, stat};
+use crate::{kernel, mappings, session, sharing, stat, watches};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,7 +25,8 @@ pub(crate) struct Description {
     aliases: AtomicUsize,
     /// Writes since the last publication: the modification time may be pending.
     wrote: AtomicBool,
-    /// The servers refused a write beside pages that a mount holds: the kernel does all calls from then on.
+    /// The servers refused this process a call on the file ([`Description::answer`]): the kernel does all calls from
+    /// then on.
     refused: AtomicBool,
     file: OnceLock<Option<File>>,
     /// What it is where no mount is.
@@ -162,19 +163,32 @@ impl Description {
         self.file.get().and_then(Option::as_ref)
     }
 
-    /// Whether the kernel does all calls, because it holds pages of the file: the process maps it shared, or the
-    /// servers refused a write beside the mapping of another one. The offset has to be given back first.
+    /// Whether the kernel does all calls, because the process maps the file shared or watches the store, or because the
+    /// servers refused a call. The offset has to be given back first.
     pub(crate) fn is_the_kernels(&self) -> bool {
         matches!(self.backing, Backing::Kernel(_))
-            && (self.refused.load(Ordering::Acquire) || mappings::hold(self.identity))
+            && (self.refused.load(Ordering::Acquire) || mappings::hold(self.identity) || watches::are_any())
+    }
+
+    /// The outcome of a call of the client on the file. With a mount the kernel does what the servers refuse this
+    /// process: a write beside pages that a mount holds, and any call on a description that another user opened, who
+    /// sent it or left it to this process. The mount then acts for the opener, whose rights a descriptor keeps.
+    pub(crate) fn answer<T>(&self, result: weir_client::Result<T>) -> Outcome<T> {
+        let is_refused = match &result {
+            Err(ClientError::PagesHeld) => true,
+            Err(error) => matches!(error.errno(), libc::EACCES | libc::EPERM),
+            Ok(_) => false,
+        };
+        if is_refused && matches!(self.backing, Backing::Kernel(_)) {
+            self.refused.store(true, Ordering::Release);
+            return None;
+        }
+        session::outcome(result)
     }
 
     /// The outcome of a write of the client through `descriptor`.
     pub(crate) fn written<T>(&self, descriptor: c_int, result: weir_client::Result<T>) -> Outcome<T> {
-        if matches!(result, Err(ClientError::PagesHeld)) {
-            self.refused.store(true, Ordering::Release);
-        }
-        let outcome = session::outcome(result)?;
+        let outcome = self.answer(result)?;
         if outcome.is_ok() {
             if !self.wrote.swap(true, Ordering::AcqRel) {
                 sharing::note_pending();

@@ -355,14 +355,14 @@ fn seek(descriptor: c_int, offset: off_t, whence: c_int) -> guard::Outcome<u64> 
         let target = match whence {
             libc::SEEK_SET => moved(0),
             libc::SEEK_CUR => moved(current),
-            libc::SEEK_END => match session::outcome(file.size(&CALLER))? {
+            libc::SEEK_END => match description.answer(file.size(&CALLER))? {
                 Ok(size) => moved(size),
                 Err(number) => Err(number),
             },
             libc::SEEK_DATA | libc::SEEK_HOLE => match u64::try_from(offset) {
                 Ok(from) => {
                     let wanted = if whence == libc::SEEK_DATA { Seek::Data } else { Seek::Hole };
-                    session::outcome(file.seek(&CALLER, from, wanted))?
+                    description.answer(file.seek(&CALLER, from, wanted))?
                 }
                 Err(_) => Err(libc::ENXIO),
             },

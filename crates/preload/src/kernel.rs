@@ -65,6 +65,19 @@ pub(crate) fn identify(descriptor: c_int, path: &std::ffi::CStr, mask: u32) -> R
     }
 }
 
+/// What a path of the program leads to, without asking the file system's server for attributes.
+pub(crate) fn identify_path(path: &std::ffi::CStr, follow: bool) -> Result<libc::statx, c_int> {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let link = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    let flags = link | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
+    unsafe {
+        let mask = libc::STATX_INO;
+        system_call!(libc::SYS_statx, libc::AT_FDCWD, path.as_ptr(), flags, mask, answer.as_mut_ptr())?;
+        Ok(answer.assume_init())
+    }
+}
+
 /// Status flags of a descriptor.
 pub(crate) fn status_flags(descriptor: c_int) -> Result<c_int, c_int> {
     // SAFETY: no memory is passed.

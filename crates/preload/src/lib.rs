@@ -41,3 +41,4 @@ mod table;
 mod trampolines;
 mod transfers;
 mod walks;
+mod watches;

@@ -206,19 +206,21 @@ pub(crate) unsafe fn linkat(
             0,
             pass,
         );
-        let is_mixed = linked < 0 && guard::errno() == libc::EXDEV && session::mode() == Mode::Prefix;
-        if is_mixed {
-            return fail(refusal_of_mixed_link((from_directory, from, follow), (to_directory, to)));
+        // Neither the kernel nor the servers saw both names.
+        let is_half_seen = matches!(guard::errno(), libc::EXDEV | libc::EFAULT);
+        if linked < 0 && is_half_seen && session::mode() == Mode::Prefix {
+            return fail(refusal_of_half_seen_link((from_directory, from, follow), (to_directory, to)));
         }
         linked
     }
 }
 
-/// Why a link between the store and the host fails: Linux looks at both names before it says EXDEV.
+/// Why a link between the store and the host, or to a bad address, fails: Linux looks at the first name before it minds
+/// the second, and at both before it says EXDEV.
 ///
 /// # Safety
 /// Both paths end with a zero byte.
-unsafe fn refusal_of_mixed_link(
+unsafe fn refusal_of_half_seen_link(
     (from_directory, from, follow): (c_int, *const c_char, bool),
     (to_directory, to): (c_int, *const c_char),
 ) -> c_int {

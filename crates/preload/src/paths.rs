@@ -3,7 +3,7 @@
 use crate::counters::{self, Call};
 use crate::guard::{self, attempt, finish, Failure, Outcome};
 use crate::session::{self, Mode};
-use crate::{addresses, identity, kernel, mounts, prefix, sharing, table};
+use crate::{addresses, identity, kernel, mounts, prefix, sharing, table, watches};
 use libc::{c_char, c_int};
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -89,7 +89,7 @@ pub(crate) fn locate(directory: c_int, path: &[u8], touch: Touch) -> Located<'_>
 }
 
 /// With a mount, in any doubt (`..` may leave the store, `.` and a slash at the end have meanings of their own, and on
-/// the way may be what is mounted inside the store) the kernel resolves the path.
+/// the way may be what is mounted inside the store) the kernel resolves the path; and it has to see what is watched.
 fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &[u8])> {
     let (ino, rest, start) = match path.first()? {
         b'/' => (Ino::ROOT, session::below_root(path)?, None),
@@ -98,7 +98,7 @@ fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &
             (ino, path.strip_prefix(b"./").unwrap_or(path), Some(found))
         }
     };
-    if !mounts::are_plain() || start.is_some_and(|found| !mounts::reach(&found)) {
+    if watches::are_any() || !mounts::are_plain() || start.is_some_and(|found| !mounts::reach(&found)) {
         return None;
     }
     if rest.is_empty() {
@@ -214,6 +214,14 @@ pub(crate) fn without_directory<T>(outcome: Outcome<T>, paths: &[(c_int, &[u8])]
     }
 }
 
+/// Whether a path leads to where only this library knows the names.
+fn leads_below_prefix(directory: c_int, path: &[u8]) -> bool {
+    let lies_in_store = || Some(Ok(matches!(locate(directory, path, Touch::Name), Located::Store(..))));
+    session::mode() == Mode::Prefix
+        && is_candidate(directory, path)
+        && attempt(lies_in_store) == Some(Ok(true))
+}
+
 /// Does a call on two paths, which the client carries only where both lead into the store.
 ///
 /// # Safety
@@ -230,7 +238,13 @@ pub(crate) unsafe fn call_two<R: Failure>(
         return pass();
     }
     // SAFETY: as the caller promises.
-    let (Some(first), Some(second)) = (unsafe { (text(from.1), text(to.1)) }) else { return pass() };
+    let names = unsafe { (text(from.1), addresses::string(to.1, limits::PATH_BYTES)) };
+    let (first, second) = match names {
+        (Some(first), Ok(second)) => (first, second),
+        // The kernel would look for the first name, which it does not know, before it minds the second.
+        (Some(first), Err(number)) if leads_below_prefix(from.0, first) => return guard::fail(number),
+        _ => return pass(),
+    };
     if !is_candidate(from.0, first) && !is_candidate(to.0, second) {
         return pass();
     }

@@ -76,6 +76,7 @@ real! {
     statvfs(path: Text, answer: *mut libc::statvfs) -> c_int;
     fstatvfs(descriptor: c_int, answer: *mut libc::statvfs) -> c_int;
     getcwd(buffer: *mut c_char, size: size_t) -> *mut c_char;
+    getwd(buffer: *mut c_char) -> *mut c_char;
     realpath(path: Text, resolved: *mut c_char) -> *mut c_char;
     fopen(path: Text, mode: Text) -> Stream;
     fdopen(descriptor: c_int, mode: Text) -> Stream;

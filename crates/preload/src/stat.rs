@@ -93,7 +93,7 @@ fn described(descriptor: c_int) -> Outcome<Attributes> {
     attempt(|| {
         let description = promotion::discovered(descriptor)?;
         let attributes = match (description.promoted(descriptor), description.placeholder()) {
-            (Some(file), _) => session::outcome(file.attributes(&CALLER)),
+            (Some(file), _) => description.answer(file.attributes(&CALLER)),
             (None, Some(placeholder)) => placeholder.attributes(),
             (None, None) => None,
         };

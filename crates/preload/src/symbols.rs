@@ -234,7 +234,7 @@ hooks! {
     [unshare] (flags: c_int) -> c_int = process::around_view(|| real::unshare(flags));
     [setns] (d: c_int, kind: c_int) -> c_int = process::around_view(|| real::setns(d, kind));
 
-    [poll] (list: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int) -> c_int =
+    [poll __poll] (list: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int) -> c_int =
         readiness::poll(list, count, |list, at_once| real::poll(list, count, if at_once { 0 } else { milliseconds }));
     [__poll_chk] (list: *mut libc::pollfd, count: libc::nfds_t, milliseconds: c_int, room: size_t) -> c_int = {
         walks::check_room((count as usize).saturating_mul(size_of::<libc::pollfd>()), room);

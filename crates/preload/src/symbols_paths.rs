@@ -3,7 +3,7 @@
 use crate::changes::Subject;
 use crate::prefix::control;
 use crate::symbols::hooks;
-use crate::{changes, directories, guard, names, process, real, stat, walks};
+use crate::{changes, directories, guard, names, process, real, stat, walks, watches};
 use libc::{
     c_char, c_int, c_long, c_uint, c_void, dev_t, dirent, gid_t, mode_t, off_t, size_t, ssize_t, uid_t,
     AT_FDCWD, DIR,
@@ -108,6 +108,7 @@ hooks! {
     [removexattr] (path: Text, name: Text) -> c_int = changes::remove_attribute(Subject::Path(path), name);
     [lremovexattr] (path: Text, name: Text) -> c_int = changes::remove_attribute(Subject::Link(path), name);
 
+    [inotify_add_watch] (instance: c_int, path: Text, mask: u32) -> c_int = watches::add(instance, path, mask);
     [pathconf] (path: Text, name: c_int) -> c_long = control::pathconf(path, name);
     [chdir] (path: Text) -> c_int = process::chdir(path);
     [chroot] (path: Text) -> c_int = process::around_view(|| real::chroot(path));
@@ -116,6 +117,11 @@ hooks! {
     [__getcwd_chk] (buffer: *mut c_char, size: size_t, room: size_t) -> *mut c_char = {
         walks::check_room(size, room);
         walks::getcwd(buffer, size)
+    };
+    [getwd] (buffer: *mut c_char) -> *mut c_char = walks::getwd(buffer);
+    [__getwd_chk] (buffer: *mut c_char, room: size_t) -> *mut c_char = {
+        walks::check_room(libc::PATH_MAX as usize, room);
+        walks::getwd(buffer)
     };
     [realpath] (path: Text, resolved: *mut c_char) -> *mut c_char = walks::realpath(path, resolved);
     [__realpath_chk] (path: Text, resolved: *mut c_char, room: size_t) -> *mut c_char = {

@@ -5,7 +5,7 @@ use crate::guard::returned;
 use crate::prefix::control;
 use crate::{
     data, descriptors, directories, exec, file_size, identity, kernel, names, prefix, process, real, stat,
-    transfers,
+    transfers, watches,
 };
 use libc::{c_int, c_long};
 
@@ -136,6 +136,7 @@ unsafe fn on_paths(number: c_long, a: &[usize; 6]) -> Option<c_long> {
                 let subject = Subject::Path(at(a[0]));
                 changes::set_attribute(subject, at(a[1]), at(a[2]), a[3], int(a[4])).into()
             }
+            libc::SYS_inotify_add_watch => watches::add(directory, at(a[1]), a[2] as u32).into(),
             libc::SYS_umask => names::umask(a[0] as u32).into(),
             libc::SYS_chdir => process::chdir(at(a[0])).into(),
             libc::SYS_fchdir => process::fchdir(directory).into(),

@@ -76,6 +76,20 @@ unsafe extern "C" fn vfork() -> libc::pid_t {
     )
 }
 
+/// `__vfork`: an older name, which the C library exports.
+///
+/// # Safety
+/// As for `vfork(2)`.
+#[unsafe(naked)]
+#[cfg_attr(not(test), no_mangle)]
+#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C" fn __vfork() -> libc::pid_t {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("jmp {vfork}", vfork = sym vfork);
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("b {vfork}", vfork = sym vfork);
+}
+
 /// Defines a variadic `exec` that hands on where its arguments are.
 macro_rules! listed {
     ($name:ident, $form:expr) => {

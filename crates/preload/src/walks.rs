@@ -139,6 +139,13 @@ pub(crate) unsafe fn getcwd(buffer: *mut c_char, size: usize) -> *mut c_char {
     }
 }
 
+/// `getwd(3)`: libc's own writes its message to the buffer where it fails.
+pub(crate) unsafe fn getwd(buffer: *mut c_char) -> *mut c_char {
+    let answer = (!buffer.is_null()).then(|| prefix::working_directory_to(buffer, libc::PATH_MAX as usize));
+    // SAFETY: see `realpath`.
+    answer.flatten().unwrap_or_else(|| unsafe { real::getwd(buffer) })
+}
+
 /// What `scandir` calls for each entry.
 pub(crate) type Filter = Option<unsafe extern "C" fn(*const dirent) -> c_int>;
 /// How `scandir` sorts.

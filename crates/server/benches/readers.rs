@@ -2,7 +2,7 @@
 //!
 //! The last line on stdout is one JSON object.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support/mod.rs"]
 mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

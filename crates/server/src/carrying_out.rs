@@ -79,8 +79,8 @@ impl Server {
 
     /// An effect was carried out, or failed for good.
     pub(crate) fn effect_done(&mut self, effect: Effect, result: Result<(), Errno>) {
-        if effect.when == When::DurableInTime {
-            self.freed();
+        if effect.when == When::DurableInTime && effect.server == self.id {
+            self.try_roomless();
         }
         let moment = self.moment();
         let Some(decision) = self.namespace.finish_effect(effect.intent, effect.part, result, moment) else {
@@ -136,6 +136,7 @@ impl Server {
 
     /// Answers the other server when mounts that watch the file here have dropped their pages.
     pub(crate) fn object_effect_served(&mut self, token: usize, outcome: Result<(), TargetFailure>) {
+        self.try_roomless();
         let Some(pending) = self.pending.get(token) else { return };
         let changed = match &pending.request {
             Request::Peer(PeerRequest::TruncateObject { ino, .. }) => Some(*ino),

@@ -1,12 +1,13 @@
 //! Clients: processes and mounts, each with one or more connections, and what is released when one is gone.
 
+use crate::descriptors::LINKS_MAX;
 use crate::metadata::Continued;
 use crate::namespace::{errno, Appender};
 use crate::notices::Notice;
 use crate::server::Server;
 use crate::service::{Outcome, Stage};
 use crate::watch::{Drops, DROP_WAIT};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use weir_fairshare::Nanos;
 use weir_wire::{limits, Capability, ClientId, Ino, JobId, Reply, Request, RequestId, Sequence};
 
@@ -15,13 +16,27 @@ use weir_wire::{limits, Capability, ClientId, Ino, JobId, Reply, Request, Reques
 const RETURN_WAIT: Nanos = Nanos::from_millis(2_000);
 /// How long the replies of a gone client are remembered for a resend.
 const REPLIES_KEPT: Nanos = Nanos::from_millis(120_000);
+/// Gone clients of one user that are remembered: as many as the user can have connections, so that all of them may lose
+/// theirs at once and return. Of a user with more the longest gone is released and forgotten, so that no user fills the
+/// server's memory (about a kilobyte each, with a remembered reply) by clients that come and go.
+const GONE_PER_USER: usize = LINKS_MAX as usize / 2;
+
+/// The clients of a server.
+#[derive(Default)]
+pub(crate) struct Clients {
+    by_id: HashMap<ClientId, Client>,
+    /// Those without a connection, by user, the longest gone first.
+    gone: BTreeSet<(u32, Nanos, ClientId)>,
+    gone_of_user: HashMap<u32, usize>,
+}
 
 /// One client.
-pub(crate) struct Client {
+struct Client {
     /// The user whose credential it showed first; no other may speak for it.
     uid: u32,
     connections: usize,
-    last_seen: Nanos,
+    /// When its last connection ended.
+    gone_since: Option<Nanos>,
     released: bool,
     /// The long poll of a mount.
     poll: Option<usize>,
@@ -45,32 +60,80 @@ enum Then {
     Route,
 }
 
-impl Server {
-    /// Whether user `uid` may connect as this client: what a client holds is its user's.
-    pub(crate) fn may_be(&self, client: ClientId, uid: u32) -> bool {
-        self.clients.get(&client).is_none_or(|known| known.uid == uid)
-    }
-
-    /// A connection of this client was proved.
-    pub(crate) fn client_connected(
-        &mut self,
-        (client, uid): (ClientId, u32),
-        job: JobId,
-        has_mount: bool,
-        now: Nanos,
-    ) {
-        let entry = self.clients.entry(client).or_insert(Client {
+impl Clients {
+    /// A connection of a client was proved.
+    fn connected(&mut self, id: ClientId, uid: u32, has_mount: bool) {
+        let client = self.by_id.entry(id).or_insert(Client {
             uid,
             connections: 0,
-            last_seen: now,
+            gone_since: None,
             released: false,
             poll: None,
             has_mount,
         });
-        entry.has_mount = has_mount;
-        entry.connections += 1;
-        entry.last_seen = now;
-        entry.released = false;
+        client.has_mount = has_mount;
+        client.connections += 1;
+        client.released = false;
+        if let Some(since) = client.gone_since.take() {
+            let uid = client.uid;
+            self.is_back(uid, since, id);
+        }
+    }
+
+    /// A connection of a client ended. Answers the client that is forgotten for it, where its user has too many gone ones.
+    fn disconnected(&mut self, id: ClientId, now: Nanos) -> Option<ClientId> {
+        let client = self.by_id.get_mut(&id)?;
+        client.connections = client.connections.saturating_sub(1);
+        if client.connections > 0 || client.gone_since.is_some() {
+            return None;
+        }
+        client.gone_since = Some(now);
+        let uid = client.uid;
+        self.gone.insert((uid, now, id));
+        let count = self.gone_of_user.entry(uid).or_default();
+        *count += 1;
+        if *count <= GONE_PER_USER {
+            return None;
+        }
+        let first = (uid, Nanos(0), ClientId(0));
+        self.gone.range(first..).next().map(|&(_, _, longest_gone)| longest_gone)
+    }
+
+    /// Those that have had no connection for longer than `wait`.
+    fn gone_for(&self, wait: Nanos, now: Nanos) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
+        let gone = self.gone.iter().filter(move |&&(_, since, _)| now.saturating_since(since) > wait);
+        gone.filter_map(|&(_, _, id)| Some((id, self.by_id.get(&id)?)))
+    }
+
+    fn forget(&mut self, id: ClientId) {
+        let Some(client) = self.by_id.remove(&id) else { return };
+        if let Some(since) = client.gone_since {
+            self.is_back(client.uid, since, id);
+        }
+    }
+
+    fn is_back(&mut self, uid: u32, since: Nanos, id: ClientId) {
+        if !self.gone.remove(&(uid, since, id)) {
+            return;
+        }
+        if let Some(count) = self.gone_of_user.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.gone_of_user.remove(&uid);
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Whether user `uid` may connect as this client: what a client holds is its user's.
+    pub(crate) fn may_be(&self, client: ClientId, uid: u32) -> bool {
+        self.clients.by_id.get(&client).is_none_or(|known| known.uid == uid)
+    }
+
+    /// A connection of this client was proved.
+    pub(crate) fn client_connected(&mut self, (client, uid): (ClientId, u32), job: JobId, has_mount: bool) {
+        self.clients.connected(client, uid, has_mount);
         if let Some(job) = self.jobs.job_mut(job) {
             job.connections += 1;
         }
@@ -79,21 +142,17 @@ impl Server {
     /// A connection of this client ended.
     pub(crate) fn client_disconnected(&mut self, client: ClientId, job: JobId) {
         let now = self.now();
-        if let Some(entry) = self.clients.get_mut(&client) {
-            entry.connections = entry.connections.saturating_sub(1);
-            entry.last_seen = now;
-        }
         if let Some(job) = self.jobs.job_mut(job) {
             job.connections = job.connections.saturating_sub(1);
             job.last_seen = now;
         }
+        if let Some(longest_gone) = self.clients.disconnected(client, now) {
+            self.forget_client(longest_gone);
+        }
     }
 
     /// A request came.
-    pub(crate) fn note_sign_of_life(&mut self, client: ClientId, job: JobId, now: Nanos) {
-        if let Some(entry) = self.clients.get_mut(&client) {
-            entry.last_seen = now;
-        }
+    pub(crate) fn note_sign_of_life(&mut self, job: JobId, now: Nanos) {
         if let Some(job) = self.jobs.job_mut(job) {
             job.last_seen = now;
         }
@@ -105,29 +164,34 @@ impl Server {
             // What they leave behind changes the namespace: they are looked for again once the journal takes that.
             return;
         }
-        let gone = |client: &Client, wait: Nanos| {
-            client.connections == 0 && now.saturating_since(client.last_seen) > wait
-        };
         let released: Vec<ClientId> = self
             .clients
-            .iter()
-            .filter(|(_, client)| !client.released && gone(client, RETURN_WAIT))
-            .map(|(&id, _)| id)
+            .gone_for(RETURN_WAIT, now)
+            .filter(|(_, client)| !client.released)
+            .map(|(id, _)| id)
             .collect();
         for id in released {
-            if let Some(client) = self.clients.get_mut(&id) {
-                client.released = true;
-            }
             self.release_client(id);
         }
-        let forgotten: Vec<ClientId> =
-            self.clients.iter().filter(|(_, client)| gone(client, REPLIES_KEPT)).map(|(&id, _)| id).collect();
+        let forgotten: Vec<ClientId> = self.clients.gone_for(REPLIES_KEPT, now).map(|(id, _)| id).collect();
         for id in forgotten {
-            self.clients.remove(&id);
-            let change = self.namespace.forget_client(id);
-            // Where the journal does not take it, its replies stay until the next start.
-            let _ = self.record(&[change]);
+            self.forget_client(id);
         }
+    }
+
+    /// Forgets a client that is gone, with what it held and its replies.
+    fn forget_client(&mut self, id: ClientId) {
+        if self.is_read_only() {
+            // What it leaves behind changes the namespace: it is looked for again once the journal takes that.
+            return;
+        }
+        if self.clients.by_id.get(&id).is_some_and(|client| !client.released) {
+            self.release_client(id);
+        }
+        self.clients.forget(id);
+        let change = self.namespace.forget_client(id);
+        // Where the journal does not take it, its replies stay until the next start.
+        let _ = self.record(&[change]);
     }
 
     /// Takes append turns that others wait for and that are not renewed, as those of stopped processes.
@@ -174,11 +238,14 @@ impl Server {
     }
 
     fn release_client(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.by_id.get_mut(&id) {
+            client.released = true;
+        }
         let answers = self.locks.drop_client(id);
         self.answer_locks(answers);
         let waited: Vec<_> = self.waiting.keys().filter(|(client, _)| *client == id).copied().collect();
         let mut ended: Vec<usize> = waited.iter().filter_map(|key| self.waiting.remove(key)).collect();
-        ended.extend(self.clients.get_mut(&id).and_then(|client| client.poll.take()));
+        ended.extend(self.clients.by_id.get_mut(&id).and_then(|client| client.poll.take()));
         for token in ended {
             self.finish(token, Outcome::failed(errno::EIO));
         }
@@ -212,7 +279,7 @@ impl Server {
 
     /// Whether a client can write through a mount instead.
     pub(crate) fn has_mount(&self, client: ClientId) -> bool {
-        self.clients.get(&client).is_some_and(|client| client.has_mount)
+        self.clients.by_id.get(&client).is_some_and(|client| client.has_mount)
     }
 
     /// Goes on with what waited for pages that are dropped now, or whose wait is over.
@@ -242,7 +309,7 @@ impl Server {
         if let Some(pending) = self.pending.get_mut(token) {
             pending.stage = Stage::Elsewhere;
         }
-        if let Some(entry) = self.clients.get_mut(&client) {
+        if let Some(entry) = self.clients.by_id.get_mut(&client) {
             if let Some(earlier) = entry.poll.replace(token) {
                 self.finish(earlier, Outcome::of(Reply::Done));
             }
@@ -251,7 +318,7 @@ impl Server {
     }
 
     fn answer_poll(&mut self, client: ClientId) {
-        let Some(entry) = self.clients.get_mut(&client) else { return };
+        let Some(entry) = self.clients.by_id.get_mut(&client) else { return };
         let Some((sequence, files)) = self.watches.next(client) else { return };
         if let Some(token) = entry.poll.take() {
             let ranges = files.into_iter().map(|ino| (ino, 0, 0)).collect();
@@ -270,3 +337,36 @@ impl Server {
 
 /// Requests that wait for a lock or a turn, by client and id.
 pub(crate) type Waiting = HashMap<(ClientId, RequestId), usize>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A user could connect as one client after the other, and the server remembered each of them for two minutes.
+    #[test]
+    fn the_longest_gone_client_of_a_user_with_many_is_forgotten() {
+        const USER: u32 = 7;
+        let mut clients = Clients::default();
+        let come_and_go = |clients: &mut Clients, uid: u32, id: u64, now: u64| {
+            clients.connected(ClientId(id), uid, false);
+            clients.disconnected(ClientId(id), Nanos(now))
+        };
+        for id in 0..GONE_PER_USER as u64 {
+            assert_eq!(come_and_go(&mut clients, USER, id, id), None);
+        }
+        assert_eq!(come_and_go(&mut clients, USER + 1, 1 << 40, 5), None, "each user has a bound of its own");
+        clients.connected(ClientId(0), USER, false);
+        assert_eq!(come_and_go(&mut clients, USER, 1 << 41, 1 << 30), None, "one of them returned");
+        for longest_gone in 1..10 {
+            let forgotten = come_and_go(&mut clients, USER, longest_gone << 50, 1 << 31);
+            assert_eq!(forgotten, Some(ClientId(longest_gone)));
+            clients.forget(ClientId(longest_gone));
+            assert_eq!(clients.by_id.len(), GONE_PER_USER + 2);
+        }
+        let all: Vec<ClientId> = clients.by_id.keys().copied().collect();
+        for id in all {
+            clients.forget(id);
+        }
+        assert_eq!((clients.gone.len(), clients.gone_of_user.len()), (0, 0));
+    }
+}

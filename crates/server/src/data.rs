@@ -91,12 +91,28 @@ impl Server {
             Some(target) => match target.memory() {
                 Some(ram) => match ram.begin_write(capability.ino, *epoch, extents) {
                     Ok(plan) => Sink::Arena { plan, region: 0, within: 0 },
-                    Err(failure) => Sink::Discard { failure: Outcome::from(failure).reply, left },
+                    Err(failure) => {
+                        return self.open_sink_elsewhere(token, Outcome::from(failure).reply, left)
+                    }
                 },
                 None => Sink::Buffer { bytes: vec![0; left], filled: 0 },
             },
             None => Sink::Discard { failure: Reply::Failed(errno::EINVAL), left },
         };
+    }
+
+    /// Decides where the payload goes of a write that a target in memory did not take: into a buffer, if it may wait for room.
+    fn open_sink_elsewhere(&mut self, token: usize, failure: Reply, left: usize) {
+        let may_wait = failure == Reply::Failed(errno::ENOSPC) && self.room_may_come();
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        if !may_wait {
+            pending.sink = Sink::Discard { failure, left };
+            return;
+        }
+        pending.sink = Sink::Buffer { bytes: vec![0; left], filled: 0 };
+        pending.held_bytes += left;
+        let (link, job) = (pending.link, pending.session_job);
+        self.hold_memory(link.index, job, left);
     }
 
     /// Carries out a request whose turn it is and whose payload is here.
@@ -116,6 +132,9 @@ impl Server {
                 let spent = self.clock_now().saturating_since(before);
                 if let Some(pending) = self.pending.get_mut(token) {
                     pending.service = pending.service + spent;
+                }
+                if matches!(outcome, Err(TargetFailure::Full)) && self.wait_for_room(token) {
+                    return;
                 }
                 self.data_done(token, outcome);
             }
@@ -155,6 +174,11 @@ impl Server {
             Request::Write { capability, epoch, extents, .. } => {
                 match std::mem::replace(&mut pending.sink, Sink::None) {
                     Sink::Arena { plan, .. } => ram.finish_write(plan)?,
+                    Sink::Buffer { bytes, filled } => {
+                        let written = write_inline(ram, capability.ino, *epoch, extents, &bytes);
+                        pending.sink = Sink::Buffer { bytes, filled };
+                        written?;
+                    }
                     _ => write_inline(ram, capability.ino, *epoch, extents, &pending.payload)?,
                 }
                 Ok(Outcome::of(Reply::Written { size: None }))
@@ -336,6 +360,7 @@ impl Server {
                 let drops = self.watches.changed(caller.client, capability.ino);
                 self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) });
             }
+            Err(outcome) if outcome.reply == Reply::Failed(errno::ENOSPC) && self.wait_for_room(token) => {}
             Err(outcome) => self.refuse(token, outcome),
         }
         let grant = self.namespace.next_turn(&caller, capability.ino, turn);

@@ -8,7 +8,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 /// snapshot, and two files of each worker.
 const OWN: u64 = 32;
 /// Proved connections: with one thread each of a large job's nodes they fit the usual hard limit of descriptors.
-const LINKS_MAX: u64 = 32_768;
+pub(crate) const LINKS_MAX: u64 = 32_768;
 /// Fewer are of no use to anybody.
 const LINKS_MIN: u64 = 8;
 /// Connections that have not proved who they are: a handshake takes a few milliseconds, so these are tens of thousands of

@@ -1,5 +1,5 @@
 //! The journal's way to stable storage, and everything that waits for it: requests (fsync), effects that destroy bytes, objects
-//! that were set aside, writes that need the room these will free. When a sync fails, all of it waits until the journal
+//! that were set aside. When a sync fails, all of it waits until the journal
 //! has begun anew.
 
 use crate::control::JournalStatus;
@@ -8,10 +8,10 @@ use crate::events::WorkOutput;
 use crate::jobs::seconds;
 use crate::journal::{DirectoryStorage, Journal, JournalError, SnapshotTicket, SyncTicket};
 use crate::metadata::SnapshotEnd;
-use crate::namespace::{errno, Answer, Change, Effect, Verdict, When};
+use crate::namespace::{errno, Answer, Change, Effect, Verdict};
 use crate::notices::notice;
 use crate::server::Server;
-use crate::service::{Outcome, Sink, Stage};
+use crate::service::{Outcome, Sink};
 use crate::target::{Aside, Cut, Target, TargetFailure};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
@@ -23,8 +23,6 @@ use weir_wire::{Errno, Ino, Reply};
 const FREE_PAUSE: Nanos = Nanos::from_millis(200);
 /// Frees that are put off before a sync is made for them at once: what the worker pool takes in about a second.
 const FREES_MAX: usize = 8192;
-/// How long a write waits for the room that pending frees will give: some syncs of a busy device.
-const ROOM_WAIT: Nanos = Nanos::from_millis(5_000);
 /// Pause between two tries to begin the journal anew: each writes the whole state.
 const RENEWAL_PAUSE: Nanos = Nanos::from_millis(1_000);
 
@@ -37,10 +35,6 @@ pub(crate) struct Durability {
     deferred: Vec<Deferred>,
     /// When a sync is due for what was deferred.
     due: Option<Nanos>,
-    /// Effects and discards under way that give room.
-    freeing: usize,
-    /// Writes that wait for room, and since when.
-    roomless: Vec<(Nanos, usize)>,
     trouble: Option<Trouble>,
     failures: u64,
 }
@@ -89,18 +83,16 @@ impl Durability {
         self.due.filter(|_| !self.syncing && self.trouble.is_none())
     }
 
-    fn frees_are_pending(&self) -> bool {
-        self.freeing > 0 || self.deferred.iter().any(Deferred::frees)
+    /// What waits for a sync that has not begun.
+    pub(crate) fn deferred(&self) -> &[Deferred] {
+        &self.deferred
     }
 }
 
-impl Deferred {
-    fn frees(&self) -> bool {
-        match self {
-            Deferred::Effect(effect) => effect.when == When::DurableInTime,
-            Deferred::Discard { .. } => true,
-            Deferred::Stray { .. } | Deferred::Word { .. } => false,
-        }
+impl Synced {
+    /// What waits for this sync.
+    pub(crate) fn deferred(&self) -> &[Deferred] {
+        &self.deferred
     }
 }
 
@@ -131,6 +123,12 @@ impl Server {
         let is_urgent = is_awaited || self.durability.deferred.len() >= FREES_MAX;
         let due = if is_urgent { self.now() } else { self.now() + FREE_PAUSE };
         self.durability.due = Some(self.durability.due.map_or(due, |earlier| earlier.min(due)));
+        self.sync_if_due();
+    }
+
+    /// Starts a synchronisation for what was deferred, at once where none is under way.
+    pub(crate) fn sync_soon(&mut self) {
+        self.durability.due = Some(self.now());
         self.sync_if_due();
     }
 
@@ -198,7 +196,6 @@ impl Server {
             self.finish(token, Outcome::of(Reply::Done));
         }
         for deferred in deferred {
-            self.durability.freeing += usize::from(deferred.frees());
             match deferred {
                 Deferred::Effect(effect) => self.carry_out_now(effect),
                 Deferred::Discard { target, aside } => self.discard(target, aside),
@@ -225,48 +222,11 @@ impl Server {
         if let Err(failure) = outcome {
             notice!("an emptied object stays on its target until the next start: {failure:?}");
         }
-        self.freed();
-    }
-
-    /// One that gives room is done: writes that wait for room are tried again.
-    pub(crate) fn freed(&mut self) {
-        self.durability.freeing = self.durability.freeing.saturating_sub(1);
-        for (_, token) in std::mem::take(&mut self.durability.roomless) {
-            self.execute(token);
-        }
-    }
-
-    /// Keeps a write that found its target full until what was removed is free; false where nothing is about to be.
-    /// Bytes that came detached are handed back.
-    pub(crate) fn wait_for_room(&mut self, token: usize) -> bool {
-        let now = self.now();
-        let Some(pending) = self.pending.get_mut(token) else { return false };
-        let since = *pending.roomless_since.get_or_insert(now);
-        if !self.durability.frees_are_pending() || now.saturating_since(since) > ROOM_WAIT {
-            return false;
-        }
-        pending.stage = Stage::Elsewhere;
-        self.durability.roomless.push((since, token));
-        self.durability.due = Some(now);
-        self.sync_if_due();
-        true
-    }
-
-    /// Writes that waited too long for room are tried for the last time.
-    fn expire_roomless(&mut self) {
-        let now = self.now();
-        let waiting = std::mem::take(&mut self.durability.roomless);
-        let is_overdue = |&(since, _): &(Nanos, usize)| now.saturating_since(since) > ROOM_WAIT;
-        let (overdue, rest) = waiting.into_iter().partition::<Vec<_>, _>(is_overdue);
-        self.durability.roomless = rest;
-        for (_, token) in overdue {
-            self.execute(token);
-        }
+        self.try_roomless();
     }
 
     /// Brings the durable mark to stable storage, beside everything else.
     pub(crate) fn sync_mark(&mut self) {
-        self.expire_roomless();
         if let Some(ticket) = self.journal.as_mut().and_then(Journal::mark_begin) {
             self.submit(Errand::Mark, move || {
                 // The mark before it is in force, and true as well.

@@ -73,8 +73,9 @@ impl Server {
                 done(self, reply);
             }
             Request::Watch { capability } => {
-                let is_trusted = self.pending.get(token).is_some_and(|pending| pending.acting.trusted);
-                let is_watched = self.watches.watch(client, is_trusted, capability.ino);
+                let Some(acting) = self.pending.get(token).map(|pending| &pending.acting) else { return };
+                let user = (!acting.trusted).then_some(acting.who.uid);
+                let is_watched = self.watches.watch(client, user, capability.ino);
                 done(self, if is_watched { Reply::Done } else { Reply::Failed(errno::ENFILE) });
             }
             Request::Unwatch { ino } => {
@@ -102,37 +103,19 @@ impl Server {
     fn lock_request(&self, token: usize) -> Result<LockRequest, Errno> {
         let pending = self.pending.get(token).ok_or(errno::EINVAL)?;
         let (client, request, uid) = (pending.client, pending.header.request, pending.acting.who.uid);
-        let asked = match pending.request {
-            Request::Lock { ino, handle, owner, pid, kind, lock, range, wait, reclaim } => LockRequest {
-                client,
-                uid,
-                request,
-                ino,
-                handle,
-                owner,
-                pid,
-                kind,
-                lock,
-                range,
-                wait,
-                reclaim,
-            },
-            Request::TestLock { ino, handle, owner, kind, lock, range } => LockRequest {
-                client,
-                uid,
-                request,
-                ino,
-                handle,
-                owner,
-                pid: 0,
-                kind,
-                lock,
-                range,
-                wait: false,
-                reclaim: false,
-            },
+        // A test of a lock is a lock call that never waits, for a process that nobody is told of.
+        let (description, what, (pid, wait, reclaim)) = match pending.request {
+            Request::Lock { ino, handle, owner, pid, kind, lock, range, wait, reclaim } => {
+                ((ino, handle, owner), (kind, lock, range), (pid, wait, reclaim))
+            }
+            Request::TestLock { ino, handle, owner, kind, lock, range } => {
+                ((ino, handle, owner), (kind, lock, range), (0, false, false))
+            }
             _ => return Err(errno::EINVAL),
         };
+        let ((ino, handle, owner), (kind, lock, range)) = (description, what);
+        let asked =
+            LockRequest { client, uid, request, ino, handle, owner, pid, kind, lock, range, wait, reclaim };
         let rights = self.namespace.held(client, asked.ino, asked.handle).ok_or(errno::EBADF)?;
         // fcntl(2) asks for an open mode; flock(2) takes any descriptor.
         let allowed = match (asked.kind, asked.lock) {
@@ -209,6 +192,7 @@ impl Server {
         };
         match request {
             PeerRequest::Exchange => self.serve_exchange(token),
+            PeerRequest::Room => self.serve_room_question(token, from),
             PeerRequest::TruncateObject { ino, .. }
             | PeerRequest::FenceObject { ino, .. }
             | PeerRequest::RemoveObject { ino, .. } => match ino.home() == from {

@@ -41,6 +41,7 @@ mod placement;
 mod privacy;
 mod reports;
 mod reserve;
+mod room;
 mod server;
 mod service;
 mod showing;

@@ -330,6 +330,7 @@ impl Server {
             Request::Write { target, .. } if is_directory(target) => frame.detached_bytes as u64,
             Request::Peer(_) => frame.detached_bytes as u64,
             Request::List { bytes, .. } => u64::from(*bytes).min(limits::PAYLOAD_BYTES as u64),
+            Request::Lock { wait: true, .. } => crate::locks::WAITING_BYTES as u64,
             Request::XattrGet { .. } | Request::XattrList { .. } => limits::XATTR_VALUE_BYTES as u64,
             _ => 0,
         };
@@ -345,7 +346,7 @@ impl Server {
         request: Request,
     ) {
         let now = self.now();
-        self.note_sign_of_life(client, acting.job, now);
+        self.note_sign_of_life(acting.job, now);
         let Some(link) = self.links.get_mut(index) else { return };
         let Some(session_job) = link.session().map(|session| session.job) else { return };
         let key = LinkKey { index, serial: link.serial };
@@ -414,7 +415,7 @@ impl Server {
             Role::Server => crate::jobs::attributes(&claims),
             Role::User | Role::Mount => self.jobs.meet(&claims, now),
         };
-        self.client_connected((client, claims.uid), job, has_mount, now);
+        self.client_connected((client, claims.uid), job, has_mount);
         let server_proof = self.key.server_proof(&claims, &theirs, &ours);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
         let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);

@@ -53,6 +53,8 @@ pub(crate) enum Asked {
     Confirm(ServerId, Vec<Capability>),
     /// Whether files of which objects were made here are there.
     ObjectsMade(ServerId, Vec<Ino>),
+    /// Whether removals decided there are about to give room here, by the number of the question.
+    Room(u64),
     /// A request that depends on the answer.
     Request(usize, Box<Continuation>),
 }
@@ -375,6 +377,7 @@ impl Server {
             Some(Asked::Exchange(server)) => self.exchanged(server, answer),
             Some(Asked::Confirm(home, capabilities)) => self.confirmed(home, &capabilities, &answer),
             Some(Asked::ObjectsMade(home, inos)) => self.told(home, inos, &answer),
+            Some(Asked::Room(question)) => self.room_answered(question, &answer),
             Some(Asked::Effect(effect)) => match answer {
                 Ok(_) => self.effect_done(*effect, Ok(())),
                 Err(PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),

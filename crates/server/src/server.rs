@@ -1,7 +1,7 @@
 //! The server's state, how it starts, and what it does from time to time.
 
 use crate::admission::Admission;
-use crate::clients::{Client, Held, Waiting};
+use crate::clients::{Clients, Held, Waiting};
 use crate::config::ClusterConfig;
 use crate::confirmations::Confirmations;
 use crate::control::Question;
@@ -25,6 +25,7 @@ use crate::notices::Notices;
 use crate::peers::Peer;
 use crate::reports::Reports;
 use crate::reserve::Reserve;
+use crate::room::Room;
 use crate::service::Pending;
 use crate::showing::Showing;
 use crate::target::Target;
@@ -83,7 +84,7 @@ pub(crate) struct Server {
     pub(crate) links: Slab<Link>,
     pub(crate) link_serial: u64,
     pub(crate) pending: Slab<Pending>,
-    pub(crate) clients: HashMap<ClientId, Client>,
+    pub(crate) clients: Clients,
     pub(crate) jobs: Jobs,
     pub(crate) locks: LockTable,
     pub(crate) watches: Watches,
@@ -134,6 +135,7 @@ pub(crate) struct Server {
     pub(crate) effects_to_repeat: Vec<IntentId>,
     /// What waits for the journal to reach stable storage.
     pub(crate) durability: Durability,
+    pub(crate) room: Room,
     /// Of each target, whether it lies on another device than the journal.
     pub(crate) is_apart: Vec<bool>,
     /// Links with output to send.
@@ -221,7 +223,7 @@ impl Server {
             links: Slab::new(),
             link_serial: 0,
             pending: Slab::new(),
-            clients: HashMap::new(),
+            clients: Clients::default(),
             jobs: Jobs::default(),
             locks: LockTable::new(),
             watches: Watches::default(),
@@ -266,6 +268,7 @@ impl Server {
             unserved: false,
             effects_to_repeat: Vec::new(),
             durability: Durability::default(),
+            room: Room::default(),
             is_apart: vec![false; own_targets],
             dirty: Vec::new(),
             ready: Vec::new(),
@@ -412,6 +415,7 @@ impl Server {
             self.is_journal_full = self.is_journal_full && !reserve.has_room();
         }
         self.renew_journal();
+        self.expire_roomless();
         self.sync_mark();
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Pending {
     pub(crate) stage: Stage,
     /// Since when it waits for room on its target.
     pub(crate) roomless_since: Option<Nanos>,
+    /// Nobody is about to give it room: it is refused if it finds none now.
+    pub(crate) is_last_try: bool,
     /// The link is gone: carry on to the end without an answer.
     pub(crate) abandoned: bool,
 }
@@ -125,6 +127,7 @@ impl Pending {
             executing: None,
             stage: Stage::Queued,
             roomless_since: None,
+            is_last_try: false,
             abandoned: false,
         }
     }
@@ -257,7 +260,7 @@ impl Server {
     }
 
     /// Queues a request at its device, for all that is left to do.
-    fn enqueue(&mut self, token: usize) {
+    pub(crate) fn enqueue(&mut self, token: usize) {
         let Some(pending) = self.pending.get_mut(token) else { return };
         let Some((device, work)) = pending.device else { return };
         let bytes = if pending.charged.is_some() { pending.detached_bytes as u64 } else { work.bytes };
@@ -359,8 +362,18 @@ impl Server {
         let paused = self.devices[device].idle_slots().iter().map(|&token| token as usize);
         let found = paused.into_iter().find(|&token| self.pending.get(token).is_some_and(is_done));
         let Some(token) = found else { return false };
+        let is_free = self.leave_slot(token);
+        if is_free {
+            self.await_payload(token);
+        }
+        is_free
+    }
+
+    /// Gives up the slot of a request that cannot go on now; when it can it is queued again. False where it has none.
+    pub(crate) fn leave_slot(&mut self, token: usize) -> bool {
+        let now = self.now();
         let Some(pending) = self.pending.get_mut(token) else { return false };
-        let (Some((_, work)), Some(dispatch)) = (pending.device, pending.dispatch.take()) else {
+        let (Some((device, work)), Some(dispatch)) = (pending.device, pending.dispatch.take()) else {
             return false;
         };
         let service = std::mem::replace(&mut pending.service, Nanos::ZERO);
@@ -371,7 +384,6 @@ impl Server {
             job.spend(device, spent);
         }
         self.busy_devices = true;
-        self.await_payload(token);
         true
     }
 

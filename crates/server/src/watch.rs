@@ -14,6 +14,9 @@ const LATE: Nanos = Nanos::from_millis(60_000);
 const FILES_PER_REPLY: usize = 512;
 /// Files that one client may watch: as many as it may have open. A mapped file is an open one.
 const WATCHED_PER_CLIENT: usize = 1 << 17;
+/// Files that the clients of all users may watch, at some 250 bytes each. A user may watch as many as are left free,
+/// whatever the number of clients: one alone has half. Mounts of the administrator are few, and have their own bound only.
+const WATCHED_BY_USERS: usize = 1 << 20;
 
 #[derive(Default)]
 struct Watcher {
@@ -23,15 +26,15 @@ struct Watcher {
     waiting: BTreeMap<u64, Ino>,
     latest: HashMap<Ino, u64>,
     next: u64,
-    /// The administrator's mount, which is always waited for.
-    is_trusted: bool,
+    /// The user whose mount it is; none for the administrator's, which is always waited for.
+    user: Option<u32>,
     /// When it last made others wait until their time was over.
     late: Option<Nanos>,
 }
 
 impl Watcher {
     fn is_waited_for(&self) -> bool {
-        self.is_trusted || self.late.is_none()
+        self.user.is_none() || self.late.is_none()
     }
 }
 
@@ -42,25 +45,45 @@ impl Watcher {
 pub(crate) struct Watches {
     by_file: HashMap<Ino, HashSet<ClientId>>,
     watchers: HashMap<ClientId, Watcher>,
+    /// Files that clients of users watch, by user and in all.
+    by_user: HashMap<u32, usize>,
+    of_users: usize,
 }
 
 /// What a held reply waits for: each watcher, the file and the sequence of the change.
 pub(crate) type Drops = Vec<(ClientId, Ino, u64)>;
 
 impl Watches {
-    /// Watches a file; false where the client watches as many as it may.
-    pub(crate) fn watch(&mut self, client: ClientId, is_trusted: bool, ino: Ino) -> bool {
-        let watcher = self.watchers.entry(client).or_default();
-        let is_known = self.by_file.get(&ino).is_some_and(|clients| clients.contains(&client));
-        if !is_known && watcher.watched >= WATCHED_PER_CLIENT {
+    /// Watches a file for the client of a user, or of the administrator's mount; false where it watches as many as it may.
+    pub(crate) fn watch(&mut self, client: ClientId, user: Option<u32>, ino: Ino) -> bool {
+        let watcher = self.watchers.entry(client).or_insert_with(|| Watcher { user, ..Watcher::default() });
+        if self.by_file.get(&ino).is_some_and(|clients| clients.contains(&client)) {
+            return true;
+        }
+        let of_user = watcher.user.and_then(|user| self.by_user.get(&user)).copied().unwrap_or(0);
+        let is_room = watcher.user.is_none() || of_user < WATCHED_BY_USERS - self.of_users;
+        if watcher.watched >= WATCHED_PER_CLIENT || !is_room {
             return false;
         }
-        if !is_known {
-            watcher.watched += 1;
-            self.by_file.entry(ino).or_default().insert(client);
+        watcher.watched += 1;
+        if let Some(user) = watcher.user {
+            *self.by_user.entry(user).or_default() += 1;
+            self.of_users += 1;
         }
-        watcher.is_trusted = is_trusted;
+        self.by_file.entry(ino).or_default().insert(client);
         true
+    }
+
+    /// So many files of a user's client are watched no more.
+    fn give_back(&mut self, user: Option<u32>, count: usize) {
+        let Some(user) = user.filter(|_| count > 0) else { return };
+        self.of_users -= count;
+        if let Some(watched) = self.by_user.get_mut(&user) {
+            *watched -= count;
+            if *watched == 0 {
+                self.by_user.remove(&user);
+            }
+        }
     }
 
     /// The time that others wait is over, and these have not dropped their pages.
@@ -84,13 +107,14 @@ impl Watches {
 
     pub(crate) fn unwatch(&mut self, client: ClientId, ino: Ino) {
         let Some(clients) = self.by_file.get_mut(&ino) else { return };
-        if clients.remove(&client) {
-            if let Some(watcher) = self.watchers.get_mut(&client) {
-                watcher.watched -= 1;
-            }
-        }
+        let is_removed = clients.remove(&client);
         if clients.is_empty() {
             self.by_file.remove(&ino);
+        }
+        if let Some(watcher) = self.watchers.get_mut(&client).filter(|_| is_removed) {
+            watcher.watched -= 1;
+            let user = watcher.user;
+            self.give_back(user, 1);
         }
     }
 
@@ -105,7 +129,8 @@ impl Watches {
 
     /// Forgets a client that is gone; what waited for it waits no longer.
     pub(crate) fn drop_client(&mut self, client: ClientId) {
-        if self.watchers.remove(&client).is_some() {
+        if let Some(watcher) = self.watchers.remove(&client) {
+            self.give_back(watcher.user, watcher.watched);
             self.by_file.retain(|_, clients| {
                 clients.remove(&client);
                 !clients.is_empty()
@@ -169,7 +194,7 @@ mod tests {
     fn a_write_waits_for_other_mounts_and_not_for_its_own() {
         let (mount, other) = (ClientId(1), ClientId(2));
         let mut watches = Watches::default();
-        watches.watch(mount, true, FILE);
+        watches.watch(mount, None, FILE);
         assert!(watches.changed(mount, FILE).is_empty());
         let drops = watches.changed(other, FILE);
         assert!(!watches.are_done(&drops));
@@ -184,9 +209,9 @@ mod tests {
     fn who_holds_pages_itself_waits_for_nobody_beforehand() {
         let mut watches = Watches::default();
         assert!(!watches.others_hold(ClientId(1), FILE));
-        watches.watch(ClientId(1), true, FILE);
+        watches.watch(ClientId(1), None, FILE);
         assert!(watches.others_hold(ClientId(2), FILE) && !watches.others_hold(ClientId(1), FILE));
-        watches.watch(ClientId(2), true, FILE);
+        watches.watch(ClientId(2), None, FILE);
         assert!(!watches.others_hold(ClientId(2), FILE));
         watches.unwatch(ClientId(2), FILE);
         watches.drop_client(ClientId(1));
@@ -198,21 +223,40 @@ mod tests {
         let mut watches = Watches::default();
         let client = ClientId(1);
         for ino in 0..WATCHED_PER_CLIENT as u64 {
-            assert!(watches.watch(client, true, Ino(ino)));
+            assert!(watches.watch(client, None, Ino(ino)));
         }
-        assert!(watches.watch(client, true, Ino(0)), "one that it watches already");
-        assert!(!watches.watch(client, true, Ino(u64::MAX)));
-        assert!(watches.watch(ClientId(2), true, Ino(u64::MAX)), "others have their own");
+        assert!(watches.watch(client, None, Ino(0)), "one that it watches already");
+        assert!(!watches.watch(client, None, Ino(u64::MAX)));
+        assert!(watches.watch(ClientId(2), None, Ino(u64::MAX)), "others have their own");
         watches.unwatch(client, Ino(1));
         watches.unwatch(client, Ino(1));
-        assert!(watches.watch(client, true, Ino(u64::MAX)));
-        assert!(!watches.watch(client, true, Ino(1)));
+        assert!(watches.watch(client, None, Ino(u64::MAX)));
+        assert!(!watches.watch(client, None, Ino(1)));
+    }
+
+    /// A user with many clients once watched as many files as all of them together might.
+    #[test]
+    fn what_users_watch_is_bounded_by_user() {
+        let mut watches = Watches::default();
+        let fill = |watches: &mut Watches, user: u32| {
+            let clients = (0..8).map(|part| ClientId(u64::from(user) << 8 | part));
+            let of_client =
+                |client| (0..).take_while(|&ino| watches.watch(client, Some(user), Ino(ino))).count();
+            clients.map(of_client).sum::<usize>()
+        };
+        assert_eq!(fill(&mut watches, 1), WATCHED_BY_USERS / 2);
+        assert_eq!(fill(&mut watches, 2), WATCHED_BY_USERS / 4);
+        assert!(watches.watch(ClientId(1), None, Ino(7)), "the administrator's mount always may");
+        watches.unwatch(ClientId(1 << 8), Ino(5));
+        (0..8).for_each(|part| watches.drop_client(ClientId(1 << 8 | part)));
+        (0..8).for_each(|part| watches.drop_client(ClientId(2 << 8 | part)));
+        assert_eq!((watches.of_users, watches.by_user.len(), watches.by_file.len()), (0, 0, 1));
     }
 
     #[test]
     fn a_mount_that_is_gone_holds_nobody() {
         let mut watches = Watches::default();
-        watches.watch(ClientId(1), true, FILE);
+        watches.watch(ClientId(1), None, FILE);
         let drops = watches.changed(ClientId(2), FILE);
         watches.drop_client(ClientId(1));
         assert!(watches.are_done(&drops));
@@ -225,8 +269,8 @@ mod tests {
         let (user, mount, writer) = (ClientId(1), ClientId(2), ClientId(3));
         let at = |seconds: u64| Nanos::from_millis(seconds * 1000);
         let mut watches = Watches::default();
-        watches.watch(user, false, FILE);
-        watches.watch(mount, true, FILE);
+        watches.watch(user, Some(1000), FILE);
+        watches.watch(mount, None, FILE);
         let first = watches.changed(writer, FILE);
         assert_eq!(first.len(), 2);
         watches.are_late(&first, at(2));
@@ -243,7 +287,7 @@ mod tests {
     #[test]
     fn a_change_during_a_drop_is_told_again() {
         let mut watches = Watches::default();
-        watches.watch(ClientId(1), true, FILE);
+        watches.watch(ClientId(1), None, FILE);
         let first = watches.changed(ClientId(2), FILE);
         let (told, _) = watches.next(ClientId(1)).unwrap();
         let second = watches.changed(ClientId(2), FILE);

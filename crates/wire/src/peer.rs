@@ -107,6 +107,8 @@ pub enum PeerRequest {
         /// At most [`crate::limits::OBJECTS_MADE`].
         inos: Vec<Ino>,
     },
+    /// A target of the sender is full: the receiver carries out at once what it has put off that gives room there.
+    Room,
 }
 
 /// The answer to a [`PeerRequest`] that did not fail.
@@ -125,6 +127,11 @@ pub enum PeerReply {
     Confirmed {
         /// One for each.
         holds: Vec<bool>,
+    },
+    /// Whether the receiver has removals that are not done yet and will give room on the sender's targets.
+    Room {
+        /// They will.
+        is_promised: bool,
     },
 }
 

@@ -19,7 +19,10 @@ _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "Q
 @output_option
 @click.pass_obj
 def status(home: Home, output: str) -> int:
-    """Show servers, targets and mounts. The exit code is 1 where a server does not answer, or takes no changes."""
+    """Show servers, targets and mounts.
+
+    The exit code is 1 where a server does not answer or takes no changes, and where a mount is not served.
+    """
     from weir.cli.output import show
     from weir.store import mounts
     from weir.store.control import Server, ask_all, servers_of
@@ -59,7 +62,10 @@ def status(home: Home, output: str) -> int:
             f"server {number} takes no changes (EROFS): {journal.error}",
             hint="reads go on, and its journal begins anew by itself once the device works",
         )
-    return FAILED if silent or stopped else 0
+    lost = [mount["point"] for mount in mounted if not mount["served"]]
+    for point in lost:
+        warn(f"the mount at {point} is not served: its program ended", hint="`weir up` mounts it again")
+    return FAILED if silent or stopped or lost else 0
 
 
 def _target_row(server: int, target: "Target") -> tuple[object, ...]:
@@ -92,6 +98,6 @@ def _print_summary(answering: "list[Status]", known: int, mounted: list[dict[str
         undurable = sum(journal.appended - journal.durable for journal in journals)
         print(f"journals {works} of {len(journals)} take changes; {undurable} changes not on stable storage yet")
     for mount in mounted:
-        print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served: `weir up` mounts it again)'}")
+        print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served)'}")
     if not mounted:
         print("mount    none")

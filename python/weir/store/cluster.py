@@ -57,7 +57,11 @@ def start(
     write_whole(home.configuration, configuration.text())
     numbers = list(range(len(configuration.servers)))
     addresses = _start_servers(home, home.configuration, numbers, listener, accept_journal_loss)
-    _publish(home, addresses)
+    try:
+        _publish(home, addresses)
+    except BaseException:
+        stop(home)
+        raise
     return addresses
 
 
@@ -144,7 +148,8 @@ def discard(home: Home) -> list[str]:
         shutil.rmtree(Home(announcement).credentials, ignore_errors=True)
         with contextlib.suppress(OSError):
             announcement.rmdir()
-    home.configuration.unlink(missing_ok=True)
+    for file in (home.configuration, home.reserve):
+        file.unlink(missing_ok=True)
     return elsewhere
 
 
@@ -251,10 +256,7 @@ def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
     log = home.log(server.number)
     while not home.address(server.number).is_file():
         if server.child.poll() is not None:
-            message, hint = processes.last_error(log, server.offset) or (
-                f"it ended with code {server.child.returncode}",
-                f"see {log}",
-            )
+            message, hint = processes.reason(log, server.offset, f"it ended with code {server.child.returncode}")
             raise StoreError(f"server {server.number} did not start: {message}", hint=hint)
         if time.monotonic() > deadline:
             raise StoreError(f"server {server.number} does not listen after {_START_SECONDS:.0f} s", hint=f"see {log}")

@@ -20,6 +20,11 @@ from weir.store.ownership import check_own, check_way
 SYSTEM = Path("/run/weir")
 """Where root's store is announced when its home cannot be passed through by other users."""
 
+_RESERVE_BYTES = 64 << 10
+_RESERVE_SERVER_BYTES = 32 << 10
+"""Room for what commands write into a home, and for each server: small files, each in a block of its own, of which two
+versions lie there for a moment."""
+
 _LOCK_SECONDS = 30.0
 """How long a command waits for another one that changes the same home: starting a cluster is bounded by less."""
 
@@ -79,6 +84,11 @@ class Home:
     def mount_point(self) -> Path:
         """The mount point that `weir up` uses when no other is given."""
         return self.root / "mnt"
+
+    @property
+    def reserve(self) -> Path:
+        """Room that is kept for the commands that change the home, so that a store on a full disk comes up."""
+        return self.root / "reserve"
 
     def server(self, number: int) -> Path:
         """The folder of one server."""
@@ -171,7 +181,33 @@ class Home:
                             hint="wait for it to end, or end it",
                         ) from None
                     time.sleep(0.05)
-            yield
+            self._give_reserve()
+            try:
+                yield
+            finally:
+                self._take_reserve()
+
+    def _reserve_bytes(self) -> int:
+        return _RESERVE_BYTES + _RESERVE_SERVER_BYTES * len(self.server_numbers())
+
+    def _give_reserve(self) -> None:
+        """Give up the reserve where there is less room than it stands for; else others may take what it gives up."""
+        room = os.statvfs(self.root)
+        if room.f_bavail * room.f_frsize < self._reserve_bytes():
+            self.reserve.unlink(missing_ok=True)
+
+    def _take_reserve(self) -> None:
+        """Reserve what the next command may need, or what there is of it, where a store lies here."""
+        if not self.configuration.is_file():
+            return
+        wanted = self._reserve_bytes()
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self.reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                while wanted > os.fstat(descriptor).st_size and not _allocated(descriptor, wanted):
+                    wanted //= 2
+            finally:
+                os.close(descriptor)
 
     def _open_lock(self) -> int:
         """Open the lock file, which its owner alone can: whoever may read a file may lock it, and keep it locked."""
@@ -203,6 +239,15 @@ class Home:
             return self.site_key.read_text()
         except (FileNotFoundError, PermissionError, NotADirectoryError):
             return None
+
+
+def _allocated(descriptor: int, size: int) -> bool:
+    """Whether the file has room for `size` bytes on its device now."""
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError:
+        return False
+    return True
 
 
 def find_cluster(home: Home) -> Path:

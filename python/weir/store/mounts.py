@@ -203,10 +203,7 @@ def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> Non
         if line.strip() == "ready":
             return
         if not line:
-            message, hint = processes.last_error(mount.log, offset) or (
-                "the mount program ended",
-                f"see {mount.log}",
-            )
+            message, hint = processes.reason(mount.log, offset, "the mount program ended")
             raise StoreError(f"cannot mount at {mount.point}: {message}", hint=hint)
     raise StoreError(f"the mount is not ready after {_READY_SECONDS:.0f} s", hint=f"see {mount.log}")
 

@@ -139,7 +139,7 @@ def start(
         The process, which has its record.
 
     Raises:
-        OSError: The program cannot be executed, or the log not be opened.
+        OSError: The program cannot be executed, or the log or the record cannot be written; the error names the file.
     """
     program = str(command[0])
     if shutil.which(program) is None:
@@ -177,7 +177,24 @@ def start(
         raise
     finally:
         os.close(held)
+    recorded = Process.recorded(record)
+    if recorded is None or recorded.pid != child.pid:
+        child.wait()
+        # The shell's own words went to the log, which has no more room than the record.
+        number = errno.ENOSPC if os.statvfs(record.parent).f_bavail == 0 else errno.EIO
+        raise OSError(number, os.strerror(number), str(record))
     return child
+
+
+def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
+    """The message and the hint of a program that was to serve: its words behind `offset` in its log, else `ended`."""
+    told = last_error(log, offset)
+    if told is not None:
+        return told
+    room = os.statvfs(log.parent)
+    if room.f_bavail == 0:
+        return ended, f"the file system of {log} is full, and what the program said is lost: make room there"
+    return ended, f"see {log}"
 
 
 def last_error(log: Path, offset: int) -> tuple[str, str] | None:

@@ -173,6 +173,10 @@ impl Filesystem {
         } else {
             self.store.change(&caller, place, false, change)?
         };
+        if change.size_bytes.is_some() {
+            // O_TRUNC comes here between the open and the first write.
+            self.handles.files_of(call.node()).iter().for_each(|open| open.file.heed(&attributes));
+        }
         Reply::of(&AttrOut { attr: attr(&attributes), ..AttrOut::default() })
     }
 

@@ -17,18 +17,18 @@ use weir_wire::{ClientId, Errno, HandleId, Ino, LockKind, LockOwner, LockRange, 
 /// Requests that may wait on one file and class: a job of 16,384 processes can queue for one shared file, and a
 /// release looks at each of them once (some 0.3 ms). One more is answered ENOLCK.
 pub const WAITING_PER_FILE: usize = 16_384;
-/// Ranges that may be held on one file and class, so that one program cannot fill the server's memory (about 100
-/// bytes each). One more is answered ENOLCK.
+/// Ranges that may be held on one file and class: what a conflict is looked for in. One more is answered ENOLCK.
 pub const RANGES_PER_FILE: usize = 65_536;
-/// Ranges that may be held on all files together (some 100 MiB). One more is answered ENOLCK.
-pub const RANGES_PER_SERVER: usize = 1 << 20;
+/// Memory that the locks on all files may take, as [`LockTable::bytes`] counts it. A user may hold as much as is left free,
+/// on the files that the user was the first to lock: one alone has half (some 80,000 files with one lock each), and one
+/// that comes new always finds room. One more lock is answered ENOLCK.
+pub const BYTES_MAX: usize = 256 << 20;
+/// Memory of a request that waits, beside the request itself: its places in four maps, and the least node of a tree. It
+/// is held for as long as the request is in hand.
+pub const WAITING_BYTES: usize = 2048;
 /// Owners that one search for a deadlock visits (Linux follows 10): it bounds the time of a request in the event loop.
 /// A longer cycle is not found, and its members wait as they would without the search.
 pub const DEADLOCK_SEARCH_OWNERS: usize = 1024;
-
-/// Ranges that may be held on all files that one user was the first to lock: no user takes them from the others. One more is
-/// answered ENOLCK.
-pub const RANGES_PER_USER: usize = RANGES_PER_SERVER / 4;
 
 const EBADF: Errno = Errno(9);
 const EAGAIN: Errno = Errno(11);
@@ -130,7 +130,8 @@ pub struct LockTable {
     holders: BTreeMap<(ClientId, Ino), u32>,
     arrivals: u64,
     ranges: usize,
-    /// The user who is charged for the ranges of a file, and how many each is charged for.
+    bytes: usize,
+    /// The user who is charged for the locks on a file, and the bytes that each user is charged for.
     payers: HashMap<Ino, u32>,
     charged: HashMap<u32, usize>,
     in_grace: bool,
@@ -284,8 +285,8 @@ impl LockTable {
         }
         if let Some(files) = self.files.remove(&ino) {
             let runs = files.iter().map(FileLocks::runs).sum::<usize>();
-            self.ranges -= runs;
-            self.uncharge(ino, runs);
+            let bytes = files.iter().map(FileLocks::bytes).sum::<usize>();
+            self.recount(ino, None, (runs, bytes), (0, 0));
             self.payers.remove(&ino);
             let [ranges, _] = files;
             let (first, last) = (
@@ -335,6 +336,11 @@ impl LockTable {
     /// Number of ranges held on all files.
     pub fn held_ranges(&self) -> usize {
         self.ranges
+    }
+
+    /// Memory that the held locks take at most.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Number of requests that wait.
@@ -492,11 +498,10 @@ impl LockTable {
     /// Takes everything from the owner; tells whether it held anything.
     fn release(&mut self, ino: Ino, class: Class, owner: Owner) -> bool {
         let Some(locks) = self.locks_mut(ino, class) else { return false };
-        let before = locks.runs();
+        let before = (locks.runs(), locks.bytes());
         let changed = locks.set(owner, 0, WHOLE, None);
-        let released = before - locks.runs();
-        self.ranges -= released;
-        self.uncharge(ino, released);
+        let after = (locks.runs(), locks.bytes());
+        self.recount(ino, None, before, after);
         self.count_holder(owner, ino, changed);
         changed.weakened
     }
@@ -504,27 +509,27 @@ impl LockTable {
     fn set(&mut self, asked: &LockRequest, mode: Option<Mode>) -> Changed {
         let (owner, class) = (asked.who(), Class::of(asked.kind));
         let locks = &mut self.files.entry(asked.ino).or_default()[class as usize];
-        let before = locks.runs();
+        let before = (locks.runs(), locks.bytes());
         let changed = locks.set(owner, asked.pid, asked.range, mode);
-        let after = locks.runs();
-        self.ranges = self.ranges + after - before;
-        if after > before {
-            let payer = *self.payers.entry(asked.ino).or_insert(asked.uid);
-            *self.charged.entry(payer).or_default() += after - before;
-        } else {
-            self.uncharge(asked.ino, before - after);
-        }
+        let after = (locks.runs(), locks.bytes());
+        self.recount(asked.ino, Some(asked.uid), before, after);
         self.count_holder(owner, asked.ino, changed);
         changed
     }
 
-    fn uncharge(&mut self, ino: Ino, ranges: usize) {
-        let Some(payer) = self.payers.get(&ino).filter(|_| ranges > 0) else { return };
-        if let Some(charged) = self.charged.get_mut(payer) {
-            *charged -= ranges;
-            if *charged == 0 {
-                self.charged.remove(payer);
-            }
+    /// The locks on a file changed from so many ranges and bytes; `uid` pays for them where nobody does yet.
+    fn recount(&mut self, ino: Ino, uid: Option<u32>, before: (usize, usize), after: (usize, usize)) {
+        self.ranges = self.ranges + after.0 - before.0;
+        self.bytes = self.bytes + after.1 - before.1;
+        let payer = match uid {
+            Some(uid) if after.1 > 0 => Some(*self.payers.entry(ino).or_insert(uid)),
+            _ => self.payers.get(&ino).copied(),
+        };
+        let Some(payer) = payer.filter(|_| before.1 != after.1) else { return };
+        let charged = self.charged.entry(payer).or_default();
+        *charged = *charged + after.1 - before.1;
+        if *charged == 0 {
+            self.charged.remove(&payer);
         }
     }
 
@@ -548,9 +553,8 @@ impl LockTable {
         let runs = self.locks(asked.ino, Class::of(asked.kind)).map_or(0, FileLocks::runs);
         let payer = self.payers.get(&asked.ino).unwrap_or(&asked.uid);
         let charged = self.charged.get(payer).copied().unwrap_or(0);
-        runs + more > RANGES_PER_FILE
-            || charged + more > RANGES_PER_USER
-            || self.ranges + more > RANGES_PER_SERVER
+        let bytes = FileLocks::bytes_of(1, more);
+        runs + more > RANGES_PER_FILE || charged + bytes > BYTES_MAX.saturating_sub(self.bytes)
     }
 
     fn put_waiting(&mut self, place: Place, waiting: Waiting) {

@@ -69,11 +69,12 @@ impl<'a> Draft<'a> {
     /// The caller will hold a new description of `ino`.
     pub(super) fn open(mut self, ino: Ino, rights: Rights, created: bool) -> Step<Decision> {
         let Caller { client, request, acknowledged, .. } = *self.caller;
-        if !self.space.open.has_room(client) {
+        let uid = self.caller.who.uid;
+        if !self.space.open.has_room(client, uid) {
             return Err(ENFILE.into());
         }
         let handle = self.space.open.next_handle();
-        self.opened = Some(Opening { handle, client, ino, rights });
+        self.opened = Some(Opening { handle, client, uid, ino, rights });
         let outcome = OutcomeKind::Opened { ino, handle, rights, created };
         if self.changes.is_empty() {
             // Descriptions end with the server, so a reply that only made one need not outlive it either.

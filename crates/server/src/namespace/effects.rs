@@ -210,6 +210,7 @@ fn when(request: &PeerRequest, is_here: bool) -> When {
         | PeerRequest::MayMove { .. }
         | PeerRequest::Confirm { .. }
         | PeerRequest::ObjectsMade { .. }
+        | PeerRequest::Room
         | PeerRequest::Reparent { .. } => When::AtOnce,
     }
 }

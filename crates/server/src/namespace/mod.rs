@@ -419,7 +419,8 @@ impl Namespace {
         decision.wait.retain(|id| self.state.intents.contains_key(id));
         if let OutcomeKind::Opened { ino, handle, rights, .. } = outcome.kind {
             if self.state.inodes.contains_key(&ino) {
-                decision.opened = Some(Opening { handle, client: caller.client, ino, rights });
+                let (client, uid) = (caller.client, caller.who.uid);
+                decision.opened = Some(Opening { handle, client, uid, ino, rights });
             }
         }
         Some(decision)

@@ -8,6 +8,9 @@ use weir_wire::{Capability, ClientId, HandleId, Ino, Rights};
 /// beyond it gets ENFILE, so that none can fill the server's memory, and what its end changes fits into one group of
 /// the journal.
 const HANDLES_PER_CLIENT: usize = 1 << 17;
+/// Descriptions that all clients may hold, at some 300 bytes each. A user may hold as many as are left free, whatever
+/// the number of clients: one alone has half, and one that comes new always finds room. One more is answered ENFILE.
+const HANDLES_MAX: usize = 1 << 20;
 
 /// The open descriptions of this server.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +21,9 @@ pub(super) struct OpenFiles {
     handles: HashMap<HandleId, Description>,
     counts: InoMap<Count>,
     clients: HashMap<ClientId, BTreeSet<(Ino, HandleId)>>,
+    /// How often descriptions are held, in all and by the user who opened them.
+    held: usize,
+    held_by_user: HashMap<u32, usize>,
 }
 
 /// One open description.
@@ -25,6 +31,7 @@ pub(super) struct OpenFiles {
 pub(super) struct Description {
     pub(super) ino: Ino,
     pub(super) rights: Rights,
+    uid: u32,
     /// Who holds it: after fork and exec another client may, beside the one that opened it.
     holders: Vec<ClientId>,
 }
@@ -40,6 +47,8 @@ struct Count {
 pub(super) struct Opening {
     pub(super) handle: HandleId,
     pub(super) client: ClientId,
+    /// The user of the client's process.
+    pub(super) uid: u32,
     pub(super) ino: Ino,
     pub(super) rights: Rights,
 }
@@ -59,9 +68,11 @@ impl OpenFiles {
         self.handles.get(&handle)
     }
 
-    /// Whether one more description fits.
-    pub(super) fn has_room(&self, client: ClientId) -> bool {
-        self.clients.get(&client).is_none_or(|handles| handles.len() < HANDLES_PER_CLIENT)
+    /// Whether a client may hold one more description for a user.
+    pub(super) fn has_room(&self, client: ClientId, uid: u32) -> bool {
+        let of_client = self.clients.get(&client).map_or(0, BTreeSet::len);
+        let of_user = self.held_by_user.get(&uid).copied().unwrap_or(0);
+        of_client < HANDLES_PER_CLIENT && of_user < HANDLES_MAX.saturating_sub(self.held)
     }
 
     pub(super) fn is_open(&self, ino: Ino) -> bool {
@@ -95,16 +106,18 @@ impl OpenFiles {
     }
 
     pub(super) fn open(&mut self, opening: Opening) {
-        let Opening { handle, client, ino, rights } = opening;
+        let Opening { handle, client, uid, ino, rights } = opening;
         self.next = self.next.max(handle.0.saturating_add(1));
         let counts = &mut self.counts;
         let description = self.handles.entry(handle).or_insert_with(|| {
             let count = counts.entry(ino).or_default();
             count.all += 1;
             count.writers += u32::from(rights.write);
-            Description { ino, rights, holders: Vec::with_capacity(1) }
+            Description { ino, rights, uid, holders: Vec::with_capacity(1) }
         });
         if !description.holders.contains(&client) {
+            self.held += 1;
+            *self.held_by_user.entry(description.uid).or_default() += 1;
             description.holders.push(client);
             self.clients.entry(client).or_default().insert((ino, handle));
         }
@@ -126,7 +139,17 @@ impl OpenFiles {
     /// Ends `client`'s hold; a handle that it does not hold is closed already.
     pub(super) fn close(&mut self, handle: HandleId, client: ClientId) {
         let Some(description) = self.handles.get_mut(&handle) else { return };
+        let holders = description.holders.len();
         description.holders.retain(|&holder| holder != client);
+        if description.holders.len() < holders {
+            self.held -= 1;
+            if let Some(held) = self.held_by_user.get_mut(&description.uid) {
+                *held -= 1;
+                if *held == 0 {
+                    self.held_by_user.remove(&description.uid);
+                }
+            }
+        }
         if let Some(handles) = self.clients.get_mut(&client) {
             handles.remove(&(description.ino, handle));
             if handles.is_empty() {
@@ -153,5 +176,43 @@ impl OpenFiles {
         let mut handles: Vec<HandleId> = held.map(|&(_, handle)| handle).collect();
         handles.sort_unstable();
         handles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A user with many clients once had as many descriptions as its clients together, which filled the server's memory.
+    #[test]
+    fn descriptions_are_bounded_by_user_and_others_find_room() {
+        let mut open = OpenFiles::default();
+        let rights = Rights { read: true, write: false };
+        let fill = |open: &mut OpenFiles, uid: u32| {
+            let mut count = 0u64;
+            while let Some(client) = (0..16)
+                .map(|part| ClientId(u64::from(uid) << 8 | part))
+                .find(|&client| open.has_room(client, uid))
+            {
+                let handle = open.next_handle();
+                open.open(Opening { handle, client, uid, ino: Ino(7), rights });
+                count += 1;
+            }
+            count as usize
+        };
+        let first = fill(&mut open, 1);
+        assert_eq!(first, HANDLES_MAX / 2);
+        let second = fill(&mut open, 2);
+        assert_eq!(second, HANDLES_MAX / 4);
+        assert!(open.has_room(ClientId(u64::MAX), 3));
+        for client in (0..16).map(|part| ClientId(1 << 8 | part)) {
+            for handle in open.held_by(client) {
+                open.close(handle, client);
+                // Closed already.
+                open.close(handle, client);
+            }
+        }
+        assert_eq!((open.held, open.held_by_user.len()), (second, 1));
+        assert!(open.has_room(ClientId(1 << 8), 1));
     }
 }

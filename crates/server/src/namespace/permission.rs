@@ -74,7 +74,7 @@ pub(super) fn after_write(who: &Identity, inode: &Inode) -> Option<u16> {
     if is_root(who) {
         return None;
     }
-    dropped_set_ids(inode)
+    dropped_set_ids(who, inode)
 }
 
 /// The permissions after a change of owner: set-id bits of everything but directories go, also for root.
@@ -82,19 +82,14 @@ pub(super) fn after_change_of_owner(who: &Identity, inode: &Inode) -> Option<u16
     if inode.kind() == FileKind::Directory {
         return None;
     }
-    let set_group_without_execute = inode.permissions & SET_GID != 0
-        && inode.permissions & GROUP_EXECUTE == 0
-        && !is_root(who)
-        && !in_group(who, inode.gid);
-    let lost = if set_group_without_execute { SET_GID } else { 0 };
-    let kept = dropped_set_ids(inode).unwrap_or(inode.permissions) & !lost;
-    (kept != inode.permissions).then_some(kept)
+    dropped_set_ids(who, inode)
 }
 
-fn dropped_set_ids(inode: &Inode) -> Option<u16> {
-    // Without group execute the set-group bit once meant mandatory locking; the kernel leaves it alone.
-    let group = if inode.permissions & GROUP_EXECUTE != 0 { SET_GID } else { 0 };
-    let kept = inode.permissions & !(SET_UID | group);
+fn dropped_set_ids(who: &Identity, inode: &Inode) -> Option<u16> {
+    // Without group execute the set-group bit once meant mandatory locking: the kernel leaves it to root and the group.
+    let keeps_group = inode.permissions & GROUP_EXECUTE == 0 && (is_root(who) || in_group(who, inode.gid));
+    let lost = if keeps_group { SET_UID } else { SET_UID | SET_GID };
+    let kept = inode.permissions & !lost;
     (kept != inode.permissions).then_some(kept)
 }
 

@@ -31,10 +31,11 @@ impl Namespace {
             let Capability { ino, handle, rights, .. } = *capability;
             if let Err(errno) = self.may_reclaim(caller, capability) {
                 failed = failed.or(Some(errno));
-            } else if !self.open.has_room(caller.client) {
+            } else if !self.open.has_room(caller.client, caller.who.uid) {
                 failed = failed.or(Some(ESTALE));
             } else {
-                self.open.open(Opening { handle, client: caller.client, ino, rights });
+                let (client, uid) = (caller.client, caller.who.uid);
+                self.open.open(Opening { handle, client, uid, ino, rights });
             }
         }
         failed.map_or(Reply::Done, Reply::Failed)

@@ -242,14 +242,25 @@ impl Cluster {
         payload: &[u8],
         request: impl Fn(At) -> Request,
     ) -> Result<(Reply, Vec<u8>), Errno> {
+        self.follow_where(who, at, payload, request).map(|(answer, _)| answer)
+    }
+
+    /// As [`Cluster::follow`], and where the home that answered finds the path.
+    fn follow_where(
+        &mut self,
+        who: &Identity,
+        at: At,
+        payload: &[u8],
+        request: impl Fn(At) -> Request,
+    ) -> Result<((Reply, Vec<u8>), At), Errno> {
         let mut at = at;
         for _ in 0..DETOURS {
             let id = (self.client, RequestId(self.next_request));
             self.next_request += 1;
             let server = usize::from(at.ino.home().0);
-            match self.send_as(server, id, who, &request(at), payload)? {
+            match self.send_as(server, id, who, &request(at.clone()), payload)? {
                 (Reply::Redirect { at: next }, _) => at = next,
-                answered => return Ok(answered),
+                answered => return Ok((answered, at)),
             }
         }
         panic!("a path that never ends");
@@ -257,9 +268,14 @@ impl Cluster {
 
     /// The attributes of the node at a path from the root.
     pub(super) fn attributes(&mut self, who: &Identity, at: At, follow: bool) -> Result<Attributes, Errno> {
-        match self.follow(who, at, &[], |at| Request::Attributes { at, follow })?.0 {
-            Reply::Attributes(attributes) => Ok(attributes),
-            other => panic!("{other:?}"),
+        self.found(who, at, follow).map(|(attributes, _)| attributes)
+    }
+
+    /// The attributes of a node, and where its home finds it.
+    pub(super) fn found(&mut self, who: &Identity, at: At, follow: bool) -> Result<(Attributes, At), Errno> {
+        match self.follow_where(who, at, &[], |at| Request::Attributes { at, follow })? {
+            ((Reply::Attributes(attributes), _), at) => Ok((attributes, at)),
+            (other, _) => panic!("{other:?}"),
         }
     }
 
@@ -269,8 +285,14 @@ impl Cluster {
         let slash = at.path[..trimmed].iter().rposition(|&byte| byte == b'/');
         let (parent, name) = slash.map_or((&[][..], &at.path[..]), |slash| at.path.split_at(slash + 1));
         // The dot asks for search permission on the directory itself, as the kernel does.
-        let attributes = self.attributes(who, At::new(at.ino, [parent, b"."].concat()), true)?;
-        Ok(At::new(attributes.ino, name))
+        let searched = At::new(at.ino, [parent, b"."].concat());
+        let (directory, mut place) = self.found(who, searched, true)?;
+        if directory.ino.home() != place.ino.home() {
+            return Ok(At::new(directory.ino, name));
+        }
+        place.path.extend_from_slice(b"/");
+        place.path.extend_from_slice(name);
+        Ok(place)
     }
 
     pub(super) fn open(&mut self, who: &Identity, at: At, flags: OpenFlags) -> Result<Reply, Errno> {

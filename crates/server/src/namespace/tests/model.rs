@@ -181,7 +181,7 @@ impl Operation {
                 plain(cluster, path, &|at| Request::Symlink { at, target: target.to_vec() }).map(nothing)
             }
             Operation::Link(from, to, follow) => {
-                let from = At::inode(cluster.attributes(who, at(from), *follow)?.ino);
+                let (_, from) = cluster.found(who, at(from), *follow)?;
                 let to = cluster.parent(who, &at(to))?;
                 let server = usize::from(to.ino.home().0);
                 cluster.send(server, who, &Request::Link { from, follow: *follow, to }).map(|_| Seen::Nothing)

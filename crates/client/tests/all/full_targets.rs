@@ -1,0 +1,398 @@
+//! Targets that fill up: a write that one of them refuses stands elsewhere, within the layout's rules, until the store is full.
+
+use crate::cluster::{Choices, Cluster};
+use crate::files::{make_directory, open, read_all, CALLER};
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+use weir_client::wire::*;
+use weir_client::{File, Place, Store, TransportChoice};
+
+/// Bound on everything that is waited for: far above what it takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SMALL_BYTES: usize = 256 << 10;
+const STRIPE_BYTES: usize = 1 << 20;
+const SERVERS: u16 = 3;
+/// Of each server's one target.
+const CAPACITY: &str = "100MiB";
+/// News of full targets are late: far later than it takes to fill one.
+const LAMBDA_MILLISECONDS: u32 = 5_000;
+const STORE_BYTES: u64 = SERVERS as u64 * (100 << 20);
+
+fn start(backend: &str) -> Cluster {
+    Cluster::start_targets(SERVERS, 1, backend, CAPACITY, LAMBDA_MILLISECONDS)
+}
+
+/// The bytes of file `number`.
+fn content(number: u64, length: usize) -> Vec<u8> {
+    let word = |index: u64| (number << 32 | index).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
+    (0..length.div_ceil(8) as u64).flat_map(word).take(length).collect()
+}
+
+fn used_bytes(store: &Store) -> u64 {
+    let statistics = store.statistics(&CALLER).expect("asked");
+    statistics.capacity_bytes - statistics.free_bytes
+}
+
+/// Writes a whole file; answers how far it came where the store is full.
+fn write_file(store: &Store, path: &str, bytes: &[u8]) -> Result<(), usize> {
+    let flags = OpenFlags { read: true, write: true, create: true, exclusive: true, ..OpenFlags::default() };
+    let opened = match store.open(&CALLER, Place::root(path.as_bytes()), flags, 0o644) {
+        Ok(opened) => opened,
+        Err(error) => {
+            assert_eq!(error.errno(), libc::ENOSPC, "{path}: {error}");
+            return Err(0);
+        }
+    };
+    let file = File::new(store, opened, false).expect("a regular file");
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&CALLER, &[IoSlice::new(&bytes[done..])], done as u64) {
+            Ok(count) => done += count,
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENOSPC, "{path}: {error}");
+                break;
+            }
+        }
+    }
+    file.close(&CALLER).expect("closed");
+    if done == bytes.len() {
+        Ok(())
+    } else {
+        Err(done)
+    }
+}
+
+/// Three servers of 100 MiB, files of 256 KiB, several writers: the first refusal once came at a third of the room, from the
+/// home of all of them, while the others were empty.
+fn small_files_fill_every_target(backend: &str) {
+    let cluster = start(backend);
+    let written: Vec<u64> = std::thread::scope(|scope| {
+        let writers = (0..3u64).map(|writer| {
+            let store = cluster.store(TransportChoice::Unix);
+            scope.spawn(move || {
+                let mut done = 0;
+                let name = |number| format!("{writer}-{number}");
+                while write_file(&store, &name(done), &content(writer << 20 | done, SMALL_BYTES)).is_ok() {
+                    done += 1;
+                }
+                let used = used_bytes(&store);
+                assert!(used >= STORE_BYTES / 100 * 95, "refused with {used} of {STORE_BYTES} bytes used");
+                done
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+    });
+    let store = cluster.store(TransportChoice::Unix);
+    let (bytes, used) = (written.iter().sum::<u64>() * SMALL_BYTES as u64, used_bytes(&store));
+    println!("{backend}: {bytes} bytes of files, {used} used of {STORE_BYTES}");
+    assert!(bytes >= STORE_BYTES / 100 * 95, "{bytes} bytes of files in {STORE_BYTES}, {used} of them used");
+    for (writer, &count) in written.iter().enumerate() {
+        for number in 0..count {
+            let file = open(&store, &format!("{writer}-{number}"), false);
+            let expected = content((writer as u64) << 20 | number, SMALL_BYTES);
+            assert!(read_all(&file, SMALL_BYTES + 1) == expected, "{writer}-{number}");
+            file.close(&CALLER).expect("closed");
+        }
+    }
+    freed(
+        &store,
+        (0..written.len())
+            .flat_map(|writer| (0..=written[writer]).map(move |number| format!("{writer}-{number}"))),
+    );
+}
+
+/// All room comes back with the last of these files, also what was bounced from full targets.
+fn freed(store: &Store, paths: impl Iterator<Item = String>) {
+    for path in paths {
+        match store.unlink(&CALLER, Place::root(path.as_bytes()), false) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.errno(), libc::ENOENT, "{path}: {error}"),
+        }
+    }
+    let began = Instant::now();
+    while used_bytes(store) > 0 {
+        assert!(began.elapsed() < PATIENCE, "{} bytes stay of files that are gone", used_bytes(store));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn small_files_fill_every_target_in_memory() {
+    small_files_fill_every_target("ram");
+}
+
+#[test]
+fn small_files_fill_every_target_on_disk() {
+    small_files_fill_every_target("dir");
+}
+
+/// A file over all targets goes on over those that have room when small files have filled one, and then grows until the
+/// store is full; nothing of it is lost.
+fn a_striped_file_goes_on_without_the_full_target(backend: &str) {
+    let cluster = start(backend);
+    let store = cluster.store(TransportChoice::Unix);
+    let large = open(&store, "large", false);
+    let step = 3 * STRIPE_BYTES;
+    let write =
+        |number: u64| large.write_at(&CALLER, &[IoSlice::new(&content(number, step))], number * step as u64);
+    let mut steps = 0;
+    while steps < 5 {
+        assert_eq!(write(steps).expect("written"), step);
+        steps += 1;
+    }
+    // Small files, all on one target, until nothing fits there.
+    make_directory(&store, "there", "-o 1.0");
+    let mut small = 0;
+    while write_file(&store, &format!("there/{small}"), &content(1 << 40 | small, SMALL_BYTES)).is_ok() {
+        small += 1;
+    }
+    let refused = loop {
+        match write(steps) {
+            Ok(count) if count == step => steps += 1,
+            Ok(count) => break count,
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENOSPC, "{error}");
+                break 0;
+            }
+        }
+    };
+    let used = used_bytes(&store);
+    println!("{backend}: {steps} steps, {small} small files, {used} used of {STORE_BYTES}");
+    assert!(used >= STORE_BYTES / 100 * 95, "{used} used of {STORE_BYTES} after {steps} steps");
+    let fresh = cluster.store(TransportChoice::Tcp);
+    let file = open(&fresh, "large", false);
+    let bytes = read_all(&file, (steps as usize + 1) * step);
+    assert_eq!(bytes.len(), steps as usize * step + refused);
+    for (number, found) in bytes.chunks(step).enumerate() {
+        assert!(found == &content(number as u64, step)[..found.len()], "step {number}");
+    }
+    file.close(&CALLER).expect("closed");
+    large.close(&CALLER).expect("closed");
+    freed(&store, (0..=small).map(|number| format!("there/{number}")).chain(["large".into()]));
+}
+
+#[test]
+fn a_striped_file_goes_on_without_the_full_target_in_memory() {
+    a_striped_file_goes_on_without_the_full_target("ram");
+}
+
+#[test]
+fn a_striped_file_goes_on_without_the_full_target_on_disk() {
+    a_striped_file_goes_on_without_the_full_target("dir");
+}
+
+/// Fills target `name` with one file.
+fn fill(store: &Store, name: &str) {
+    let directory = format!("fill-{name}");
+    make_directory(store, &directory, &format!("-o {name}"));
+    let file = open(store, &format!("{directory}/file"), false);
+    let mut offset = 0;
+    let mut step = STRIPE_BYTES;
+    while step >= 4096 {
+        match file.write_at(&CALLER, &[IoSlice::new(&content(offset, step))], offset) {
+            Ok(count) => offset += count as u64,
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENOSPC, "{error}");
+                step /= 2;
+            }
+        }
+    }
+    file.close(&CALLER).expect("closed");
+}
+
+fn targets_of(store: &Store, path: &str) -> Vec<String> {
+    let file = open(store, path, false);
+    let targets = file.layout().targets().iter().map(ToString::to_string).collect();
+    file.close(&CALLER).expect("closed");
+    targets
+}
+
+/// What was asked of a layout holds on a full target too: named targets are the user's, and so is a number of stripes.
+#[test]
+fn a_layout_that_was_asked_for_is_kept() {
+    let cluster = start("ram");
+    let store = cluster.store(TransportChoice::Unix);
+    for (directory, layout) in
+        [("named", "-o 0.0"), ("three", "-c 3"), ("one", "-c 1"), ("two", "-c 2"), ("any", "-c -1")]
+    {
+        make_directory(&store, directory, layout);
+    }
+    // Made while all had room, so that each of them begins where it will not fit.
+    let names: Vec<String> =
+        ["named", "three", "two", "any"].iter().map(|name| format!("{name}/file")).collect();
+    let files: Vec<File> = names.iter().map(|name| open(&store, name, false)).collect();
+    let mut ones = Vec::new();
+    for number in 0..SERVERS {
+        ones.push(open(&store, &format!("one/{number}"), false));
+    }
+    fill(&store, "0.0");
+    let bytes = content(7, 3 * STRIPE_BYTES);
+    let refused = |file: &File| match file.write_at(&CALLER, &[IoSlice::new(&bytes)], 0) {
+        Ok(count) => assert!(count < bytes.len(), "{count} bytes were written"),
+        Err(error) => assert_eq!(error.errno(), libc::ENOSPC, "{error}"),
+    };
+    refused(&files[0]);
+    refused(&files[1]);
+    for file in files[2..].iter().chain(&ones) {
+        assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&bytes)], 0).expect("written"), bytes.len());
+        assert!(read_all(file, bytes.len() + 1) == bytes);
+    }
+    assert_eq!(targets_of(&store, "named/file"), ["0.0"]);
+    let mut two = targets_of(&store, "two/file");
+    two.sort();
+    assert_eq!(two, ["1.0", "2.0"]);
+    for number in 0..SERVERS {
+        assert_ne!(targets_of(&store, &format!("one/{number}")), ["0.0"]);
+    }
+}
+
+/// Every call that makes a file longer goes elsewhere: appends of each size, reserved ranges, descriptors of others that know
+/// an old layout only.
+#[test]
+fn each_way_to_grow_a_file_goes_elsewhere() {
+    let cluster = start("ram");
+    let (store, other) = (cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp));
+    let files: Vec<[File; 2]> = ["small", "large", "reserved", "written"]
+        .map(|name| [open(&store, name, true), open(&other, name, true)])
+        .into_iter()
+        .collect();
+    let first = content(1, 100);
+    for [file, _] in &files {
+        assert_eq!(file.append(&CALLER, &[IoSlice::new(&first)]).expect("appended"), (0, 100));
+    }
+    fill(&store, "0.0");
+    let (small, large) = (content(2, 10_000), content(3, 5 * STRIPE_BYTES));
+    let mut ends: HashMap<usize, Vec<u8>> = (0..4).map(|index| (index, first.clone())).collect();
+    for round in 0..6 {
+        for (index, bytes) in [(0, &small), (1, &large)] {
+            let end = ends.get_mut(&index).expect("a file");
+            let appended = files[index][round % 2].append(&CALLER, &[IoSlice::new(bytes)]).expect("appended");
+            assert_eq!(appended, (end.len() as u64, bytes.len()), "round {round}");
+            end.extend_from_slice(bytes);
+        }
+        let end = ends.get_mut(&3).expect("a file");
+        let at = end.len() as u64;
+        let file = &files[3][round % 2];
+        assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&small)], at).expect("written"), small.len());
+        end.extend_from_slice(&small);
+    }
+    files[2][0].reserve(&CALLER, 0, 4 << 20, false).expect("reserved");
+    ends.get_mut(&2).expect("a file").resize(4 << 20, 0);
+    for (index, [file, other]) in files.iter().enumerate() {
+        for file in [file, other] {
+            assert!(read_all(file, ends[&index].len() + 1) == ends[&index], "file {index}");
+        }
+    }
+}
+
+/// Files that two clients write, append to, cut and remove on targets that are full most of the time, compared with plain
+/// bytes: what was acknowledged is there, wherever it went.
+fn model_on_full_targets(backend: &str) {
+    let cluster = Cluster::start_targets(2, 2, backend, "2MiB", LAMBDA_MILLISECONDS);
+    let mut choices = Choices::new();
+    let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
+    make_directory(&stores[0], "model", "-c -1 -S 64k");
+    let count = 16u64;
+    let pairs: Vec<[File; 2]> = (0..count)
+        .map(|number| [0, 1].map(|side: usize| open(&stores[side], &format!("model/{number}"), false)))
+        .collect();
+    let mut models: Vec<Vec<u8>> = vec![Vec::new(); count as usize];
+    let (mut refused, mut layouts) = (0, 0);
+    for round in 0..1500 {
+        let number = choices.below(count) as usize;
+        let (file, model) = (&pairs[number][choices.below(2) as usize], &mut models[number]);
+        let bytes = choices.below(300_000) as usize + 1;
+        let bytes = choices.bytes(bytes);
+        let before = file.layout_epoch();
+        let written = match choices.below(10) {
+            0..=3 => {
+                let offset = model.len() as u64;
+                file.write_at(&CALLER, &[IoSlice::new(&bytes)], offset)
+            }
+            4..=6 => file.append(&CALLER, &[IoSlice::new(&bytes)]).map(|(offset, written)| {
+                assert_eq!(offset, model.len() as u64, "round {round}");
+                written
+            }),
+            _ => {
+                let kept = choices.below(model.len() as u64 + 1);
+                file.truncate(&CALLER, kept).expect("cut");
+                model.truncate(kept as usize);
+                Ok(0)
+            }
+        };
+        match written {
+            Ok(written) => model.extend_from_slice(&bytes[..written]),
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENOSPC, "round {round}: {error}");
+                refused += 1;
+            }
+        }
+        layouts += u64::from(file.layout_epoch() != before);
+        let other = &pairs[number][choices.below(2) as usize];
+        assert!(read_all(other, model.len() + 1) == *model, "round {round}, file {number}");
+    }
+    println!("{backend}: {refused} refused, {layouts} layouts learned");
+    assert!(layouts > 20, "the targets were not full");
+    let fresh = cluster.store(TransportChoice::Unix);
+    for (number, model) in models.iter().enumerate() {
+        let file = open(&fresh, &format!("model/{number}"), false);
+        assert!(read_all(&file, model.len() + 1) == *model, "file {number}");
+    }
+}
+
+#[test]
+fn files_on_full_targets_in_memory_are_what_was_written() {
+    model_on_full_targets("ram");
+}
+
+#[test]
+fn files_on_full_targets_on_disk_are_what_was_written() {
+    model_on_full_targets("dir");
+}
+
+/// A file was removed and another one written at once. The home of the removed file was another server than that of the full
+/// target, and had not had the object removed: the write was refused, though the room was free a moment later.
+fn what_another_home_removes_is_free_for_the_next_write(backend: &str) {
+    let cluster = Cluster::start_targets(2, 1, backend, CAPACITY, LAMBDA_MILLISECONDS);
+    let store = cluster.store(TransportChoice::Unix);
+    let target = "1.0";
+    // The homes of directories are spread over the servers by their names.
+    let names = (0..64).map(|number| format!("from-{number}"));
+    let directory = names.into_iter().find(|name| {
+        make_directory(&store, name, &format!("-o {target}"));
+        let probe = open(&store, &format!("{name}/probe"), false);
+        let home = probe.capability().ino.home();
+        probe.close(&CALLER).expect("closed");
+        home.0 == 0
+    });
+    let directory = directory.expect("one of many directories has its home at server 0");
+    let bytes = content(3, 24 << 20);
+    for round in 0..6 {
+        let path = |number: u64| format!("{directory}/{round}-{number}");
+        let mut count = 0;
+        while write_file(&store, &path(count), &bytes).is_ok() {
+            count += 1;
+        }
+        assert!(count >= 3, "round {round}: {count} files fit");
+        // Of each size of a request: inline, and arriving beside the loop.
+        for (number, length) in [(0, 60_000), (1, 20 << 20)] {
+            store.unlink(&CALLER, Place::root(path(number).as_bytes()), false).expect("removed");
+            let fresh = format!("{directory}/{round}-fresh-{number}");
+            assert_eq!(write_file(&store, &fresh, &bytes[..length]), Ok(()), "round {round}, {length} bytes");
+            store.unlink(&CALLER, Place::root(fresh.as_bytes()), false).expect("removed");
+        }
+        freed(&store, (0..=count).map(path));
+    }
+}
+
+#[test]
+fn what_another_home_removes_is_free_for_the_next_write_in_memory() {
+    what_another_home_removes_is_free_for_the_next_write("ram");
+}
+
+#[test]
+fn what_another_home_removes_is_free_for_the_next_write_on_disk() {
+    what_another_home_removes_is_free_for_the_next_write("dir");
+}

@@ -1,0 +1,11 @@
+//! The tests of the crate from outside: one program, so that what they share is compiled and linked once.
+
+mod cluster;
+mod files;
+mod full_targets;
+mod moving;
+mod protocol;
+mod real_servers;
+mod reliability;
+mod renewal;
+mod support;

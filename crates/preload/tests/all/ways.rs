@@ -1,0 +1,134 @@
+//! One program, three ways: what it prints on the store must be what it prints on a plain directory.
+
+use crate::support;
+use crate::support::{can_mount, compile, run, stdout, Store, Way};
+use std::path::Path;
+use std::process::Command;
+
+/// The ways that this machine has.
+fn ways() -> Vec<Way> {
+    if can_mount() {
+        vec![Way::Preload, Way::Prefix]
+    } else {
+        vec![Way::Prefix]
+    }
+}
+
+/// Name of the way as the C programs know it.
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Preload => "mount",
+        Way::Prefix => "prefix",
+    }
+}
+
+fn plain(program: &Path, way: Way) -> String {
+    let folder = tempfile::tempdir().expect("a fresh directory");
+    stdout(Command::new(program).arg(folder.path()).arg(word(way)))
+}
+
+fn on_store(store: &Store, program: &Path, name: &str, way: Way) -> String {
+    let root = store.root(way).join(name);
+    stdout(store.command(way, "mkdir").arg(&root));
+    stdout(store.command(way, program).arg(root).arg(word(way)))
+}
+
+fn assert_same(plain: &str, store: &str, way: Way) {
+    for (number, (expected, found)) in plain.lines().zip(store.lines()).enumerate() {
+        assert_eq!(expected, found, "line {} by {way:?}", number + 1);
+    }
+    assert_eq!(plain.lines().count(), store.lines().count(), "{way:?}");
+}
+
+#[test]
+fn every_call_answers_as_on_a_plain_directory() {
+    let store = Store::start(can_mount());
+    for (name, options) in [("plain", &["-O1"][..]), ("fortified", &["-O2", "-D_FORTIFY_SOURCE=2"][..])] {
+        let program = compile("calls", store.folder(), options);
+        for way in ways() {
+            let printed = on_store(&store, &program, &format!("{name}-{}", word(way)), way);
+            assert_same(&plain(&program, way), &printed, way);
+            let counted = store.counted();
+            for call in
+                ["open", "read", "write", "append", "seek", "stat", "change", "make", "unlink", "rename"]
+            {
+                assert!(counted.get(call).is_some_and(|count| *count > 0), "{way:?}: {call} in {counted:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn signals_threads_forks_and_bulk_closes_lose_nothing() {
+    let store = Store::start(can_mount());
+    let program = compile("hazards", store.folder(), &["-O1"]);
+    for way in ways() {
+        let printed = on_store(&store, &program, &format!("hazards-{}", word(way)), way);
+        assert!(!printed.contains(": NO"), "{way:?}\n{printed}");
+        assert_same(&plain(&program, way), &printed, way);
+    }
+}
+
+#[test]
+fn a_session_of_usual_programs_goes_as_on_a_plain_directory() {
+    let store = Store::start(can_mount());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/session.sh");
+    let folder = tempfile::tempdir().expect("a fresh directory");
+    let expected = stdout(Command::new("bash").arg(&script).arg(folder.path()));
+    for way in ways() {
+        let root = store.root(way).join(word(way));
+        stdout(store.command(way, "mkdir").arg(&root));
+        let printed = stdout(store.command(way, "bash").arg(&script).arg(root));
+        assert_same(&expected, &printed, way);
+        let counted = store.counted();
+        assert!(counted["bytes_written"] > 0 && counted["bytes_read"] > 0, "{way:?}: {counted:?}");
+    }
+}
+
+/// `dd` writes through a duplicate of its descriptor at number 1, which libc's stdio could use too.
+#[test]
+fn dd_takes_the_fast_path() {
+    let store = Store::start(can_mount());
+    for way in ways() {
+        let file = store.root(way).join(format!("dd-{}", word(way)));
+        let output = format!("of={}", file.display());
+        stdout(store.command(way, "dd").args(["if=/dev/zero", "bs=64k", "count=16", &output]));
+        let counted = store.counted();
+        assert_eq!(counted.get("bytes_written"), Some(&(16 << 16)), "{way:?}: {counted:?}");
+        assert_eq!(counted["passed_to_kernel"], 0, "{way:?}: {counted:?}");
+    }
+}
+
+#[test]
+fn a_missing_store_is_an_error_and_no_hang() {
+    let store = Store::start(false);
+    let mut command = store.command(Way::Prefix, "cat");
+    command.env("WEIR_CLUSTER", store.folder().join("none.json")).env("WEIR_TIMEOUT_SECONDS", "1");
+    let output = run(command.arg(store.root(Way::Prefix).join("x")));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
+}
+
+/// Printed, not asserted: what the library costs a process that never touches the store.
+#[test]
+fn the_cost_of_starting_is_shown() {
+    let folder = tempfile::tempdir().expect("a fresh directory");
+    let program = compile("nothing", folder.path(), &["-O1"]);
+    let median = |with_library: bool| {
+        let mut times: Vec<_> = (0..51)
+            .map(|_| {
+                let mut command = Command::new(&program);
+                if with_library {
+                    command.env("LD_PRELOAD", support::library()).env("WEIR_MOUNT", "/nowhere");
+                }
+                let start = std::time::Instant::now();
+                assert!(command.status().expect("it starts").success());
+                start.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let (without, with) = (median(false), median(true));
+    println!("a process starts and ends in {without:?} without the library, in {with:?} with it");
+}

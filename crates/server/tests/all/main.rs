@@ -1,0 +1,19 @@
+//! The tests of the crate from outside: one program, so that what they share is compiled and linked once.
+
+mod doors;
+mod durability;
+mod epochs;
+mod failed_device;
+mod full_disk;
+mod identity;
+mod locks_against_the_kernel;
+mod malformed;
+mod pages;
+mod placement;
+mod power_loss;
+mod pressure;
+mod sharing;
+mod starving;
+mod strangers;
+mod support;
+mod two_servers;

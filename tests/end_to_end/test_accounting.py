@@ -1,0 +1,154 @@
+"""Who is charged for what: a user counts once, however its programs come, and claims that nobody granted count for nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+from store import COMMAND_SECONDS, Store, program, search_path
+
+pytestmark = pytest.mark.usefixtures("root_only")
+
+NOBODY = 65534
+"""A user whose name, `nobody`, every machine knows."""
+CONFIGURATION = """\
+version = 1
+policy = "user-then-size-fair"
+[[server]]
+[[server.target]]
+backend = "ram"
+capacity = "64MiB"
+speed = { write = "4MB/s", read = "4MB/s" }
+"""
+SHARE = """\
+[[share]]
+user = "nobody"
+weight = 3
+"""
+FLOOD = """
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
+def write():
+    while True:
+        os.pwrite(file, bytes(1 << 16), 0)
+for _ in range(4):
+    threading.Thread(target=write).start()
+"""
+"""Keeps requests of its job queued at the target until it is killed."""
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Popen[str]]]:
+    started: list[Popen[str]] = []
+    yield started
+    for each in started:
+        os.killpg(each.pid, signal.SIGKILL)
+        each.communicate(timeout=COMMAND_SECONDS)
+
+
+def bring_up(store: Store, *, shares: str = "", mount: bool) -> None:
+    file = store.root / "cluster.toml"
+    file.write_text(CONFIGURATION + shares)
+    store.up(file, mount=mount)
+    store.weir("run", "--prefix", "/weir", "--", "chmod", "1777", "/weir")
+
+
+def grant(store: Store, *options: str) -> dict[str, str]:
+    """The environment of nobody's job."""
+    document = store.json("grant", "--uid", str(NOBODY), "--gid", str(NOBODY), *options)
+    return {"WEIR_CLUSTER": document["cluster"], "WEIR_CREDENTIAL": document["credential"], "WEIR_HOME": "/nonexistent"}
+
+
+def run(store: Store, environment: dict[str, str], *options: str, uid: int | None = None) -> Popen[str]:
+    """Start a flood by `weir run`."""
+    how: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    variables = store.variables(**environment)
+    if uid is not None:
+        how |= {"user": uid, "group": uid, "extra_groups": []}
+        variables.update(search_path())
+    words = [*program(uid), "run", "--prefix", "/weir", *options, "--", "/usr/bin/python3", "-c", FLOOD]
+    path = f"/weir/{uid}-{len(options)}"
+    return Popen([*words, path], env=variables, text=True, cwd="/", start_new_session=True, **how)
+
+
+def run_without_credential(folder: Path) -> Popen[str]:
+    """Start a flood of nobody's through the mount, in an environment that knows of no store."""
+    return Popen(
+        ["/usr/bin/python3", "-c", FLOOD, folder / "plain"],
+        env={"PATH": os.environ["PATH"]},
+        text=True,
+        cwd="/",
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+    )
+
+
+def owed(store: Store, names: set[str]) -> dict[str, tuple[str, float]]:
+    """The user of each job, and the share that the target owes it, at a moment when all of them have work there."""
+    deadline = time.monotonic() + COMMAND_SECONDS
+    while True:
+        found = {}
+        for job in store.json("jobs"):
+            shares = [device["share_owed"] for device in job["devices"] if device["device"] == "0.0"]
+            if job["active"] and sum(shares) > 0:
+                found[job["job"]] = (job["user"], sum(shares))
+        if set(found) == names:
+            return found
+        assert time.monotonic() < deadline, f"{names} are never active at once: {found}"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("shares", "part"), [("", 1 / 2), (SHARE, 3 / 4)], ids=["policy", "share of the user"])
+def test_a_user_with_and_without_a_credential_is_one_user(
+    store: Store, fuse: None, programs: list[Popen[str]], shares: str, part: float
+) -> None:
+    """Without a credential the user was accounted as its number: another user for the policy, and out of its own share."""
+    bring_up(store, shares=shares, mount=True)
+    programs.append(run(store, grant(store, "--job", "granted"), uid=NOBODY))
+    programs.append(run_without_credential(store.mount))
+    programs.append(run(store, {}, "--job", "roots"))
+    jobs = owed(store, {"granted", f"uid-{NOBODY}", "roots"})
+    assert {user for user, _ in jobs.values()} == {"nobody", "root"}
+    theirs = [share for user, share in jobs.values() if user == "nobody"]
+    assert theirs == pytest.approx([part / 2] * 2, rel=0.01)
+    assert jobs["roots"][1] == pytest.approx(1 - part, rel=0.01)
+    listed = store.weir("jobs", "--all").stdout
+    assert listed.count("nobody") == 2
+    assert str(NOBODY) not in listed.replace(f"uid-{NOBODY}", "")
+
+
+def test_claimed_nodes_win_nothing_from_another_user(store: Store, programs: list[Popen[str]]) -> None:
+    """A thousand nodes that a job does not have count among its own user's jobs, where the user stands before the size."""
+    bring_up(store, mount=False)
+    programs.append(run(store, grant(store, "--job", "honest", "--nodes", "1"), uid=NOBODY))
+    programs.append(run(store, {}, "--job", "claims", "--nodes", "999"))
+    programs.append(run(store, {}, "--nodes", "1", "--job", "small"))
+    jobs = owed(store, {"honest", "claims", "small"})
+    assert jobs["honest"][1] == pytest.approx(0.5, rel=0.01)
+    assert jobs["claims"][1] == pytest.approx(0.5 * 0.999, rel=0.01)
+
+
+def test_nodes_that_were_not_granted_are_refused(store: Store) -> None:
+    """The claims of a credential are signed: who changes them in its own file is nobody for the server."""
+    bring_up(store, mount=False)
+    environment = grant(store, "--job", "granted", "--nodes", "2")
+    arguments = ("run", "--prefix", "/weir", "--", "stat", "/weir")
+    store.weir(*arguments, uid=NOBODY, environment=environment)
+    file = Path(environment["WEIR_CREDENTIAL"])
+    document = json.loads(file.read_text())
+    assert document["claims"]["nodes"] == 2
+    document["claims"]["nodes"] = 999
+    file.write_text(json.dumps(document))
+    refused = store.weir(*arguments, uid=NOBODY, environment=environment, code=1).stderr
+    assert "Permission denied" in refused, refused
+    assert [job["nodes"] for job in store.json("jobs", "--all") if job["job"] == "granted"] == [2]
