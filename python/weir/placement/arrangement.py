@@ -15,7 +15,7 @@ class Beginning:
     program: int
     """Number of the program that makes the file."""
     written_bytes: int
-    """Bytes that the process wrote before the file, as a part of all its bytes."""
+    """Bytes that the file's process wrote before the file."""
 
 
 AT_ONCE = Beginning(0, 0)
