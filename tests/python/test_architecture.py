@@ -28,8 +28,13 @@ ALLOWED = {
 }
 """Which crates of this workspace each one may depend on."""
 
-TEST_ONLY = {"weir-client": {"weir-server"}, "weir-mount": {"weir-server"}, "weir-preload": {"weir-server"}}
-"""What tests may use beyond that: real servers."""
+TEST_ONLY = {
+    "weir-client": {"weir-server"},
+    "weir-mount": {"weir-server"},
+    "weir-preload": {"weir-server"},
+    "weir-device": {"weir-placement"},
+}
+"""What tests may use beyond that: real servers; and all decisions of a store beside a device."""
 
 PACKAGES = {
     "cli": {"adaptive", "experiments", "placement", "prediction", "tracing", "store", "native", "errors"},

@@ -2,8 +2,10 @@
 
 import dataclasses
 import http.client
+import http.server
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -149,6 +151,50 @@ def test_a_field_that_nobody_knows_is_refused_by_the_tests_alone() -> None:
 def test_a_value_of_another_type_is_refused_with_its_place(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(DecodingError, match=words):
         answers.job(**changed)
+
+
+class Foreign(http.server.BaseHTTPRequestHandler):
+    """Answers what a test says, whatever is asked: no server of this version does so."""
+
+    said = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.said)))
+        self.end_headers()
+        self.wfile.write(self.said)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"{}", "is not of this version: at /v1/status, the answer has no server"),
+        (b"[]", "is not of this version: at /v1/status, the answer is list and no object"),
+        (json.dumps(without(answers.STATUS, "boot")).encode(), "the answer has no boot"),
+        (b"", "the answer is null and no object"),
+        (b"words", "does not answer"),
+        (b"[" * 100_000, "does not answer"),
+        (b"\xff", "does not answer"),
+    ],
+)
+def test_answers_of_something_else_are_told_of_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, words: str
+) -> None:
+    monkeypatch.setattr(Foreign, "said", said)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Foreign) as foreign:
+        thread = threading.Thread(target=foreign.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(StoreError, match=words) as refused:
+                Server(3, f"127.0.0.1:{foreign.server_address[1]}", timeout_seconds=WAIT_SECONDS).status()
+        finally:
+            foreign.shutdown()
+            thread.join()
+    assert refused.value.message.startswith("server 3 at 127.0.0.1:")
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 7])

@@ -12,7 +12,7 @@ use crate::error::ServerError;
 use crate::events::Events;
 use crate::fairness::device_number;
 use crate::intake::Intake;
-use crate::jobs::{seconds, Interval, Jobs};
+use crate::jobs::{Interval, Jobs};
 use crate::journal::{Journal, Losses};
 use crate::links::Link;
 use crate::locks::LockTable;
@@ -35,7 +35,7 @@ use slab::Slab;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_device::{Device, Health};
+use weir_device::{Device, Health, Load};
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 use weir_placement::ServerId;
 use weir_wire::{
@@ -55,21 +55,11 @@ const ACCOUNT_PAUSE_MIN: Nanos = Nanos::from_millis(1);
 /// With many jobs less often, so that accounting takes at most a fiftieth of the loop's time.
 const ACCOUNT_COST_FACTOR: u64 = 50;
 
-/// Part of the averaged backlog that is that of the last interval: bursts of one exchange hardly count.
-const BACKLOG_PART: f64 = 0.1;
-
-/// What the last accounting interval saw of a device.
+/// When the shares of a device's jobs were last accounted, and when they are again at the earliest.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Load {
-    busy_before: Nanos,
-    served_before: u64,
-    /// When the shares of its jobs were last accounted, and when they are again at the earliest.
-    pub(crate) accounted: Nanos,
-    next_account: Nanos,
-    pub(crate) ratio: f64,
-    pub(crate) latency_seconds: f64,
-    /// Time needed for what waits, averaged over the last intervals.
-    pub(crate) backlog_seconds: f64,
+pub(crate) struct Accounting {
+    pub(crate) last: Nanos,
+    next: Nanos,
 }
 
 /// One server of a store.
@@ -99,6 +89,7 @@ pub(crate) struct Server {
     /// One for each target, and the metadata device last.
     pub(crate) devices: Vec<Device>,
     pub(crate) loads: Vec<Load>,
+    pub(crate) accounting: Vec<Accounting>,
     pub(crate) machine: Machine,
     /// Of each target.
     pub(crate) health: Vec<Health>,
@@ -233,6 +224,7 @@ impl Server {
             reserve,
             is_journal_full: false,
             loads: vec![Load::default(); devices.len()],
+            accounting: vec![Accounting::default(); devices.len()],
             machine: Machine::default(),
             health: vec![Health::default(); targets.len()],
             targets,
@@ -424,16 +416,7 @@ impl Server {
         self.jobs.begin_interval();
         for index in 0..self.devices.len() {
             self.account_device(index);
-            let (device, load) = (&self.devices[index], &mut self.loads[index]);
-            let (busy, served) = (device.busy(), device.served());
-            let worked = busy.saturating_since(load.busy_before);
-            load.ratio = (seconds(worked) / seconds(interval)).min(1.0);
-            if served > load.served_before {
-                load.latency_seconds = seconds(worked) / (served - load.served_before) as f64;
-            }
-            let backlog = device.queued() as f64 * load.latency_seconds;
-            load.backlog_seconds += BACKLOG_PART * (backlog - load.backlog_seconds);
-            (load.busy_before, load.served_before) = (busy, served);
+            self.loads[index].look(&self.devices[index], interval);
         }
     }
 
@@ -441,19 +424,19 @@ impl Server {
     pub(crate) fn account_device(&mut self, index: usize) {
         let begin = self.clock_now();
         let (device, ended) = (&mut self.devices[index], self.now);
-        let began = std::mem::replace(&mut self.loads[index].accounted, ended);
+        let began = std::mem::replace(&mut self.accounting[index].last, ended);
         // In an interval without length nothing can be told of what was worked in it: it is left for the next.
         let received = if began < ended { device.take_worked() } else { HashMap::new() };
         let interval = Interval { began, ended, shares: &device.shares(ended), received: &received };
         self.jobs.account(index, &interval);
         let end = self.clock_now();
         let pause = ACCOUNT_PAUSE_MIN.0.max(ACCOUNT_COST_FACTOR * end.saturating_since(begin).0);
-        self.loads[index].next_account = end + Nanos(pause);
+        self.accounting[index].next = end + Nanos(pause);
     }
 
     /// Accounts a device that has served something, if the last time is long enough ago.
     pub(crate) fn account_if_due(&mut self, index: usize) {
-        if self.now >= self.loads[index].next_account {
+        if self.now >= self.accounting[index].next {
             self.account_device(index);
         }
     }

@@ -137,8 +137,8 @@ impl Server {
             Some(_) => TargetId { server: self.id, index: index as u16 }.to_string(),
             None => format!("{}.metadata", self.id),
         };
-        let loads = self.loads.iter().enumerate();
-        loads.map(|(index, load)| Accounted { device: name(index), at: load.accounted }).collect()
+        let accounting = self.accounting.iter().enumerate();
+        accounting.map(|(index, accounting)| Accounted { device: name(index), at: accounting.last }).collect()
     }
 
     fn status(&self) -> Status {

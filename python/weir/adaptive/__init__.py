@@ -1,4 +1,4 @@
-"""Adaptive reading: as accurate as storage that is shared allows in the time there is.
+"""Adaptive reading: as accurate as shared storage allows in the given time.
 
 Steps of arrays are refactored into a base on a fast tier and augmentations on slower, shared ones (`write`); a reader
 forecasts each tier's bandwidth from its own past and reads as much as fits (`open`). After Qiao et al., Taming I/O

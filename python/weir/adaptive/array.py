@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restored:
-    """An array as far as its bytes were there.
+    """An array restored from the bytes that were there.
 
     Attributes:
-        data: The array, or the region that was asked for.
+        data: The array, or the requested region.
         rmse: Upper bound of the root of the mean squared error.
         max_error: Upper bound of the error of a sample.
-        damaged: What is damaged, in words; it has lowered the accuracy.
+        damaged: The damage in words; it has lowered the accuracy.
     """
 
     data: "np.ndarray[Any, np.dtype[Any]]"
@@ -31,12 +31,12 @@ def restore(
     region: Sequence[tuple[int, int]] | None = None,
     threads: int = 1,
 ) -> Restored:
-    """Restore an array from a container or from what there is of it.
+    """Restore an array from a container or from parts of it.
 
     Args:
         parts: A prefix of the container, or (offset, bytes) of several parts; the one at 0 holds the whole header.
         region: (start, stop) along each axis.
-        threads: How many threads decode tiles.
+        threads: Number of threads that decode tiles.
 
     Raises:
         ValueError: The header is missing or damaged, or the region does not lie in the array.

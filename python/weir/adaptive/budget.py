@@ -1,4 +1,4 @@
-"""How much to read where nobody tunes a plot: solved from a time budget, or from the variance that is accepted."""
+"""Amounts to read without a tuned plot: solved from a time budget, or from an accepted variance."""
 
 import math
 from collections import deque
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecast
 
 _OVERRUN = 2.0
-"""A read under way is given up after so many times its budget, unless the budget says when."""
+"""A read under way is given up after so many times its budget, unless the budget names a time."""
 _WINDOW_STEPS = 192
-"""Steps by which a variance is judged: of fewer, what is solved for wavers so much that it adds to the variance."""
+"""Steps in an estimate of the variance: with fewer, the solution wavers so much that it adds to the variance."""
 _STEPS_MIN = 4
-"""Fewer steps tell less of the variance than the forecast's own interval does."""
+"""Least steps for an estimate: fewer tell less of the variance than the forecast's interval does."""
 _INTERVAL_DEVIATIONS = 2 * 1.2816
 """Standard deviations between the ends of an interval that holds four of five values."""
 _SPREAD_MIN = 0.02
-"""No forecast is trusted to be closer than this."""
+"""Least relative deviation assumed of a forecast."""
 _HALVINGS = 30
 """To a billionth: far closer than a variance is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a step's augmentation may cost: give one of the two.
+    """The allowed cost of a step's augmentation: give one of `seconds` and `variance`.
 
     Attributes:
-        seconds: Time to read it. Reads that have not begun by then are left, so a wrong forecast costs little.
-        seconds_max: After which reads that have begun are given up too; by default twice `seconds`.
-        variance: Variance of that time over the steps, in seconds squared.
-        caution: 0 plans with the bandwidth that is forecast, 1 with the lower end of its interval.
+        seconds: Time to read it. No read begins later, so a wrong forecast costs little.
+        seconds_max: Time after which reads under way are given up; by default twice `seconds`.
+        variance: Variance of the reading time over the steps, in seconds squared.
+        caution: 0 plans with the forecast bandwidth, 1 with the lower end of its interval.
     """
 
     seconds: float | None = None
@@ -42,7 +42,7 @@ class Budget:
     caution: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse budgets that say nothing or two things."""
+        """Refuse budgets with neither or both of the two."""
         if (self.seconds is None) == (self.variance is None):
             raise AdaptiveError("a budget is either seconds or a variance", hint="as in Budget(seconds=2.0)")
         amount = self.seconds if self.seconds is not None else self.variance
@@ -55,7 +55,7 @@ class Budget:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Seconds after which no read begins, and after which those under way are given up."""
+        """Seconds after which no read begins, and seconds after which reads under way are given up."""
         if self.seconds is None:
             return math.inf, math.inf
         return self.seconds, self.seconds_max if self.seconds_max is not None else _OVERRUN * self.seconds
@@ -64,13 +64,13 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class _Past:
     bandwidth: float
-    """That was planned with, in bytes per second."""
+    """The bandwidth of the plan, in bytes per second."""
     ratio: float
-    """Seconds that a read took to seconds that were planned."""
+    """Ratio of a read's seconds to its planned seconds."""
 
 
 class Solver:
-    """The amounts of one tier, by its own past."""
+    """The amounts to read from one tier, by its own past."""
 
     def __init__(self, budget: Budget) -> None:
         """Begin with no past."""
@@ -83,7 +83,7 @@ class Solver:
         return int(min(max(wanted, 0.0), available_bytes))
 
     def seconds(self, forecast: "Forecast", available_bytes: int) -> float:
-        """The time budget of the next step: the one that was given, or the longest whose variance is accepted."""
+        """The time budget of the next step: the given one, or the longest one with an accepted variance."""
         if self.budget.seconds is not None:
             return self.budget.seconds
         assert self.budget.variance is not None
@@ -98,7 +98,7 @@ class Solver:
         return _largest(longest, lambda seconds: _variance(times(seconds)), self.budget.variance)
 
     def record(self, forecast: "Forecast | None", read_bytes: int, seconds: float) -> None:
-        """Learn from a step: `read_bytes` took `seconds`. No bytes: the tier was left alone."""
+        """Learn from a step: `read_bytes` took `seconds`. Without bytes, the tier was left alone."""
         if forecast is None or not read_bytes or seconds <= 0.0:
             return
         bandwidth = self._planned(forecast)
@@ -126,7 +126,7 @@ def _relative_spread(forecast: "Forecast") -> float:
 
 
 def _largest(limit: float, cost: Callable[[float], float], accepted: float) -> float:
-    """The largest argument up to `limit` whose cost is accepted; cost grows with its argument from 0 at 0."""
+    """The largest argument up to `limit` with an accepted cost; the cost grows with its argument from 0 at 0."""
     if cost(limit) <= accepted:
         return limit
     below, above = 0.0, limit

@@ -1,4 +1,4 @@
-"""Which steps a stream has, from its first tier."""
+"""The steps of a stream, read from its first tier."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,16 +10,16 @@ from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
 
 STEPS_GONE_MAX = 10_000
-"""More steps whose manifests are gone are no accident that is told one by one: what counts the steps is damaged."""
+"""Most missing manifests that are reported one by one: with more, the count of the steps is damaged."""
 OPEN_SECONDS_MAX = 60.0
-"""A file system that has not said by then what lies there hangs."""
+"""Longest wait for a listing; a file system that takes longer hangs."""
 
 
 class Catalogue:
     """The steps of a stream."""
 
     def __init__(self, place: Place, *, seconds: float = OPEN_SECONDS_MAX) -> None:
-        """Read the stream on the first tier, `place`, which is given so many seconds for each answer.
+        """Read the stream on the first tier, `place`, which has so many seconds for each answer.
 
         Raises:
             AdaptiveError: There is none.
@@ -29,7 +29,7 @@ class Catalogue:
         self.stream = self._inquiry.answer("to read what lies there", lambda: stream_at(place))
 
     def order(self) -> NodeOrder | None:
-        """The order of the mesh's nodes, where the values are of a mesh.
+        """The order of the mesh's nodes; None where the values have no mesh.
 
         Raises:
             AdaptiveError: It is gone or damaged.
@@ -49,9 +49,9 @@ class Catalogue:
         return order
 
     def look(self, *, after: int = -1) -> tuple[list[int], bool]:
-        """Steps beyond `after`, in order, from the first that is there to the last, and whether no more will come.
+        """Steps beyond `after`, in order, from the first one to the last, and whether the stream has ended.
 
-        Those between them whose manifests are gone are named too: to read them says so.
+        Steps between them without a manifest are listed, too: reading one raises an error.
 
         Raises:
             AdaptiveError: The first tier cannot be listed, or it tells of far more steps than are there.
@@ -68,7 +68,7 @@ class Catalogue:
         return list(range(begin, end)), written is not None
 
     def _listed(self) -> tuple[list[str], int | None]:
-        """Names of the objects, and of a stream that has ended its number of steps."""
+        """Names of the objects, and the number of steps where the stream has ended."""
         try:
             names = self.place.names()
         except Exception as error:
@@ -85,13 +85,13 @@ class Inquiry:
     """Questions to a tier, which may hang."""
 
     def __init__(self, url: str, seconds: float) -> None:
-        """Give the tier at `url` so many seconds for each answer."""
+        """Allow the tier at `url` so many seconds for each answer."""
         self._url = url
         self._seconds = seconds
         self._lane = Lane(url, 1, idle_seconds=0.0)
 
     def answer(self, doing: str, action: Callable[[], Answer]) -> Answer:
-        """What `action` returns or raises.
+        """Do `action`, and return or raise its outcome.
 
         Raises:
             NoAnswerError: It takes too long.
@@ -106,7 +106,7 @@ class Inquiry:
 
 
 def stream_at(place: Place) -> Stream:
-    """What is written of the stream on its first tier.
+    """The description of the stream on its first tier.
 
     Raises:
         NoStreamError: There is none.
@@ -132,9 +132,9 @@ def stream_at(place: Place) -> Stream:
 def complete(
     given: "Sequence[TierLike] | TierLike", *, seconds: float = OPEN_SECONDS_MAX
 ) -> tuple[tuple[Place, ...], Catalogue]:
-    """Places of the tiers that are named, with what the stream itself says of those and of the ones that are not.
+    """Places of the named tiers, completed by the stream's own description, which also adds the unnamed tiers.
 
-    Each tier is given so many seconds for an answer.
+    Each tier has so many seconds for an answer.
 
     Raises:
         AdaptiveError: There is no stream on the first.
@@ -157,7 +157,7 @@ def complete(
 
 
 def place_of(tier: Tier, seconds: float = OPEN_SECONDS_MAX) -> Place:
-    """A tier that is open; some file systems connect to their server for that.
+    """An open tier; some file systems connect to their server to open it.
 
     Raises:
         AdaptiveError: It cannot be opened, or not within so many seconds.

@@ -1,4 +1,4 @@
-"""What lies in a stream, without restoring any array."""
+"""The contents of a stream, without restoring any array."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,8 +24,8 @@ def manifest_of(place: Place, number: int) -> Manifest:
 
 
 def accuracies(places: Sequence[Place], number: int) -> list[dict[str, Any]]:
-    """How accurate a step is once so many of its bytes are read: bytes, tier they end on, rmse, max_error, and whether
-    these were measured or derived from the coefficients.
+    """The accuracy of a step by the bytes read: bytes, the tier on which they end, rmse, max_error, and whether the
+    errors were measured or derived from the coefficients.
 
     Raises:
         StepError: The step cannot be read.

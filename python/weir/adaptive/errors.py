@@ -1,4 +1,4 @@
-"""What goes wrong with refactored data, in words that name the file and the step."""
+"""Errors of refactored data; their messages name the file and the step."""
 
 from weir.errors import WeirError
 
@@ -12,7 +12,7 @@ class NoStreamError(AdaptiveError):
 
 
 class NoAnswerError(AdaptiveError, TimeoutError):
-    """A tier that does not say in time what lies there."""
+    """A tier that does not list its objects in time."""
 
 
 class StepError(AdaptiveError):
@@ -24,7 +24,7 @@ class StepError(AdaptiveError):
     """
 
     def __init__(self, number: int, place: str, message: str, *, hint: str = "") -> None:
-        """Say what happened to `place` of step `number`."""
+        """Report an error at `place` of step `number`."""
         super().__init__(f"step {number}: {place}: {message}", hint=hint)
         self.number = number
         self.place = place
@@ -35,9 +35,9 @@ class DeadlineError(StepError, TimeoutError):
 
 
 class AdaptiveWarning(UserWarning):
-    """A step that is less accurate than it was to be."""
+    """A step that is less accurate than planned."""
 
 
 def told(error: BaseException) -> str:
-    """What an error of a file system says; some say nothing but what they are."""
+    """The text of a file system's error; the name of its type where it has no text."""
     return str(error) or type(error).__name__

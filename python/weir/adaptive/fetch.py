@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from weir import _core
 
 PIECE_BYTES_MAX = 64 << 20
-"""What is not whole when time is over is lost: pieces stay small beside a step."""
+"""A piece that is not whole when time is over is lost, so pieces stay small beside a step."""
 _PIECES_OF_A_CONNECTION = 8
-"""So many pieces let a step that is over its time keep most of what came."""
+"""With so many pieces a step over its time keeps most of the bytes that came."""
 
 Span = tuple[int, int]
 """Begin and end in a container."""
@@ -37,7 +37,7 @@ class Channel:
 
 @dataclass
 class _Progress:
-    """What one tier has delivered, header and base included."""
+    """The delivery of one tier, header and base included."""
 
     plan: Plan | None = None
     asked_bytes: int = 0
@@ -50,16 +50,16 @@ class _Progress:
 
 @dataclass(frozen=True, slots=True)
 class TierRead:
-    """What one step read from one tier.
+    """The reads of one step from one tier.
 
     Attributes:
         url: Of the tier.
-        forecast: Of its bandwidth in bytes per second, or None where nothing was known.
-        wanted_bytes: Of the augmentation.
-        read_bytes: That arrived, with header and base.
+        forecast: Forecast of its bandwidth in bytes per second, or None where nothing was known.
+        wanted_bytes: Planned bytes of the augmentation.
+        read_bytes: Bytes that arrived, with header and base.
         seconds: From the first read to the last one that arrived, or to the deadline.
         bandwidth: In bytes per second; None where nothing was read.
-        warning: What stands against trusting the forecast.
+        warning: Reason not to trust the forecast.
     """
 
     url: str
@@ -73,17 +73,17 @@ class TierRead:
 
 @dataclass(frozen=True)
 class Arrived:
-    """All that a step has got.
+    """All bytes and results of a step's reads.
 
     Attributes:
-        manifest: None where not even that has arrived.
+        manifest: None where not even the manifest has arrived.
         parts: Offset in the container and bytes, in order, neighbours joined.
-        tiers: What each tier did.
+        tiers: The reads from each tier.
         seconds: From the first read to the end.
-        late: Whether something that was wanted had not arrived.
-        behind_bytes: Behind the base, that are of use for what was asked; None where that was not known in time.
-        failures: What could not be read at all.
-        notes: What else the caller should know.
+        late: Whether planned bytes had not arrived.
+        behind_bytes: Useful bytes behind the base for the request; None where they were not known in time.
+        failures: Errors of parts that could not be read at all.
+        notes: Further notes for the caller.
     """
 
     manifest: Manifest | None
@@ -97,7 +97,7 @@ class Arrived:
 
 
 class Fetch:
-    """One step on its way. Reads run on the lanes' threads; whoever waits, waits no longer than it says."""
+    """One step under way. Reads run on the lanes' threads; each wait has a bound."""
 
     def __init__(
         self,
@@ -132,9 +132,9 @@ class Fetch:
         self._submit(0, self._read_manifest)
 
     def wait(self, until: float) -> bool:
-        """Wait until all has arrived or failed, or the moment `until` of the monotonic clock; whether all did.
+        """Wait for all reads to arrive or fail, at most until `until` of the monotonic clock; tell whether all did.
 
-        Where the plans have a time budget, what is not there when it is used up is not waited for, but for the base.
+        Where the plans have a time budget, the wait ends with the budget, except for the base.
         """
         with self._changed:
             while self._pending:
@@ -145,7 +145,7 @@ class Fetch:
             return True
 
     def close(self) -> Arrived:
-        """Give up what has not arrived, tell the planners how it went, and return what there is."""
+        """Give up outstanding reads, report the outcome to the planners, and return the arrived bytes."""
         with self._changed:
             late = self._pending > 0
             self._closed = True
@@ -176,7 +176,7 @@ class Fetch:
             if not self._closed:
                 action()
         except Exception as error:
-            # Nothing may end a lane's thread: whoever waits for the step is told.
+            # Nothing may end a lane's thread: the error goes to the caller that waits for the step.
             url = self._channels[tier].place.tier.url
             known = error if isinstance(error, StepError) else StepError(self.number, url, f"cannot be read: {error!r}")
             with self._changed:
@@ -217,7 +217,7 @@ class Fetch:
             self._augment(manifest, [(manifest.base_end, manifest.total_bytes)], limit)
 
     def _needs_head(self) -> bool:
-        """Whether only the container's header says what to read."""
+        """Whether only the container's header can tell which bytes to read."""
         return self._region is not None or (self._accuracy is not None and self._accuracy.bytes_max is None)
 
     def _augment_by_head(self, manifest: Manifest) -> None:
@@ -254,7 +254,7 @@ class Fetch:
     def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
         """Read spans of the container from a tier, in pieces, of which none begins after `until`."""
         chosen = self._channels[tier].planner.tier
-        # As large as when all is read: what a piece gets of a busy tier depends on its size.
+        # As large as when all is read: a piece's share of a busy tier depends on its size.
         plan = self._progress[tier].plan
         whole = _length(spans) if plan is None else plan.available_bytes
         share = math.ceil(whole / (chosen.connections * _PIECES_OF_A_CONNECTION))
@@ -301,7 +301,7 @@ class Fetch:
             self._augment_by_head(self._manifest)
 
     def _limit(self, head: "_core.Refactored") -> int:
-        """Where the container is accurate enough."""
+        """The offset at which the container is accurate enough."""
         assert self._accuracy is not None
         asked = self._accuracy
         if asked.bytes_max is not None:
@@ -309,7 +309,7 @@ class Fetch:
         try:
             return head.bytes_for(rmse=asked.rmse, max_error=asked.max_error, psnr=asked.psnr, relative=asked.relative)
         except ValueError:
-            # More than was stored cannot be had; what can be is better than nothing.
+            # More than was stored does not exist; the stored accuracy is better than nothing.
             self._notes.append("steps are not as accurate as is asked for even when all is read; see their max_error")
             return head.total_bytes
 
@@ -341,7 +341,7 @@ class Fetch:
         return head
 
     def _bytes(self, place: Place, name: str, start: int, end: int | None) -> bytes:
-        # Each file system has errors of its own; what they have in common is that the bytes are not to be had.
+        # Each file system has errors of its own; all mean that the bytes cannot be read.
         try:
             return place.read(name, start, end)
         except FileNotFoundError as error:
@@ -402,7 +402,7 @@ def _first(spans: Sequence[Span], count: int) -> list[Span]:
 
 
 def _joined(pieces: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Pieces in order, with neighbours made one."""
+    """Pieces in order, with neighbours joined."""
     runs: list[tuple[int, list[bytes]]] = []
     end = -1
     for offset, data in sorted(pieces, key=lambda piece: piece[0]):

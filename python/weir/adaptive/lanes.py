@@ -1,7 +1,7 @@
-"""Threads that read from one tier, of which nobody waits for one that hangs.
+"""Threads that read from one tier; no caller waits for a thread that hangs.
 
-A read of a file system cannot be called back. What is given up keeps its thread until the file system answers; others
-take its place up to a limit, behind which reads wait, until they are given up in turn.
+A read of a file system cannot be cancelled. A read that is given up keeps its thread until the file system answers.
+Other threads take its place up to a limit. Beyond the limit reads wait, until they are given up in turn.
 """
 
 import math
@@ -13,19 +13,19 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 HANGING_READS_MAX = 8
-"""Threads of one tier that may hang in reads that were given up."""
+"""Most threads of one tier that may hang in reads that were given up."""
 _PATIENCE_SECONDS = 10.0
-"""Where all of those hang, one more thread is tried after so long, and then after twice as long each time: a file
-system may be well again although what was asked of it before never answers."""
+"""If all of these threads hang, one more is tried after this time, and then after twice as long each time: a file
+system may have recovered although its earlier reads never answer."""
 _IDLE_SECONDS = 5.0
-"""How long a thread without work stays."""
+"""Time that a thread without work stays."""
 
 
 Answer = TypeVar("Answer")
 
 
 class HangError(Exception):
-    """What was asked for has not come in time."""
+    """An answer has not come in time."""
 
 
 class Read:
@@ -38,7 +38,7 @@ class Read:
 
 
 class Lane:
-    """The reads of one tier, so many at once, in order."""
+    """The reads of one tier in order, with a bound on reads at once."""
 
     def __init__(self, name: str, connections: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
         """Have up to `connections` reads under way, and keep threads without work for so long."""
@@ -63,7 +63,7 @@ class Lane:
             self._staff()
 
     def answer(self, action: Callable[[], Answer], seconds: float) -> Answer:
-        """What `action` returns or raises, within so many seconds.
+        """Do `action` within so many seconds, and return or raise its outcome.
 
         Raises:
             HangError: It takes longer; it is given up.
@@ -86,7 +86,7 @@ class Lane:
             self.give_up(read)
 
     def give_up(self, read: Read) -> None:
-        """No longer wait for `read`: it is not begun, or no longer counts as a connection."""
+        """Give up `read`: it never begins, or it no longer counts as a connection."""
         with self._changed:
             if read.given_up:
                 return
@@ -129,7 +129,7 @@ class Lane:
                     if not self._hanging:
                         self._forgiven, self._patience, self._forgive_at = 0, _PATIENCE_SECONDS, math.inf
                 else:
-                    # So that to give it up later changes nothing.
+                    # A later call that gives it up then changes nothing.
                     read.given_up = True
                     self._active -= 1
                     self._changed.notify()

@@ -1,4 +1,4 @@
-"""How a container lies in formats that hold named arrays: the header and each chunk as an array of bytes."""
+"""Containers in formats that hold named arrays: the header and each chunk as an array of bytes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ _HEADER = "header"
 
 
 def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The arrays by name, in the order of their bytes, and attributes that say what was refactored.
+    """The arrays by name, in the order of their bytes, and attributes that describe the refactored array.
 
     Raises:
         ValueError: The bytes are no whole container.
@@ -38,7 +38,7 @@ def restored_from(
     chunks: int | None,
     region: Sequence[tuple[int, int]] | None,
 ) -> Restored:
-    """The array, from the header and the first chunks; those that are not there are told with what is damaged.
+    """The array, from the header and the first chunks; missing chunks are listed with the damage.
 
     Raises:
         ValueError: Less than no chunk is asked for, or the region does not lie in the array.

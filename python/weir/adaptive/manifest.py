@@ -1,4 +1,4 @@
-"""The small JSON objects that say what a stream is and where the bytes of each step lie.
+"""The small JSON objects that describe a stream and the places of each step's bytes.
 
 A step's manifest is written last, so a step that can be seen is whole. All of them lie on the first tier.
 """
@@ -12,11 +12,11 @@ from typing import Any
 VERSION = 1
 STREAM = "stream.json"
 END = "end.json"
-"""There once no more steps will come."""
+"""Name of the object that marks the end of a stream."""
 _MANIFEST = re.compile(r"(\d{8,19})\.json")
 _DIMENSIONS_MAX = 4
 _TIERS_MAX = 64
-"""More tiers than any machine has: what a damaged object may make a reader believe."""
+"""Most tiers that a reader believes of a damaged object: more than any machine has."""
 _BYTES_MAX = (1 << 63) - 1
 
 
@@ -26,7 +26,7 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The bytes of one step that lie on one tier.
+    """The bytes of one step on one tier.
 
     Attributes:
         name: The object, below the tier's folder.
@@ -117,18 +117,18 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What all steps of a stream have in common.
+    """The common properties of all steps of a stream.
 
     Attributes:
         identity: Of this stream and no other; its objects bear it.
-        writer: That may write it. Who begins or goes on with a stream is its writer from then on.
+        writer: The writer that may write it. A writer that begins or continues a stream is its writer from then on.
         dtype: As numpy spells it.
         shape: Of each array, as it is refactored.
         tiers: URL and zone of each tier, as the writer knew it.
         codec: That refactors the steps.
         tolerance: Largest error that all of a step leaves, as it was asked for.
         exact: Whether all of a step restores every bit.
-        nodes: Of the mesh whose nodes the values are of, or None where an array is what it is.
+        nodes: Number of nodes of the mesh of the values, or None where the values have no mesh.
     """
 
     identity: str
@@ -185,12 +185,12 @@ class Stream:
 
 
 def end_object(steps: int) -> bytes:
-    """What says that a stream has so many steps, and no more will come."""
+    """The object that ends a stream with so many steps."""
     return json.dumps({"weir_adaptive_end": VERSION, "steps": steps}).encode()
 
 
 def steps_at_end(data: bytes) -> int:
-    """How many steps an ended stream has.
+    """The number of steps of an ended stream.
 
     Raises:
         ManifestError: It is damaged, or of a later version.
@@ -209,7 +209,7 @@ def part_name(identity: str, number: int, tier: int) -> str:
 
 
 def header_checksum(container: bytes | bytearray | memoryview, header_bytes: int) -> int:
-    """The checksum that a container's header ends with."""
+    """The checksum at the end of a container's header."""
     return int.from_bytes(container[header_bytes - 4 : header_bytes], "little")
 
 
@@ -239,7 +239,7 @@ def _document(data: bytes, kind: str) -> dict[str, Any]:
 
 
 def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The objects that tell of each tier."""
+    """The objects that describe each tier."""
     entries = _list(document, name)
     if not 0 < len(entries) <= _TIERS_MAX or not all(isinstance(entry, dict) for entry in entries):
         raise ManifestError(f"its {name} are damaged")

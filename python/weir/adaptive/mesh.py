@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """Where the nodes of a mesh stand in an array; made and stored once for all values on the mesh.
+    """The positions of a mesh's nodes in an array; made and stored once for all values on the mesh.
 
     Attributes:
-        places: The node whose value stands at each place of the array. Places that are left over repeat the last node.
+        places: The node of each place of the array. Surplus places repeat the last node.
     """
 
     places: "npt.NDArray[np.uint64]"
 
     @classmethod
     def of(cls, mesh: "NodeOrder | npt.ArrayLike", *, nodes: int) -> "NodeOrder":
-        """The order of a mesh of so many nodes: of its cells (integers), of its coordinates, or an order itself.
+        """The order of a mesh of so many nodes, from its cells (integers), its coordinates, or an order itself.
 
         Raises:
             ValueError: It is none of these, or of another number of nodes.
@@ -40,7 +40,7 @@ class NodeOrder:
 
     @property
     def nodes(self) -> int:
-        """How many there are."""
+        """The number of nodes."""
         return int(self.places.max()) + 1 if self.places.size else 0
 
     @classmethod
@@ -85,7 +85,7 @@ class NodeOrder:
 
     @classmethod
     def from_bytes(cls, container: bytes) -> Self:
-        """Read what `to_bytes` gave.
+        """Read the bytes of `to_bytes`.
 
         Raises:
             ValueError: It is no order of nodes, or damaged.

@@ -1,4 +1,4 @@
-"""The augmentation-bandwidth plot: how much of the augmentation to read at which bandwidth (figure 7 of the paper)."""
+"""The augmentation-bandwidth plot: the part of the augmentation to read, by bandwidth (figure 7 of the paper)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a reader aims at, and what that means for each tier at each step."""
+"""The policies and accuracies of a reader, and their plan for each tier at each step."""
 
 import math
 import threading
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecast
 
 BARREN_STEPS_MAX = 2
-"""After so many steps in which no read of a tier ended, it is left alone for a while."""
+"""Steps without a finished read after which a tier is left alone for a while."""
 SILENT_STEPS_MAX = 4
-"""After so many steps without a read, the next reads a probe: else a tier once found slow stays so for ever."""
+"""Steps without a read after which the next step reads a probe: else a tier that was slow once stays so for ever."""
 _TICK_SECONDS = 1e-6
-"""Forecasters want times that grow; two steps of several threads may end at once."""
+"""Least distance of two times: forecasters need growing times, and steps of several threads may end at once."""
 
 
 class Fixed(StrEnum):
-    """Policies that look at no forecast."""
+    """Policies without a forecast."""
 
     BEST_EFFORT = "best-effort"
     """Everything from every tier, as long as it takes."""
@@ -55,14 +55,14 @@ def policy_of(given: Policy | str) -> Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """How good is good enough: give one.
+    """A sufficient accuracy: give one of the attributes.
 
     Attributes:
         rmse: Root mean square error, in units of the data.
         max_error: Largest error of any value, in units of the data.
         psnr: Peak signal-to-noise ratio, in dB of the range of values.
         relative: Largest error, as part of the range of values.
-        bytes_max: So many bytes of a step, base included, whatever they give.
+        bytes_max: Most bytes of a step, base included, at any accuracy.
     """
 
     rmse: float | None = None
@@ -72,7 +72,7 @@ class Accuracy:
     bytes_max: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an accuracy that says nothing or several things."""
+        """Refuse an accuracy with none or several of the attributes."""
         amounts = (self.rmse, self.max_error, self.psnr, self.relative, self.bytes_max)
         given = [amount for amount in amounts if amount is not None]
         if len(given) != 1 or not (math.isfinite(given[0]) and given[0] >= 0):
@@ -86,14 +86,14 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one step reads from one tier.
+    """The plan of one step's reads from one tier.
 
     Attributes:
-        available_bytes: Of the augmentation, that lie there and are of use.
-        wanted_bytes: Of these, that are read.
+        available_bytes: Useful bytes of the augmentation on the tier.
+        wanted_bytes: Bytes of these that the step reads.
         forecast: Of the tier's bandwidth, in bytes per second; None where nothing is known of it yet.
-        seconds: After which no more reads begin, where there is a time budget.
-        seconds_max: After which reads under way are given up.
+        seconds: Time after which no read begins, where there is a time budget.
+        seconds_max: Time after which reads under way are given up.
     """
 
     available_bytes: int
@@ -118,11 +118,11 @@ class Planner:
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
         self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
         try:
-            # What a step teaches is learnt beside the reads: fits take milliseconds, which steps are not to wait for.
+            # Steps are learnt beside the reads: fits take milliseconds, and steps must not wait for them.
             self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds))
         except ValueError as error:
             raise AdaptiveError(f"tier {tier.url}: {error}") from error
-        # Nothing follows from the forecasts of other tiers and policies.
+        # Other tiers and policies do not use their forecasts.
         self._is_foreseen = tier.zone == Zone.AUGMENTATION and not isinstance(policy, Fixed)
         self._figures = figures
         self._warm_up_steps = warm_up_steps
@@ -132,12 +132,12 @@ class Planner:
         self._lock = threading.Lock()
 
     def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
-        """What to read of `available_bytes` at `time`, in seconds of the reader's clock."""
+        """The plan for `available_bytes` at `time`, in seconds of the reader's clock."""
         with self._lock:
             forecast = self._forecast(time)
             wanted = self._amount(forecast, available_bytes, accuracy_asked)
             if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
-                # Of a tier that gave nothing in its time, less than before is asked.
+                # A tier that gave nothing in its time is asked for less than before.
                 is_known_slow = self._barren_steps > 0 and self._solver is not None
                 wanted = max(wanted, 1 if is_known_slow else self.tier.request_bytes)
             elif self._barren_steps >= BARREN_STEPS_MAX:
@@ -154,12 +154,12 @@ class Planner:
         """Learn from a step that began to read at `time`.
 
         Args:
-            plan: What was planned.
+            plan: The plan of the step.
             time: In seconds of the reader's clock.
             read_bytes: Bytes of the augmentation that arrived.
-            seconds: That they took.
+            seconds: Time that these bytes took.
             bandwidth: In bytes per second, or None where nothing was read.
-            begun_bytes: Of reads that were begun, where none of them ended.
+            begun_bytes: Bytes of begun reads, where none of them ended.
         """
         with self._lock:
             if not self._is_foreseen:
@@ -176,13 +176,13 @@ class Planner:
             if self._figures is not None and bandwidth is not None:
                 self._figures.observe(bandwidth)
             if self._warm_up_steps > 0:
-                # How wrong forecasts were that knew next to nothing says little of those that follow.
+                # Errors of the first forecasts, from next to no steps, tell little of later errors.
                 self._warm_up_steps -= 1
             elif self._solver is not None:
                 self._solver.record(plan.forecast, read_bytes, seconds)
 
     def learn(self) -> None:
-        """Learn from what was recorded, beside what the program does next."""
+        """Learn from the recorded steps, beside the program's next work."""
         self._history.learn()
 
     def _forecast(self, time: float) -> "Forecast | None":
@@ -208,12 +208,12 @@ class Planner:
         if self._solver is not None:
             return self.tier.request_bytes if forecast is None else self._solver.amount(forecast, available_bytes)
         assert isinstance(self._policy, Plot)
-        # Without any past the paper reads everything, which is how it comes to its first measurements.
+        # Without any past step the paper reads everything, and so gets its first measurements.
         return available_bytes if forecast is None else int(self._policy.degree(forecast.value) * available_bytes)
 
 
 def _at_most(plan: Plan, begun_bytes: int, seconds: float) -> float | None:
-    """The bandwidth that reads of which none ended leave possible, where that is news."""
+    """The greatest bandwidth that unfinished reads leave possible, where it is below the forecast."""
     if not begun_bytes:
         return None
     bandwidth = begun_bytes / seconds
@@ -223,7 +223,7 @@ def _at_most(plan: Plan, begun_bytes: int, seconds: float) -> float | None:
 def plan_step(
     planners: Sequence[Planner], available_bytes: Sequence[int], time: float, *, accuracy_asked: bool
 ) -> list[Plan]:
-    """What one step reads from each tier: bytes behind a gap are worth little, so no tier goes before the one above."""
+    """The plan of one step for all tiers: bytes behind a gap are worth little, so no tier goes before the one above."""
     plans: list[Plan] = []
     whole = True
     for planner, available in zip(planners, available_bytes, strict=True):

@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     import numpy
 
 WAIT_SECONDS_MAX = 600.0
-"""A step without a deadline waits so long for tiers that hang."""
+"""Longest wait of a step without a deadline for tiers that hang."""
 _FOLLOW_SECONDS_MAX = 1e8
-"""Three years: longer is for ever."""
+"""Longest time to follow a stream, three years: longer is for ever."""
 _POLL_SECONDS = 0.2
-"""How often a reader looks for a step that is not there yet."""
+"""Pause between two looks for a step that is not there yet."""
 _RESTORED_STEPS = 5
-"""Steps by which the time is judged that restoring takes."""
+"""Number of last steps in the estimate of the restoring time."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step, as accurate as could be had.
+    """One step, as accurate as its time allowed.
 
     Attributes:
         number: Of the step.
-        data: The array; of a stream on a mesh one value a node, in the order of the nodes.
-        rmse: Root mean square error that its bytes give, as measured when they were written.
-        max_error: Largest error of a value, as measured too. Between two measured points both are estimates.
-        bytes_read: From all tiers.
-        seconds: The reads took, whether or not anybody waited.
+        data: The array; on a mesh one value for each node, in the order of the nodes.
+        rmse: Upper bound of the root mean square error at the bytes read, found when the step was written.
+        max_error: Upper bound of the largest error of a value, found likewise.
+        bytes_read: Bytes read from all tiers.
+        seconds: Time of the reads, whether or not the caller waited.
         augmentation: Part of the bytes behind the base that was read, 0 to 1.
-        waited_seconds: The caller waited for the reads.
-        restore_seconds: Restoring the array took.
-        late: Whether the deadline came before all that was wanted, or before the array was restored.
-        tiers: What each tier did.
-        problems: What was damaged or missing, where that was tolerated.
+        waited_seconds: Time that the caller waited for the reads.
+        restore_seconds: Time of restoring the array.
+        late: Whether the deadline came before all planned bytes, or before the array was restored.
+        tiers: The reads from each tier.
+        problems: Damaged or missing parts, where they were tolerated.
     """
 
     number: int
@@ -67,7 +67,7 @@ class Step:
 
 
 class Reader:
-    """The steps of a stream: iterate over it, also with `async for`. Threads may share it, each gets other steps."""
+    """The steps of a stream: iterate over it, also with `async for`. Threads may share it; each step goes to one."""
 
     def __init__(
         self,
@@ -84,22 +84,22 @@ class Reader:
         warm_up_steps: int = 0,
         threads: int = 1,
     ) -> None:
-        """Open the stream on `tiers`; those that are not named are taken from the stream.
+        """Open the stream on `tiers`; the stream names the missing tiers.
 
         Args:
             tiers: As they were written, the fastest first.
             policy: `best-effort`, `isolation`, a Plot or a Budget.
-            accuracy: Read no more than this needs.
-            deadline_seconds: A step is handed out so long after it was asked for, with what has arrived. Reading ends
-                earlier by the time that restoring the last steps took.
+            accuracy: Read no more than this accuracy needs.
+            deadline_seconds: Longest time from the request of a step to its hand-over, with the bytes that arrived.
+                Reading ends earlier by the time that restoring the last steps took.
             prefetch: Whether the next step is read while the caller works on one.
             region: A slice or a number for each axis; the rest of the array is not restored.
-            tolerant: Whether a step with parts that are gone or damaged is handed out with a warning, instead of an
+            tolerant: Whether a step with missing or damaged parts is handed out with a warning, instead of an
                 error.
-            follow_seconds: How long to wait for a stream that is not yet begun, and for its next step.
-            open_seconds: How long a tier may take to say what lies there, before it is taken to hang.
-            warm_up_steps: So many steps read everything, from which the forecasts learn.
-            threads: That restore.
+            follow_seconds: Longest wait for a stream that is not yet begun, and for its next step.
+            open_seconds: Longest time in which a tier must list its objects; a slower one counts as hanging.
+            warm_up_steps: Number of first steps that read everything, so that the forecasts learn from them.
+            threads: Number of threads that restore arrays.
 
         Raises:
             AdaptiveError: There is no such stream, policy or region.
@@ -225,12 +225,12 @@ class Reader:
         fetch = self._take()
         if fetch is None:
             return None
-        # A step that had to be written first is timed from when it was there.
+        # The time of a step that had to be written first begins when it is there.
         begun = time.monotonic() if self._follow_seconds else asked
         return self._received(fetch, begun)
 
     def _received(self, fetch: Fetch, begun: float) -> Step:
-        """What arrives until the deadline of a step that was asked for at `begun`."""
+        """The bytes that arrive until the deadline of a step that was requested at `begun`."""
         fetch.wait(begun + self._wait_seconds - self._reserve())
         arrived = fetch.close()
         waited = time.monotonic() - begun
@@ -243,7 +243,7 @@ class Reader:
                 channel.planner.learn()
 
     def _take(self) -> Fetch | None:
-        """The fetch of the next step, begun; waits for a step that is still to be written."""
+        """The begun fetch of the next step; it waits for a step that is not written yet."""
         until = time.monotonic() + self._follow_seconds
         while True:
             with self._lock:
@@ -266,7 +266,7 @@ class Reader:
                 self._lock.wait(_POLL_SECONDS)
 
     def _look(self) -> bool:
-        """Look for new steps; whether no more will come."""
+        """Look for new steps; tell whether the stream has ended."""
         numbers, ended = self._catalogue.look(after=self._known)
         with self._lock:
             self._numbers.extend(number for number in numbers if number > self._known)
@@ -274,7 +274,7 @@ class Reader:
         return ended
 
     def _reserve(self) -> float:
-        """Seconds before the deadline that restoring is given; reading has half of the time at least."""
+        """Seconds before the deadline for restoring; reading has at least half of the time."""
         if not self._has_deadline or not self._restoring:
             return 0.0
         return min(sorted(self._restoring)[len(self._restoring) // 2], self._wait_seconds / 2)
@@ -333,7 +333,7 @@ class Reader:
         )
 
     def _doubts(self, arrived: Arrived) -> list[str]:
-        """What stands against the forecasts and the accuracy that is asked for, once each."""
+        """Warn of unreliable forecasts and an unreachable accuracy, once each."""
         doubts = {tier.url: f"tier {tier.url}: {tier.warning}" for tier in arrived.tiers if tier.warning is not None}
         doubts |= {note: note for note in arrived.notes}
         with self._lock:
@@ -342,7 +342,7 @@ class Reader:
         return [doubts[key] for key in new]
 
     def _located(self, manifest: Manifest, offset: int) -> str:
-        """The damaged block at an offset in the container: the file that it lies in, and where in that file."""
+        """The file of the damaged block at an offset in the container, and the block's place in that file."""
         tier = next((index for index, part in enumerate(manifest.parts) if offset < part.end), 0)
         part = manifest.parts[tier]
         place = self._channels[tier].place.name(part.name)
@@ -386,7 +386,7 @@ def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
 def _opened(
     tiers: Sequence[TierLike] | TierLike, seconds: float, follow_seconds: float
 ) -> tuple[tuple[Place, ...], Catalogue]:
-    """The tiers' places and the stream on them, for which is waited so long where it is still to be begun."""
+    """The tiers' places and the stream on them; waits so long for a stream that is not begun yet."""
     until = time.monotonic() + follow_seconds
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Storage tiers, the fastest first, and what lies on each: any place that fsspec opens."""
+"""Storage tiers, the fastest first, and their objects: any place that fsspec opens."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ CONNECTIONS = 2
 """Range reads that are under way at once: one moves data while the other waits for its first byte."""
 REQUEST_BYTES = 1 << 20
 _GROWTH = 4.0
-"""By how much a tier holds more than the one before it, where nobody says it."""
+"""Default ratio of a tier's bytes to those of the tier before it."""
 _MOVED = frozenset({"file", "local", "sftp", "ssh", "hdfs", "webhdfs", "smb", "ftp"})
-"""Where a file that is being written can be seen; object stores show an object once it is whole."""
+"""File systems that show a file while it is written; object stores show an object once it is whole."""
 
 
 class Zone(StrEnum):
-    """What may be expected of a tier (section III-A of the paper)."""
+    """The expected use of a tier (section III-A of the paper)."""
 
     ISOLATION = "isolation"
-    """Nobody else uses it: read at every step."""
+    """Used by this reader alone: read at every step."""
     AUGMENTATION = "augmentation"
-    """Shared: as much is read as the forecast of its bandwidth allows."""
+    """Shared: read as far as the forecast of its bandwidth allows."""
     BEST_EFFORT = "best-effort"
-    """Read where an accuracy is asked for that the tiers above do not hold."""
+    """Read only for an accuracy that the tiers above do not hold."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class Tier:
     Attributes:
         url: A folder: a local path, a path on a Weir mount, or any URL of fsspec (`memory://run`, `s3://bucket/run`).
         zone: By default the first of several tiers is isolation, and all others are augmentation.
-        share: Part of the bytes behind the base that lies here; by default each tier holds four times what the tier
-            before it holds, and the first the base alone. The last tier holds all that is left.
-        plot: How much to read at which bandwidth, where it differs from the policy's.
+        share: Part of the bytes behind the base on this tier; by default each tier holds four times the bytes of the
+            tier before it, and the first tier the base alone. The last tier holds the rest.
+        plot: The augmentation-bandwidth plot, where it differs from the policy's.
         forecaster: A name of `weir.prediction.bandwidth`.
-        period_seconds: The shortest period of what disturbs the reads, where it is known: a warning then says when
+        period_seconds: The shortest period of the reads' disturbances, where it is known: a warning then says when
             steps are too far apart to see it.
-        connections: Range reads that are under way at once.
-        request_bytes: Range reads of fewer bytes cost their way and not their bytes: what is read is divided into no
-            smaller ones, and of a tier whose bandwidth is not known so much is read.
-        storage_options: What fsspec is given to open it.
+        connections: Number of range reads under way at once.
+        request_bytes: Least bytes of a range read: latency dominates smaller ones. From a tier without a known
+            bandwidth, this many bytes are read.
+        storage_options: Options for fsspec to open the tier.
     """
 
     url: str
@@ -66,7 +66,7 @@ class Tier:
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what no tier can be."""
+        """Refuse settings that no tier can have."""
         if not self.url:
             raise AdaptiveError("a tier has no URL", hint="name a folder, as in `/fast/run` or `s3://bucket/run`")
         if self.zone is not None and self.zone not in {known.value for known in Zone}:
@@ -85,7 +85,7 @@ class Tier:
 
     @staticmethod
     def parse(text: str) -> "Tier":
-        """The tier that `[ZONE=]URL` means."""
+        """The tier of `[ZONE=]URL`."""
         zone, equals, url = text.partition("=")
         if equals and zone in {known.value for known in Zone}:
             return Tier(url, zone=Zone(zone))
@@ -99,7 +99,7 @@ def named_tiers(given: "Sequence[TierLike] | TierLike") -> list[Tier]:
     """Tiers in order, as they were named.
 
     Raises:
-        AdaptiveError: Something else than a tier is named.
+        AdaptiveError: An argument is no tier.
     """
     listed = [given] if isinstance(given, Tier | str | os.PathLike) else list(given)
     return [_named(tier) for tier in listed]
@@ -133,12 +133,12 @@ def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
 
 
 def divide(tiers: Sequence[Tier], *, base_end: int, total: int) -> list[tuple[int, int]]:
-    """Which bytes of a step lie on which tier: (offset, length) of each, in order and without a gap.
+    """The bytes of a step on each tier: (offset, length) of each, in order and without a gap.
 
     Args:
         tiers: All tiers, in order.
         base_end: Bytes of header and base, which lie on the first tier.
-        total: Bytes of all; what is behind the base can be cut anywhere.
+        total: Bytes of the container; the bytes behind the base can be cut anywhere.
 
     Raises:
         AdaptiveError: The shares come to more than the whole.
@@ -190,12 +190,12 @@ class Place:
 
     @property
     def local_root(self) -> str | None:
-        """The folder, where it is one of this machine's."""
+        """The folder; None where it does not lie in this machine's file system."""
         return self._root if self._protocols & {"file", "local"} else None
 
     @property
     def url(self) -> str:
-        """What another process opens it by: relative local paths made absolute."""
+        """URL for another process: relative local paths made absolute."""
         return self._root if self.local_root is not None else self.tier.url
 
     def name(self, name: str) -> str:
@@ -211,8 +211,8 @@ class Place:
         path = f"{self._root}/{name}"
         if self.local_root is None:
             return bytes(self._files.cat_file(path, start=start, end=end))
-        # A buffered reader reads whole blocks of the file system, which are 1 MiB on a Weir mount: more than was asked
-        # for is read, and the bandwidth that is measured is not that of the range.
+        # A buffered reader reads whole blocks of the file system, which are 1 MiB on a Weir mount: it reads more than
+        # the range, and the measured bandwidth is not that of the range.
         with Path(path).open("rb", buffering=0) as file:
             file.seek(start)
             return _read_fully(file, None if end is None else end - start)

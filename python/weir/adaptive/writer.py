@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 _IDENTITY_BYTES = 8
-"""Random ones: no two streams, nor two writers, have the same."""
+"""Bytes of a random identity: no two streams, and no two writers, have the same."""
 _FOLDER_HINT = "a tier is a folder, and here is a file of that name: name another"
 Codec = Literal["planes", "decimate"]
 
 
 class Writer:
-    """A stream that grows by a step at a time. Use it as a context: its end says that no more steps will come.
+    """A stream that grows by a step at a time. Use it as a context: the end of the block ends the stream.
 
     Threads may share it; steps are numbered in the order in which their writing begins.
     """
@@ -61,14 +61,14 @@ class Writer:
         Args:
             tiers: Folders, as URLs of fsspec.
             codec: `planes`, or the paper's `decimate`.
-            tolerance: Largest error of any value when all is read, in units of the data; by default as small as the
-                codec can.
-            exact: Whether all together restores every bit.
-            chunk_bytes: Of one read of augmentation.
-            base_bytes: About so many for the base; by default what the codec finds fit.
-            ratios: Of `decimate`: by how much each level is decimated, growing, each a multiple of the one before.
-            threads: That refactor.
-            append: Whether to go on with a stream that is there.
+            tolerance: Largest error of any value when all is read, in units of the data; by default the codec's
+                smallest.
+            exact: Whether all bytes together restore every bit.
+            chunk_bytes: Bytes of one read of augmentation.
+            base_bytes: Approximate bytes of the base; by default the codec's choice.
+            ratios: Decimation ratio of each level of `decimate`, growing, each a multiple of the one before.
+            threads: Number of threads that refactor.
+            append: Whether to continue an existing stream.
             mesh: Each step is one value a node of an unstructured mesh: its cells (cells x corners, integers), the
                 nodes' coordinates (nodes x axes), or their order. They are stored in that order, and read in their own.
 
@@ -99,17 +99,17 @@ class Writer:
 
     @property
     def steps(self) -> int:
-        """Number of the next step."""
+        """The number of the next step."""
         return self._next
 
     @property
     def nodes(self) -> int | None:
-        """Of the mesh, where the steps are values on one and the first is written."""
+        """The order of the mesh's nodes, where the steps have a mesh and the first one is written."""
         return None if self._stream is None else self._stream.nodes
 
     @property
     def _kept(self) -> tuple[str, float | None, bool]:
-        """Codec, tolerance and exactness, in which all steps are alike."""
+        """Codec, tolerance and exactness, the same for all steps."""
         return self._options["codec"], self._options["tolerance"], self._options["exact"]
 
     def write(self, array: "npt.ArrayLike") -> Manifest:
@@ -141,7 +141,7 @@ class Writer:
         return manifest
 
     def end(self) -> None:
-        """Say that no more steps will come.
+        """End the stream: no more steps will come.
 
         Raises:
             StepError: Another program writes the stream now, or this cannot be written.
@@ -164,7 +164,7 @@ class Writer:
             self.end()
 
     def _find(self, *, append: bool) -> None:
-        """Go on with the stream that is there, or refuse to write over one that has steps."""
+        """Continue the existing stream, or refuse to overwrite a stream with steps."""
         first = self._places[0]
         try:
             names = first.names()
@@ -183,7 +183,7 @@ class Writer:
             )
 
     def _continue(self, catalogue: Catalogue, steps: int) -> None:
-        """Become the writer of a stream that has so many steps."""
+        """Become the writer of a stream with so many steps."""
         first, stream = self._places[0], catalogue.stream
         recorded, named = [url for url, _ in stream.tiers], [place.url for place in self._places]
         if recorded != named:
@@ -210,7 +210,7 @@ class Writer:
             raise StepError(steps, first.name(END), f"cannot be removed: {error!r}") from error
 
     def _order_there(self, catalogue: Catalogue) -> NodeOrder | None:
-        """The order of the nodes in which the steps before were stored."""
+        """The order of nodes of the earlier steps."""
         order = catalogue.order()
         if self._mesh is None:
             return order
@@ -227,7 +227,7 @@ class Writer:
         return order
 
     def _check(self, dtype: str, shape: tuple[int, ...], number: int, place: str) -> None:
-        """Refuse an array unlike those before."""
+        """Refuse an array unlike the earlier ones."""
         if self._stream is not None and (dtype, shape) != (self._stream.dtype, self._stream.shape):
             raise StepError(
                 number,
@@ -238,9 +238,9 @@ class Writer:
             )
 
     def _begin(self, dtype: str, shape: tuple[int, ...]) -> None:
-        """The first array says what a stream holds."""
+        """Describe the stream by its first array."""
         if self._stream is None:
-            # Somebody may have begun here since this writer was made.
+            # Another writer may have begun a stream here since this writer was made.
             self._find(append=False)
             urls = tuple((each.url, str(each.tier.zone)) for each in self._places)
             nodes = None if self._order is None else self._order.nodes
@@ -251,7 +251,7 @@ class Writer:
             self._stream = stream
 
     def _arranged(self, values: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
-        """Values on a mesh in the order of its nodes; others as they are."""
+        """Values on a mesh in the stored order of its nodes; other values unchanged."""
         if self._order is None and self._mesh is not None:
             self._order = NodeOrder.of(self._mesh, nodes=len(values))
         return values if self._order is None else self._order.arrange(values)
@@ -282,7 +282,7 @@ class Writer:
         self._put(self._places[0], manifest_name(manifest.number), manifest.encode(), manifest.number)
 
     def _claim(self) -> None:
-        """Refuse to go on with a stream that somebody else writes."""
+        """Refuse to continue a stream that another writer writes."""
         place = self._places[0]
         found = stream_at(place)
         if self._stream is None or (found.identity, found.writer) != (self._stream.identity, self._stream.writer):
@@ -308,7 +308,7 @@ class Writer:
 
 
 def write(tiers: Sequence[TierLike] | TierLike, steps: "Iterable[npt.ArrayLike]", **options: Any) -> int:
-    """Write each array of `steps`, as they come, onto `tiers`, and end the stream; the number of steps written.
+    """Write each array of `steps`, as they come, onto `tiers`, end the stream, and return the number of steps.
 
     `options` are those of `Writer`. A stacked array is a stream of its first axis.
 
@@ -323,7 +323,7 @@ def write(tiers: Sequence[TierLike] | TierLike, steps: "Iterable[npt.ArrayLike]"
 
 
 def _try(options: dict[str, Any]) -> None:
-    """Refuse options that no array can be refactored with.
+    """Refuse options with which no array can be refactored.
 
     Raises:
         AdaptiveError: They make no sense.
@@ -344,7 +344,7 @@ def _try(options: dict[str, Any]) -> None:
 
 
 def _values(array: "npt.ArrayLike") -> "numpy.ndarray[Any, Any]":
-    """The array in C order and in this machine's byte order; what is masked is not a number.
+    """The array in C order and in this machine's byte order; masked values become NaN.
 
     Raises:
         ValueError: It is no array, has no axis, or has masked values that are no floats.

@@ -44,7 +44,7 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """From the metadata of an array.
+        """Make the codec from the metadata of an array.
 
         Raises:
             ValueError: It is another codec's, or has a setting that this version does not know.
@@ -56,7 +56,7 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """For the metadata of an array."""
+        """The codec as metadata of an array."""
         settings = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
         return {"name": NAME, "configuration": {name: value for name, value in settings.items() if value is not None}}
 
@@ -99,7 +99,7 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
 
 def _box(selection: Any, shape: list[int]) -> tuple[list[tuple[int, int]] | None, Any]:
-    """The smallest region that holds what is selected, and what of it is."""
+    """The smallest region that holds the selection, and the selection within it."""
     if not isinstance(selection, tuple) or len(selection) != len(shape):
         return None, selection
     region: list[tuple[int, int]] = []

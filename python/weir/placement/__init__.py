@@ -1,1 +1,1 @@
-"""Placement: where the stripes of the files of the next run are to lie, and how that is told."""
+"""Placement: targets for the stripes of the next run's files, and the forms of this decision."""

@@ -1,4 +1,4 @@
-"""Layouts that do not fit how a program used its files: each with its reason in a number, and what mends it."""
+"""Advice on layouts that do not fit a program's use of its files: each with a figure and a remedy."""
 
 import os
 import re
@@ -14,44 +14,44 @@ from weir.tracing.darshan import LoggedFile
 from weir.tracing.records import SHARED, Creation
 
 SHARED_SHARE_BYTES = 64 << 20
-"""Bytes of a shared file that are worth a target of their own: several ranks wait for each other's locks on one."""
+"""Bytes of a shared file that justify a target of their own: several ranks wait for each other's locks on one."""
 OWN_SHARE_BYTES = 64 << 30
-"""The same of a file of one process, which one target serves as fast as a process writes; more fills a target alone."""
+"""The same for a file of one process: one target is as fast as one process, but more bytes fill a target alone."""
 _STRIPE_BYTES_MIN = 1 << 20
 _ALIGNMENT_BYTES = 64 << 10
 """Lustre's stripe sizes are multiples of it."""
 _STRIPE_BYTES_MAX = 4 << 30
 _STRADDLING_MIN = 0.5
-"""Part of the accesses that lie on two stripes from which on the stripe size is worth a change."""
+"""Part of accesses on two stripes from which a change of the stripe size pays."""
 _UNALIGNED_MIN = 0.5
 _ACCESSES_MIN = 64
-"""Of fewer accesses nothing is said: they cost too little."""
+"""Least number of accesses for advice: fewer cost too little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What is known of one file: how large it was, who used it, and how it lay."""
+    """The use of one file: its size, its ranks, its accesses and its layout."""
 
     path: str
     size_bytes: int
     processes: int
-    """Ranks that used it."""
+    """Number of ranks that used the file."""
     stripes: int
-    """Targets that it lay on."""
+    """Number of targets that held the file."""
     stripe_bytes: int
     """0 where it is not known."""
     transfer_bytes: int = 0
     """The most common access; 0 where it is not known."""
     accesses: int = 0
     unaligned: int = 0
-    """Accesses that begin at no block of the file system."""
+    """Accesses whose offset is no multiple of the file system's block."""
     is_written: bool = True
-    """Whether the run wrote it; one that it only read is there already."""
+    """Whether the run wrote the file; a file that the run only read exists already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One way in which the layout of files does not fit, and what mends it."""
+    """A fault of the layout of files, and its remedy."""
 
     kind: str
     """`narrow`, `wide`, `own-wide`, `stripe-size` or `unaligned`."""
@@ -59,16 +59,16 @@ class Finding:
     """The file, or the folder of several."""
     files: int
     bytes_max: int
-    """The largest of them."""
+    """Size of the largest file."""
     present: str
-    """Their layout."""
+    """Present layout of the files."""
     reason: str
     layout: str | None
-    """One that fits, in the spelling of `lfs setstripe`; None where no layout mends it."""
+    """A fitting layout, in the spelling of `lfs setstripe`; None where no layout mends the fault."""
     lfs: str
-    """The command on Lustre, or what to change in the program where no layout mends it."""
+    """The command on Lustre, or the change of the program where no layout mends the fault."""
     weir: str
-    """The command on a Weir store; as `lfs` where no layout mends it."""
+    """The command on a Weir store; as `lfs` where no layout mends the fault."""
 
 
 def usages_of_log(files: Iterable[LoggedFile]) -> list[Usage]:
@@ -99,8 +99,8 @@ def usages_of_creations(creations: Iterable[Creation], *, targets: int) -> list[
     """The files of a trace whose layout it knows.
 
     Args:
-        creations: What the run made.
-        targets: Targets of the system: what a layout over all of them has.
+        creations: Files that the run made.
+        targets: Number of targets of the system, for a layout over all of them.
     """
     usages = []
     for creation in creations:
@@ -121,7 +121,7 @@ def usages_of_creations(creations: Iterable[Creation], *, targets: int) -> list[
 
 
 def advise(usages: Sequence[Usage], *, targets: int) -> list[Finding]:
-    """Say which layouts do not fit, the largest files first.
+    """Find the layouts that do not fit, the largest files first.
 
     Args:
         usages: Files of one run.
@@ -145,7 +145,7 @@ def _begin(file: LoggedFile, index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Crowd:
-    """Files of one process each whose names differ in numbers alone: one command lays them all out."""
+    """Groups of one-process files whose names differ only in numbers: one command sets the layout of all."""
 
     files: int
     largest_bytes: int
@@ -170,7 +170,7 @@ def _present(usage: Usage) -> str:
 
 
 def _faults(usage: Usage, targets: int, crowd: _Crowd) -> Iterator[tuple[str, str, str | None]]:
-    """Kind, reason and better layout of each fault of a file; of the stripe count at most one."""
+    """Kind, reason and better layout of each fault of a file; at most one concerns the stripe count."""
     count_fault = _count_fault(usage, targets, crowd)
     if count_fault is not None:
         kind, reason, count = count_fault
@@ -240,7 +240,7 @@ def _shared_count_fault(usage: Usage, targets: int) -> tuple[str, str, int] | No
 
 
 def _reached(size: int, usage: Usage) -> int:
-    """Stripes that bytes of a file of this size lie on."""
+    """Number of stripes that hold bytes of a file of this size."""
     return min(-(-size // usage.stripe_bytes), usage.stripes) if usage.stripe_bytes else usage.stripes
 
 
@@ -263,7 +263,7 @@ def _stripe_size_fault(usage: Usage) -> str | None:
             f"each access of {_amount(transfer)} is cut into stripes of {_amount(stripe)} and waits for "
             f"{_targets(spread)}, and every rank talks to all of them"
         )
-    # Accesses one behind the other: of those in a period, all but the last of each stripe lie whole within it.
+    # Accesses follow each other: within a period all but the last access of each stripe lie whole in the stripe.
     period = stripe // gcd(transfer, stripe)
     straddling = (transfer - gcd(transfer, stripe)) / stripe
     if period > 1 and straddling >= _STRADDLING_MIN:
@@ -272,7 +272,7 @@ def _stripe_size_fault(usage: Usage) -> str | None:
 
 
 def _fitting_stripe(usage: Usage) -> int:
-    """A stripe that holds accesses whole: the present one where it does, else the smallest of Lustre's sizes."""
+    """A stripe size that holds accesses whole: the present size if it does, else the smallest of Lustre's sizes."""
     transfer, present = usage.transfer_bytes, usage.stripe_bytes
     if transfer == 0 or usage.processes == 1:
         return present or _STRIPE_BYTES_MIN
@@ -305,7 +305,7 @@ def _finding(kind: str, layout: str | None, those: Sequence[tuple[Usage, str]]) 
 
 
 def _lfs(those: Sequence[Usage]) -> str:
-    """The program that lays out what a run is to write, or moves what it only reads."""
+    """The program that sets the layout of files that a run will write, or moves files that it only reads."""
     if any(usage.is_written for usage in those):
         return "lfs setstripe"
     return "lfs migrate" if len(those) == 1 else "lfs_migrate -y"

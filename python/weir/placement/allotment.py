@@ -1,4 +1,4 @@
-"""Predicted files and targets brought together: every stripe gets its target (the paper's phase 3)."""
+"""The allotment of targets to every stripe of predicted files (the paper's phase 3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +18,11 @@ class AllotmentError(WeirError):
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """Components with their targets, and how well they are spread."""
+    """Components with their targets, and the balance of the targets."""
 
     components: tuple[Component, ...]
     loads_bytes: dict[str, int]
-    """What the files put on each target."""
+    """Bytes of the files on each target."""
 
     @property
     def imbalance(self) -> float | None:
@@ -46,18 +46,18 @@ def allot(
     seed: int = 0,
     begun: Mapping[str, Beginning] | None = None,
 ) -> Allotment:
-    """Give each stripe of all files together its target; components that name theirs keep them.
+    """Give each stripe of all files its target, all files together; components that name targets keep them.
 
     Args:
-        components: Of all files, before allocation.
-        targets: Those that can take stripes.
+        components: Components of all files, before allocation.
+        targets: Targets that can take stripes.
         allocator: One of `allocator_names`.
-        seed: Begins the random numbers of the allocators that have any.
-        begun: When files are begun, by path: the default allocator evens out each program by itself too, and keeps
-            those who share targets apart in time.
+        seed: Seed of the allocators that draw random numbers.
+        begun: Begin of each file, by path: the default allocator also balances each program by itself, and keeps
+            processes that share targets apart in time.
 
     Raises:
-        AllotmentError: The stripes do not fit, or a named target is not there.
+        AllotmentError: The stripes do not fit, or a named target does not exist.
     """
     if not targets.each:
         raise AllotmentError("no target can take stripes", hint="are all full or inactive? see `weir status`")
@@ -83,7 +83,7 @@ def allot(
 
 
 def bytes_on_each(component: Component) -> int:
-    """What each stripe of a component holds of the predicted file; at least 1, so that it is not placed for nothing."""
+    """Bytes of the predicted file in each stripe of a component; at least 1, so that a stripe never costs nothing."""
     end = component.size_bytes if component.extent_end == END_OF_FILE else component.extent_end
     held = max(min(end, component.size_bytes) - component.extent_start, 0)
     return max(-(-held // component.stripe_count), 1)
@@ -111,7 +111,7 @@ def _by_core(
 
 
 def _by_paper(components: Sequence[Component], targets: Targets) -> list[list[str]]:
-    """By algorithm 1, whose capacities are in stripes of the largest size."""
+    """Allot by algorithm 1, with capacities in stripes of the largest size."""
     from weir.placement.min_cost_flow import Graph, allocate
 
     each = targets.each
@@ -139,7 +139,7 @@ def _check_named(components: Sequence[Component], targets: Targets) -> None:
 
 
 def _limits(components: Sequence[Component], targets: Targets) -> dict[str, int]:
-    """What each target may get of these, so that none takes longer than the one that takes longest."""
+    """Most bytes that each target may get, so that no target takes longer than the slowest one."""
     loads = _loads(components, targets)
     longest = max((target.load_bytes + loads[target.name]) / target.speed for target in targets.each if target.speed)
     return {

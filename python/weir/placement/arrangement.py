@@ -1,4 +1,4 @@
-"""Which stripes of a file come when: files that are written side by side meet on a target late or never."""
+"""The order of a file's stripes: files written side by side meet on a target late or never."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,20 +10,20 @@ from weir.tracing.records import SHARED, Creation
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """When a file is begun."""
+    """The begin of a file."""
 
     program: int
-    """Number of the program that makes it."""
+    """Number of the program that makes the file."""
     written_bytes: int
-    """What its process has written by then, of all that it writes."""
+    """Bytes that the file's process wrote before the file."""
 
 
 AT_ONCE = Beginning(0, 0)
-"""Of a file that nothing else is known of."""
+"""The begin of a file without other knowledge."""
 
 
 def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
-    """When each file of programs that run at once is begun, by path.
+    """The begin of each file of programs that run at once, by path.
 
     Processes begin together, and each writes its files in their order.
     """
@@ -41,12 +41,12 @@ def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
 def arranged(
     components: Sequence[Component], begun: Mapping[str, Beginning], limits_bytes: Mapping[str, int]
 ) -> list[Component]:
-    """Exchange targets of stripes until files that share one are there at different times.
+    """Exchange targets of stripes until files that share a target use it at different times.
 
     Args:
-        components: With their targets, all of each file's one after the other.
-        begun: When files are begun, by path; one that is not there is at once.
-        limits_bytes: What each target may come to have of them.
+        components: Components with their targets; the components of a file follow each other.
+        begun: Begin of each file, by path; a file that is not there begins at once.
+        limits_bytes: Most bytes of the files on each target.
 
     Returns:
         The components in their order.
@@ -68,12 +68,12 @@ def arranged(
 
 
 def _stripes(component: Component, before: int) -> list[tuple[int, int, int]]:
-    """Of each stripe what its process has written before it and after it, and what it holds."""
+    """Bytes that the process of each stripe writes before the stripe, until its end, and in it."""
     end = component.size_bytes if component.extent_end == END_OF_FILE else component.extent_end
     first, held = before + component.extent_start, max(min(end, component.size_bytes) - component.extent_start, 0)
     count, width = component.stripe_count, component.stripe_bytes
     if count * width < held:
-        # They are written in turn.
+        # Stripes are written in turn.
         return [(first, first + held, -(-held // count))] * count
     bounds = [min(place * width, held) for place in range(count + 1)]
     return [(first + low, first + high, high - low) for low, high in pairwise(bounds)]

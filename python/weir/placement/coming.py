@@ -1,4 +1,4 @@
-"""The files that are to be placed: as a list that the user gives, or predicted from past runs."""
+"""The files to place: a list of the user's, or a prediction from past runs."""
 
 import csv
 import json

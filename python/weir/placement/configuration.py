@@ -1,4 +1,4 @@
-"""Which layout a file of the next run gets: the paper's configuration manager (Tarazu, section 5.5.2)."""
+"""The layouts of the next run's files: the paper's configuration manager (Tarazu, section 5.5.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class ConfigurationError(WeirError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A layout, and the files that get it."""
+    """A rule: a layout, and the files that get it."""
 
     pattern: str
     """A path, a directory that holds the file at any depth, or a pattern of names as `fnmatch` has it."""
     layout: str
-    """In the spelling of `lfs setstripe`."""
+    """Layout in the spelling of `lfs setstripe`."""
 
     def matches(self, path: str) -> bool:
         """Whether the file at `path` gets the layout."""
@@ -38,23 +38,23 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a site chose for the files of a run."""
+    """A site's choices for the files of a run."""
 
     rules: tuple[Rule, ...] = ()
-    """The first that matches a file counts."""
+    """Rules; the first that matches a file counts."""
     stripe_count: int = 1
-    """Stripes of a file that matches no rule and whose past layout is not known; -1 is one on every target."""
+    """Stripes of a file without a rule and without a known past layout; -1 is one stripe on every target."""
     stripe_bytes: int | None = None
-    """Stripe size where a layout names none; None makes stripes contiguous, one run on each target."""
+    """Stripe size where a layout names none; None makes stripes contiguous, one part of the file on each target."""
     stripe_bytes_max: int | None = None
-    """Largest stripe of the file system."""
+    """Largest stripe size of the file system."""
 
 
 def rule(text: str) -> Rule:
     """A rule from `[PATTERN=]LAYOUT`, where LAYOUT is the paper's .ini file or the spelling of `lfs setstripe`.
 
     Raises:
-        ConfigurationError: It is neither.
+        ConfigurationError: The text is neither.
     """
     from weir import _core
 
@@ -79,7 +79,7 @@ def configure(creations: Sequence[Creation], choices: Choices, *, targets: int) 
 
     Args:
         creations: Files of the next run.
-        choices: What the site chose.
+        choices: The site's choices.
         targets: Targets that can take stripes: no component has more stripes.
 
     Raises:
@@ -128,7 +128,7 @@ def _components(creation: Creation, choices: Choices, targets: int) -> list[Comp
 
 
 def _past_layout(creation: Creation) -> str | None:
-    """The stripe counts that the file had in the past: its targets are chosen anew, and its stripe sizes too."""
+    """The stripe counts of the file's past layout, without its targets and stripe sizes, which are chosen anew."""
     from weir import _core
 
     if creation.layout is None:
@@ -148,13 +148,13 @@ def _spelled(ends: Sequence[int], counts: Sequence[int]) -> str:
 
 
 def _count(asked: int | None, default: int, targets: int) -> int:
-    """Stripes of a component; -1 is one on every target, as is None where the default is."""
+    """Stripes of a component; -1 is one stripe on every target, and None is the default."""
     count = default if asked is None else asked
     return targets if count == -1 else count
 
 
 def _contiguous(ends: Sequence[int], counts: Sequence[int], size_bytes: int, most: int | None) -> list[int]:
-    """Stripe sizes that make each component of a file one run on each of its targets; beyond `most`, several."""
+    """Stripe sizes that give each target one part of each component; several parts where a part exceeds `most`."""
     from weir import _core
 
     parts = _core.parse_layout(_core.contiguous_layout(_spelled(ends, counts), size_bytes, ALIGNMENT_BYTES))

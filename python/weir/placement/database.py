@@ -1,7 +1,7 @@
-"""The interaction database: where each file of the next run is to lie, looked up at its creation.
+"""The interaction database: the layout of each file of the next run, looked up at the file's creation.
 
-One SQLite file on the client (Tarazu, section 5.5.3). It is always replaced as a whole, so a program that has the old
-one open goes on with it and finds the new one by its new inode.
+One SQLite file on the client (Tarazu, section 5.5.3). It is always replaced as a whole. So a program with the old file
+open goes on with it, and finds the new file by its new inode.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ CREATE TABLE placement (
 ) WITHOUT ROWID
 """
 _COLUMNS = "path, component, extent_start, extent_end, stripe_bytes, stripe_count, size_bytes, rank, targets"
-# A path is bytes to Linux, and a text to SQLite whatever its bytes are.
+# A path is bytes to Linux, and a text to SQLite, with any bytes.
 _INSERT = f"INSERT INTO placement ({_COLUMNS}) VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class DatabaseError(WeirError):
-    """An interaction database that cannot be used, or rows that cannot be one."""
+    """An interaction database that cannot be used, or rows that make no database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Component:
     path: str
     """Absolute path, as the program will open it."""
     component: int
-    """Number within the file, from 1 (the paper's extent id)."""
+    """Number of the component within the file, from 1 (the paper's extent id)."""
     extent_start: int
-    """First byte of the file that it holds."""
+    """The component's first byte of the file."""
     extent_end: int
     """One past the last byte, or `END_OF_FILE`."""
     stripe_bytes: int
@@ -64,13 +64,13 @@ class Component:
     size_bytes: int
     """Predicted size of the whole file."""
     rank: int
-    """Rank that is to make the file; -1 where several do."""
+    """Rank that will make the file; -1 where several ranks do."""
     targets: tuple[str, ...] = ()
-    """One target a stripe, in stripe order: `3.1` on a Weir store, `14` on Lustre; empty before allocation."""
+    """One target for each stripe, in stripe order: `3.1` on a Weir store, `14` on Lustre; empty before allocation."""
 
 
 def write(file: Path, components: Iterable[Component]) -> int:
-    """Replace the database `file` by one with these components; answers the number of files in it.
+    """Replace the database `file` by one with these components; return the number of files in it.
 
     Raises:
         DatabaseError: The components are no layouts, or the file cannot be written.
@@ -171,7 +171,7 @@ def _check_version(file: Path, connection: sqlite3.Connection) -> None:
 
 
 def _check(path: str, parts: list[Component]) -> None:
-    """Refuse what no file could be created with.
+    """Refuse components with which no file can be created.
 
     Raises:
         DatabaseError: A relative path, a gap, an overlap, no stripes, or a target twice in one component.

@@ -11,7 +11,7 @@ _UNITS = ((40, "T"), (30, "G"), (20, "M"), (10, "k"))
 
 
 def files(components: Iterable[Component]) -> Iterator[tuple[str, list[Component]]]:
-    """The components of each file that follow each other."""
+    """Groups of components that follow each other and belong to one file."""
     for path, parts in groupby(components, key=attrgetter("path")):
         yield path, list(parts)
 
@@ -96,5 +96,5 @@ def _in_quotes(character: str) -> str:
         return f"\\{character}"
     if character.isprintable():
         return character
-    # A shell takes bytes: more than one are one character of it.
+    # A shell takes bytes: several bytes are one character of it.
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""What look-ups in an interaction database came to, as the preload library reports it, and what follows from it."""
+"""The outcomes of look-ups in an interaction database, as the preload library reports them, and the advice."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from weir.errors import WeirError
 
 VERSION = 1
 NAMES_MAX = 64
-"""Missed names that are kept: enough to see their pattern."""
+"""Number of missed names in a report: enough to see their pattern."""
 
 
 class ReportError(WeirError):
@@ -21,19 +21,19 @@ class Lookups:
     """Counts over all processes that reported."""
 
     placed: int = 0
-    """Files made as the database says."""
+    """Files made with the database's layout."""
     present: int = 0
-    """Files that it has, and that were there already."""
+    """Files in the database that existed already."""
     refused: int = 0
-    """Files that it has, and whose layout was refused."""
+    """Files in the database whose layout was refused."""
     missed: int = 0
-    """Files that it does not have."""
+    """Files that are not in the database."""
     names: list[str] = field(default_factory=list)
-    """Some of those that were missed or refused."""
+    """Some names of missed or refused files."""
 
     @property
     def total(self) -> int:
-        """Creations that were looked up; a file that was there already is none."""
+        """Number of creations that were looked up; an existing file is no creation."""
         return self.placed + self.refused + self.missed
 
     @property
@@ -43,7 +43,7 @@ class Lookups:
 
 
 def report_of(database: Path) -> Path:
-    """Where `weir run --placement` has programs report, unless WEIR_PLACEMENT_REPORT says otherwise."""
+    """The report file of programs under `weir run --placement`, unless WEIR_PLACEMENT_REPORT names another."""
     return database.with_name(f"{database.name}.report")
 
 
@@ -51,7 +51,7 @@ def read_report(file: Path) -> Lookups:
     """Sum the report `file`; without one there were no look-ups.
 
     Raises:
-        ReportError: It is none, or of another version.
+        ReportError: The file is no report, or has another version.
     """
     lookups = Lookups()
     if not file.exists():

@@ -1,7 +1,7 @@
 """The paper's own allocation (Tarazu, algorithm 1 and figure 13), literally, on OR-tools: for comparison only.
 
 The cost of a target does not depend on how many stripes it was given, so the cheapest targets are filled to their
-capacity before any other gets a stripe. `balanced` is what files are placed by.
+capacity before any other gets a stripe. Weir places files by `balanced`.
 """
 
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ class FlowError(ValueError):
 
 @dataclass(frozen=True)
 class Graph:
-    """What algorithm 1 is given."""
+    """The input of algorithm 1."""
 
     servers: Sequence[int]
     """For each target, the place of its server in `server_loads`."""
     server_loads: Sequence[float]
     """Load of each server, from 0 to 1."""
     fills: Sequence[float]
-    """Part of each target that is used, from 0 to 1."""
+    """Used part of each target, from 0 to 1."""
     capacities: Sequence[int]
-    """Stripes that each target can take."""
+    """Number of stripes that each target can take."""
     stripes: Sequence[int]
     """Stripes of each request."""
 
     def check(self) -> None:
-        """Raises FlowError where lists do not go together."""
+        """Raise FlowError where the lengths of lists do not match."""
         if not len(self.servers) == len(self.fills) == len(self.capacities):
             raise FlowError("servers, fills and capacities must have one value for each target")
         if any(not 0 <= server < len(self.server_loads) for server in self.servers):

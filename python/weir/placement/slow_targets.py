@@ -1,4 +1,4 @@
-"""Targets that a log shows to be slow: the files on them took far longer than those on the others."""
+"""Slow targets in a log: their files took far longer than the files on other targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,34 +7,34 @@ from statistics import median
 from weir.tracing.darshan import LoggedFile
 
 SLOW_BELOW = 0.25
-"""Part of the others' median below which a target is slow; healthy ones differ by a half."""
+"""Part of the other targets' median below which a target is slow; healthy targets differ by a half."""
 _TARGETS_MIN = 4
-"""Of fewer targets none stands out."""
+"""Least number of targets: among fewer none stands out."""
 _BYTES_MIN = 1 << 20
-"""Files that moved less say more about the cost of opening than about the target."""
+"""Least bytes of a file: smaller files show the cost of opening rather than the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowTarget:
-    """A target far below the others."""
+    """A target far slower than the others."""
 
     target: int
     """OST index."""
     files: int
-    """Files that lie on it alone."""
+    """Number of files that lie on the target alone."""
     bytes_per_second: float
-    """Their bytes, divided by the time in I/O of the slowest of them."""
+    """Bytes of these files, divided by the I/O time of the slowest file."""
     median_bytes_per_second: float
-    """The same of the other targets, their median."""
+    """Median of the same rate over the other targets."""
     lost_seconds: float
-    """How much longer its slowest file took than that of the median target."""
+    """Time of the target's slowest file over that of the median target."""
 
 
 def slow_targets(files: Sequence[LoggedFile]) -> list[SlowTarget]:
     """Compare the targets of files that have a single stripe.
 
-    Both the rate of all files of a target together and that of its middle file must be low: the first alone also falls
-    where a target has few files, the second where many files share one.
+    A target's rate over all files and the rate of its median file must both be low: the first alone also falls
+    where a target has few files, the second where many files share one target.
     """
     by_target: dict[int, list[LoggedFile]] = {}
     for file in files:

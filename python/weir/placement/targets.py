@@ -1,4 +1,4 @@
-"""The targets that files can be placed on: of a Weir store by its control API, of Lustre by what is known of OSTs."""
+"""The targets for files: those of a Weir store from its control API, and Lustre's OSTs from their statistics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from weir.store.answers import Status
 
 TARGET_BYTES_PER_SECOND = float(1 << 30)
-"""Of a store none of whose targets has shown how fast it is: only how fast they are to each other counts."""
+"""Speed of targets in a store without a measured rate: only the ratios of speeds count."""
 _BACKLOG_SECONDS = 1.0
-"""A queue that is gone by then says nothing of the files of the next run."""
+"""Seconds after which a queue is gone, and does not concern the files of the next run."""
 _HORIZON_SECONDS = 1.0
-"""The store's traffic is in its backlog: none is added for the time to come."""
+"""The store's traffic is in its backlog, so no future traffic is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +26,31 @@ class Target:
     free_bytes: int
     total_bytes: int
     speed: float = 1.0
-    """What it serves in a second, or any number that is to it as its peers' are to them; less the less it has free."""
+    """Bytes a second, or any number in proportion to it for all targets; lower for a fuller target."""
     load_bytes: float = 0.0
-    """What waits for it, or will come in any case."""
+    """Bytes that wait for the target, or will come in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """All that can take stripes, and what holds their servers up."""
+    """All targets that can take stripes, and the load of their servers."""
 
     each: tuple[Target, ...]
     server_speeds: Mapping[str, float] = field(default_factory=dict)
-    """What a server can move in a second, in the unit of its targets' speeds; one that is not here is never narrow."""
+    """Speed of each server, in the unit of its targets' speeds; an absent server never limits its targets."""
     server_loads_bytes: Mapping[str, float] = field(default_factory=dict)
     server_busy: Mapping[str, float] = field(default_factory=dict)
-    """Part of a server that is in use, by the busiest of its resources: the paper's cost of reaching a target."""
+    """Used part of each server, by its busiest resource: the paper's cost of reaching a target."""
 
 
 def targets_of_store(statuses: "Sequence[Status]") -> Targets:
     """The targets of a store.
 
     Args:
-        statuses: What each of its servers says.
+        statuses: The status of each server.
 
     Returns:
-        The targets, with what is free on them, how fast they are, and what waits for them.
+        The targets, with their free space, speed and backlog.
     """
     from statistics import median
 

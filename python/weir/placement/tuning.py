@@ -1,8 +1,8 @@
 """A progressive layout fitted to a system and to the sizes of a program's files (the paper's section 8.6).
 
-A stripe holds what a target gets when all bytes are divided evenly, so a file that is smaller has one stripe, and
-stripes grow linearly with size. Each component has three times the stripes of the one before, until together they reach
-the number of targets; what lies beyond goes over all of them.
+A stripe holds the bytes of a target when all bytes are divided evenly. So a smaller file has one stripe, and the
+number of stripes grows linearly with size. Each component has three times the stripes of the one before, until their
+sum reaches the number of targets; the last component goes over all targets.
 """
 
 from collections.abc import Sequence
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 from weir import _core
 
 SHARE_SECONDS_MIN = 0.1
-"""A stripe that its target serves faster costs more to create and to open than it saves."""
+"""Least time of a stripe at its target: a faster stripe costs more to create and open than it saves."""
 TARGET_SPEED = 512 << 20
-"""Bytes a second of a target where nothing is said of it."""
+"""Bytes a second of a target, where the caller names no speed."""
 GROWTH = 3
-"""Stripes of a component over those of the one before: with 3 a layout for 3,600 targets has nine components."""
+"""Ratio of a component's stripes to the previous one's: with 3 a layout for 3,600 targets has nine components."""
 STRIPE_BYTES_MIN = 1 << 20
 _STRIPE_BYTES_MAX = 64 << 20
-"""Larger stripes leave targets idle while a program writes a file from its beginning."""
+"""Largest stripe: larger ones leave targets idle while a program writes a file from its beginning."""
 _UNITS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A layout and what it was made from."""
+    """A layout and its inputs."""
 
     spelling: str
-    """As `lfs setstripe` takes it."""
+    """Layout in the spelling of `lfs setstripe`."""
     ini: str
-    """As the paper's configuration manager takes it (its figure 12)."""
+    """Layout in the format of the paper's configuration manager (its figure 12)."""
     share_bytes: int
-    """Bytes of a stripe in the components before the last."""
+    """Bytes of a stripe in all components but the last."""
     stripes: tuple[tuple[int, int], ...]
-    """The program's smallest, middle and largest file: bytes, and the stripes it gets."""
+    """Bytes and stripes of the program's smallest, median and largest file."""
 
 
 def tune(sizes: Sequence[int], *, targets: int, target_speed: int = TARGET_SPEED, transfer_bytes: int = 0) -> Tuned:
@@ -74,13 +74,13 @@ def spell(size_bytes: int) -> str:
 
 
 def _components(share_bytes: int, targets: int) -> list[tuple[int, int]]:
-    """Ends and stripe counts; the end of the last is -1."""
+    """Ends and stripe counts of the components; the last end is -1."""
     components = []
     count, total = 1, 0
     while total < targets:
         left = targets - total - count
         if left < count:
-            # What is left would make a component of fewer stripes than the one before it.
+            # The rest would make a component with fewer stripes than the one before it.
             count += left
         total += count
         components.append((share_bytes * total, count))
@@ -89,7 +89,7 @@ def _components(share_bytes: int, targets: int) -> list[tuple[int, int]]:
 
 
 def _stripes_of(size: int, components: Sequence[tuple[int, int]], targets: int) -> int:
-    """Stripes that a file of this size has objects for: those of every component that it reaches."""
+    """Number of stripes with objects in a file of this size: the stripes of every component that it reaches."""
     begin, total = 0, 0
     for end, count in components:
         if size > begin or begin == 0:

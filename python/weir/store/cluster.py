@@ -16,7 +16,7 @@ from weir import native
 from weir.store import processes
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, servers_of
-from weir.store.errors import StoreError
+from weir.store.errors import AnswerError, StoreError
 from weir.store.files import make_folder, write_whole
 from weir.store.home import Home
 from weir.store.mounts import ANNOUNCEMENT
@@ -270,6 +270,8 @@ def _await_status(server: Server, deadline: float) -> None:
         try:
             server.status()
             return
+        except AnswerError:
+            raise
         except StoreError:
             if time.monotonic() > deadline:
                 raise

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from weir.store.answers import Allocator, Changed, Job, Jobs, Sharing, Status, WantedSharing, WantedSpeed
 from weir.store.decoding import DecodingError, decode, encode
-from weir.store.errors import StoreError
+from weir.store.errors import AnswerError, StoreError
 
 TIMEOUT_SECONDS = 5.0
 """How long a server may take to answer: its control API answers beside the data path."""
@@ -136,14 +136,15 @@ class Server:
             The answer, of the request's type.
 
         Raises:
-            StoreError: The server does not answer, refuses, or answers something else.
+            AnswerError: The server answers something else.
+            StoreError: The server does not answer, or refuses.
         """
         path = request.path.format(target=target)
         document = self._send(request.method, path, body, token)
         try:
             return decode(request.answer, document)
         except DecodingError as error:
-            raise StoreError(
+            raise AnswerError(
                 f"server {self.number} at {self.control} is not of this version: at {path}, {error}",
                 hint="use the `weir` that was installed with the server, or start it again with `weir up`",
             ) from error

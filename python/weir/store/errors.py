@@ -9,3 +9,7 @@ class StoreError(WeirError):
 
 class SettingsError(StoreError):
     """Settings of a store that cannot be used; nothing was started."""
+
+
+class AnswerError(StoreError):
+    """An answer of a server that is not of this version."""
