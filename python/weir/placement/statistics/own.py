@@ -1,4 +1,4 @@
-"""When the allocation may run on a metadata server: only while it has processor and memory to spare (section 5.6)."""
+"""The rule for allocation on a metadata server: it runs only while processor and memory are free (section 5.6)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class OwnLoad:
-    """Load of the host that gathers; None where it is not known."""
+    """Load of the gathering host; None where it is not known."""
 
     cpu_fraction: float | None
     memory_fraction: float | None
@@ -31,7 +31,7 @@ class OwnLoad:
 
 
 def waits_for(load: OwnLoad, thresholds: Thresholds) -> str | None:
-    """Why allocation should wait; None where it may run."""
+    """The reason why allocation should wait; None where it may run."""
     if load.cpu_fraction is None or load.memory_fraction is None:
         return "processor and memory use are not known yet"
     if load.cpu_fraction >= thresholds.cpu_fraction_max:
@@ -45,7 +45,7 @@ class Observer:
     """Observes this host."""
 
     def __init__(self, root: Path) -> None:
-        """Read below `root`; the processors' use is since the last look."""
+        """Read below `root`; processor use is measured since the last look."""
         self._root = root
         self._before: Reading | None = None
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 QUEUED_MAX = 16
 """Messages kept for a subscriber that does not read; then new ones are dropped for it, and it sees the gap."""
 LINGER_MILLISECONDS = 1000
-"""How long the end waits for the last message to leave."""
+"""Time that the end waits for the last message to leave."""
 UNREAD_MAX = 32
 """Files named in a message that could not be read."""
 GREETING_SECONDS_MIN = 1.0
-"""New subscribers are sent the last reading again, at most once in this time however many come."""
+"""Least time between two repetitions of the last reading, however many new subscribers come."""
 
 
 class Publisher:
@@ -134,7 +134,7 @@ class Publisher:
 
 
 def _subscribed(socket: "zmq.Socket[bytes]") -> bool:
-    """Whether a subscriber came; takes what subscribers sent, a bounded number at a time."""
+    """Whether a subscriber came; takes the subscribers' messages, a bounded number at a time."""
     import zmq
 
     came = False

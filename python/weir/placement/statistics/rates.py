@@ -1,8 +1,7 @@
-"""What happened between two readings of one server.
+"""The rates between two readings of one server.
 
-Counters begin anew when a target is mounted, a service is restarted or an administrator clears them. What is counted
-since then is all that is known, so that is the increase. A target that the earlier reading did not have has no rates
-yet.
+Counters begin anew when a target is mounted, a service is restarted or an administrator clears them. Only the count
+since then is known, so this count is the increase. A target that the earlier reading did not have has no rates yet.
 """
 
 from collections.abc import Mapping
@@ -15,14 +14,14 @@ from weir.placement.statistics.message import DiskIo, JobRates, NetworkRates, Ta
 from weir.placement.statistics.tree import Reading, TargetReading
 
 JOBS_MAX = 16
-"""Jobs told of for each target, those that moved most: what a message may hold stays small whatever runs."""
+"""Most jobs in a message for each target, the jobs that moved most: so messages stay small."""
 _MICROSECOND = 1e-6
 _MILLISECOND = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a server did in the time between two readings."""
+    """The work of a server between two readings."""
 
     period_seconds: float
     cpu_fraction: float | None
@@ -32,7 +31,7 @@ class Rates:
 
 
 def rates(before: Reading, after: Reading) -> Rates | None:
-    """What happened between two readings; None where no time passed (or the clock was set back)."""
+    """The rates between two readings; None where no time passed (or the clock was set back)."""
     period_seconds = after.time_seconds - before.time_seconds
     if period_seconds <= 0:
         return None
@@ -101,8 +100,8 @@ def _moved(before: Counters, after: Counters, name: str) -> tuple[int, int]:
 def _service(before: Counters, after: Counters, disk: DiskIo | None, period_seconds: float) -> float | None:
     """Seconds that requests were in service, added up over all requests, for each second.
 
-    Lustre counts them from 2.12 (`read` and `write`, in microseconds); before that the histogram of disk I/O times is
-    what comes nearest.
+    Lustre counts them from 2.12 (`read` and `write`, in microseconds). In older versions the histogram of disk I/O
+    times comes nearest.
     """
     timed = [after.counters[name] for name in ("read", "write") if name in after.counters]
     if any(counter.unit.startswith("usec") for counter in timed):
@@ -159,5 +158,5 @@ def _disk(before: Histograms | None, after: Histograms | None, period_seconds: f
 
 
 def _increase(before: int, after: int) -> int:
-    """How much a counter grew; one that is smaller than before began anew from 0."""
+    """The increase of a counter; a counter that is smaller than before began anew from 0."""
     return max(0, after - before if after >= before else after)

@@ -53,7 +53,7 @@ def file_system(target: str) -> str:
 
 
 def parse_kilobytes(text: str, source: str) -> int:
-    """The bytes that a `kbytestotal`, `kbytesfree` or `kbytesavail` file tells in KiB.
+    """The bytes of a `kbytestotal`, `kbytesfree` or `kbytesavail` file, which counts in KiB.
 
     Raises:
         MalformedError: naming `source`, where it holds no number.

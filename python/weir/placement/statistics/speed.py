@@ -1,18 +1,19 @@
-"""How fast each target serves, against its peers: learned from bytes moved and the time that requests took.
+"""The speed of each target relative to its peers, learned from bytes moved and the time that requests took.
 
-A target whose requests take ten times as long for the same bytes gets a tenth. Time in service holds waiting for the
-disk, so a target that is only busy looks slower too; requests of different sizes compare badly. Both fade with time.
+A target whose requests take ten times as long for the same bytes has a tenth of the speed. Time in service includes
+waits for the disk, so a target that is only busy looks slower, too. Requests of different sizes compare badly. Both
+fade with time.
 """
 
 import statistics
 from dataclasses import dataclass
 
 HALF_LIFE_SECONDS = 900.0
-"""Time after which what was seen counts half: some ten readings, so that one burst does not make a target slow."""
+"""Time after which a reading counts half: some ten readings, so that one burst does not make a target slow."""
 EVIDENCE_BYTES_MIN = 64 << 20
-"""Below this a target has moved too little to say."""
+"""Least bytes that show a target's speed."""
 PEERS_MIN = 3
-"""A median of fewer tells nothing of which one is slow."""
+"""Least number of targets: the median of fewer does not show the slow one."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Speeds:
         seen.service_seconds = seen.service_seconds * kept + service_seconds
 
     def forget(self, target: str) -> None:
-        """Drop what was learned of a target that is gone."""
+        """Forget a target that is gone."""
         self._seen.pop(target, None)
 
     def relative(self) -> dict[str, float]:

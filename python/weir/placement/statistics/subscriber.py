@@ -1,4 +1,4 @@
-"""The subscriber, on the MDS or anywhere: hears all servers and hands on what is known, again and again."""
+"""The subscriber, on the MDS or anywhere: it hears all servers and hands on their statistics again and again."""
 
 import math
 import time
@@ -27,7 +27,7 @@ _RECONNECT_MILLISECONDS = (100, 5000)
 
 
 class Subscriber:
-    """Gathers what publishers say."""
+    """Gathers the messages of publishers."""
 
     def __init__(self, *, endpoints: Sequence[str], root: Path, thresholds: Thresholds) -> None:
         """Hear the publishers at `endpoints`; the own load is read below `root`."""
@@ -45,8 +45,8 @@ class Subscriber:
     ) -> bool:
         """Hand on a document after each change and at least every `every_seconds`, until SIGTERM or SIGINT.
 
-        With `until_all_within_seconds` it hands on one more and ends once as many servers as endpoints
-        have said something, or after that time. The answer is whether that many have.
+        With `until_all_within_seconds` it ends once as many servers as endpoints have sent a message, or after that
+        time, and hands on one more document. It returns whether that many have sent one.
 
         Raises:
             zmq.ZMQError: where an endpoint is none.
@@ -95,7 +95,7 @@ class Subscriber:
             socket.connect(endpoint)
 
     def _take(self, socket: "zmq.Socket[bytes]") -> None:
-        """Take what is there."""
+        """Take the waiting messages."""
         import zmq
 
         for _ in range(BATCH_MAX):

@@ -1,4 +1,4 @@
-"""What every reader of text shares: one error that names file, line and what was expected there, and numbers."""
+"""The common part of all readers of text: numbers, and one error with file, line and expectation."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _DECIMAL = re.compile(r"\d{1,20}(\.\d{1,20})?")
 
 
 class MalformedError(ValueError):
-    """Text that is not what it should be."""
+    """Text of another form than expected."""
 
     def __init__(self, source: str, line: int, expected: str, found: str) -> None:
         """Say that in line `line` (from 1) of `source` stood `found` where `expected` should."""

@@ -1,8 +1,8 @@
-"""One look at a server: every file that Lustre and the kernel offer, wherever its version put it.
+"""A reading of a server: every file of Lustre and the kernel, in the place of any version.
 
-Where Lustre keeps a file changed: `/proc/fs/lustre` up to 2.11; from 2.12 single values stand in `/sys/fs/lustre`, from
-2.15 histograms in debugfs (`/sys/kernel/debug/lustre`, which only root reads); space moved from `obdfilter` to `osd-*`
-in 2.12. So each file is looked for in all these places, and the first one counts.
+Lustre moved its files. Up to 2.11 they stand in `/proc/fs/lustre`. From 2.12 single values stand in `/sys/fs/lustre`;
+from 2.15 histograms stand in debugfs (`/sys/kernel/debug/lustre`, which only root reads). Space moved from `obdfilter`
+to `osd-*` in 2.12. So the reading looks for each file in all these places, and the first one counts.
 """
 
 import re
@@ -42,7 +42,7 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class TargetReading:
-    """What a server said of one of its targets; None where it said nothing."""
+    """A server's values for one of its targets; None where a file is missing."""
 
     total_bytes: int | None
     free_bytes: int | None
@@ -55,7 +55,7 @@ class TargetReading:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a server said at one moment; None where it said nothing."""
+    """A server's values at one moment; None where a file is missing."""
 
     time_seconds: float
     """Unix time."""
@@ -65,13 +65,13 @@ class Reading:
     network: Network | None
     targets: Mapping[str, TargetReading]
     unread: tuple[str, ...]
-    """Files that are there and could not be read or understood, and why."""
+    """Files that could not be read or understood, with the reason."""
 
 
 def read_tree(root: Path, *, with_targets: bool = True) -> Reading:
     """Read all there is below `root`: `/` of a live server, or a copy of its files.
 
-    What cannot be read never fails the rest: it is listed in `unread`. Without `with_targets` only the host is read.
+    An unreadable file never fails the rest: `unread` lists it. Without `with_targets` only the host is read.
     """
     unread: list[str] = []
     targets = {
@@ -110,7 +110,7 @@ def _target(root: Path, target: str, unread: list[str]) -> TargetReading:
 
 
 def _read(root: Path, paths: tuple[str, ...], parse: Callable[[str, str], Parsed], unread: list[str]) -> Parsed | None:
-    """The first of `paths` below `root` that is there and right; what is there and is not goes to `unread`."""
+    """The first valid file of `paths` below `root`; invalid files go to `unread`."""
     for path in paths:
         try:
             with (root / path).open("rb") as file:

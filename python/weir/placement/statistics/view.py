@@ -1,4 +1,4 @@
-"""What an allocator asks of a Lustre file system: each target's server, space, load and speed.
+"""An allocator's view of a Lustre file system: each target's server, space, load and speed.
 
 It comes from the document of `weir stats subscribe`, or from the text of `lfs df` alone, which knows only space.
 """
@@ -14,9 +14,9 @@ from weir.placement.statistics.message import VERSION, RejectedError, Statistics
 from weir.placement.statistics.space import file_system, parse_lfs_df, target_index
 
 HORIZON_SECONDS = 300.0
-"""How long the traffic that is there is taken to last."""
+"""Assumed duration of the present traffic."""
 TARGET_BYTES_PER_SECOND = 1e9
-"""What an array of disks achieves, where a site says nothing else."""
+"""Speed of an array of disks, where a site names no other."""
 
 
 class UnusableError(ValueError):
@@ -37,11 +37,11 @@ class Target:
     read_bytes_per_second: float | None = None
     write_bytes_per_second: float | None = None
     requests_in_service: float | None = None
-    """How many there were at once, on average."""
+    """Mean number of requests at once."""
     speed: float | None = None
-    """What it serves in the time of a request, as a part of its peers' median; at most 1."""
+    """Bytes for each second of service time, as a part of the peers' median; at most 1."""
     degraded: bool = False
-    """Whether its back end says that it works with a disk less."""
+    """Whether the back end reports a missing disk."""
 
     @property
     def fill(self) -> float:
@@ -67,7 +67,7 @@ class Server:
 
 
 class Inputs(TypedDict):
-    """What an allocator is given of targets and servers: keyword arguments of `weir._core.Allocator.allocate`."""
+    """An allocator's input about targets and servers: keyword arguments of `weir._core.Allocator.allocate`."""
 
     targets: list[str]
     servers: list[str]
@@ -84,14 +84,14 @@ class View:
 
     file_system: str
     time_seconds: float | None
-    """Unix time at which it was so; None where the text does not say."""
+    """Unix time of the view; None where the text does not tell it."""
     targets: tuple[Target, ...]
-    """Those that can take stripes, by index."""
+    """Targets that can take stripes, by index."""
     servers: Mapping[str, Server]
     left_out: Mapping[str, str]
-    """Targets, and servers, that are not to be used, and why."""
+    """Targets and servers that must not be used, with the reason."""
     waits_for: str | None = None
-    """Why an allocation should wait; None where it may run."""
+    """The reason why an allocation should wait; None where it may run."""
 
     def inputs(
         self,
@@ -99,9 +99,9 @@ class View:
         horizon_seconds: float = HORIZON_SECONDS,
         expected_bytes_per_second: float = TARGET_BYTES_PER_SECOND,
     ) -> Inputs:
-        """What an allocator is given, for files that will be written in `horizon_seconds`.
+        """An allocator's input, for files that will be written in `horizon_seconds`.
 
-        `expected_bytes_per_second` is what a healthy target achieves; all speeds are in proportion to it. LNet's
+        `expected_bytes_per_second` is the speed of a healthy target; all speeds are in proportion to it. LNet's
         bandwidth is not known, so a server's network does not count as busy.
         """
         from weir._core import speeds_and_loads
@@ -137,12 +137,12 @@ def view_of_lfs_df(text: str, source: str, *, devices: str = "", of: str | None 
 
     Args:
         text: output of `lfs df`.
-        source: where it comes from, for errors.
+        source: origin of the text, for errors.
         devices: output of `lctl dl -t`, or nothing.
-        of: the file system, where the text tells of several.
+        of: the file system, where the text has several.
 
     Raises:
-        MalformedError: where a line is none of these commands'.
+        MalformedError: a line is not from these commands.
         UnusableError: no file system, or several and none was named.
     """
     found = parse_lctl_dl(devices, "lctl dl -t")
@@ -173,11 +173,11 @@ def view_of_lfs_df(text: str, source: str, *, devices: str = "", of: str | None 
 def view_of_document(document: object, source: str, *, of: str | None = None) -> View:
     """The view that a document of `weir stats subscribe` gives.
 
-    Silent servers and their targets are left out, as are targets whose space is not known. A target that two servers
-    tell of (it moved to the other one of a pair) is where the younger reading has it.
+    Silent servers and their targets are left out, as are targets whose space is not known. If two servers report a
+    target (it moved to the other server of a pair), the younger reading counts.
 
     Raises:
-        UnusableError: it is no such document, or tells of no file system, or of several and none was named.
+        UnusableError: it is no such document, or has no file system, or several of them and none was named.
     """
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise UnusableError(f"{source}: no document of `weir stats subscribe`")
