@@ -7,16 +7,16 @@ use thiserror::Error;
 /// The records of one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace<'a> {
-    /// In the order in which they were made; the first, where there is one, is the process.
+    /// The records in the order in which they were made; the first one describes the process.
     pub records: Vec<Record<'a>>,
-    /// What stood at the end and is not whole.
+    /// The incomplete end of the trace, if there is one.
     pub torn: Option<Torn>,
 }
 
-/// An end that was not written whole.
+/// An incomplete end of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Where it begins.
+    /// The offset at which it begins.
     pub offset: usize,
     /// Bytes left out.
     pub bytes: usize,
@@ -26,7 +26,7 @@ pub struct Torn {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Something else.
+    /// The bytes are no trace.
     #[error("it is not a trace of Weir: it begins with {found}")]
     NotATrace {
         /// Its first bytes.
@@ -35,22 +35,22 @@ pub enum DecodeError {
     /// Another version of the format.
     #[error("it is of version {found} of the format, and this program reads version {VERSION}")]
     OtherVersion {
-        /// The version it is of.
+        /// The trace's version.
         found: u32,
     },
     /// Bytes were changed.
     #[error("it is damaged at byte {offset} of {bytes}: {what}")]
     Damaged {
-        /// Where the block begins that is not right.
+        /// The offset of the damaged block.
         offset: usize,
         /// Bytes of the whole file.
         bytes: usize,
-        /// What is wrong there.
+        /// The fault of the block.
         what: &'static str,
     },
 }
 
-/// What stands at one place of a trace.
+/// The content of a trace at one offset.
 enum Next<'a> {
     Payload(&'a [u8]),
     Torn,
@@ -60,7 +60,7 @@ enum Next<'a> {
 /// Reads a whole trace.
 ///
 /// # Errors
-/// Bytes that are no trace, one of another version, or a damaged one. A torn end is no error.
+/// The bytes are no trace, have another version, or are damaged. A torn end is no error.
 pub fn decode(bytes: &[u8]) -> Result<Trace<'_>, DecodeError> {
     let torn_at = |offset: usize| Some(Torn { offset, bytes: bytes.len() - offset });
     let Some(version) = version(bytes)? else {

@@ -3,7 +3,7 @@
 use crate::Record;
 use thiserror::Error;
 
-/// First bytes of a trace. The first is no ASCII, so that no text is taken for one.
+/// First bytes of a trace. The first byte is no ASCII, so that no text counts as a trace.
 pub const MAGIC: [u8; 8] = *b"\xb7WEIRTRC";
 /// Version of the format; a reader knows one.
 pub const VERSION: u32 = 1;
@@ -14,19 +14,19 @@ pub const BLOCK_HEADER_BYTES: usize = 12;
 /// Longest payload of a block: a process with all its arguments, or many records of files.
 pub const PAYLOAD_BYTES: usize = 64 << 10;
 
-/// A block was not made.
+/// The reason why a block was not made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// The records do not fit.
     #[error("a block of records does not fit into {room} bytes")]
     TooLong {
-        /// Bytes that were there for its payload.
+        /// Room for the payload, in bytes.
         room: usize,
     },
 }
 
-/// What a trace begins with.
+/// The header of a trace.
 pub fn header() -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
@@ -34,7 +34,7 @@ pub fn header() -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// Writes one block of `records` to the start of `buffer`; answers its length. No memory is asked for.
+/// Writes one block of `records` to the start of `buffer` and returns its length. It allocates no memory.
 ///
 /// # Errors
 /// [`EncodeError::TooLong`] where `buffer` or the limit on a payload is too short.

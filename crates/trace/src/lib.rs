@@ -1,7 +1,7 @@
-//! What is recorded of a program's files, and the file that keeps it.
+//! The records of a program's files, and the format of the trace file that holds them.
 //!
 //! A trace is one file per process image. Its writer appends [`block`]s of [`Record`]s, each with its checksums, so that
-//! what a killed process had recorded can be read: [`decode`] tells a torn end from damage. Times and bytes come in as
+//! the records of a killed process can be read: [`decode`] tells a torn end from damage. Times and bytes come in as
 //! arguments; this crate opens no file and reads no clock.
 #![forbid(unsafe_code)]
 

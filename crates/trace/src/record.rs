@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that a process did.
+/// One action of a process.
 ///
-/// A version of the format never changes the order or the fields of these: whoever changes them raises
+/// A version of the format never changes the order or the fields of these variants: a change raises
 /// [`VERSION`](crate::VERSION).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<'a> {
-    /// Who records: the first record of a trace, and only there.
+    /// The recording process: the first record of a trace, and only the first.
     #[serde(borrow)]
     Process(Process<'a>),
     /// A file was opened for writing.
     #[serde(borrow)]
     Opened(Opened<'a>),
-    /// How much of it has been written so far.
+    /// Bytes of a file were written.
     Written(Written),
-    /// Where its bytes lie.
+    /// The layout of a file became known.
     #[serde(borrow)]
     Placed(Placed<'a>),
     /// A file got another name.
@@ -32,7 +32,7 @@ pub enum Record<'a> {
 /// A process image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process<'a> {
-    /// What is common to all processes of one invocation.
+    /// An identity that all processes of one invocation share.
     #[serde(borrow)]
     pub run: &'a str,
     /// Name of the node.
@@ -40,25 +40,25 @@ pub struct Process<'a> {
     pub node: &'a [u8],
     /// Number of the process on its node.
     pub process: u32,
-    /// Number of the process that made it.
+    /// Number of the parent process.
     pub parent: u32,
-    /// Whether it is what `weir run` started itself.
+    /// Whether `weir run` started the process itself.
     pub is_first: bool,
     /// The executable.
     #[serde(borrow, with = "serde_bytes")]
     pub program: &'a [u8],
-    /// Its arguments, the program's own name first, each with a zero byte at its end; long ones are cut.
+    /// The arguments, the program's own name first, each with a zero byte at its end; long arguments are cut.
     #[serde(borrow, with = "serde_bytes")]
     pub arguments: &'a [u8],
     /// The working directory.
     #[serde(borrow, with = "serde_bytes")]
     pub directory: &'a [u8],
-    /// Name of the job, where the batch system told it.
+    /// Name of the job, if the batch system named it.
     #[serde(borrow, with = "serde_bytes")]
     pub job: &'a [u8],
     /// Place in a communicator.
     pub rank: Option<Rank>,
-    /// Nanoseconds since the Unix epoch: all times of the trace count from here.
+    /// Start in nanoseconds since the Unix epoch: all times of the trace count from it.
     pub started_nanoseconds: u64,
 }
 
@@ -67,13 +67,13 @@ pub struct Process<'a> {
 pub struct Rank {
     /// Its number, from 0.
     pub number: u32,
-    /// Number of processes; 0 where nobody told it.
+    /// Number of processes; 0 where no variable states it.
     pub size: u32,
-    /// Who told it.
+    /// The source of the rank.
     pub launcher: Launcher,
 }
 
-/// Whose environment told a rank.
+/// The source of a rank in the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Launcher {
     /// `PMI_RANK`, `PMI_SIZE`: MPICH, Intel MPI and Cray under Hydra or PALS.
@@ -82,7 +82,7 @@ pub enum Launcher {
     OpenMpi,
     /// `MV2_COMM_WORLD_RANK`, `MV2_COMM_WORLD_SIZE`: MVAPICH2.
     Mvapich,
-    /// `PMIX_RANK`; it tells no size, so that of Open MPI or Slurm is taken.
+    /// `PMIX_RANK`; it states no size, so the size of Open MPI or Slurm is taken.
     Pmix,
     /// `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS`: tasks that `srun` starts.
     Slurm,
@@ -96,38 +96,38 @@ pub struct Opened<'a> {
     /// Its name.
     #[serde(borrow, with = "serde_bytes")]
     pub path: &'a [u8],
-    /// The name that symbolic links lead to; empty where it is not known to be another.
+    /// The name behind symbolic links; empty where no other name is known.
     #[serde(borrow, with = "serde_bytes")]
     pub true_path: &'a [u8],
-    /// What the opening did to it.
+    /// The effect of the opening on the file.
     pub opening: Opening,
     /// Nanoseconds since the process started.
     pub after_nanoseconds: u64,
 }
 
-/// What an opening did to the file.
+/// The effect of an opening on the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opening {
-    /// It was not there before.
+    /// The file was not there before.
     Created,
-    /// It was there, and lost its bytes.
+    /// The file was there, and lost its bytes.
     Truncated,
-    /// It was there, and kept its bytes.
+    /// The file was there, and kept its bytes.
     Existing,
-    /// The process did not open it: it came with the descriptor, over `fork` or `exec`.
+    /// The process did not open the file: it inherited the descriptor over `fork` or `exec`.
     Inherited,
 }
 
-/// How much of an open file this process has written so far; a later record of the same file takes its place.
+/// The bytes of an open file that this process has written so far; a later record of the same file replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// Number of the open file.
     pub file: u32,
     /// One past the last byte written.
     pub end_bytes: u64,
-    /// Bytes written, those written twice counted twice.
+    /// Bytes written; a byte written twice counts twice.
     pub written_bytes: u64,
-    /// The writes were not seen (libc's streams, mapped memory): both numbers are what the file's size tells.
+    /// The writes were not seen (libc's streams, mapped memory): both numbers follow from the file's size.
     pub is_estimate: bool,
     /// The last descriptor of it was closed.
     pub is_closed: bool,
@@ -135,7 +135,7 @@ pub struct Written {
     pub after_nanoseconds: u64,
 }
 
-/// Where the bytes of an open file lie.
+/// The layout of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed<'a> {
     /// Number of the open file.
@@ -148,10 +148,10 @@ pub struct Placed<'a> {
 /// A file got another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renamed<'a> {
-    /// The name before.
+    /// The old name.
     #[serde(borrow, with = "serde_bytes")]
     pub from: &'a [u8],
-    /// The name since.
+    /// The new name.
     #[serde(borrow, with = "serde_bytes")]
     pub to: &'a [u8],
     /// Nanoseconds since the process started.
@@ -173,6 +173,6 @@ pub struct Unlinked<'a> {
 pub struct Ended {
     /// Nanoseconds since the process started.
     pub after_nanoseconds: u64,
-    /// Files opened for writing that were not recorded, because more were open at once than are followed.
+    /// Files opened for writing that were not recorded, because too many were open at once.
     pub missed_files: u64,
 }
