@@ -191,6 +191,7 @@ impl JobTable {
     }
 
     /// Queues a request within the limits; returns its place in the order of arrival.
+    #[inline]
     pub(crate) fn enqueue(
         &mut self,
         slot: usize,
@@ -224,6 +225,7 @@ impl JobTable {
     }
 
     /// Takes out the job's first request for service. Its queue must not be empty.
+    #[inline]
     pub(crate) fn start(&mut self, slot: usize, now: Nanos) -> Started {
         self.take_from_queued(1, now);
         let entry = self.entry_mut(slot);

@@ -90,6 +90,7 @@ impl Default for Bucket {
 
 impl Tbf {
     /// Takes the clock on to `now`, through the moments at which buckets fill.
+    #[inline]
     fn settle(&mut self, now: Nanos) {
         while let Some(&(full, slot)) = self.filling.first().filter(|&&(full, _)| full <= now) {
             self.run_clock(full);
@@ -130,6 +131,7 @@ impl Tbf {
     }
 
     /// Takes a class out of wherever it is entered.
+    #[inline]
     fn unlink(&mut self, slot: usize) {
         let Bucket { rate, fill, .. } = self.buckets[slot];
         match fill {
@@ -183,6 +185,7 @@ impl Tbf {
     }
 
     /// Enters a class among those waiting, with its first request.
+    #[inline]
     fn wait(&mut self, jobs: &JobTable, slot: usize, empty: i128) {
         let Some(request) = jobs.queue(slot).front() else { return };
         let (cost, arrival) = (i128::from(request.cost.0), request.arrival);
