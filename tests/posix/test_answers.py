@@ -21,15 +21,19 @@ from ways import PREFIX, Way
 PAGE = mmap.PAGESIZE
 BAD = 1
 """An address at which nothing ever is."""
+BEHIND = 1 << 20
+"""Bytes that cannot be touched: more than any transfer here goes over."""
 
 
 def forbidden() -> int:
-    """The address of a page that cannot be touched, behind one that can."""
+    """The address of a page behind one that can be touched: nothing can, from there on, for `BEHIND` bytes."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
     library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    start = library.mmap(None, 2 * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    assert libc.call("mprotect", start + PAGE, PAGE, 0) == 0
+    start = library.mmap(
+        None, PAGE + BEHIND, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
+    )
+    assert libc.call("mprotect", start + PAGE, BEHIND, 0) == 0
     return int(start) + PAGE
 
 

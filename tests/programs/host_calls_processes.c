@@ -351,21 +351,21 @@ static void own_message(const char *name, void *function) {
             memset(control, 0, sizeof control);
         }
         errno = 0;
-        if (is_many) result(CALL(int, d, &message, 1, MSG_DONTWAIT));
+        if (is_many) result(CALL(int, d, &message, 1, MSG_DONTWAIT, NULL));
         else result(CALL(long, d, &message.msg_hdr, MSG_DONTWAIT));
         also("%u %zu %d", message.msg_len, (size_t)message.msg_hdr.msg_controllen, message.msg_hdr.msg_flags);
         end();
     }
     if (begin("(bad)")) {
         errno = 0;
-        result(is_many ? CALL(int, worlds[SOCKET], forbidden, 1, MSG_DONTWAIT) : CALL(long, worlds[SOCKET], forbidden, MSG_DONTWAIT));
+        result(is_many ? CALL(int, worlds[SOCKET], forbidden, 1, MSG_DONTWAIT, NULL) : CALL(long, worlds[SOCKET], forbidden, MSG_DONTWAIT));
         end();
     }
     if (begin("(bad control)")) {
         struct iovec part = {is_sending ? input : output, 5};
         struct mmsghdr message = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = forbidden, .msg_controllen = 64}};
         errno = 0;
-        result(is_many ? CALL(int, worlds[SOCKET], &message, 1, MSG_DONTWAIT) : CALL(long, worlds[SOCKET], &message.msg_hdr, MSG_DONTWAIT));
+        result(is_many ? CALL(int, worlds[SOCKET], &message, 1, MSG_DONTWAIT, NULL) : CALL(long, worlds[SOCKET], &message.msg_hdr, MSG_DONTWAIT));
         end();
     }
 }
@@ -572,7 +572,7 @@ const struct row process_rows[] = {
     {"unshare setns chroot", 'o', "", own_view},
     {"pthread_create thrd_create", 'o', "", own_thread},
     {"daemon forkpty login_tty", 'o', "", own_terminal},
-    {"sendmsg sendmmsg recvmsg", 'o', "", own_message},
+    {"sendmsg sendmmsg recvmsg recvmmsg", 'o', "", own_message},
     {"syscall", 'o', "", own_syscall},
     {NULL, 0, NULL, NULL},
 };

@@ -146,6 +146,7 @@ real! {
     setns(descriptor: c_int, kind: c_int) -> c_int;
     sendmsg(socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t;
     sendmmsg(socket: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    recvmmsg(socket: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, time: *mut libc::timespec) -> c_int;
     recvmsg(socket: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t;
     posix_fadvise(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int;
     readahead(descriptor: c_int, offset: off_t, count: size_t) -> ssize_t;

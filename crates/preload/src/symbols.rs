@@ -289,6 +289,14 @@ hooks! {
         }
         received
     };
+    [recvmmsg] (socket: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, time: *mut libc::timespec) -> c_int = {
+        let received = real::recvmmsg(socket, messages, count, flags, time);
+        if !guard::is_inside() {
+            (0..received.max(0) as usize)
+                .for_each(|index| process::forget_received(&raw const (*messages.wrapping_add(index)).msg_hdr));
+        }
+        received
+    };
     [syscall] (number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long =
         system_calls::dispatch(number, [a, b, c, d, e, f]);
 }
