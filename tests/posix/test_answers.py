@@ -21,12 +21,12 @@ from ways import PREFIX, Way
 PAGE = mmap.PAGESIZE
 BAD = 1
 """An address at which nothing ever is."""
-BEHIND = 1 << 20
-"""Bytes that cannot be touched: more than any transfer here goes over."""
+BEHIND = 4 << 20
+"""Bytes that cannot be touched: more than the longest transfer here, so that none ends in another mapping."""
 
 
 def forbidden() -> int:
-    """The address of a page behind one that can be touched: nothing can, from there on, for `BEHIND` bytes."""
+    """The address behind a page that can be touched; from there on no byte can, for `BEHIND` bytes."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
     library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
