@@ -120,8 +120,8 @@ impl Filesystem {
             opcode::LISTXATTR => self.xattr_names(call),
             opcode::REMOVEXATTR => self.remove_xattr(call),
             opcode::GETLK => self.test_lock(call),
-            opcode::SETLK => self.lock(call, None),
-            opcode::SETLKW => self.lock(call, Some(budget)),
+            opcode::SETLK => self.lock(call, false, budget),
+            opcode::SETLKW => self.lock(call, true, budget),
             opcode::INTERRUPT => self.interrupt(call),
             opcode::DESTROY => Ok(Reply::Done),
             // READDIRPLUS is not offered: its entries would be stale at once, as nothing is cached. POLL: regular files

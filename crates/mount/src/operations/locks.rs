@@ -9,9 +9,14 @@ use crate::waits::Waiting;
 use crate::workers::WaitBudget;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use weir_client::wire::{Ino, LockKind, LockOwner, LockRange, LockType};
 use weir_client::LockRequest;
 
+/// How often, and after which pauses, a conflict looks for a close that was announced before it. The worker that has read
+/// it needs a processor to tell of it, and a program that asks without waiting can do without ten milliseconds.
+const CLOSE_LOOKS: u32 = 10;
+const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 /// Last byte of "to the end of the file" in the kernel's locks.
 const KERNEL_END: u64 = i64::MAX as u64;
 
@@ -105,8 +110,8 @@ impl Filesystem {
         Reply::of(&lock)
     }
 
-    /// SETLK; with a budget SETLKW, whose wait takes a place of it.
-    pub(crate) fn lock(&self, call: &mut Call<'_>, budget: Option<&dyn WaitBudget>) -> Answer {
+    /// SETLK, and SETLKW where it `waits`; a wait takes a place of the budget.
+    pub(crate) fn lock(&self, call: &mut Call<'_>, waits: bool, budget: &dyn WaitBudget) -> Answer {
         let asked: LockIn = call.take()?;
         let open = self.handles.file(asked.handle)?;
         let request = request(call, &asked)?;
@@ -114,24 +119,32 @@ impl Filesystem {
             // Remembered first: a lock that turns out not to be held is released without harm.
             self.posix_locks.remember(open.ino, request.owner, asked.handle);
         }
-        match (self.try_lock(&open, &request), budget) {
-            (Err(Failure(libc::EAGAIN)), Some(budget)) => {
+        match self.try_lock(&open, &request) {
+            Err(Failure(libc::EAGAIN)) if waits => {
                 self.wait_for_lock(call.header.unique, open, &request, budget)?;
             }
-            (tried, _) => tried?,
+            Err(Failure(libc::EAGAIN)) if request.kind != LockKind::Posix => {
+                self.await_close(open.ino, budget);
+                self.try_lock(&open, &request)?;
+            }
+            tried => tried?,
         }
         Ok(Reply::Done)
     }
 
     fn try_lock(&self, open: &OpenFile, request: &LockRequest) -> Result<(), Failure> {
-        let attempt = || open.file.try_lock(&open.opener, request).map_err(Failure::from);
-        match attempt() {
-            Err(Failure(libc::EAGAIN))
-                if request.kind != LockKind::Posix && self.handles.wait_for_releases(open.ino) =>
-            {
-                attempt()
+        Ok(open.file.try_lock(&open.opener, request)?)
+    }
+
+    /// Waits (bounded) for closes of the file that the kernel announced before, of which another worker may not have told
+    /// yet: the lock of a description that the caller itself has closed is no conflict.
+    fn await_close(&self, ino: Ino, budget: &dyn WaitBudget) {
+        let Some(_place) = budget.enter() else { return };
+        for _ in 0..CLOSE_LOOKS {
+            if self.handles.wait_for_releases(ino) {
+                return;
             }
-            tried => tried,
+            std::thread::sleep(CLOSE_PAUSE);
         }
     }
 
