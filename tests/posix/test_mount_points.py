@@ -25,6 +25,7 @@ HIDDEN, SHOWN = 1001, 2002
 """Owners of what lies beneath a mount point, and of what is mounted there."""
 F_OK, RDONLY = 0, 0
 SYMLINK_NOFOLLOW = 0x100
+IN_ATTRIB = 4
 
 
 def words(path: str) -> bytes:
@@ -169,6 +170,14 @@ def attribute(name: str, *rest: Any, path: str = "file") -> Callable[[str], None
     return lambda folder: (call(name, words(f"{folder}/{path}"), *rest), None)[1]
 
 
+def watched(folder: str) -> None:
+    instance = call("inotify_init1", os.O_NONBLOCK)
+    call("inotify_add_watch", instance, words(f"{folder}/file"), IN_ATTRIB)
+    os.chmod(f"{folder}/file", 0o600)
+    assert os.read(instance, 4096), "the file that is watched is not the one that was changed"
+    os.close(instance)
+
+
 def entered(folder: str) -> None:
     here = os.open(".", os.O_RDONLY)
     call("chdir", words(folder))
@@ -267,6 +276,7 @@ CALLS: dict[str, Callable[[str], None]] = {
     **{name: globbed(name) for name in ("glob", "glob64")},
     **{name: walked(name, ()) for name in ("ftw", "ftw64")},
     **{name: walked(name, (0,)) for name in ("nftw", "nftw64")},
+    "inotify_add_watch": watched,
 }
 """By name: a call on what is mounted in a folder, and a check that it was that."""
 
