@@ -39,15 +39,15 @@ pub(crate) fn flooder() -> Credential {
     key().mint(Claims { job: "flood".into(), ..claims(0) })
 }
 
-/// A file of the flooder with every block written.
-pub(crate) fn prepare(cluster: &Cluster) -> File {
+/// A file of the flooder with every block written, and the connection that holds it open: its right ends with that.
+pub(crate) fn prepare(cluster: &Cluster) -> (Line, File) {
     let mut root = cluster.root(0);
     let mut file = root.open("flooded", READ_WRITE).expect("opened");
     for number in 0..BLOCKS as usize {
         let (offset, byte) = block(number);
         root.write(&mut file, offset, &[byte; BYTES]).expect("written");
     }
-    file
+    (root, file)
 }
 
 /// The write or read of request `number`.
@@ -64,7 +64,7 @@ pub(crate) fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
 
 /// `connections` connections, each with `outstanding` requests sent before the first reply is taken.
 pub(crate) fn run(cluster: &Cluster, connections: usize, outstanding: usize) -> Flood {
-    let file = prepare(cluster);
+    let (_holder, file) = prepare(cluster);
     let resident_before = cluster.memory_kib(0, "VmRSS");
     let lines: Vec<Line> = (0..connections).map(|_| cluster.line(0, Transport::Unix, &flooder())).collect();
     let begun = Instant::now();
