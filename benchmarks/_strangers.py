@@ -20,8 +20,8 @@ def measure() -> dict[str, Any]:
     Raises:
         RuntimeError: A message was neither refused nor without effect, or the test did not run.
     """
-    name = "a_stranger_is_refused_by_every_message_and_changes_nothing"
-    command = ["cargo", "test", "--quiet", "-p", "weir-server", "--test", "strangers", name, "--", "--nocapture"]
+    name = "strangers::a_stranger_is_refused_by_every_message_and_changes_nothing"
+    command = ["cargo", "test", "--quiet", "-p", "weir-server", "--test", "all", name, "--", "--nocapture"]
     answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=TEST_SECONDS, check=False)
     counts = [line.partition(PREFIX)[2] for line in answer.stdout.splitlines() if PREFIX in line]
     if answer.returncode != 0 or len(counts) != 1:
