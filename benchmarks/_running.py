@@ -75,7 +75,7 @@ class Store:
 
 
 def run_weir(environment: Mapping[str, str], *words: str) -> str:
-    """What a command of `weir` prints, on the store that `environment` names."""
+    """Run a command of `weir` on the store that `environment` names, and return its output."""
     answer = subprocess.run(
         [WEIR, *words], env=environment, check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS
     )

@@ -81,7 +81,7 @@ impl Server {
     }
 }
 
-/// What all servers tell each other at the end of an interval, and what each does by it.
+/// The servers exchange their reports at the end of an interval, and each takes its part from them.
 fn exchange(sharing: &Sharing, servers: &mut [Server], placer: &mut Placer, now: Nanos) {
     let rates: Vec<Vec<(u8, f32)>> =
         servers.iter().map(|server| server.device.rates().present(std::iter::empty())).collect();

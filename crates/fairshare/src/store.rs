@@ -19,7 +19,7 @@ pub struct StoreDevice {
     pub is_metadata: bool,
 }
 
-/// Which jobs use which devices of a store, as their servers report it.
+/// The uses of a store's devices by jobs, as the servers report them.
 #[derive(Clone, Debug, Default)]
 pub struct StoreUses {
     targets: Kind,

@@ -37,7 +37,7 @@ pub enum Stripes {
     Targets(Vec<TargetId>),
 }
 
-/// What a layout has where it does not say otherwise.
+/// The values of a layout that names none of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutDefaults {
     /// Bytes of one stripe.

@@ -65,7 +65,7 @@ pub(crate) fn identify(descriptor: c_int, path: &std::ffi::CStr, mask: u32) -> R
     }
 }
 
-/// What a path of the program leads to, without asking the file system's server for attributes.
+/// Identifies the file of a path without asking the file system's server for attributes.
 pub(crate) fn identify_path(path: &std::ffi::CStr, follow: bool) -> Result<libc::statx, c_int> {
     let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
     let link = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };

@@ -18,8 +18,9 @@ from weir.store.processes import Process
 _LASTING_SECONDS = 30 * 86400
 """How long a credential minted for one run holds: longer than any job queue lets a job run."""
 _runs = itertools.count()
+"""Numbers of this process's jobs."""
 _credentials = itertools.count()
-"""Runs of this process so far."""
+"""Numbers of this process's credentials."""
 _PROGRAM_NAME_MAX = 100
 """A job's name has at most 128 bytes, and a process number follows that of the program."""
 

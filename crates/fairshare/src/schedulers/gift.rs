@@ -152,7 +152,7 @@ impl Discipline for Gift {
         Gift { paths: Paths::new(sharing.clone()), end: None, allotments: Vec::new(), order: BTreeSet::new() }
     }
 
-    /// What is new of a job counts from the next interval on.
+    /// A change of a job counts from the next interval on.
     fn enter(&mut self, jobs: &JobTable, slot: usize) {
         self.replace(jobs, slot);
     }

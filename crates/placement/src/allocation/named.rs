@@ -5,7 +5,7 @@ use crate::{ServerId, TargetId};
 use std::collections::{HashMap, HashSet};
 use thiserror::Error;
 
-/// What is known of named targets and their servers. A list has one value for each target, in their order; where it is
+/// Figures of named targets and their servers. A list has one value for each target, in their order; if it is
 /// absent, all targets are equally fast, idle and empty, and each lies on the server before its dot, else on its own.
 #[derive(Clone, Debug, Default)]
 pub struct NamedTargets {
@@ -73,7 +73,7 @@ pub enum NamedTargetsError {
         /// Its load.
         load_bytes: f64,
     },
-    /// What the view refuses.
+    /// The view refuses the figures.
     #[error(transparent)]
     View(#[from] AllocationError),
 }

@@ -1,4 +1,4 @@
-//! What all servers last said of the targets, brought together for a placer.
+//! The last reports of all servers about their targets, brought together for a placer.
 
 use super::cluster::Figures;
 use crate::TargetId;
@@ -30,7 +30,7 @@ impl Heard {
         }
     }
 
-    /// What counts for a target now; nothing where it stays as it was.
+    /// The figures that count for a target now; nothing if the old ones stay.
     pub fn figures(&self, target: TargetId) -> Option<Figures> {
         let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
         self.figures.get(&target).copied().or_else(|| (!self.is_starting).then_some(dead))
