@@ -3,6 +3,7 @@
 //! Its calls may block, so the event loop runs them on the worker pool; every method takes `&self`.
 
 mod aside;
+mod objects;
 
 pub(crate) use aside::{Aside, Cut, Known, Settled};
 
@@ -11,13 +12,14 @@ use super::{StaleEpoch, TargetFailure};
 use crate::privacy;
 use crate::reserve::Reserve;
 use aside::Found;
+use objects::{occupied_bytes, Objects, Open};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use weir_wire::{Extent, Ino};
 
@@ -39,9 +41,11 @@ pub(crate) struct Dir {
     open_max: usize,
     /// Room for epochs on a full disk.
     reserve: Reserve,
-    used_bytes: AtomicU64,
+    /// The sum of what [`Objects`] counts. Two writes of one object add their differences in any order, so it may be below
+    /// zero for a moment.
+    used_bytes: AtomicI64,
     epochs: Mutex<HashMap<Ino, u64>>,
-    open: Mutex<HashMap<Ino, Arc<Open>>>,
+    objects: Mutex<Objects>,
     /// By subdirectory.
     names: Vec<Names>,
     found: Mutex<Found>,
@@ -60,12 +64,6 @@ struct Names {
     synced: Mutex<u64>,
 }
 
-/// An open object file and the bytes it occupied when last looked at.
-struct Open {
-    file: File,
-    allocated_bytes: AtomicU64,
-}
-
 impl Dir {
     /// Opens the target at `root`, making it where it is missing; `capacity_bytes` absent means what is free now. It keeps
     /// up to `open_max` object files open.
@@ -75,7 +73,7 @@ impl Dir {
     pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
         fs::create_dir_all(root)?;
         let reserve = Reserve::open(root);
-        let mut used_bytes = 0;
+        let mut objects = Objects::default();
         let mut epochs = HashMap::new();
         let mut found = Found::default();
         privacy::private_folder(root)?;
@@ -97,10 +95,14 @@ impl Dir {
                     // The server was killed in a cut, which its home will ask for again.
                     fs::remove_file(entry.path())?;
                 } else {
-                    found.asides.extend(Aside::parse(name));
-                    found.objects.extend(parse_ino(name));
                     let metadata = entry.metadata()?;
-                    used_bytes += metadata.blocks() * 512;
+                    if let Some(aside) = Aside::parse(name) {
+                        found.asides.push(aside);
+                        objects.found_aside(aside, &metadata);
+                    } else if let Some(ino) = parse_ino(name) {
+                        found.objects.push(ino);
+                        objects.found(ino, &metadata);
+                    }
                     if metadata.mode() & 0o077 != 0 {
                         // A server of before made it; a directory that was open may have lent it to others.
                         privacy::close_to_others(&File::open(entry.path())?)?;
@@ -108,6 +110,7 @@ impl Dir {
                 }
             }
         }
+        let used_bytes = objects.counted_bytes();
         let capacity_bytes = match capacity_bytes {
             Some(bytes) => bytes,
             None => free_bytes(root)? + used_bytes,
@@ -117,9 +120,9 @@ impl Dir {
             capacity_bytes,
             open_max,
             reserve,
-            used_bytes: AtomicU64::new(used_bytes),
+            used_bytes: AtomicI64::new(used_bytes.cast_signed()),
             epochs: Mutex::new(epochs),
-            open: Mutex::default(),
+            objects: Mutex::new(objects),
             names: (0..SUBDIRECTORIES).map(|_| Names::default()).collect(),
             found: Mutex::new(found),
             set_aside: Mutex::default(),
@@ -138,7 +141,7 @@ impl Dir {
     }
 
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
+        self.used_bytes.load(Ordering::Relaxed).max(0).cast_unsigned()
     }
 
     /// The bytes of `ranges`, in order, zero where there are none.
@@ -238,7 +241,7 @@ impl Dir {
     /// The device failed; the home will ask again.
     pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
         self.truncate(ino, length, epoch)?;
-        if let Some(open) = self.existing(ino)? {
+        if let Some(open) = self.existing_alone(ino)? {
             open.file.sync_data()?;
         }
         let path = self.epoch_path(ino);
@@ -303,10 +306,9 @@ impl Dir {
     /// The device failed; the home will ask again.
     pub(crate) fn remove(&self, ino: Ino) -> Result<(), TargetFailure> {
         let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = self.existing(ino)? {
-            self.used_bytes.fetch_sub(open.allocated_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
-            lock(&self.open).remove(&ino);
-            fs::remove_file(self.path(ino))?;
+        if removed(&self.path(ino))? {
+            let bytes = lock(&self.objects).forget(ino);
+            self.count(bytes, 0);
             self.reserve.refill();
         }
         if lock(&self.epochs).remove(&ino).is_some() {
@@ -345,7 +347,7 @@ impl Dir {
     /// # Errors
     /// The device failed: the bytes may not be durable.
     pub(crate) fn sync(&self, ino: Ino) -> Result<(), TargetFailure> {
-        let Some(open) = self.existing(ino)? else { return Ok(()) };
+        let Some(open) = self.existing_alone(ino)? else { return Ok(()) };
         open.file.sync_data()?;
         Ok(self.names[subdirectory_of(ino)].sync(&self.subdirectory(ino.0))?)
     }
@@ -387,23 +389,31 @@ impl Dir {
         }
     }
 
+    /// Counts the blocks that the object has now.
     fn recount(&self, open: &Open) -> io::Result<()> {
-        let now = open.file.metadata()?.blocks() * 512;
-        let before = open.allocated_bytes.swap(now, Ordering::Relaxed);
-        if now >= before {
-            self.used_bytes.fetch_add(now - before, Ordering::Relaxed);
-        } else {
-            self.used_bytes.fetch_sub(before - now, Ordering::Relaxed);
-        }
+        let now = occupied_bytes(&open.file.metadata()?);
+        self.count(open.recount(now), now);
         Ok(())
     }
 
+    /// An object of `before` bytes has `now` bytes.
+    fn count(&self, before: u64, now: u64) {
+        self.used_bytes.fetch_add(now.cast_signed() - before.cast_signed(), Ordering::Relaxed);
+    }
+
+    /// As [`Dir::existing`], without the lock when it is answered: no cut waits for the disk.
+    fn existing_alone(&self, ino: Ino) -> io::Result<Option<Arc<Open>>> {
+        let _shared = self.shared(ino);
+        self.existing(ino)
+    }
+
+    /// The object's open file. Its lock is held, or a file could be kept that was just set aside under another name.
     fn existing(&self, ino: Ino) -> io::Result<Option<Arc<Open>>> {
-        if let Some(open) = lock(&self.open).get(&ino) {
-            return Ok(Some(Arc::clone(open)));
+        if let Some(open) = lock(&self.objects).open(ino) {
+            return Ok(Some(open));
         }
         match self.opened(ino, false) {
-            Ok(file) => self.remember(ino, file).map(Some),
+            Ok(file) => Ok(Some(self.remember(ino, file))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -415,7 +425,7 @@ impl Dir {
         }
         let file = self.opened(ino, true)?;
         self.names_changed(ino);
-        self.remember(ino, file)
+        Ok(self.remember(ino, file))
     }
 
     /// Opens an object's file; where no descriptor is left, those of objects that nobody uses now are let go.
@@ -434,17 +444,15 @@ impl Dir {
 
     /// Closes an object file that nobody uses now; false where there is none.
     pub(crate) fn close_idle(&self) -> bool {
-        close_idle_of(&mut lock(&self.open))
+        lock(&self.objects).close_idle()
     }
 
-    /// Two workers that open one object at once must count it as one, so the first entry stays.
-    fn remember(&self, ino: Ino, file: File) -> io::Result<Arc<Open>> {
-        let allocated_bytes = AtomicU64::new(file.metadata()?.blocks() * 512);
-        let mut open = lock(&self.open);
-        if open.len() >= self.open_max {
-            close_idle_of(&mut open);
+    fn remember(&self, ino: Ino, file: File) -> Arc<Open> {
+        let mut objects = lock(&self.objects);
+        if objects.open_count() >= self.open_max {
+            objects.close_idle();
         }
-        Ok(Arc::clone(open.entry(ino).or_insert_with(|| Arc::new(Open { file, allocated_bytes }))))
+        objects.opened(ino, file)
     }
 
     fn path(&self, ino: Ino) -> PathBuf {
@@ -466,11 +474,6 @@ impl Dir {
     fn shared(&self, ino: Ino) -> std::sync::RwLockReadGuard<'_, ()> {
         self.lock(ino).read().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn close_idle_of(open: &mut HashMap<Ino, Arc<Open>>) -> bool {
-    let idle = open.iter().find(|(_, entry)| Arc::strong_count(entry) == 1).map(|(&ino, _)| ino);
-    idle.and_then(|idle| open.remove(&idle)).is_some()
 }
 
 fn is_want_of_descriptors(error: &io::Error) -> bool {
@@ -510,6 +513,15 @@ fn subdirectory_of(ino: Ino) -> usize {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a file; tells whether there was one.
+fn removed(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn is_full(error: &io::Error) -> bool {
@@ -598,5 +610,37 @@ mod tests {
         dir.reserve(FILE, 0, 0, 4096, true).unwrap();
         assert_eq!(dir.seek(FILE, 0, 0, true).unwrap(), Some(4096));
         assert_eq!(dir.seek(FILE, 0, 0, false).unwrap(), Some(0));
+    }
+
+    /// A file system gives blocks when it writes back. They went unseen into the sum, which fell below zero when the object
+    /// was discarded: the target was full for ever.
+    #[test]
+    fn blocks_that_come_after_the_last_write_do_not_change_the_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Dir::open(folder.path(), Some(1 << 20), 1).unwrap();
+        let grow = |ino| {
+            File::options().write(true).open(dir.path(ino)).unwrap().set_len(0).map(|()| {
+                fs::write(dir.path(ino), [7; 40_000]).unwrap();
+            })
+        };
+        let other = Ino(FILE.0 + 1);
+        dir.write(FILE, 0, &[range(0, 10)], &[1; 10]).unwrap();
+        grow(FILE).unwrap();
+        dir.write(other, 0, &[range(0, 10)], &[1; 10]).unwrap();
+        grow(other).unwrap();
+        let used = dir.used_bytes();
+        assert_eq!(dir.read(FILE, 0, &[range(0, 1)]).unwrap(), [7]);
+        assert_eq!(dir.used_bytes(), used);
+        let Ok(Cut::SetAside(aside)) = dir.cut_undoably(FILE, 0, 1) else {
+            panic!("the object is set aside")
+        };
+        dir.write(FILE, 1, &[range(0, 10)], &[1; 10]).unwrap();
+        dir.discard(aside).unwrap();
+        assert_eq!(dir.used_bytes(), used);
+        grow(FILE).unwrap();
+        dir.remove(FILE).unwrap();
+        dir.remove(other).unwrap();
+        assert_eq!(dir.used_bytes(), 0);
+        assert!(dir.capacity_bytes() > 0);
     }
 }

@@ -4,20 +4,19 @@
 //! record is durable the object set aside is discarded. When the server starts, the journal is asked: what it knows of is
 //! discarded, what it does not know of is put back.
 
-use super::{lock, subdirectory_of, Dir};
+use super::{lock, removed, subdirectory_of, Dir};
 use crate::target::TargetFailure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::PoisonError;
 use weir_wire::Ino;
 
 /// An object that was set aside: whose, and at which epoch it was emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Aside {
-    ino: Ino,
+    pub(super) ino: Ino,
     epoch: u64,
 }
 
@@ -88,7 +87,7 @@ impl Dir {
         }
         let aside = Aside { ino, epoch };
         fs::rename(self.path(ino), self.aside_path(aside))?;
-        lock(&self.open).remove(&ino);
+        lock(&self.objects).set_aside(aside);
         self.names_changed(ino);
         lock(&self.set_aside).insert(subdirectory_of(ino));
         self.raise_epoch(ino, epoch)?;
@@ -100,17 +99,10 @@ impl Dir {
     /// # Errors
     /// The device failed; the next start will try again.
     pub(crate) fn discard(&self, aside: Aside) -> Result<(), TargetFailure> {
-        let path = self.aside_path(aside);
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) => {
-                fs::remove_file(&path)?;
-                self.forget_bytes(&metadata);
-                self.reserve.refill();
-                Ok(())
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error.into()),
+        if self.remove_aside(aside)? {
+            self.reserve.refill();
         }
+        Ok(())
     }
 
     /// Brings the objects to what the journal knows, when the server starts: each object set aside is discarded or put
@@ -185,15 +177,13 @@ impl Dir {
     fn settle_asides(&self, ino: Ino, epochs: &[u64], decided: u64) -> io::Result<bool> {
         let first_undecided = epochs.iter().copied().find(|&epoch| epoch > decided);
         for &epoch in epochs.iter().filter(|&&epoch| Some(epoch) != first_undecided) {
-            let path = self.aside_path(Aside { ino, epoch });
-            self.forget_bytes(&fs::symlink_metadata(&path)?);
-            fs::remove_file(&path)?;
+            self.remove_aside(Aside { ino, epoch })?;
         }
         let Some(epoch) = first_undecided else { return Ok(false) };
-        if let Ok(metadata) = fs::symlink_metadata(self.path(ino)) {
-            self.forget_bytes(&metadata);
-        }
-        fs::rename(self.aside_path(Aside { ino, epoch }), self.path(ino))?;
+        let aside = Aside { ino, epoch };
+        fs::rename(self.aside_path(aside), self.path(ino))?;
+        let replaced_bytes = lock(&self.objects).put_back(aside);
+        self.count(replaced_bytes, 0);
         self.names_changed(ino);
         Ok(true)
     }
@@ -222,9 +212,12 @@ impl Dir {
         self.path(aside.ino).with_extension(format!("{ASIDE_PREFIX}{:016x}", aside.epoch))
     }
 
-    fn forget_bytes(&self, metadata: &fs::Metadata) {
-        use std::os::unix::fs::MetadataExt;
-        self.used_bytes.fetch_sub(metadata.blocks() * 512, Ordering::Relaxed);
+    /// Removes an object that was set aside; tells whether there was one.
+    fn remove_aside(&self, aside: Aside) -> io::Result<bool> {
+        let was_there = removed(&self.aside_path(aside))?;
+        let bytes = lock(&self.objects).forget_aside(aside);
+        self.count(bytes, 0);
+        Ok(was_there)
     }
 }
 

@@ -1,0 +1,109 @@
+//! The bytes that each object of a target occupies.
+//!
+//! A file system may give a file more blocks, or fewer, after the last write to it (delayed allocation, extent trees). When an
+//! object goes, its count goes with it and not what the file system says then, so that the sum of the counts stays true.
+
+use super::aside::Aside;
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use weir_wire::Ino;
+
+/// The objects of a target: those with an open file, and the counts of all others.
+#[derive(Default)]
+pub(super) struct Objects {
+    open: HashMap<Ino, Arc<Open>>,
+    closed_bytes: HashMap<Ino, u64>,
+    aside_bytes: HashMap<Aside, u64>,
+}
+
+/// An open object file and its count.
+pub(super) struct Open {
+    pub(super) file: File,
+    counted_bytes: AtomicU64,
+}
+
+impl Objects {
+    /// Counts an object that was there when the target was opened.
+    pub(super) fn found(&mut self, ino: Ino, metadata: &Metadata) {
+        self.closed_bytes.insert(ino, occupied_bytes(metadata));
+    }
+
+    /// Counts an object set aside that was there when the target was opened.
+    pub(super) fn found_aside(&mut self, aside: Aside, metadata: &Metadata) {
+        self.aside_bytes.insert(aside, occupied_bytes(metadata));
+    }
+
+    /// The sum of all counts; objects with open files are left out.
+    pub(super) fn counted_bytes(&self) -> u64 {
+        self.closed_bytes.values().sum::<u64>() + self.aside_bytes.values().sum::<u64>()
+    }
+
+    pub(super) fn open(&self, ino: Ino) -> Option<Arc<Open>> {
+        self.open.get(&ino).map(Arc::clone)
+    }
+
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Keeps the open file of an object. Two workers that open one object at once count it once, so the first file stays.
+    pub(super) fn opened(&mut self, ino: Ino, file: File) -> Arc<Open> {
+        let closed_bytes = &mut self.closed_bytes;
+        let open = self.open.entry(ino).or_insert_with(|| {
+            let counted_bytes = AtomicU64::new(closed_bytes.remove(&ino).unwrap_or(0));
+            Arc::new(Open { file, counted_bytes })
+        });
+        Arc::clone(open)
+    }
+
+    /// Closes a file that nobody uses now; false where there is none.
+    pub(super) fn close_idle(&mut self) -> bool {
+        let idle = self.open.iter().find(|(_, open)| Arc::strong_count(open) == 1).map(|(&ino, _)| ino);
+        let Some(ino) = idle else { return false };
+        let bytes = self.forget(ino);
+        self.closed_bytes.insert(ino, bytes);
+        true
+    }
+
+    /// Forgets an object and answers its count.
+    pub(super) fn forget(&mut self, ino: Ino) -> u64 {
+        match self.open.remove(&ino) {
+            Some(open) => open.counted_bytes.load(Ordering::Relaxed),
+            None => self.closed_bytes.remove(&ino).unwrap_or(0),
+        }
+    }
+
+    /// The object's count goes to what is aside now.
+    pub(super) fn set_aside(&mut self, aside: Aside) {
+        let bytes = self.forget(aside.ino);
+        self.aside_bytes.insert(aside, bytes);
+    }
+
+    /// The object set aside has its name again; answers the count of the object that had the name before.
+    pub(super) fn put_back(&mut self, aside: Aside) -> u64 {
+        let replaced = self.forget(aside.ino);
+        let bytes = self.forget_aside(aside);
+        self.closed_bytes.insert(aside.ino, bytes);
+        replaced
+    }
+
+    /// Forgets an object set aside and answers its count.
+    pub(super) fn forget_aside(&mut self, aside: Aside) -> u64 {
+        self.aside_bytes.remove(&aside).unwrap_or(0)
+    }
+}
+
+impl Open {
+    /// Takes `now` as the object's count and answers the one before.
+    pub(super) fn recount(&self, now: u64) -> u64 {
+        self.counted_bytes.swap(now, Ordering::Relaxed)
+    }
+}
+
+/// The bytes of the blocks that a file has.
+pub(super) fn occupied_bytes(metadata: &Metadata) -> u64 {
+    metadata.blocks() * 512
+}
