@@ -1,7 +1,7 @@
 //! Descriptors: the limit of the process, divided so that no part of the server takes what another one needs.
 
+use crate::control::http;
 use crate::error::ServerError;
-use crate::http;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 /// What a server has of its own: standard streams, the poll, its timer and waker, three listeners, the journal and its

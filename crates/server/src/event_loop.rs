@@ -1,13 +1,13 @@
 //! The event loop: waits, reads, serves, sends.
 
-use crate::admission::Origin;
 use crate::config::{BackendKind, ClusterConfig};
-use crate::connection::Stream;
 use crate::control;
 use crate::descriptors::Budget;
 use crate::error::ServerError;
 use crate::events::{Event, Events};
 use crate::journal::Losses;
+use crate::links::admission::Origin;
+use crate::links::connection::Stream;
 use crate::links::{Link, LinkKey};
 use crate::notices::notice;
 use crate::notices::Notice;
@@ -188,7 +188,7 @@ impl Server {
         let finished = link.closing && !link.connection.has_output();
         let watched = link.connection.watch_for_room(&self.registry, Token(index + FIRST_LINK));
         for tail in sent {
-            crate::service::release_tail(&mut self.targets, tail);
+            crate::requests::service::release_tail(&mut self.targets, tail);
         }
         self.count_buffers(index);
         let Some(link) = self.links.get_mut(index) else { return };

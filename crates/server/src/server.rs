@@ -1,35 +1,35 @@
 //! The server's state, how it starts, and what it does from time to time.
 
-use crate::admission::Admission;
-use crate::clients::{Clients, Held, Waiting};
+use crate::accounts::jobs::{Interval, Jobs};
+use crate::accounts::machine::Machine;
 use crate::config::ClusterConfig;
-use crate::confirmations::Confirmations;
+use crate::control::showing::Showing;
 use crate::control::Question;
-use crate::data::{Errand, Syncs};
 use crate::descriptors::Budget;
-use crate::durability::Durability;
 use crate::error::ServerError;
 use crate::events::Events;
-use crate::fairness::device_number;
-use crate::intake::Intake;
-use crate::jobs::{Interval, Jobs};
 use crate::journal::{Journal, Losses};
+use crate::links::admission::Admission;
+use crate::links::clients::{Clients, Held, Waiting};
+use crate::links::memory::Memory;
 use crate::links::Link;
 use crate::locks::LockTable;
-use crate::machine::Machine;
-use crate::memory::Memory;
-use crate::metadata::Continued;
 use crate::namespace::{Change, IntentId, Namespace, Settings};
 use crate::notices::notice;
 use crate::notices::Notices;
+use crate::peers::confirmations::Confirmations;
+use crate::peers::fairness::device_number;
+use crate::peers::reports::Reports;
 use crate::peers::Peer;
-use crate::reports::Reports;
-use crate::reserve::Reserve;
-use crate::room::Room;
-use crate::service::Pending;
-use crate::showing::Showing;
+use crate::requests::data::{Errand, Syncs};
+use crate::requests::durability::Durability;
+use crate::requests::intake::Intake;
+use crate::requests::metadata::Continued;
+use crate::requests::reserve::Reserve;
+use crate::requests::room::Room;
+use crate::requests::service::Pending;
+use crate::requests::watch::Watches;
 use crate::target::Target;
-use crate::watch::Watches;
 use crate::workers::Workers;
 use slab::Slab;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -110,7 +110,7 @@ pub(crate) struct Server {
     /// Requests that wait for an intent or another server, and resends of them that get the same answer.
     pub(crate) unfinished: HashMap<(ClientId, RequestId), usize>,
     pub(crate) followers: HashMap<usize, Vec<usize>>,
-    pub(crate) asked: Slab<crate::metadata::Asked>,
+    pub(crate) asked: Slab<crate::requests::metadata::Asked>,
     pub(crate) waiting: Waiting,
     /// Append turns that others wait for, and when each was renewed.
     pub(crate) turns_renewed: HashMap<(Ino, Sequence), Nanos>,

@@ -10,7 +10,7 @@ pub(crate) use aside::{Aside, Cut, Known, Settled};
 use super::changes::Changes;
 use super::{StaleEpoch, TargetFailure};
 use crate::privacy;
-use crate::reserve::Reserve;
+use crate::requests::reserve::Reserve;
 use aside::Found;
 use objects::{occupied_bytes, Objects, Open};
 use rustix::fs::{FallocateFlags, SeekFrom};

@@ -136,7 +136,7 @@ impl Server {
                 continue;
             }
             let awaits_payload = link.receiving.is_some_and(|token| {
-                self.pending.get(token).is_some_and(crate::service::Pending::is_starved)
+                self.pending.get(token).is_some_and(crate::requests::service::Pending::is_starved)
             });
             let held = link.memory.buffers + if awaits_payload { link.memory.requests } else { 0 };
             let is_idle = now.saturating_since(link.memory.moved_at) > IDLE_MAX && held > SMALL_BYTES;

@@ -5,13 +5,13 @@
 //! used. The home of the file knows of it: this server for its own files, another server for others. Each home is
 //! asked, which also makes it carry its removals out at once; and each removal that arrives lets the writes try again.
 
-use crate::data::Errand;
-use crate::durability::Deferred;
-use crate::metadata::Asked;
 use crate::namespace::{errno, Effect, When};
 use crate::peers::Answer;
+use crate::requests::data::Errand;
+use crate::requests::durability::Deferred;
+use crate::requests::metadata::Asked;
+use crate::requests::service::{Outcome, Stage};
 use crate::server::Server;
-use crate::service::{Outcome, Stage};
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;

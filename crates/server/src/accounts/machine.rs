@@ -138,7 +138,7 @@ fn busy_part(before: Processors, after: Processors) -> Option<f32> {
 
 /// The part of its speed that the busiest link used, in the direction in which it moved more.
 fn busiest_link(before: &Reading, after: &Reading) -> Option<f32> {
-    let seconds = crate::jobs::seconds(after.at.saturating_since(before.at));
+    let seconds = crate::accounts::jobs::seconds(after.at.saturating_since(before.at));
     let part = |link: &Link| {
         let earlier = before.links.iter().find(|earlier| earlier.name == link.name)?;
         let received = link.received_bytes.saturating_sub(earlier.received_bytes);
@@ -152,8 +152,8 @@ fn busiest_link(before: &Reading, after: &Reading) -> Option<f32> {
 mod tests {
     use super::*;
 
-    const STAT: &str = include_str!("../../../tests/data/lustre/host/proc/stat");
-    const MEMINFO: &str = include_str!("../../../tests/data/lustre/host/proc/meminfo");
+    const STAT: &str = include_str!("../../../../tests/data/lustre/host/proc/stat");
+    const MEMINFO: &str = include_str!("../../../../tests/data/lustre/host/proc/meminfo");
     const DEV: &str = "\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed

@@ -1,12 +1,18 @@
 //! The control API: JSON and Prometheus over HTTP, beside the event loop.
 
+pub(crate) mod board;
+pub(crate) mod callers;
+pub(crate) mod http;
+pub(crate) mod showing;
+pub(crate) mod snapshot;
+
+use crate::accounts::metrics;
 use crate::config::SpeedConfig;
+use crate::control::http::{Request, Response};
+use crate::control::showing::Boards;
+use crate::control::snapshot::Snapshot;
 use crate::error::ServerError;
 use crate::events::Events;
-use crate::http::{self, Request, Response};
-use crate::metrics;
-use crate::showing::Boards;
-use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{sync_channel, SyncSender};

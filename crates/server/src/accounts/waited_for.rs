@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::JobId;
 
-use crate::jobs::seconds;
+use crate::accounts::jobs::seconds;
 
 /// Jobs told apart in one interval, those that received most: so an interval costs this much for each job that waits,
 /// however many receive.

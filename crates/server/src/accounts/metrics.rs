@@ -1,8 +1,8 @@
 //! Every metric, in one place; the reference page lists them with their units.
 
+use crate::accounts::jobs::{JobLine, ShownJob};
+use crate::control::snapshot::Snapshot;
 use crate::control::{DirectionCost, PlacementStatus, Placements};
-use crate::jobs::{JobLine, ShownJob};
-use crate::snapshot::Snapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;

@@ -2,8 +2,8 @@
 
 use crate::locks::{Answer as LockAnswer, LockRequest, Outcome as LockOutcome};
 use crate::namespace::{errno, AppendGrant, TurnReply};
+use crate::requests::service::{Outcome, Stage};
 use crate::server::Server;
-use crate::service::{Outcome, Stage};
 use weir_wire::{Cluster, Errno, LockKind, LockType, PeerRequest, Reply, Request, StoreStatistics};
 
 impl Server {
@@ -161,7 +161,7 @@ impl Server {
         let Request::AppendBegin { capability } = &pending.request else { return };
         let capability = *capability;
         let key = (pending.client, pending.header.request);
-        let caller = crate::metadata::caller(pending);
+        let caller = crate::requests::metadata::caller(pending);
         match self.namespace.append_begin(&caller, &capability) {
             Ok(TurnReply::Now(reply)) => self.finish(token, Outcome::of(reply)),
             Ok(TurnReply::Later) => {
@@ -171,7 +171,7 @@ impl Server {
                 }
             }
             Ok(TurnReply::Wait(intent)) => {
-                self.continue_after(intent, crate::metadata::Continued::AtOnce(token))
+                self.continue_after(intent, crate::requests::metadata::Continued::AtOnce(token))
             }
             Err(errno) => self.finish(token, Outcome::failed(errno)),
         }

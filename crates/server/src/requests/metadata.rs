@@ -1,7 +1,5 @@
 //! Requests of the namespace: decided, journaled, applied, their effects carried out, then answered.
 
-use crate::data::Errand;
-use crate::durability::Deferred;
 use crate::error::ServerError;
 use crate::events::WorkOutput;
 use crate::journal::{DirectoryStorage, Journal, JournalError, Losses, Recovered, SnapshotDone};
@@ -10,9 +8,11 @@ use crate::namespace::{
 };
 use crate::notices::notice;
 use crate::peers;
-use crate::reserve::Reserve;
+use crate::requests::data::Errand;
+use crate::requests::durability::Deferred;
+use crate::requests::reserve::Reserve;
+use crate::requests::service::{Outcome, Pending, Stage};
 use crate::server::Server;
-use crate::service::{Outcome, Pending, Stage};
 use crate::target::Settled;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

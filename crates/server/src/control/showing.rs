@@ -3,13 +3,13 @@
 //! The job table is copied in slices, so that a turn of the loop stays short however many jobs there are; what is
 //! written of it is written by the threads that answer.
 
-use crate::board::Board;
+use crate::accounts::jobs::{seconds, Accounted, ShownJob};
+use crate::control::board::Board;
+use crate::control::snapshot::Snapshot;
 use crate::control::{
     CostStatus, DeviceStatus, DirectionCost, PeerStatus, Shown, SpeedStatus, Status, TargetStatus,
 };
-use crate::jobs::{seconds, Accounted, ShownJob};
 use crate::server::Server;
-use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};

@@ -2,6 +2,11 @@
 //!
 //! Peers are few and their requests small, so a thread a peer keeps the event loop free of a second protocol role.
 
+pub(crate) mod confirmations;
+pub(crate) mod exchange;
+pub(crate) mod fairness;
+pub(crate) mod reports;
+
 use crate::error::ServerError;
 use crate::namespace::PeerFailure;
 use std::io::{self, Read, Write};

@@ -2,16 +2,16 @@
 //! that were set aside. When a sync fails, all of it waits until the journal
 //! has begun anew.
 
+use crate::accounts::jobs::seconds;
 use crate::control::JournalStatus;
-use crate::data::Errand;
 use crate::events::WorkOutput;
-use crate::jobs::seconds;
 use crate::journal::{DirectoryStorage, Journal, JournalError, SnapshotTicket, SyncTicket};
-use crate::metadata::SnapshotEnd;
 use crate::namespace::{errno, Answer, Change, Effect, Verdict};
 use crate::notices::notice;
+use crate::requests::data::Errand;
+use crate::requests::metadata::SnapshotEnd;
+use crate::requests::service::{Outcome, Sink};
 use crate::server::Server;
-use crate::service::{Outcome, Sink};
 use crate::target::{Aside, Cut, Target, TargetFailure};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Server {
     /// Answers when everything in the journal so far is on stable storage; requests share one synchronisation.
     pub(crate) fn sync_metadata(&mut self, token: usize) {
         let Some(pending) = self.pending.get(token) else { return };
-        let caller = crate::metadata::caller(pending);
+        let caller = crate::requests::metadata::caller(pending);
         match self.namespace.decide(&caller, &pending.request, &[], self.moment()) {
             Ok(Verdict::Done(decision)) => match decision.answer {
                 Answer::Now(Reply::Done, _) => {}

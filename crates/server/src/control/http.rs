@@ -2,7 +2,7 @@
 //!
 //! Whoever reaches the port may send anything, so nothing here trusts a length or waits without end.
 
-use crate::callers::{Caller, Callers};
+use crate::control::callers::{Caller, Callers};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

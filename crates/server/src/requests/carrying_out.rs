@@ -1,12 +1,12 @@
 //! What decisions have targets and other servers do: now, once it can be undone no more, and what comes of it.
 
-use crate::data::Errand;
-use crate::durability::Deferred;
 use crate::events::WorkOutput;
-use crate::metadata::{Asked, Continued};
 use crate::namespace::{errno, Answer, Effect, When};
+use crate::requests::data::Errand;
+use crate::requests::durability::Deferred;
+use crate::requests::metadata::{Asked, Continued};
+use crate::requests::service::Outcome;
 use crate::server::Server;
-use crate::service::Outcome;
 use crate::target::{Target, TargetFailure};
 use std::sync::Arc;
 use std::time::Duration;

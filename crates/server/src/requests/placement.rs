@@ -72,7 +72,9 @@ impl Server {
         for placed in others.flat_map(|report| &report.placed) {
             heard.place(placed.target, f64::from(placed.bytes));
         }
-        self.namespace.placer_mut().refresh(crate::jobs::seconds(now), |target| heard.figures(target));
+        self.namespace
+            .placer_mut()
+            .refresh(crate::accounts::jobs::seconds(now), |target| heard.figures(target));
     }
 
     /// A target's part of `/v1/status`.

@@ -2,7 +2,7 @@
 //! and start: once it is quiet, two exchanges make every server's portions right.
 
 use super::*;
-use crate::reports::Reports;
+use crate::peers::reports::Reports;
 use proptest::prelude::*;
 use weir_fairshare::Nanos;
 use weir_wire::{DeviceUse, JobId, MachineLoad};

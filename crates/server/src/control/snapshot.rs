@@ -1,8 +1,8 @@
 //! The server at one moment, as the control API shows it.
 
+use crate::accounts::jobs::{JobLine, ShownJob};
+use crate::accounts::metrics;
 use crate::control::Status;
-use crate::jobs::{JobLine, ShownJob};
-use crate::metrics;
 use serde::Serialize;
 use std::sync::{Arc, OnceLock};
 

@@ -1,12 +1,12 @@
 //! The lambda exchange: every interval each server tells its peers its job table and its loads.
 
 use crate::error::ServerError;
-use crate::fairness::{device_number, portions};
 use crate::links::peer_job;
-use crate::metadata::Asked;
+use crate::peers::fairness::{device_number, portions};
 use crate::peers::{announced, Answer, Ask, Peer, PeerAccess};
+use crate::requests::metadata::Asked;
+use crate::requests::service::{Outcome, Sink};
 use crate::server::Server;
-use crate::service::{Outcome, Sink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_fairshare::Nanos;

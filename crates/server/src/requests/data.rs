@@ -1,14 +1,14 @@
 //! Reads and writes of objects: checked, planned, carried out on memory here or on a directory by a worker.
 
-use crate::confirmations::object_capability;
-use crate::connection::Tail;
-use crate::durability::Deferred;
 use crate::events::{Event, WorkOutput, Worked};
-use crate::metadata::{caller, Continued};
+use crate::links::connection::Tail;
 use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::notices::notice;
+use crate::peers::confirmations::object_capability;
+use crate::requests::durability::Deferred;
+use crate::requests::metadata::{caller, Continued};
+use crate::requests::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::server::Server;
-use crate::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -464,15 +464,15 @@ pub(crate) enum Errand {
     /// What another server asked of an object here.
     PeerObject(usize),
     /// A snapshot of the namespace.
-    Snapshot(crate::metadata::SnapshotEnd),
+    Snapshot(crate::requests::metadata::SnapshotEnd),
     /// The journal is on stable storage.
-    Sync(crate::durability::Synced),
+    Sync(crate::requests::durability::Synced),
     /// An object that was set aside is removed.
     Discard,
     /// The durable mark.
     Mark,
     /// A snapshot with which the journal begins anew.
-    Renewal(crate::metadata::SnapshotEnd),
+    Renewal(crate::requests::metadata::SnapshotEnd),
 }
 
 fn copied(ram: &Ram, segments: &[Segment]) -> Vec<u8> {

@@ -37,7 +37,7 @@ pub(crate) fn device_number(index: usize, metadata: usize) -> u8 {
 }
 
 fn attributes(job: &JobReport) -> weir_fairshare::JobAttributes {
-    crate::jobs::attributes_of(job.job, &job.name, &job.user, &job.group, job.nodes, job.priority)
+    crate::accounts::jobs::attributes_of(job.job, &job.name, &job.user, &job.group, job.nodes, job.priority)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! file is still there, so that nothing a late writer leaves behind stays.
 
 use crate::links::LinkKey;
-use crate::metadata::Asked;
 use crate::namespace::{errno, Caller, PeerFailure};
 use crate::peers::Answer;
+use crate::requests::metadata::Asked;
 use crate::server::Server;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -201,7 +201,7 @@ impl Server {
             }
             for waiting in self.confirmations.waiting.remove(&name).unwrap_or_default() {
                 let pending = self.pending.get(waiting.token);
-                let is_it = |pending: &crate::service::Pending| {
+                let is_it = |pending: &crate::requests::service::Pending| {
                     pending.link == waiting.link && pending.header.request == waiting.request
                 };
                 match word {

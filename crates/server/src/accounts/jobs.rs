@@ -1,7 +1,7 @@
 //! The job table: who has been here, what they did, what they were owed and what they received.
 
-use crate::waited_for::{Receivers, WaitedFor};
-use crate::waits::{WaitSummary, Waits};
+use crate::accounts::waited_for::{Receivers, WaitedFor};
+use crate::accounts::waits::{WaitSummary, Waits};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,13 +2,13 @@
 
 mod arrival;
 
-use crate::confirmations::{object_capability, Standing};
-use crate::connection::{Frame, Tail};
+use crate::links::connection::{Frame, Tail};
 use crate::links::{Acting, LinkKey};
 use crate::namespace::{errno, Caller};
+use crate::peers::confirmations::{object_capability, Standing};
+use crate::requests::watch::Drops;
 use crate::server::Server;
 use crate::target::{Target, TargetFailure, WritePlan};
-use crate::watch::Drops;
 use std::rc::Rc;
 use weir_device::{Device, Work};
 use weir_fairshare::{Direction, Dispatch, Nanos};
@@ -203,7 +203,7 @@ impl Server {
         }
         if let Some(capability) = object_capability(&pending.request).copied() {
             let acting = Rc::clone(&pending.acting);
-            let caller = Caller { who: &acting.who, ..crate::metadata::caller(pending) };
+            let caller = Caller { who: &acting.who, ..crate::requests::metadata::caller(pending) };
             match self.standing(&caller, &capability) {
                 Standing::Holds => {}
                 Standing::Refused(errno) => return self.pending_failed(token, errno),
@@ -215,9 +215,12 @@ impl Server {
         let file = overwritten(&pending.request).filter(|ino| self.watches.others_hold(client, *ino));
         // Nobody writes pages back for who has no right to change the file.
         let file = file.filter(|_| match &pending.request {
-            Request::Change { at, change, .. } => {
-                self.namespace.may_resize(&crate::metadata::caller(pending), at, change, self.moment())
-            }
+            Request::Change { at, change, .. } => self.namespace.may_resize(
+                &crate::requests::metadata::caller(pending),
+                at,
+                change,
+                self.moment(),
+            ),
             _ => true,
         });
         if let Some(ino) = file.filter(|_| !self.namespace.remembers(client, request)) {

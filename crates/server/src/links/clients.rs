@@ -1,12 +1,12 @@
 //! Clients: processes and mounts, each with one or more connections, and what is released when one is gone.
 
 use crate::descriptors::LINKS_MAX;
-use crate::metadata::Continued;
 use crate::namespace::{errno, Appender};
 use crate::notices::Notice;
+use crate::requests::metadata::Continued;
+use crate::requests::service::{Outcome, Stage};
+use crate::requests::watch::{Drops, DROP_WAIT};
 use crate::server::Server;
-use crate::service::{Outcome, Stage};
-use crate::watch::{Drops, DROP_WAIT};
 use std::collections::{BTreeSet, HashMap};
 use weir_fairshare::Nanos;
 use weir_wire::{limits, Capability, ClientId, Ino, JobId, Reply, Request, RequestId, Sequence};
@@ -213,7 +213,8 @@ impl Server {
         let (now, Some(pending)) = (self.now(), self.pending.get(token)) else {
             return Reply::Failed(errno::EIO);
         };
-        let renewed = self.namespace.append_renew(&crate::metadata::caller(pending), capability, turn);
+        let renewed =
+            self.namespace.append_renew(&crate::requests::metadata::caller(pending), capability, turn);
         if let (Ok(()), Some(since)) = (renewed, self.turns_renewed.get_mut(&(capability.ino, turn))) {
             *since = now;
         }

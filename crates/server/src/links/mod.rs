@@ -1,13 +1,18 @@
 //! Links: accepted connections, their handshake, and the way from a frame to a request in hand.
 
-use crate::connection::{Connection, Frame, Received, Stream};
-use crate::data::COPY_BYTES_MAX;
-use crate::intake::FRAMES_PER_VISIT;
-use crate::memory::{LinkMemory, SMALL_BYTES};
+pub(crate) mod admission;
+pub(crate) mod clients;
+pub(crate) mod connection;
+pub(crate) mod memory;
+
+use crate::links::connection::{Connection, Frame, Received, Stream};
+use crate::links::memory::{LinkMemory, SMALL_BYTES};
 use crate::namespace::errno;
 use crate::notices::Notice;
+use crate::requests::data::COPY_BYTES_MAX;
+use crate::requests::intake::FRAMES_PER_VISIT;
+use crate::requests::service::{total_bytes, Pending};
 use crate::server::Server;
-use crate::service::{total_bytes, Pending};
 use crate::target::Target;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -412,7 +417,7 @@ impl Server {
         let job = claims.job_id();
         // A server is no job: it is not listed, and its requests are never queued.
         let attributes = match claims.role {
-            Role::Server => crate::jobs::attributes(&claims),
+            Role::Server => crate::accounts::jobs::attributes(&claims),
             Role::User | Role::Mount => self.jobs.meet(&claims, now),
         };
         self.client_connected((client, claims.uid), job, has_mount);
@@ -533,7 +538,7 @@ impl Server {
             None => self.admission.forget_stranger(link.serial),
         }
         for tail in link.connection.unsent_tails() {
-            crate::service::release_tail(&mut self.targets, tail);
+            crate::requests::service::release_tail(&mut self.targets, tail);
         }
         for token in std::mem::take(&mut link.requests) {
             self.give_up(token);
