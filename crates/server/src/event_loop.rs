@@ -12,7 +12,7 @@ use crate::links::{Link, LinkKey};
 use crate::notices::notice;
 use crate::notices::Notice;
 use crate::server::Server;
-use crate::target::Target;
+use crate::storage::Target;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token, Waker};

@@ -31,7 +31,7 @@ pub(crate) struct Worked {
     /// The work's number, given when it was submitted.
     pub(crate) number: u64,
     /// What came of it.
-    pub(crate) outcome: Result<WorkOutput, crate::target::TargetFailure>,
+    pub(crate) outcome: Result<WorkOutput, crate::storage::TargetFailure>,
     /// How long it took.
     pub(crate) service: std::time::Duration,
 }
@@ -47,7 +47,7 @@ pub(crate) enum WorkOutput {
     /// No room for these bytes.
     NoRoom(Vec<u8>),
     /// What became of a cut that had to be undoable.
-    Cut(crate::target::Cut),
+    Cut(crate::storage::Cut),
 }
 
 /// The sending side; clones go to every thread.

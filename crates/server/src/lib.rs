@@ -21,7 +21,7 @@ mod peers;
 mod privacy;
 mod requests;
 mod server;
-mod target;
+mod storage;
 mod workers;
 
 pub use config::{BackendKind, ClusterConfig, LayoutConfig, ServerConfig, SpeedConfig, TargetConfig};

@@ -29,7 +29,7 @@ use crate::requests::reserve::Reserve;
 use crate::requests::room::Room;
 use crate::requests::service::Pending;
 use crate::requests::watch::Watches;
-use crate::target::Target;
+use crate::storage::Target;
 use crate::workers::Workers;
 use slab::Slab;
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -3,7 +3,7 @@
 //! Small frames are taken whole. A payload above the inline limit stays in the socket: the caller receives it
 //! with [`Connection::receive`] once its request is scheduled, and until then nothing more is read.
 
-use crate::target::{ReadPlan, Segment, Target};
+use crate::storage::{ReadPlan, Segment, Target};
 use mio::net::{TcpStream, UnixStream};
 use mio::{event::Source, Interest, Registry, Token};
 use std::collections::VecDeque;

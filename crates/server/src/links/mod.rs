@@ -13,7 +13,7 @@ use crate::requests::data::COPY_BYTES_MAX;
 use crate::requests::intake::FRAMES_PER_VISIT;
 use crate::requests::service::{total_bytes, Pending};
 use crate::server::Server;
-use crate::target::Target;
+use crate::storage::Target;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use weir_fairshare::{JobAttributes, Nanos};

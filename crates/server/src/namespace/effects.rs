@@ -3,7 +3,7 @@
 use super::change::{Change, Intent, IntentId, Outcome, OutcomeKind};
 use super::inode::Inode;
 use super::{Answer, Decision, Namespace};
-use crate::target::Known;
+use crate::storage::Known;
 use std::collections::HashMap;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{ClientId, Errno, Ino, Moment, PeerRequest, Reply, RequestId};

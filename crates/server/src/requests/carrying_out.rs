@@ -7,7 +7,7 @@ use crate::requests::durability::Deferred;
 use crate::requests::metadata::{Asked, Continued};
 use crate::requests::service::Outcome;
 use crate::server::Server;
-use crate::target::{Target, TargetFailure};
+use crate::storage::{Target, TargetFailure};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_wire::{ClientId, Errno, Ino, PeerReply, PeerRequest, Reply, Request};
@@ -160,7 +160,7 @@ fn object_of(request: &PeerRequest) -> Option<usize> {
     }
 }
 
-fn change_in_memory(ram: &mut crate::target::Ram, request: &PeerRequest) {
+fn change_in_memory(ram: &mut crate::storage::Ram, request: &PeerRequest) {
     match request {
         PeerRequest::TruncateObject { ino, length, epoch, .. }
         | PeerRequest::FenceObject { ino, length, epoch, .. } => ram.truncate(*ino, *length, *epoch),
@@ -172,7 +172,7 @@ fn change_in_memory(ram: &mut crate::target::Ram, request: &PeerRequest) {
 /// Changes an object whose home knows durably of it. With `lasting` it is on stable storage before that is answered: the
 /// order of its names with the home's journal is not kept by one file system.
 fn change_in_directory(
-    dir: &crate::target::Dir,
+    dir: &crate::storage::Dir,
     request: &PeerRequest,
     lasting: bool,
 ) -> Result<WorkOutput, TargetFailure> {

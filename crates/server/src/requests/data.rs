@@ -9,7 +9,7 @@ use crate::requests::durability::Deferred;
 use crate::requests::metadata::{caller, Continued};
 use crate::requests::service::{total_bytes, Outcome, Pending, Sink, Stage};
 use crate::server::Server;
-use crate::target::{Dir, Ram, Segment, Target, TargetFailure};
+use crate::storage::{Dir, Ram, Segment, Target, TargetFailure};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;

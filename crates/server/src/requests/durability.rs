@@ -12,7 +12,7 @@ use crate::requests::data::Errand;
 use crate::requests::metadata::SnapshotEnd;
 use crate::requests::service::{Outcome, Sink};
 use crate::server::Server;
-use crate::target::{Aside, Cut, Target, TargetFailure};
+use crate::storage::{Aside, Cut, Target, TargetFailure};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
@@ -166,7 +166,7 @@ impl Server {
     }
 
     /// Targets on another device than the journal.
-    fn dirs_apart(&self) -> Vec<Arc<crate::target::Dir>> {
+    fn dirs_apart(&self) -> Vec<Arc<crate::storage::Dir>> {
         let dirs = self.targets.iter().zip(&self.is_apart).filter(|(_, &is_apart)| is_apart);
         dirs.filter_map(|(target, _)| target.directory().cloned()).collect()
     }

@@ -89,7 +89,7 @@ impl Server {
     }
 
     fn statistics(&self) -> StoreStatistics {
-        let fills = self.targets.iter().map(crate::target::Target::fill);
+        let fills = self.targets.iter().map(crate::storage::Target::fill);
         let (capacity_bytes, used_bytes) =
             fills.fold((0, 0), |(capacity, used), (bytes, in_use)| (capacity + bytes, used + in_use));
         StoreStatistics {

@@ -13,7 +13,7 @@ use crate::requests::durability::Deferred;
 use crate::requests::reserve::Reserve;
 use crate::requests::service::{Outcome, Pending, Stage};
 use crate::server::Server;
-use crate::target::Settled;
+use crate::storage::Settled;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;

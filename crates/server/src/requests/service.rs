@@ -8,7 +8,7 @@ use crate::namespace::{errno, Caller};
 use crate::peers::confirmations::{object_capability, Standing};
 use crate::requests::watch::Drops;
 use crate::server::Server;
-use crate::target::{Target, TargetFailure, WritePlan};
+use crate::storage::{Target, TargetFailure, WritePlan};
 use std::rc::Rc;
 use weir_device::{Device, Work};
 use weir_fairshare::{Direction, Dispatch, Nanos};

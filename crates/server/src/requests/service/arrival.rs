@@ -2,7 +2,7 @@
 
 use super::{Pending, Sink, Stage};
 use crate::server::Server;
-use crate::target::Target;
+use crate::storage::Target;
 use weir_fairshare::Nanos;
 use weir_wire::{limits, Reply};
 

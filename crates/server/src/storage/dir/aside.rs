@@ -5,7 +5,7 @@
 //! discarded, what it does not know of is put back.
 
 use super::{lock, removed, subdirectory_of, Dir};
-use crate::target::TargetFailure;
+use crate::storage::TargetFailure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
