@@ -33,6 +33,8 @@ FILES_IN_CIRCLES = {
 `python tests/rust_sources.py crates/NAME` prints the circles of a crate, and what makes each of their arrows.
 """
 
+crate = cache(Crate)
+
 
 @pytest.mark.parametrize(
     "folder", sorted(path.parent for path in ROOT.glob("crates/*/Cargo.toml")), ids=lambda path: path.name
