@@ -26,7 +26,9 @@ SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed \))
-BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+# `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
+BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
+BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))
 
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from _running import ROOT, WAIT_SECONDS, WEIR, announce, run_weir
+from _harness import ROOT, WAIT_SECONDS, WEIR, announce, run_weir
 from weir.experiments.store import PREFIX, Store
 
 SPEED = "128MB/s"

@@ -2,6 +2,6 @@
 
 import sys
 
-from _running import ROOT
+from _harness import ROOT
 
 sys.path.insert(0, str(ROOT / "examples"))

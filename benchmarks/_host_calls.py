@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from _running import ROOT, WAIT_SECONDS
+from _harness import ROOT, WAIT_SECONDS
 
 
 def measure() -> dict[str, int]:

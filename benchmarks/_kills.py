@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from _harness import WEIR, announce
 from _kill_model import BESIDE, FILE_BYTES_MAX, RECORD_BYTES, Client, Files, Step, judge_records, lost_bytes
-from _running import WEIR, announce
 
 ROUNDS = 60
 SERVERS = 3

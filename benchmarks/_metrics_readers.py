@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from _running import ROOT, WAIT_SECONDS, announce
+from _harness import ROOT, WAIT_SECONDS, announce
 
 
 def measure() -> dict[str, float]:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from _running import ROOT
+from _harness import ROOT
 
 SECONDS_MAX = 1200
 """Compiling included."""

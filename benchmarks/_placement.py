@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from _bounds import cost_bound
-from _running import ROOT, WAIT_SECONDS, WEIR, announce, run_weir
+from _harness import ROOT, WAIT_SECONDS, WEIR, announce, run_weir
 from weir import _core
 from weir.experiments.store import PREFIX, Store
 

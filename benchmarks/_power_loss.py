@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from _block_record import RECORD_HEAD_BYTES, Operation, loop_device, mounted, operations, recorded
-from _running import WAIT_SECONDS, WEIR
+from _harness import WAIT_SECONDS, WEIR
 
 STATES = 60
 """States of each file system, unless WEIR_POWER_LOSS_STATES says otherwise: each takes a second or two."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from weir.placement.statistics.space import file_system, parse_snapshots
+from weir.lustre.space import file_system, parse_snapshots
 
 DATA = Path(__file__).resolve().parent / "data"
 PERIOD_SECONDS = 5

@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from _running import WAIT_SECONDS, WEIR, announce, run_weir
+from _harness import WAIT_SECONDS, WEIR, announce, run_weir
 from weir.experiments.store import PREFIX, Store
 
 SERVERS, TARGETS_EACH = 4, 6

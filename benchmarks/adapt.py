@@ -12,10 +12,9 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-import _adapt_codecs
-import _adapt_figures
 import forecast
-from _running import finish
+from _harness import finish
+from io_variation import codec_quality, paper_figures
 
 ALL = ("codecs", "speed", "forecast", "experiment")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -27,15 +26,15 @@ def main() -> None:
         signal.signal(number, _leave)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts: dict[str, Callable[[], dict[str, float]]] = {
-        "codecs": _adapt_codecs.quality,
-        "speed": _adapt_codecs.speed,
+        "codecs": codec_quality.quality,
+        "speed": codec_quality.speed,
         "forecast": forecast.forecasts,
-        "experiment": _adapt_figures.figures_11_to_14,
-        "budgets": _adapt_figures.budgets,
+        "experiment": paper_figures.figures_11_to_14,
+        "budgets": paper_figures.budgets,
         "figure-15": forecast.forecasts,
-        "figure-16": _adapt_figures.figure_16,
-        "figure-17": _adapt_figures.figure_17,
-        "figure-18": _adapt_figures.figure_18,
+        "figure-16": paper_figures.figure_16,
+        "figure-17": paper_figures.figure_17,
+        "figure-18": paper_figures.figure_18,
     }
     parser.add_argument("parts", nargs="*", choices=[*parts, []], metavar="PART", help=", ".join(parts))
     chosen = parser.parse_args().parts or ALL

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 
-from _running import ROOT, WAIT_SECONDS, announce, finish
+from _harness import ROOT, WAIT_SECONDS, announce, finish
 from weir.placement import min_cost_flow
 from weir.placement.min_cost_flow import Graph
 

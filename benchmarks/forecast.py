@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from _harness import OUT, announce, finish
 from _noise import CADENCE_SECONDS, IRREGULAR, PAPER, REGIME, REGIME_SECONDS, Array, Noise, Series, simulate
 from _replay_data import PERIOD_SECONDS, total_bytes_per_second
-from _running import OUT, announce, finish
 from weir.cli.output import table_lines
 from weir.prediction.bandwidth import NAMES, WINDOW, make
 from weir.prediction.bandwidth.online import Online

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from _running import WEIR, Store, announce, finish
+from _harness import WEIR, Store, announce, finish
 from weir.placement.database import END_OF_FILE, Component, write
 
 ROWS = 100_000

@@ -9,19 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from _harness import finish
 from _placement import placement, shared_files
-from _running import finish
 from _slow_target import slow_target
 from allocation import allocation
 from lookup import look_up
-from prediction import real_programs
+from prediction import predictions
 from replay import replay
 
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "balance": placement,
     "shared": shared_files,
     "slow": lambda _: slow_target(),
-    "prediction": lambda _: real_programs(),
+    "prediction": lambda _: predictions(),
     "allocation": lambda _: allocation(),
     "lookup": look_up,
     "replay": lambda _: replay(),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from _running import ROOT, WAIT_SECONDS, WEIR, finish
+from _harness import ROOT, WAIT_SECONDS, WEIR, finish
 from weir.prediction.accuracy import accuracy
 from weir.prediction.context import NextRun, identity
 from weir.prediction.creations import MODELS, predict
@@ -272,16 +272,21 @@ def _remarks(runs: Sequence[Run]) -> Iterator[str]:
     yield from sorted(f"unpredictable: {pattern}" for pattern in unknown)
 
 
+def predictions(folders: Sequence[Path] = (LOGS,), *, is_quick: bool = False) -> dict[str, float]:
+    """The figures of real programs; the table of the Darshan logs below `folders` is printed, too."""
+    figures = real_programs(is_quick=is_quick)
+    logged_programs(folders)
+    print(f"asked: at least {ASKED:.0%} of the creations right in every case")
+    return figures
+
+
 def main() -> None:
     """Run the cases and the tables that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--darshan", type=Path, action="append", metavar="FOLDER", help="Darshan logs; again for more")
     parser.add_argument("--quick", action="store_true", help="leave out the runs of 64 ranks")
     options = parser.parse_args()
-    figures = real_programs(is_quick=options.quick)
-    logged_programs(options.darshan or [LOGS])
-    print(f"asked: at least {ASKED:.0%} of the creations right in every case")
-    finish("prediction", figures)
+    finish("prediction", predictions(options.darshan or [LOGS], is_quick=options.quick))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from _harness import finish
 from _replay_data import Array, Fullness, Traffic, fullness, traffic
-from _running import finish
 from weir._core import Allocator, space_factors
 from weir.cli.output import table_lines
 

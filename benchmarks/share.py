@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from _applications import applications
-from _running import ROOT, WAIT_SECONDS, WEIR, Loads, announce, compiled, finish, run_weir, together
+from _harness import ROOT, WAIT_SECONDS, WEIR, Loads, announce, compiled, finish, run_weir, together
 from weir.experiments import windows
 from weir.experiments.figures import TOLERANCE, Options, rows_of, run, sized
 from weir.experiments.jobs import Job, run_jobs
@@ -210,7 +210,7 @@ def exchange(_: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
     exchanges, errors = [], []
     for panel in itertools.chain.from_iterable(run("figure-14", Options(5.0), _quiet).panels for _ in range(REPEATS)):
-        found = panel.exchange
+        found = panel.convergence
         if found is None or found.exchanges_max is None or found.share_error_max is None:
             sys.exit(f"{panel.title}: the weights never became right")
         exchanges.append(found.exchanges_max)

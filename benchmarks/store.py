@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from _running import ROOT, Store, announce, compiled, finish, together
+from _harness import ROOT, Store, announce, compiled, finish, together
 
 BLOCKS = 1024
 REPEATS = 5

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from _running import ROOT, WAIT_SECONDS, WEIR, Store, announce, finish
+from _harness import ROOT, WAIT_SECONDS, WEIR, Store, announce, finish
 
 PAIRS = 12
 """Fresh pairs of processes: where a program's own pages lie makes some faster than others."""

@@ -7,7 +7,7 @@ make bench-trust        every figure; the last line is one JSON object
 import sys
 from importlib import import_module
 
-from _running import finish
+from _harness import finish
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "power-loss": ("_power_loss", ("power_loss_violations", "power_loss_states")),

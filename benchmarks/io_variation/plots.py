@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _adapt_experiment import PSNR_MAX_DB, Measured
-from _running import OUT
+from _harness import OUT
+
+from io_variation.experiment import PSNR_MAX_DB, Measured
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

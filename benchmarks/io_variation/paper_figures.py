@@ -5,12 +5,13 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 
-from _adapt_analyses import ANALYSES, SCALE
-from _adapt_experiment import BEST_EFFORT, ISOLATION, Case, Experiment, Measured, budget, paper_plot
-from _adapt_plots import Mark, bars, label, over_time, scores
-from _adapt_store import CAPACITY_MEGABYTES, SharedTier
+from _harness import announce
 from _noise import CADENCE_SECONDS, PAPER, Noise
-from _running import announce
+
+from io_variation.analyses import ANALYSES, SCALE
+from io_variation.experiment import BEST_EFFORT, ISOLATION, Case, Experiment, Measured, budget, paper_plot
+from io_variation.plots import Mark, bars, label, over_time, scores
+from io_variation.shared_tier import CAPACITY_MEGABYTES, SharedTier
 
 SMALL = (Noise(128, 80), Noise(256, 60), Noise(512, 100))
 """Table VII of the paper."""

@@ -12,10 +12,11 @@ from typing import Any
 
 import _examples  # noqa: F401 - makes the package `adaptive` known
 import numpy as np
-from _adapt_analyses import STEPS, Analysis, Field
-from _adapt_store import SharedTier
 from _noise import CADENCE_SECONDS, PAPER, Noise
 from adaptive.quality import psnr
+
+from io_variation.analyses import STEPS, Analysis, Field
+from io_variation.shared_tier import SharedTier
 
 HISTORY_SECONDS = 1200.0
 """The paper learns from 20 minutes, and measures in the next 20."""
@@ -122,7 +123,7 @@ class Experiment:
         output = self.tier.local / "read.npy"
         with self.tier.noise(noises, self.phases[: len(noises)], epoch=epoch, seconds=seconds):
             reads: list[dict[str, Any]] = self.tier.run(
-                "_adapt_stream",
+                "stream",
                 {
                     **self._tiers(codec),
                     "policy": case.policy,
@@ -174,7 +175,7 @@ class Experiment:
         arrays = self.tier.local / "steps.npy"
         np.save(arrays, self.analysis.steps())
         self.tier.run(
-            "_adapt_stream",
+            "stream",
             {
                 **self._tiers(codec),
                 "codec": codec,

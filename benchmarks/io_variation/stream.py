@@ -1,6 +1,6 @@
 """An analysis' own I/O: writes a stream of steps onto two tiers, or reads it back at a fixed pace.
 
-python _adapt_stream.py SPECIFICATION, which `weir run` starts, with the fields of `Writing` or `Reading` as JSON. The
+python stream.py SPECIFICATION, which `weir run` starts, with the fields of `Writing` or `Reading` as JSON. The
 steps that were read go to a file; their times are printed, as JSON.
 """
 

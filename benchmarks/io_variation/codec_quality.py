@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 
-import _adapt_baseline
 import numpy as np
-from _adapt_analyses import Field, real_fields
 from adaptive import blobs, generated, meshes, rendering
 from adaptive.quality import psnr
 from weir import _core
+
+from io_variation import baseline
+from io_variation.analyses import Field, real_fields
 
 PARTS = (0.01, 0.05, 0.25)
 """Of the raw bytes, that are read."""
@@ -59,7 +60,7 @@ def quality() -> dict[str, float]:
         for index, part in enumerate(PARTS):
             size = int(part * field.nbytes)
             ours = restored(containers["planes"], size)
-            theirs = _adapt_baseline.best(field, size)
+            theirs = baseline.best(field, size)
             decibels = {
                 "planes": psnr(field, ours),
                 "decimate": psnr(field, restored(containers["decimate"], size)),

@@ -94,7 +94,7 @@ def _stacked(steps: Sequence[NDArray[np.float64]]) -> NDArray[np.float32]:
 
 
 ANALYSES = (Analysis("XGC", _blobs), Analysis("GenASiS", _rendering), Analysis("Jet", _pressure))
-FIELDS = Path(__file__).resolve().parent.parent / "tests/data/fields"
+FIELDS = Path(__file__).resolve().parents[2] / "tests/data/fields"
 
 
 def real_fields() -> dict[str, Field]:

@@ -1,6 +1,6 @@
 """A simulation's I/O: writes a checkpoint of one file again and again.
 
-python _adapt_noise.py PATH BYTES REQUEST_BYTES PERIOD_SECONDS FIRST END, the last two on CLOCK_MONOTONIC; `weir run`
+python checkpoints.py PATH BYTES REQUEST_BYTES PERIOD_SECONDS FIRST END, the last two on CLOCK_MONOTONIC; `weir run`
 starts it.
 """
 

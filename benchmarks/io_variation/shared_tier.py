@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from _harness import WAIT_SECONDS, WEIR
 from _noise import Noise
-from _running import ROOT, WAIT_SECONDS, WEIR
 from weir.experiments.store import PREFIX, Store
 
 CAPACITY_MEGABYTES = 60.0
@@ -30,6 +30,7 @@ _START_SECONDS = 3.0
 _END_SECONDS = 10.0
 """For a program that was told to end."""
 _MEMORY = "3GiB"
+_PROGRAMS = Path(__file__).resolve().parent
 
 
 class SharedTier:
@@ -64,8 +65,8 @@ class SharedTier:
         return time.monotonic() + _START_SECONDS
 
     def run(self, program: str, specification: Mapping[str, Any]) -> Any:
-        """Run `benchmarks/PROGRAM.py` on the store, and return the JSON of its last line."""
-        command = [sys.executable, str(ROOT / f"benchmarks/{program}.py"), json.dumps(specification)]
+        """Run `PROGRAM.py` of this folder on the store, and return the JSON of its last line."""
+        command = [sys.executable, str(_PROGRAMS / f"{program}.py"), json.dumps(specification)]
         with self._started(program, command) as started:
             said, _ = started.communicate(timeout=WAIT_SECONDS)
             if started.returncode != 0:
@@ -91,7 +92,7 @@ class SharedTier:
                     str(word)
                     for word in (self.url(name), size, _REQUEST_BYTES / self.scale, period, first, epoch + seconds)
                 ]
-                command = [sys.executable, str(ROOT / "benchmarks/_adapt_noise.py"), *words]
+                command = [sys.executable, str(_PROGRAMS / "checkpoints.py"), *words]
                 writers.append(ends.enter_context(self._started(name, command)))
             yield
             for writer in writers:
