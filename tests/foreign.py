@@ -132,15 +132,15 @@ def _lustre_document(folder: Path) -> None:
 
 
 def _lustre_tree(folder: Path) -> None:
-    from weir.placement.statistics.rates import rates
-    from weir.placement.statistics.tree import read_tree
+    from weir.lustre.rates import rates
+    from weir.lustre.tree import read_tree
 
     reading = read_tree(folder)
     rates(reading, reading)
 
 
 def _message(folder: Path) -> None:
-    from weir.placement.statistics.message import RejectedError, decode
+    from weir.lustre.message import RejectedError, decode
 
     for path in folder.iterdir():
         with refused(RejectedError):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from weir.placement.statistics.message import (
+from weir.lustre.message import (
     DiskIo,
     JobRates,
     NetworkRates,

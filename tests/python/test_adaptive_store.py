@@ -8,13 +8,13 @@ import numpy
 import pytest
 from store import Store
 from weir import adaptive
-from weir.adaptive.store import Figures, Poll, available_of, figures_of
+from weir.adaptive.server_forecast import ServerForecast, ServerPoll, available_of, server_forecast_of
 from weir.prediction.bandwidth import Forecast
 
 LIMIT_SECONDS = 60.0
 
 
-class Scripted(Poll):
+class Scripted(ServerPoll):
     """A store that says what a test wants."""
 
     said: float | None = None
@@ -36,8 +36,8 @@ def test_a_stream_on_a_mount_is_read_with_the_servers_figures(
     assert numpy.array_equal(steps[0].data, field)
     assert numpy.array_equal(steps[1].data, field + 1)
 
-    assert figures_of(tiers[0]) is None, "a tier elsewhere has no servers"
-    figures = figures_of(tiers[1])
+    assert server_forecast_of(tiers[0]) is None, "a tier elsewhere has no servers"
+    figures = server_forecast_of(tiers[1])
     assert figures is not None
     deadline = time.monotonic() + LIMIT_SECONDS
     # Two targets of 100 MB/s, of which the only job may use all, once what it read itself is past.
@@ -49,9 +49,9 @@ def test_a_stream_on_a_mount_is_read_with_the_servers_figures(
 def test_without_a_store_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIR_MOUNT", str(tmp_path))
     monkeypatch.delenv("WEIR_CLUSTER", raising=False)
-    assert figures_of(str(tmp_path / "run")) is None
+    assert server_forecast_of(str(tmp_path / "run")) is None
     monkeypatch.setenv("WEIR_CLUSTER", str(tmp_path / "cluster.json"))
-    assert figures_of(str(tmp_path / "run")) is None
+    assert server_forecast_of(str(tmp_path / "run")) is None
 
 
 def test_what_is_free_or_owed_is_available() -> None:
@@ -68,7 +68,7 @@ def test_what_is_free_or_owed_is_available() -> None:
 
 def test_figures_are_used_while_they_are_closer_than_the_past() -> None:
     poll = Scripted([], None)
-    figures = Figures(poll)
+    figures = ServerForecast(poll)
     past = Forecast(100.0, 90.0, 110.0, "last-value")
     # The servers see each change as it comes; the past sees it a step later.
     for step in range(16):

@@ -37,10 +37,11 @@ TEST_ONLY = {
 """What tests may use beyond that: real servers; and all decisions of a store beside a device."""
 
 PACKAGES = {
-    "cli": {"adaptive", "experiments", "placement", "prediction", "tracing", "store", "native", "errors"},
+    "cli": {"adaptive", "experiments", "placement", "lustre", "prediction", "tracing", "store", "native", "errors"},
     "experiments": {"store", "errors"},
     "adaptive": {"prediction", "store", "errors"},
-    "placement": {"tracing", "store", "errors"},
+    "placement": {"lustre", "tracing", "store", "errors"},
+    "lustre": {"errors"},
     "store": {"native", "errors"},
     "prediction": {"tracing", "errors"},
     "tracing": {"errors"},

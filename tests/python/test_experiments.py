@@ -14,7 +14,7 @@ import answers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from weir.experiments import exchange, figures, plots, records, windows
+from weir.experiments import convergence, figures, plots, records, windows
 from weir.experiments.jobs import Job, Run, coarser
 from weir.experiments.policies import shares_owed, shares_owed_by_device
 from weir.experiments.windows import Account, Done, Sample
@@ -232,7 +232,7 @@ class TestExchange:
     RIGHT = {"0.0": {"0": 0.5, "1": 0.5}, "1.0": {"0": 0.5, "2": 0.5}}  # noqa: RUF012
 
     def looks(self, *polls: Sample) -> tuple[float, float] | None:
-        return exchange.right_weights(polls, self.RIGHT)
+        return convergence.right_weights(polls, self.RIGHT)
 
     def test_the_last_server_counts(self) -> None:
         polls = [
@@ -278,7 +278,7 @@ class TestExchange:
             owing(0, right_at, 0.5, 0.5),
             owing(1, right_at, 0.5, 0, 0.5),
         ]
-        found = exchange.exchange_of(run, "size-fair", [], 50)
+        found = convergence.convergence_of(run, "size-fair", [], 50)
         assert found.right_seconds == right_at
         assert (found.exchanges_min, found.exchanges_max) == exchanges
 

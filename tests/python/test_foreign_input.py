@@ -24,10 +24,10 @@ import pytest
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
 from weir import adaptive, cli
+from weir.lustre.collector import Collector
+from weir.lustre.message import Statistics, encode
+from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
-from weir.placement.statistics.gathering import Gathering
-from weir.placement.statistics.message import Statistics, encode
-from weir.placement.statistics.own import OwnLoad, Thresholds
 from weir.store.identity import Identity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,10 +124,10 @@ def lustre_server() -> Statistics:
 
 
 def lustre_document(folder: Path) -> None:
-    gathering = Gathering()
-    gathering.accept(lustre_server(), 1.0)
+    collector = Collector()
+    collector.accept(lustre_server(), 1.0)
     own = OwnLoad(0.1, 0.1, 0.5, None)
-    document = gathering.document(2.0, time_seconds=time.time(), own=own, thresholds=Thresholds())
+    document = collector.document(2.0, time_seconds=time.time(), own=own, thresholds=Thresholds())
     (folder / "statistics.json").write_text(json.dumps(document))
     creations(folder)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from store import Store
 from weir.placement.allotment import AllotmentError, allot
 from weir.placement.arrangement import Beginning, beginnings
-from weir.placement.coming import CreationsError, read_creations
-from weir.placement.configuration import Choices, ConfigurationError, Rule, configure, rule
+from weir.placement.creation_list import CreationsError, read_creations
 from weir.placement.database import END_OF_FILE, read
 from weir.placement.emit import lfs_command, yaml_template
+from weir.placement.layouts import Choices, LayoutError, Rule, lay_out, rule
 from weir.placement.lookups import ReportError, read_report
 from weir.placement.targets import TARGET_BYTES_PER_SECOND, Target, Targets, targets_of_store
 from weir.tracing.records import Creation
@@ -68,44 +68,44 @@ def targets(count: int) -> Targets:
 def test_the_papers_tables() -> None:
     """Table 1: IOR, file per process of 8 GiB, configuration 1; table 2: without PFL."""
     choices = Choices(rules=(Rule("/mnt/lustre/ior", PAPERS_LAYOUT),), stripe_count=8)
-    parts = configure([creation("/mnt/lustre/ior/test.0", 8 * GIB)], choices, targets=35)
+    parts = lay_out([creation("/mnt/lustre/ior/test.0", 8 * GIB)], choices, targets=35)
     assert [(part.component, part.extent_start, part.stripe_bytes, part.stripe_count) for part in parts] == [
         (1, 0, 134_217_728, 1),
         (2, 134_217_728, 134_217_728, 3),
         (3, 536_870_912, 201_326_592, 8),
         (4, 2_147_483_648, 402_653_184, 16),
     ]
-    (plain,) = configure([creation("/mnt/lustre/other", 8 * GIB)], choices, targets=35)
+    (plain,) = lay_out([creation("/mnt/lustre/other", 8 * GIB)], choices, targets=35)
     assert (plain.stripe_bytes, plain.stripe_count, plain.extent_end) == (1_073_741_824, 8, END_OF_FILE)
 
 
 def test_sizes_that_are_not_aligned() -> None:
     """The paper: a file of 766.175 MB on 8 stripes becomes 0.1 % larger."""
     size = int(766.175 * MIB)
-    (part,) = configure([creation("/a", size)], Choices(stripe_count=8), targets=35)
+    (part,) = lay_out([creation("/a", size)], Choices(stripe_count=8), targets=35)
     assert part.stripe_bytes % (128 << 10) == 0
     assert 0 < 8 * part.stripe_bytes - size < 8 * (128 << 10)
 
 
 @given(size=st.integers(0, 1 << 50), count=st.integers(1, 64))
 def test_contiguous_stripes_hold_the_file_and_no_aligned_size_less_does(size: int, count: int) -> None:
-    (part,) = configure([creation("/a", size)], Choices(stripe_count=count), targets=64)
+    (part,) = lay_out([creation("/a", size)], Choices(stripe_count=count), targets=64)
     assert part.stripe_bytes % (128 << 10) == 0
     assert part.stripe_bytes * count >= size
     assert part.stripe_bytes == 128 << 10 or (part.stripe_bytes - (128 << 10)) * count < size
 
 
 def test_stripes_in_turn_and_lustres_largest() -> None:
-    (part,) = configure([creation("/a", GIB)], Choices(stripe_count=4, stripe_bytes=MIB), targets=4)
+    (part,) = lay_out([creation("/a", GIB)], Choices(stripe_count=4, stripe_bytes=MIB), targets=4)
     assert part.stripe_bytes == MIB
-    (part,) = configure([creation("/a", 1 << 45)], Choices(stripe_bytes_max=(4 << 30) - (128 << 10)), targets=4)
+    (part,) = lay_out([creation("/a", 1 << 45)], Choices(stripe_bytes_max=(4 << 30) - (128 << 10)), targets=4)
     assert part.stripe_bytes == (4 << 30) - (128 << 10)
 
 
 def test_the_layout_that_a_file_had_says_how_many_stripes() -> None:
-    (part,) = configure([creation("/a", 8 * MIB, layout="-o 0.1,1.0 -S 64k")], Choices(), targets=4)
+    (part,) = lay_out([creation("/a", 8 * MIB, layout="-o 0.1,1.0 -S 64k")], Choices(), targets=4)
     assert (part.stripe_count, part.targets) == (2, ())
-    parts = configure([creation("/a", 8 * MIB, layout="-E 1M -c 1 -E -1 -c 3 -S 1M")], Choices(), targets=4)
+    parts = lay_out([creation("/a", 8 * MIB, layout="-E 1M -c 1 -E -1 -c 3 -S 1M")], Choices(), targets=4)
     assert [(part.extent_end, part.stripe_count) for part in parts] == [(MIB, 1), (END_OF_FILE, 3)]
 
 
@@ -131,15 +131,15 @@ def test_rules_are_read_from_texts_and_files(tmp_path: Path) -> None:
     assert rule("/mnt/x/=-c 4") == Rule("/mnt/x", "-c 4")
     assert rule(f"/mnt/x={tmp_path}/one.ini") == Rule("/mnt/x", PAPERS_LAYOUT)
     for wrong in ("-c -2", "nothing", "/mnt=-E 1M -c 1", f"{tmp_path}/none.ini"):
-        with pytest.raises(ConfigurationError) as refused:
+        with pytest.raises(LayoutError) as refused:
             rule(wrong)
         assert refused.value.hint
 
 
 def test_more_stripes_than_targets() -> None:
-    with pytest.raises(ConfigurationError, match="9 stripes, and there are 8 targets"):
-        configure([creation("/a", 1)], Choices(stripe_count=9), targets=8)
-    (part,) = configure([creation("/a", 1)], Choices(stripe_count=-1), targets=8)
+    with pytest.raises(LayoutError, match="9 stripes, and there are 8 targets"):
+        lay_out([creation("/a", 1)], Choices(stripe_count=9), targets=8)
+    (part,) = lay_out([creation("/a", 1)], Choices(stripe_count=-1), targets=8)
     assert part.stripe_count == 8
 
 
@@ -147,7 +147,7 @@ def test_more_stripes_than_targets() -> None:
 
 
 def test_stripes_are_spread_evenly_and_lie_apart() -> None:
-    parts = configure([creation(f"/a{n}", 80 * MIB) for n in range(70)], Choices(stripe_count=8), targets=35)
+    parts = lay_out([creation(f"/a{n}", 80 * MIB) for n in range(70)], Choices(stripe_count=8), targets=35)
     allotment = allot(parts, targets(35))
     used = Counter(target for part in allotment.components for target in part.targets)
     assert set(used.values()) == {16}
@@ -157,7 +157,7 @@ def test_stripes_are_spread_evenly_and_lie_apart() -> None:
 
 def test_bytes_count_and_not_only_stripes() -> None:
     """What reaches beyond the predicted size of a file weighs nothing."""
-    parts = configure([creation("/a", 10 * MIB)], Choices(rules=(Rule("*", "-E 1G -c 1 -E -1 -c 2"),)), targets=4)
+    parts = lay_out([creation("/a", 10 * MIB)], Choices(rules=(Rule("*", "-E 1G -c 1 -E -1 -c 2"),)), targets=4)
     loads = allot(parts, targets(4)).loads_bytes
     assert sorted(loads.values())[-1] >= 10 * MIB
     assert sum(loads.values()) <= 10 * MIB + 2
@@ -167,7 +167,7 @@ def test_slow_full_and_loaded_targets_get_less() -> None:
     fast, slow = Target("0", "0", GIB, GIB, speed=100.0), Target("1", "1", GIB, GIB, speed=10.0)
     full, loaded = Target("2", "2", 0, GIB, speed=100.0), Target("3", "3", GIB, GIB, speed=100.0, load_bytes=GIB)
     known = Targets((fast, slow, full, loaded))
-    parts = configure([creation(f"/a{n}", 20 * MIB) for n in range(42)], Choices(), targets=4)
+    parts = lay_out([creation(f"/a{n}", 20 * MIB) for n in range(42)], Choices(), targets=4)
     loads = allot(parts, known).loads_bytes
     assert loads["2"] == 0
     assert loads["1"] * 5 < loads["0"]
@@ -176,7 +176,7 @@ def test_slow_full_and_loaded_targets_get_less() -> None:
 
 @pytest.mark.parametrize("name", ["balanced", "lustre-standard", "random"])
 def test_every_allocator_places_every_stripe(name: str) -> None:
-    parts = configure([creation(f"/a{n}", MIB) for n in range(9)], Choices(stripe_count=3), targets=5)
+    parts = lay_out([creation(f"/a{n}", MIB) for n in range(9)], Choices(stripe_count=3), targets=5)
     placed = allot(parts, targets(5), allocator=name, seed=3).components
     assert all(len(set(part.targets)) == 3 for part in placed)
 
@@ -186,7 +186,7 @@ def test_files_written_side_by_side_meet_late(files: int, stripes: int, before_e
     """On as many targets as stripes every file uses all; hardly ever are two at one at once."""
     creations = [creation(f"/a{n}", stripes * MIB, rank=n) for n in range(min(files, stripes))]
     begun = beginnings([creations])
-    parts = configure(creations, Choices(stripe_count=stripes), targets=stripes)
+    parts = lay_out(creations, Choices(stripe_count=stripes), targets=stripes)
     placed = allot(parts, targets(stripes), begun=begun).components
     meetings = [len(at) - len(set(at)) for at in zip(*(part.targets for part in placed), strict=True)]
     assert sum(meetings) <= len(creations) * stripes // 10
@@ -196,13 +196,13 @@ def test_files_written_side_by_side_meet_late(files: int, stripes: int, before_e
 
 def test_the_papers_graph_places_too() -> None:
     pytest.importorskip("ortools")
-    parts = configure([creation(f"/a{n}", MIB) for n in range(3)], Choices(stripe_count=2), targets=5)
+    parts = lay_out([creation(f"/a{n}", MIB) for n in range(3)], Choices(stripe_count=2), targets=5)
     placed = allot(parts, targets(5), allocator="min-cost-flow-linear").components
     assert all(len(set(part.targets)) == 2 for part in placed)
 
 
 def test_what_cannot_be_placed() -> None:
-    parts = configure([creation("/a", GIB)], Choices(stripe_count=2), targets=2)
+    parts = lay_out([creation("/a", GIB)], Choices(stripe_count=2), targets=2)
     with pytest.raises(AllotmentError, match="no target"):
         allot(parts, Targets(()))
     with pytest.raises(AllotmentError) as refused:
@@ -242,7 +242,7 @@ def test_a_busy_server_gets_less_and_small_differences_change_nothing() -> None:
             for server, used in enumerate(processors)
         ]
         known = targets_of_store(statuses)
-        parts = configure([creation(f"/a{n}", MIB) for n in range(84)], Choices(), targets=6)
+        parts = lay_out([creation(f"/a{n}", MIB) for n in range(84)], Choices(), targets=6)
         return Counter(target.split(".")[0] for part in allot(parts, known).components for target in part.targets)
 
     assert set(placed(0.1, 0.1, 0.1).values()) == {28}
@@ -256,7 +256,7 @@ def test_a_busy_server_gets_less_and_small_differences_change_nothing() -> None:
 
 def test_commands_and_templates() -> None:
     choices = Choices(rules=(Rule("/mnt/ior", "-E 128M -c 1 -E -1 -c 3"),), stripe_count=2)
-    parts = configure([creation("/mnt/ior/a b", 512 * MIB), creation("/plain", 3 * MIB)], choices, targets=35)
+    parts = lay_out([creation("/mnt/ior/a b", 512 * MIB), creation("/plain", 3 * MIB)], choices, targets=35)
     *composite, plain = allot(parts, targets(35)).components
     command = shlex.split(lfs_command("/mnt/ior/a b", composite))
     one, many = (",".join(part.targets) for part in composite)

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weir.placement.statistics.counters import Counter, parse_counters
-from weir.placement.statistics.devices import inactive, parse_lctl_dl, servers_of
-from weir.placement.statistics.histograms import parse_brw_stats
-from weir.placement.statistics.host import parse_lnet_stats, parse_loadavg, parse_meminfo, parse_stat
-from weir.placement.statistics.jobs import parse_job_stats
-from weir.placement.statistics.own import OwnLoad, Thresholds, waits_for
-from weir.placement.statistics.rates import JOBS_MAX, rates
-from weir.placement.statistics.space import file_system, parse_kilobytes, parse_lfs_df, parse_snapshots, target_index
-from weir.placement.statistics.text import MalformedError
-from weir.placement.statistics.tree import Reading, read_tree
+from weir.lustre.counters import Counter, parse_counters
+from weir.lustre.devices import inactive, parse_lctl_dl, servers_of
+from weir.lustre.histograms import parse_brw_stats
+from weir.lustre.host import parse_lnet_stats, parse_loadavg, parse_meminfo, parse_stat
+from weir.lustre.jobs import parse_job_stats
+from weir.lustre.observer import OwnLoad, Thresholds, waits_for
+from weir.lustre.rates import JOBS_MAX, rates
+from weir.lustre.space import file_system, parse_kilobytes, parse_lfs_df, parse_snapshots, target_index
+from weir.lustre.text import MalformedError
+from weir.lustre.tree import Reading, read_tree
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lustre"
 FIRST, LATER = DATA / "2.15" / "first", DATA / "2.15" / "later"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import zmq
-from weir.placement.statistics.message import TOPIC
+from weir.lustre.message import TOPIC
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lustre"
 WAIT_SECONDS = 60.0

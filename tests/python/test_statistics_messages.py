@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lustre_messages import statistics, target
 from weir._core import Allocator
-from weir.placement.statistics import gathering as gathered
-from weir.placement.statistics.gathering import Gathering
-from weir.placement.statistics.message import (
+from weir.lustre import collector as collected
+from weir.lustre.collector import Collector
+from weir.lustre.message import (
     MESSAGE_BYTES_MAX,
     Heartbeat,
     Message,
@@ -23,9 +23,9 @@ from weir.placement.statistics.message import (
     decode,
     encode,
 )
-from weir.placement.statistics.own import OwnLoad, Thresholds
-from weir.placement.statistics.speed import Speeds
-from weir.placement.statistics.view import UnusableError, View, view_of_document, view_of_lfs_df
+from weir.lustre.observer import OwnLoad, Thresholds
+from weir.lustre.speed import Speeds
+from weir.lustre.view import UnusableError, View, view_of_document, view_of_lfs_df
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lustre"
 IDLE = OwnLoad(0.1, 0.1, 0.5, None)
@@ -35,9 +35,9 @@ def heartbeat(server: str = "oss1", sequence: int = 1, instance: str = "first") 
     return Heartbeat(server, instance, sequence, 60.0, 5.0)
 
 
-def document_of(gathering: Gathering, now: float, own: OwnLoad = IDLE) -> dict[str, Any]:
+def document_of(collector: Collector, now: float, own: OwnLoad = IDLE) -> dict[str, Any]:
     """The document, as it comes out of a file."""
-    document = gathering.document(now, time_seconds=1700000000.0, own=own, thresholds=Thresholds())
+    document = collector.document(now, time_seconds=1700000000.0, own=own, thresholds=Thresholds())
     found: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
     return found
 
@@ -113,100 +113,100 @@ def test_whatever_comes_is_a_message_or_refused(data: st.DataObject) -> None:
             place = inner
         place[key] = data.draw(ANY_JSON)
         content = json.dumps(document).encode()
-    gathering = Gathering()
+    collector = Collector()
     try:
         message = decode(content)
     except RejectedError:
-        assert not gathering.take(content, 0.0)
-        assert gathering.rejected == 1
+        assert not collector.take(content, 0.0)
+        assert collector.rejected == 1
     else:
         assert decode(encode(message)) == message
-        assert gathering.take(content, 0.0)
-        document_of(gathering, 1.0)
+        assert collector.take(content, 0.0)
+        document_of(collector, 1.0)
 
 
 def test_a_server_that_falls_silent_is_told_of_and_left_out() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics("oss1"), 0.0)
-    gathering.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 0.0)
-    gathering.accept(heartbeat("oss1"), 15.0)
-    assert gathering.silent(15.9) == frozenset()
-    assert gathering.silent(16.1) == {"oss2"}, "three heartbeats of 5 s and a second"
-    document = document_of(gathering, 20.0)
+    collector = Collector()
+    collector.accept(statistics("oss1"), 0.0)
+    collector.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 0.0)
+    collector.accept(heartbeat("oss1"), 15.0)
+    assert collector.silent(15.9) == frozenset()
+    assert collector.silent(16.1) == {"oss2"}, "three heartbeats of 5 s and a second"
+    document = document_of(collector, 20.0)
     assert [each["statistics"]["server"] for each in document["servers"]] == ["oss1"]
     assert (document["servers"][0]["age_seconds"], document["servers"][0]["heard_seconds"]) == (20.0, 5.0)
     assert document["silent"] == [{"server": "oss2", "heard_seconds": 20.0, "targets": ["fs-OST0001"]}]
-    gathering.accept(statistics("oss2", 1, targets=(target("fs-OST0001"),)), 21.0)
-    assert gathering.silent(21.0) == frozenset(), "it is back"
-    assert gathering.silent(31.5) == {"oss1"}, "whose last word was at 15"
+    collector.accept(statistics("oss2", 1, targets=(target("fs-OST0001"),)), 21.0)
+    assert collector.silent(21.0) == frozenset(), "it is back"
+    assert collector.silent(31.5) == {"oss1"}, "whose last word was at 15"
 
 
 def test_a_server_that_only_beats_has_no_news_either() -> None:
     """Its publisher lives, but its readings do not come."""
-    gathering = Gathering()
-    gathering.accept(statistics(), 0.0)
+    collector = Collector()
+    collector.accept(statistics(), 0.0)
     for sequence in range(1, 60):
-        gathering.accept(heartbeat(sequence=sequence), 5.0 * sequence)
-        silent = gathering.silent(5.0 * sequence)
+        collector.accept(heartbeat(sequence=sequence), 5.0 * sequence)
+        silent = collector.silent(5.0 * sequence)
         assert bool(silent) == (5.0 * sequence > 181.0)
 
 
 def test_no_server_is_waited_for_longer_than_an_hour_each_time() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics(interval_seconds=1e9, heartbeat_seconds=1e9), 0.0)
-    assert gathering.silent(3 * 3600.0) == frozenset()
-    assert gathering.silent(3 * 3600.0 + 2) == {"oss1"}
+    collector = Collector()
+    collector.accept(statistics(interval_seconds=1e9, heartbeat_seconds=1e9), 0.0)
+    assert collector.silent(3 * 3600.0) == frozenset()
+    assert collector.silent(3 * 3600.0 + 2) == {"oss1"}
 
 
 def test_lost_messages_are_counted_and_a_restart_is_none() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics(sequence=0), 0.0)
-    gathering.accept(heartbeat(sequence=4), 1.0)
-    gathering.accept(statistics(sequence=5), 2.0)
-    gathering.accept(statistics(sequence=0, instance="second"), 3.0)
-    assert document_of(gathering, 3.0)["servers"][0]["lost_messages"] == 3
+    collector = Collector()
+    collector.accept(statistics(sequence=0), 0.0)
+    collector.accept(heartbeat(sequence=4), 1.0)
+    collector.accept(statistics(sequence=5), 2.0)
+    collector.accept(statistics(sequence=0, instance="second"), 3.0)
+    assert document_of(collector, 3.0)["servers"][0]["lost_messages"] == 3
 
 
 def test_a_reading_that_is_sent_again_keeps_its_age_and_counts_once() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics(sequence=7, time_seconds=5.0, age_seconds=40.0), 100.0)
-    gathering.accept(statistics(sequence=8, time_seconds=5.0, age_seconds=41.0), 101.0)
-    assert gathering.readings() == 1
-    assert document_of(gathering, 102.0)["servers"][0]["age_seconds"] == 42.0
+    collector = Collector()
+    collector.accept(statistics(sequence=7, time_seconds=5.0, age_seconds=40.0), 100.0)
+    collector.accept(statistics(sequence=8, time_seconds=5.0, age_seconds=41.0), 101.0)
+    assert collector.readings() == 1
+    assert document_of(collector, 102.0)["servers"][0]["age_seconds"] == 42.0
 
 
 def test_rejections_are_counted_and_the_latest_told() -> None:
-    gathering = Gathering()
+    collector = Collector()
     for number in range(20):
-        assert not gathering.take(json.dumps({"version": number + 5}).encode(), 0.0)
-    document = document_of(gathering, 0.0)
+        assert not collector.take(json.dumps({"version": number + 5}).encode(), 0.0)
+    document = document_of(collector, 0.0)
     assert document["rejected_messages"] == 20
-    assert len(document["rejections"]) == gathered.REASONS_MAX
+    assert len(document["rejections"]) == collected.REASONS_MAX
     assert document["rejections"][-1].startswith("version 24;")
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered, "SERVERS_MAX", 3)
-    monkeypatch.setattr(gathered, "TARGETS_MAX", 5)
-    gathering = Gathering()
+    monkeypatch.setattr(collected, "SERVERS_MAX", 3)
+    monkeypatch.setattr(collected, "TARGETS_MAX", 5)
+    collector = Collector()
     for number in range(10):
-        gathering.take(encode(statistics(f"oss{number}")), 0.0)
-    assert (gathering.servers_heard(), gathering.rejected) == (3, 7)
+        collector.take(encode(statistics(f"oss{number}")), 0.0)
+    assert (collector.servers_heard(), collector.rejected) == (3, 7)
     many = tuple(target(f"fs-OST000{number}") for number in range(4))
-    gathering.take(encode(statistics("oss0", 1, targets=many)), 1.0)
-    assert gathering.reasons[-1] == "more than 5 targets"
-    gathering.take(encode(statistics("oss0", 1, targets=many[:3])), 1.0)
-    assert gathering.rejected == 8
-    document_of(gathering, gathered.FORGOTTEN_SECONDS + 0.5)
-    assert gathering.servers_heard() == 1, "those that were silent for a day are forgotten"
-    gathering.take(encode(statistics("new", 0, targets=many[:2])), 2.0)
-    assert gathering.servers_heard() == 2
+    collector.take(encode(statistics("oss0", 1, targets=many)), 1.0)
+    assert collector.reasons[-1] == "more than 5 targets"
+    collector.take(encode(statistics("oss0", 1, targets=many[:3])), 1.0)
+    assert collector.rejected == 8
+    document_of(collector, collected.FORGOTTEN_SECONDS + 0.5)
+    assert collector.servers_heard() == 1, "those that were silent for a day are forgotten"
+    collector.take(encode(statistics("new", 0, targets=many[:2])), 2.0)
+    assert collector.servers_heard() == 2
 
 
 def test_own_load_says_whether_to_allocate() -> None:
-    document = document_of(Gathering(), 0.0)
+    document = document_of(Collector(), 0.0)
     assert (document["own"]["may_allocate"], document["own"]["waits_for"]) == (True, None)
-    document = document_of(Gathering(), 0.0, OwnLoad(0.9, 0.1, 5.0, None))
+    document = document_of(Collector(), 0.0, OwnLoad(0.9, 0.1, 5.0, None))
     assert document["own"]["may_allocate"] is False
     assert document["own"]["waits_for"] == "90% of the processors is used, of 70% at most"
 
@@ -246,15 +246,15 @@ def test_speeds_need_evidence() -> None:
     assert speeds.relative() == {}
 
 
-def view_of(gathering: Gathering, now: float, of: str | None = None) -> View:
-    return view_of_document(document_of(gathering, now), "file", of=of)
+def view_of(collector: Collector, now: float, of: str | None = None) -> View:
+    return view_of_document(document_of(collector, now), "file", of=of)
 
 
 def test_the_view_of_what_was_gathered() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics("oss2", targets=(target("fs-OST000b", degraded=True), target("fs-MDT0000"))), 0.0)
-    gathering.accept(statistics("oss1", targets=(target("fs-OST0001", available_bytes=None),)), 0.0)
-    view = view_of(gathering, 3.0)
+    collector = Collector()
+    collector.accept(statistics("oss2", targets=(target("fs-OST000b", degraded=True), target("fs-MDT0000"))), 0.0)
+    collector.accept(statistics("oss1", targets=(target("fs-OST0001", available_bytes=None),)), 0.0)
+    view = view_of(collector, 3.0)
     assert view.file_system == "fs"
     (only,) = view.targets
     assert (only.index, only.name, only.server, only.fill, only.degraded) == (11, "fs-OST000b", "oss2", 0.5, True)
@@ -266,23 +266,23 @@ def test_the_view_of_what_was_gathered() -> None:
 
 
 def test_targets_of_a_silent_server_are_left_out_of_the_view() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics("oss1", targets=(target("fs-OST0000"),)), 0.0)
-    gathering.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 30.0)
-    view = view_of(gathering, 31.0)
+    collector = Collector()
+    collector.accept(statistics("oss1", targets=(target("fs-OST0000"),)), 0.0)
+    collector.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 30.0)
+    view = view_of(collector, 31.0)
     assert [each.name for each in view.targets] == ["fs-OST0001"]
     assert view.left_out == {"fs-OST0000": "its server oss1 was last heard 31 s ago"}
 
 
 def test_a_target_that_moved_is_where_it_was_last_seen() -> None:
-    gathering = Gathering()
-    gathering.accept(statistics("oss1", targets=(target("fs-OST0000"),)), 0.0)
-    gathering.accept(statistics("oss2", targets=(target("fs-OST0000", available_bytes=400),)), 10.0)
-    (only,) = view_of(gathering, 11.0).targets
+    collector = Collector()
+    collector.accept(statistics("oss1", targets=(target("fs-OST0000"),)), 0.0)
+    collector.accept(statistics("oss2", targets=(target("fs-OST0000", available_bytes=400),)), 10.0)
+    (only,) = view_of(collector, 11.0).targets
     assert (only.server, only.available_bytes) == ("oss2", 400)
-    (only,) = view_of(gathering, 17.0).targets
+    (only,) = view_of(collector, 17.0).targets
     assert only.server == "oss2"
-    assert view_of(gathering, 17.0).left_out == {}, "it is there, though the server that had it is silent"
+    assert view_of(collector, 17.0).left_out == {}, "it is there, though the server that had it is silent"
 
 
 @pytest.mark.parametrize(
@@ -303,17 +303,17 @@ def test_a_document_of_something_else_is_refused(document: object, why: str) -> 
 
 def test_the_view_of_a_document_of_nobody() -> None:
     with pytest.raises(UnusableError, match="there are: none"):
-        view_of(Gathering(), 0.0)
+        view_of(Collector(), 0.0)
 
 
 @settings(max_examples=200, deadline=None, print_blob=True)
 @given(st.data())
 def test_whatever_stands_in_the_file_gives_a_view_or_one_error(data: st.DataObject) -> None:
     """A document with any one part, at any depth, replaced by any JSON."""
-    gathering = Gathering()
-    gathering.accept(statistics("oss1"), 0.0)
-    gathering.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 30.0)
-    document = document_of(gathering, 31.0)
+    collector = Collector()
+    collector.accept(statistics("oss1"), 0.0)
+    collector.accept(statistics("oss2", targets=(target("fs-OST0001"),)), 30.0)
+    document = document_of(collector, 31.0)
     document["speeds"] = {"fs-OST0001": 0.5}
     assert len(view_of_document(document, "file").targets) == 1
     place: Any = document
@@ -353,16 +353,16 @@ def test_the_view_of_lfs_df() -> None:
 
 def test_what_an_allocator_is_given() -> None:
     """A slow, a loaded and a nearly full target, and a server whose processors are busy."""
-    gathering = Gathering()
+    collector = Collector()
     idle = TargetRates(0.0, 0.0, 0.0, 0.0, 0.0)
     space = {"total_bytes": 10**13, "free_bytes": 10**13, "available_bytes": 8 * 10**12}
     first = (target("fs-OST0000", rates=idle, **space), target("fs-OST0001", **space))
     full = target("fs-OST0003", rates=idle, total_bytes=10**13, available_bytes=10**12)
     last = target("fs-OST0004", rates=idle, total_bytes=10**13, available_bytes=0)
     second = (target("fs-OST0002", rates=idle, **space), full, last)
-    gathering.accept(statistics("oss1", cpu_fraction=0.5, memory_fraction=0.2, targets=first), 0.0)
-    gathering.accept(statistics("oss2", cpu_fraction=None, targets=second), 0.0)
-    document = document_of(gathering, 1.0)
+    collector.accept(statistics("oss1", cpu_fraction=0.5, memory_fraction=0.2, targets=first), 0.0)
+    collector.accept(statistics("oss2", cpu_fraction=None, targets=second), 0.0)
+    document = document_of(collector, 1.0)
     document["speeds"] = {"fs-OST0000": 0.1}
     inputs = view_of_document(document, "file").inputs(horizon_seconds=100.0, expected_bytes_per_second=1e9)
     assert inputs["targets"] == ["0", "1", "2", "3", "4"]
@@ -381,12 +381,12 @@ def test_what_an_allocator_is_given() -> None:
 
 
 def test_a_busy_server_slows_its_targets_down() -> None:
-    gathering = Gathering()
+    collector = Collector()
     space = {"total_bytes": 10**13, "free_bytes": 10**13, "available_bytes": 8 * 10**12}
     for index, used in enumerate((0.1, 0.9)):
         targets = (target(f"fs-OST{index:04x}", **space),)
-        gathering.accept(statistics(f"oss{index}", cpu_fraction=used, memory_fraction=0.2, targets=targets), 0.0)
-    inputs = view_of_document(document_of(gathering, 1.0), "file").inputs(expected_bytes_per_second=1e9)
+        collector.accept(statistics(f"oss{index}", cpu_fraction=used, memory_fraction=0.2, targets=targets), 0.0)
+    inputs = view_of_document(document_of(collector, 1.0), "file").inputs(expected_bytes_per_second=1e9)
     assert inputs["speeds"] == pytest.approx([1e9, 2e8])
     assert inputs["server_speeds"] == pytest.approx({"oss0": 1e9, "oss1": 2e8})
 

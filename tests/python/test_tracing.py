@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from weir import _core
-from weir.cli.recording import run_name
+from weir.cli.recorder import run_name
 from weir.tracing.export import COLUMNS, write_csv, write_parquet
 from weir.tracing.files import TraceError, read_runs
 from weir.tracing.records import SHARED, Run

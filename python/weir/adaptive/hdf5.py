@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir.adaptive.array import Restored
-from weir.adaptive.layout import ATTRIBUTE, datasets_of, restored_from
+from weir.adaptive.datasets import ATTRIBUTE, datasets_of, restored_from
 
 
 def save(parent: Any, name: str, container: bytes) -> None:

@@ -13,7 +13,7 @@ from weir.adaptive.plot import Plot
 from weir.adaptive.tiers import Tier, Zone
 
 if TYPE_CHECKING:
-    from weir.adaptive.store import Figures
+    from weir.adaptive.server_forecast import ServerForecast
     from weir.prediction.bandwidth import Forecast
 
 BARREN_STEPS_MAX = 2
@@ -106,7 +106,9 @@ class Plan:
 class Planner:
     """One tier's forecast and amounts. Threads may share it."""
 
-    def __init__(self, tier: Tier, policy: Policy, *, warm_up_steps: int, figures: "Figures | None" = None) -> None:
+    def __init__(
+        self, tier: Tier, policy: Policy, *, warm_up_steps: int, server_forecast: "ServerForecast | None" = None
+    ) -> None:
         """Plan for `tier`; its own plot beats a policy that is a plot or a budget.
 
         Raises:
@@ -124,7 +126,7 @@ class Planner:
             raise AdaptiveError(f"tier {tier.url}: {error}") from error
         # Other tiers and policies do not use their forecasts.
         self._is_foreseen = tier.zone == Zone.AUGMENTATION and not isinstance(policy, Fixed)
-        self._figures = figures
+        self._server_forecast = server_forecast
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
         self._silent_steps = 0
@@ -173,8 +175,8 @@ class Planner:
             self._history.observe(
                 self._latest, bandwidth if bandwidth is not None else _at_most(plan, begun_bytes, seconds)
             )
-            if self._figures is not None and bandwidth is not None:
-                self._figures.observe(bandwidth)
+            if self._server_forecast is not None and bandwidth is not None:
+                self._server_forecast.observe(bandwidth)
             if self._warm_up_steps > 0:
                 # Errors of the first forecasts, from next to no steps, tell little of later errors.
                 self._warm_up_steps -= 1
@@ -194,7 +196,7 @@ class Planner:
             return None
         if not math.isfinite(forecast.value):
             return None
-        return forecast if self._figures is None else self._figures.refine(forecast)
+        return forecast if self._server_forecast is None else self._server_forecast.refine(forecast)
 
     def _amount(self, forecast: "Forecast | None", available_bytes: int, accuracy_asked: bool) -> int:
         if self.tier.zone == Zone.ISOLATION or self._policy == Fixed.BEST_EFFORT:

@@ -398,10 +398,10 @@ def _opened(
 
 
 def _channel(place: Any, policy: Policy, warm_up_steps: int) -> Channel:
-    from weir.adaptive.store import figures_of
+    from weir.adaptive.server_forecast import server_forecast_of
 
     tier = place.tier
-    planner = Planner(tier, policy, warm_up_steps=warm_up_steps, figures=figures_of(place.local_root))
+    planner = Planner(tier, policy, warm_up_steps=warm_up_steps, server_forecast=server_forecast_of(place.local_root))
     return Channel(place, Lane(tier.url, tier.connections), planner)
 
 

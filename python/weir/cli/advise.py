@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import FAILED, CommandError, report, say
-from weir.cli.foreign import plain
 from weir.cli.output import output_option
+from weir.cli.plain_text import plain
 from weir.errors import WeirError
 from weir.store.home import Home
 

@@ -167,8 +167,8 @@ def _show(figure: "Figure", output: str, files: list[str]) -> None:
                 f"{panel.title}: targets busy {100 * panel.busy_ratio:.1f}% of the time; shares by device time and by"
                 f" the jobs' own bytes differ by at most {100 * panel.disagreement_max:.2f} points"
             )
-        if panel.exchange is not None:
-            say(f"{panel.title}: {_exchange_words(panel.exchange)}")
+        if panel.convergence is not None:
+            say(f"{panel.title}: {_convergence_words(panel.convergence)}")
     say(f"written: {', '.join(files)}")
 
 
@@ -199,13 +199,13 @@ def _rows(figure: "Figure") -> list[tuple[object, ...]]:
     return rows
 
 
-def _exchange_words(exchange: Any) -> str:
-    if exchange.right_seconds is None:
+def _convergence_words(convergence: Any) -> str:
+    if convergence.right_seconds is None:
         return "the servers did not come to owe what is right for the whole store"
-    least, most = exchange.exchanges_min, exchange.exchanges_max
+    least, most = convergence.exchanges_min, convergence.exchanges_max
     return (
-        f"every server owed what is right from {1000 * exchange.wrong_seconds:.0f} to"
-        f" {1000 * exchange.right_seconds:.0f} ms after the first request on, exchange"
+        f"every server owed what is right from {1000 * convergence.wrong_seconds:.0f} to"
+        f" {1000 * convergence.right_seconds:.0f} ms after the first request on, exchange"
         f" {least if least == most else f'{least} or {most}'}; shares over the second that followed were at most"
-        f" {100 * (exchange.share_error_max or 0):.2f} points off"
+        f" {100 * (convergence.share_error_max or 0):.2f} points off"
     )

@@ -2,7 +2,7 @@
 
 import sys
 
-from weir.cli.foreign import plain
+from weir.cli.plain_text import plain
 from weir.errors import WeirError
 from weir.store.errors import SettingsError
 from weir.store.notices import Notice

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import CommandError, warn
-from weir.cli.foreign import plain
 from weir.cli.output import output_option
+from weir.cli.plain_text import plain
 from weir.store.errors import StoreError
 from weir.store.home import Home
 
@@ -38,7 +38,7 @@ def explain(home: Home, file: Path, output: str) -> None:
     Shown are the figures that decided when it was made, and those of its targets now.
     """
     from weir import _core
-    from weir.cli.laid_out import layout_of
+    from weir.cli.layout_attribute import layout_of
     from weir.cli.output import show
 
     record = _record(file)

@@ -7,7 +7,7 @@ import click
 
 from weir.cli.advise import advise
 from weir.cli.errors import CommandError, warn
-from weir.cli.laid_out import ATTRIBUTE, failure, layout_of
+from weir.cli.layout_attribute import ATTRIBUTE, failure, layout_of
 from weir.cli.output import output_option, size
 from weir.store.home import Home
 
@@ -32,11 +32,11 @@ def show_layout(home: Home, path: Path, output: str) -> None:
     from weir import _core
     from weir.cli.output import show
 
-    laid_out = layout_of(path)
-    components = _core.parse_layout(laid_out.layout)
-    document: dict[str, object] = {"path": str(path), "layout": laid_out.layout, "components": components}
-    if laid_out.spread is not None:
-        document["spread"] = laid_out.spread
+    attribute = layout_of(path)
+    components = _core.parse_layout(attribute.layout)
+    document: dict[str, object] = {"path": str(path), "layout": attribute.layout, "components": components}
+    if attribute.spread is not None:
+        document["spread"] = attribute.spread
     rows = [
         (
             size(component["start"]),

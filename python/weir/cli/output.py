@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from weir.cli.foreign import plain
+from weir.cli.plain_text import plain
 
 Row = Sequence[object]
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.creations import ExpectedCreations, expected_creations
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
-from weir.cli.foreseen import Foreseen, foreseen
 from weir.cli.output import output_option
 from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.placement.allotment import Allotment
-    from weir.placement.configuration import Choices
     from weir.placement.database import Component
+    from weir.placement.layouts import Choices
     from weir.placement.targets import Targets
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -80,7 +80,7 @@ def place(context: click.Context, /, **options: Any) -> None:
     _check_usage(options)
     if database is not None and _may_stay(database, options["if_needed"], options["past"]):
         return
-    programs = foreseen(options)
+    programs = expected_creations(options)
     allotment = _allot(programs, _targets(home, options["lustre"]), options)
     if database is not None:
         _write(database, allotment)
@@ -166,7 +166,7 @@ def _targets(home: Home, lustre: Path | None) -> "Targets":
 def _lustre_view(file: Path) -> Any:
     import json
 
-    from weir.placement.statistics.view import view_of_document, view_of_lfs_df
+    from weir.lustre.view import view_of_document, view_of_lfs_df
 
     text = file.read_text(errors="replace")
     try:
@@ -181,22 +181,22 @@ def _lustre_view(file: Path) -> Any:
     return view
 
 
-def _allot(programs: Sequence[Foreseen], targets: "Targets", options: dict[str, Any]) -> "Allotment":
+def _allot(programs: Sequence[ExpectedCreations], targets: "Targets", options: dict[str, Any]) -> "Allotment":
     from weir.placement.allotment import allocator_names, allot
     from weir.placement.arrangement import beginnings
-    from weir.placement.configuration import configure
+    from weir.placement.layouts import lay_out
 
     allocator = options["allocator"]
     if allocator not in allocator_names():
         raise click.UsageError(f"no allocator is called `{allocator}`; there are {', '.join(allocator_names())}")
     creations = [creation for program in programs for creation in program.creations]
-    components = configure(creations, _choices(options), targets=len(targets.each))
+    components = lay_out(creations, _choices(options), targets=len(targets.each))
     begun = beginnings(program.creations for program in programs)
     return allot(components, targets, allocator=allocator, seed=options["seed"], begun=begun)
 
 
 def _choices(options: dict[str, Any]) -> "Choices":
-    from weir.placement.configuration import LUSTRE_STRIPE_BYTES_MAX, Choices, rule
+    from weir.placement.layouts import LUSTRE_STRIPE_BYTES_MAX, Choices, rule
 
     if options["stripe_count"] == 0:
         raise click.UsageError("a file has at least one stripe; -1 is one on every target")
@@ -257,7 +257,7 @@ def _emit_template(number: int, path: str, template: str, into: Path | None) -> 
     print(f"lfs setstripe --yaml {shlex.quote(str(file))} {shell_word(path)}")
 
 
-def _show_summary(allotment: "Allotment", programs: Sequence[Foreseen], output: str) -> None:
+def _show_summary(allotment: "Allotment", programs: Sequence[ExpectedCreations], output: str) -> None:
     from weir.cli.output import print_table, show, size
     from weir.placement.emit import files, layout_of
 

@@ -9,7 +9,7 @@ import click
 
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.options import option
-from weir.cli.recording import check_recorded, recording
+from weir.cli.recorder import check_recorded, recorder_variables
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.settings import CREDENTIAL, OBSERVE, PLACEMENT, PREFIX, TRACE
@@ -84,7 +84,7 @@ def run(
         raise click.UsageError("--placement is the preload's, so it cannot go with --no-preload")
     if no_preload and click.get_current_context().get_parameter_source("trace") is _BY_FLAG:
         raise click.UsageError("--trace is the preload's, so it cannot go with --no-preload")
-    added = {} if no_preload else recording(trace, observe, None if prefix is None else Path(prefix))
+    added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
     if placement is not None:
         added |= _placing(placement)
     from weir.store.launch import minted, run_job

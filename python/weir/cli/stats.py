@@ -11,7 +11,7 @@ from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 
 if TYPE_CHECKING:
-    from weir.placement.statistics.view import Target, View
+    from weir.lustre.view import Target, View
 
 _ENDPOINT = "tcp://127.0.0.1:4710"
 _HEADER = ("OST", "NAME", "SERVER", "SIZE", "AVAILABLE", "FILL", "READ/S", "WRITTEN/S", "REQUESTS", "SPEED", "STATE")
@@ -75,7 +75,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     """
     import socket
 
-    from weir.placement.statistics.publisher import Publisher
+    from weir.lustre.publisher import Publisher
 
     publisher = Publisher(
         root=root,
@@ -149,8 +149,8 @@ def subscribe(
 
     A server that missed three heartbeats, or three readings, is told of as silent and left out.
     """
-    from weir.placement.statistics.own import Thresholds
-    from weir.placement.statistics.subscriber import Subscriber
+    from weir.lustre.observer import Thresholds
+    from weir.lustre.subscriber import Subscriber
 
     subscriber = Subscriber(endpoints=endpoints, root=root, thresholds=Thresholds(cpu_max, memory_max))
     with _zmq_errors(f"subscribe to {', '.join(endpoints)}"):
@@ -160,7 +160,7 @@ def subscribe(
             until_all_within_seconds=wait_seconds if once else None,
         )
     if once and not complete:
-        heard = subscriber.gathering.servers_heard()
+        heard = subscriber.collector.servers_heard()
         warn(
             f"{heard} of {len(endpoints)} publishers were heard within {wait_seconds:g} s",
             hint="is `weir stats publish` running there, and bound to an address that can be reached from here?",
@@ -209,8 +209,8 @@ def _view(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_sys
     import json
     import sys
 
-    from weir.placement.statistics.text import MalformedError
-    from weir.placement.statistics.view import UnusableError, view_of_document, view_of_lfs_df
+    from weir.lustre.text import MalformedError
+    from weir.lustre.view import UnusableError, view_of_document, view_of_lfs_df
 
     try:
         if path is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import FAILED, warn
-from weir.cli.foreign import plain
 from weir.cli.output import output_option
+from weir.cli.plain_text import plain
 from weir.store.errors import StoreError
 from weir.store.home import Home
 

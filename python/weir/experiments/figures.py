@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from weir.experiments import windows
-from weir.experiments.exchange import Exchange, exchange_of
+from weir.experiments.convergence import Convergence, convergence_of
 from weir.experiments.jobs import Job, Run, coarser, run_jobs
 from weir.experiments.policies import shares_owed
 from weir.experiments.store import Store
@@ -33,7 +33,7 @@ _PROCESSES_PER_TARGET = 4
 _REQUEST_BYTES = (256 * 1024, 128 * 1024, 64 * 1024)
 _REQUEST_PART_MAX = 0.0025
 """A request takes at most this part of a window, where the smallest is not too large for it."""
-_EXCHANGE_WINDOW_SECONDS = 0.1
+_LAMBDA_WINDOW_SECONDS = 0.1
 _POLLS_PER_INTERVAL = 25
 """How finely figure 14 knows when weights became right, where the servers answer as fast."""
 _POLL_SECONDS = 3.0
@@ -69,7 +69,7 @@ class Panel:
     """How long a target works on one request."""
     groupings: tuple[str, ...] = ("name",)
     """What of a job the plots add up by."""
-    exchange: Exchange | None = None
+    convergence: Convergence | None = None
     refused: str = ""
     """Why the store would not come up like this; then nothing was run."""
     hint: str = ""
@@ -165,7 +165,7 @@ def _figure_12(options: Options, say: Say) -> list[Panel]:
 
 
 def _figure_14(options: Options, say: Say) -> list[Panel]:
-    return [_exchange_panel(interval, options, say) for interval in options.lambdas_milliseconds]
+    return [_lambda_panel(interval, options, say) for interval in options.lambdas_milliseconds]
 
 
 EXPERIMENTS = {
@@ -279,11 +279,11 @@ def _request_seconds(store: Store, jobs: Sequence[Job]) -> float:
     return max(job.request_bytes for job in jobs) / rate
 
 
-def _exchange_panel(interval: int, options: Options, say: Say) -> Panel:
+def _lambda_panel(interval: int, options: Options, say: Say) -> Panel:
     """Run the three jobs of figure 5 on two servers that exchange their jobs every `interval` milliseconds."""
     policy = "size-fair"
     title = f"lambda = {interval} ms"
-    panel = Panel(title, policy, options.scheduler, window_seconds=_EXCHANGE_WINDOW_SECONDS)
+    panel = Panel(title, policy, options.scheduler, window_seconds=_LAMBDA_WINDOW_SECONDS)
     say(f"{title}: 3 jobs on two servers for {options.seconds:g} s")
     places = (("0.0", "1.0"), ("0.0",), ("1.0",))
     jobs = [
@@ -302,7 +302,7 @@ def _exchange_panel(interval: int, options: Options, say: Say) -> Panel:
             run = run_jobs(
                 store,
                 panel.jobs,
-                window_seconds=_EXCHANGE_WINDOW_SECONDS,
+                window_seconds=_LAMBDA_WINDOW_SECONDS,
                 poll_seconds=min(_POLL_SECONDS, options.seconds),
                 poll_pause_seconds=interval / 1000 / _POLLS_PER_INTERVAL,
             )
@@ -310,7 +310,7 @@ def _exchange_panel(interval: int, options: Options, say: Say) -> Panel:
     except SettingsError as error:
         panel.refused, panel.hint = error.message, error.hint
         return panel
-    _measure(panel, coarser(run, round(_WINDOW_SECONDS / _EXCHANGE_WINDOW_SECONDS)), devices=2)
+    _measure(panel, coarser(run, round(_WINDOW_SECONDS / _LAMBDA_WINDOW_SECONDS)), devices=2)
     panel.rows = rows_of(run, policy)
-    panel.exchange = exchange_of(run, policy, panel.rows, interval)
+    panel.convergence = convergence_of(run, policy, panel.rows, interval)
     return panel

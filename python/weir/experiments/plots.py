@@ -50,7 +50,7 @@ def draw(figure: Figure, folder: Path) -> Path | None:
 
 def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
     """One run, its jobs added up by `grouping`."""
-    of_shares = panel.exchange is not None
+    of_shares = panel.convergence is not None
     jobs = {job.name: job for job in panel.jobs}
     totals = _curve(panel.rows, lambda row: _megabytes(panel, row))
     labels = list(dict.fromkeys(_label(job, grouping) for job in panel.jobs))
@@ -68,9 +68,9 @@ def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
         place.stairs([value or math.nan for value in owed], edges, baseline=None, **_OWED)
     if any(row.share_owed for row in panel.rows):
         place.stairs([math.nan], [0, 0], baseline=None, label="owed", **_OWED)
-    if panel.exchange is not None and panel.exchange.right_seconds is not None:
-        label = f"weights right after {1000 * panel.exchange.right_seconds:.0f} ms"
-        place.axvline(panel.exchange.right_seconds, color="black", linewidth=1, linestyle="--", label=label)
+    if panel.convergence is not None and panel.convergence.right_seconds is not None:
+        label = f"weights right after {1000 * panel.convergence.right_seconds:.0f} ms"
+        place.axvline(panel.convergence.right_seconds, color="black", linewidth=1, linestyle="--", label=label)
     place.set_title(panel.title if len(panel.groupings) == 1 else f"{panel.title}: {_TITLES[grouping]}", fontsize=10)
     place.set_xlabel("time (s)")
     place.set_ylabel("share of the targets' time (%)" if of_shares else "throughput (MB/s)")

@@ -75,7 +75,7 @@ def _panel(panel: Panel, *, with_windows: bool) -> dict[str, Any]:
         "busy_ratio": panel.busy_ratio,
         "jobs": [asdict(job) for job in panel.jobs],
         "summaries": [asdict(summary) for summary in panel.summaries],
-        "exchange": asdict(panel.exchange) if panel.exchange else None,
+        "exchange": asdict(panel.convergence) if panel.convergence else None,
     }
     if with_windows:
         said["window_seconds"] = panel.window_seconds

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weir.placement.statistics.view import View
+    from weir.lustre.view import View
     from weir.store.answers import Status
 
 TARGET_BYTES_PER_SECOND = float(1 << 30)

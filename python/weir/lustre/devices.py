@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from weir.placement.statistics.text import lines
+from weir.lustre.text import lines
 
 _EXPECTED = "`NUMBER STATUS TYPE NAME UUID REFERENCES [NID]`"
 _CLIENT = re.compile(r"(.+-OST[0-9a-fA-F]{4,8})-osc-\S+")

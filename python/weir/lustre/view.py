@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from weir.placement.statistics.devices import inactive, parse_lctl_dl, servers_of
-from weir.placement.statistics.gathering import KIND
-from weir.placement.statistics.message import VERSION, RejectedError, Statistics, from_document
-from weir.placement.statistics.space import file_system, parse_lfs_df, target_index
+from weir.lustre.collector import KIND
+from weir.lustre.devices import inactive, parse_lctl_dl, servers_of
+from weir.lustre.message import VERSION, RejectedError, Statistics, from_document
+from weir.lustre.space import file_system, parse_lfs_df, target_index
 
 HORIZON_SECONDS = 300.0
 """Assumed duration of the present traffic."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from weir.placement.statistics.counters import Counters, parse_counters
-from weir.placement.statistics.histograms import Histograms, parse_brw_stats
-from weir.placement.statistics.host import (
+from weir.lustre.counters import Counters, parse_counters
+from weir.lustre.histograms import Histograms, parse_brw_stats
+from weir.lustre.host import (
     LoadAverage,
     Memory,
     Network,
@@ -24,9 +24,9 @@ from weir.placement.statistics.host import (
     parse_meminfo,
     parse_stat,
 )
-from weir.placement.statistics.jobs import JobCounters, parse_job_stats
-from weir.placement.statistics.space import parse_kilobytes
-from weir.placement.statistics.text import MalformedError, Place
+from weir.lustre.jobs import JobCounters, parse_job_stats
+from weir.lustre.space import parse_kilobytes
+from weir.lustre.text import MalformedError, Place
 
 FILE_BYTES_MAX = 64 << 20
 """A `job_stats` of more (hundreds of thousands of jobs) is told of and left unread, so that reading stays short."""

@@ -15,7 +15,7 @@ LUSTRE_STRIPE_BYTES_MAX = (4 << 30) - ALIGNMENT_BYTES
 """Largest stripe of Lustre, whose layouts keep its size in 32 bits."""
 
 
-class ConfigurationError(WeirError):
+class LayoutError(WeirError):
     """A layout that cannot be used."""
 
 
@@ -54,7 +54,7 @@ def rule(text: str) -> Rule:
     """A rule from `[PATTERN=]LAYOUT`, where LAYOUT is the paper's .ini file or the spelling of `lfs setstripe`.
 
     Raises:
-        ConfigurationError: The text is neither.
+        LayoutError: The text is neither.
     """
     from weir import _core
 
@@ -67,14 +67,14 @@ def rule(text: str) -> Rule:
         _core.parse_layout(layout)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(
+        raise LayoutError(
             f"`{layout}` is no layout: {reason}",
             hint="write it as `lfs setstripe` has it, such as '-E 1G -c 1 -E -1 -c 8', or name an .ini file",
         ) from error
     return Rule(pattern.rstrip("/") or "/", layout)
 
 
-def configure(creations: Sequence[Creation], choices: Choices, *, targets: int) -> list[Component]:
+def lay_out(creations: Sequence[Creation], choices: Choices, *, targets: int) -> list[Component]:
     """The components of each file, before allocation, in the order of the creations.
 
     Args:
@@ -83,7 +83,7 @@ def configure(creations: Sequence[Creation], choices: Choices, *, targets: int) 
         targets: Targets that can take stripes: no component has more stripes.
 
     Raises:
-        ConfigurationError: A layout does not fit the targets.
+        LayoutError: A layout does not fit the targets.
     """
     components: list[Component] = []
     seen: set[str] = set()
@@ -102,7 +102,7 @@ def _components(creation: Creation, choices: Choices, targets: int) -> list[Comp
     parts = _core.parse_layout(layout)
     counts = [len(part["targets"]) or _count(part["stripes"], choices.stripe_count, targets) for part in parts]
     if max(counts) > targets:
-        raise ConfigurationError(
+        raise LayoutError(
             f"{creation.path}: `{layout}` asks for {max(counts)} stripes, and there are {targets} targets",
             hint="name a layout that fits with --layout, or with -c -1 one on every target",
         )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weir.placement.statistics.text import Place, lines
+from weir.lustre.text import Place, lines
 
 _LNET_FIELDS = 11
 _KIBIBYTE = 1024

@@ -15,7 +15,7 @@ _OBSERVED_BYTES = 16 << 10
 """All observed paths together, as the library keeps them."""
 
 
-def recording(trace: str | None, observed: Sequence[str], inside: Path | None) -> dict[str, str]:
+def recorder_variables(trace: str | None, observed: Sequence[str], inside: Path | None) -> dict[str, str]:
     """The variables of a program that is to be recorded; none where it is not.
 
     Args:

@@ -7,7 +7,7 @@ the unit, or the last of them, may be missing. From Lustre 2.15 a start and an e
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weir.placement.statistics.text import Place, lines
+from weir.lustre.text import Place, lines
 
 _MOMENTS = ("snapshot_time", "start_time", "elapsed_time")
 _COUNTER = "`NAME N samples [UNIT] [MIN MAX SUM [SUMSQ]]`"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ExpectedCreations:
     """What one program is expected to create."""
 
     creations: "tuple[Creation, ...]"
@@ -23,14 +23,14 @@ class Foreseen:
     """None where the user listed the creations."""
 
 
-def foreseen(options: dict[str, Any]) -> list[Foreseen]:
+def expected_creations(options: dict[str, Any]) -> list[ExpectedCreations]:
     """What each program creates that is to run, by the options of `weir place`.
 
     Raises:
         CommandError: Nothing can be said of one of them.
     """
     if options["creations"] is not None:
-        return [Foreseen(_listed(options["creations"]), None)]
+        return [ExpectedCreations(_listed(options["creations"]), None)]
     groups = _groups(options["past"])
     if not groups:
         raise CommandError("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
@@ -41,7 +41,7 @@ def foreseen(options: dict[str, Any]) -> list[Foreseen]:
 
 
 def _listed(file: Path) -> "tuple[Creation, ...]":
-    from weir.placement.coming import read_creations
+    from weir.placement.creation_list import read_creations
 
     return tuple(read_creations(file))
 
@@ -83,7 +83,7 @@ def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
     return next((program for program in known if program.rstrip("0123456789.") == bare), name)
 
 
-def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> Foreseen:
+def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> ExpectedCreations:
     from weir.prediction.creations import predict
 
     prediction = predict(runs, coming)
@@ -94,4 +94,4 @@ def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> Foreseen:
         )
     for unpredictable in prediction.unpredictable:
         warn(f"not placed: {unpredictable.files} files {unpredictable.pattern}: {unpredictable.reason}")
-    return Foreseen(prediction.creations, prediction)
+    return ExpectedCreations(prediction.creations, prediction)

@@ -16,7 +16,7 @@ _RIGHT = 0.005
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Convergence:
     """How servers that first know only their own jobs came to owe what is right for the whole store.
 
     Times count from the first request. An exchange that has begun counts whole, and so does the way of its messages.
@@ -35,7 +35,7 @@ class Exchange:
     """Greatest distance of a job's share from the right one, over the second that followed."""
 
 
-def exchange_of(run: Run, policy: str, rows: Sequence[Row], interval: int) -> Exchange:
+def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) -> Convergence:
     """When the servers of a run came to owe what is right, and what the jobs received then.
 
     Args:
@@ -49,9 +49,9 @@ def exchange_of(run: Run, policy: str, rows: Sequence[Row], interval: int) -> Ex
         raise ValueError(f"policy {policy} owes nothing, so there are no right weights")
     looks = right_weights(run.polls, right)
     if looks is None:
-        return Exchange(interval, None, None, None, None, None)
+        return Convergence(interval, None, None, None, None, None)
     seconds = interval / 1000
-    return Exchange(
+    return Convergence(
         lambda_milliseconds=interval,
         wrong_seconds=looks[0],
         right_seconds=looks[1],

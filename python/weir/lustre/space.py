@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from weir.placement.statistics.text import Place, lines
+from weir.lustre.text import Place, lines
 
 _KIBIBYTE = 1024
 _ROW = "`NAME_UUID TOTAL USED AVAILABLE USE% MOUNT[OST:INDEX]`"

@@ -7,11 +7,11 @@ since then is known, so this count is the increase. A target that the earlier re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weir.placement.statistics.counters import Counter, Counters
-from weir.placement.statistics.histograms import IN_FLIGHT, IO_SIZE, IO_TIME, Histogram, Histograms
-from weir.placement.statistics.host import Processors
-from weir.placement.statistics.message import DiskIo, JobRates, NetworkRates, TargetRates
-from weir.placement.statistics.tree import Reading, TargetReading
+from weir.lustre.counters import Counter, Counters
+from weir.lustre.histograms import IN_FLIGHT, IO_SIZE, IO_TIME, Histogram, Histograms
+from weir.lustre.host import Processors
+from weir.lustre.message import DiskIo, JobRates, NetworkRates, TargetRates
+from weir.lustre.tree import Reading, TargetReading
 
 JOBS_MAX = 16
 """Most jobs in a message for each target, the jobs that moved most: so messages stay small."""

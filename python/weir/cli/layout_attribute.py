@@ -12,7 +12,7 @@ ATTRIBUTE = "weir.layout"
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class LayoutAttribute:
     """What the attribute says of a file or directory."""
 
     layout: str
@@ -21,7 +21,7 @@ class LaidOut:
     """Whether a directory's subdirectories get homes on all servers; None for a file."""
 
 
-def layout_of(path: Path) -> LaidOut:
+def layout_of(path: Path) -> LayoutAttribute:
     """The layout of a file or directory on a store.
 
     Raises:
@@ -32,7 +32,7 @@ def layout_of(path: Path) -> LaidOut:
     except OSError as error:
         raise failure(path, error) from error
     spelling, separator, spread = text.partition(" spread=")
-    return LaidOut(layout=spelling, spread=spread == "yes" if separator else None)
+    return LayoutAttribute(layout=spelling, spread=spread == "yes" if separator else None)
 
 
 def failure(path: Path, error: OSError) -> CommandError:

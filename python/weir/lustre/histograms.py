@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weir.placement.statistics.text import Place, lines
+from weir.lustre.text import Place, lines
 
 _TITLE = re.compile(r"(\S.*?\S)[ \t]{2,}(\w+)[ \t]+%[ \t]+cum[ \t]+%[ \t]*\|.*")
 _SIDES = re.compile(r"[ \t]*read[ \t]*\|[ \t]*write[ \t]*")

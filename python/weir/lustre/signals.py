@@ -8,7 +8,7 @@ from types import FrameType, TracebackType
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Ending:
+class StopSignals:
     """While it is entered, SIGTERM and SIGINT only make `descriptor` readable. For the main thread."""
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class Ending:
         self._reader, self._writer = socket.socketpair()
         self._before: dict[int, object] = {}
 
-    def __enter__(self) -> "Ending":
+    def __enter__(self) -> "StopSignals":
         """Take the signals over."""
         self._reader.setblocking(False)
         self._writer.setblocking(False)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.placement.statistics.ending import Ending
-from weir.placement.statistics.message import TOPIC, Heartbeat, Message, Statistics, TargetStatistics, encode
-from weir.placement.statistics.rates import Rates, rates
-from weir.placement.statistics.tree import Reading, TargetReading, read_tree
+from weir.lustre.message import TOPIC, Heartbeat, Message, Statistics, TargetStatistics, encode
+from weir.lustre.rates import Rates, rates
+from weir.lustre.signals import StopSignals
+from weir.lustre.tree import Reading, TargetReading, read_tree
 
 if TYPE_CHECKING:
     import zmq
@@ -57,7 +57,7 @@ class Publisher:
         """
         import zmq
 
-        with Ending() as ending, zmq.Context() as context, context.socket(zmq.XPUB) as socket:
+        with StopSignals() as ending, zmq.Context() as context, context.socket(zmq.XPUB) as socket:
             socket.setsockopt(zmq.SNDHWM, QUEUED_MAX)
             socket.setsockopt(zmq.LINGER, LINGER_MILLISECONDS)
             socket.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -93,7 +93,7 @@ class Publisher:
             unread=reading.unread[:UNREAD_MAX],
         )
 
-    def _publish(self, socket: "zmq.Socket[bytes]", poller: "zmq.Poller", ending: Ending) -> None:
+    def _publish(self, socket: "zmq.Socket[bytes]", poller: "zmq.Poller", ending: StopSignals) -> None:
         last = self.statistics()
         read_at = greeted_at = time.monotonic()
         message: Message | None = last

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.placement.statistics.message import NetworkRates
-from weir.placement.statistics.rates import rates
-from weir.placement.statistics.tree import Reading, read_tree
+from weir.lustre.message import NetworkRates
+from weir.lustre.rates import rates
+from weir.lustre.tree import Reading, read_tree
 
 CPU_FRACTION_MAX = 0.70
 MEMORY_FRACTION_MAX = 0.50

@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from weir.placement.statistics.counters import Counter
-from weir.placement.statistics.text import Place
+from weir.lustre.counters import Counter
+from weir.lustre.text import Place
 
 _JOB = re.compile(r"- job_id:?[ \t]*(.*)")
 _COUNTER = re.compile(

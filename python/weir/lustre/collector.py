@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weir.placement.statistics.message import VERSION, Message, RejectedError, Statistics, decode
-from weir.placement.statistics.own import OwnLoad, Thresholds, waits_for
-from weir.placement.statistics.speed import Speeds
+from weir.lustre.message import VERSION, Message, RejectedError, Statistics, decode
+from weir.lustre.observer import OwnLoad, Thresholds, waits_for
+from weir.lustre.speed import Speeds
 
 KIND = "gathered-statistics"
 MISSED_MAX = 3
@@ -34,7 +34,7 @@ class _Server:
     lost: int = 0
 
 
-class Gathering:
+class Collector:
     """Takes messages and says what is known of which server."""
 
     def __init__(self) -> None:

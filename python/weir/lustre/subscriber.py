@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.placement.statistics.ending import Ending
-from weir.placement.statistics.gathering import Gathering
-from weir.placement.statistics.message import MESSAGE_BYTES_MAX, TOPIC
-from weir.placement.statistics.own import Observer, Thresholds
+from weir.lustre.collector import Collector
+from weir.lustre.message import MESSAGE_BYTES_MAX, TOPIC
+from weir.lustre.observer import Observer, Thresholds
+from weir.lustre.signals import StopSignals
 
 if TYPE_CHECKING:
     import zmq
@@ -34,7 +34,7 @@ class Subscriber:
         self._endpoints = endpoints
         self._thresholds = thresholds
         self._observer = Observer(root)
-        self.gathering = Gathering()
+        self.collector = Collector()
 
     def run(
         self,
@@ -53,7 +53,7 @@ class Subscriber:
         """
         import zmq
 
-        with Ending() as ending, zmq.Context() as context, context.socket(zmq.SUB) as socket:
+        with StopSignals() as ending, zmq.Context() as context, context.socket(zmq.SUB) as socket:
             self._connect(socket)
             poller = zmq.Poller()
             poller.register(ending.descriptor, zmq.POLLIN)
@@ -68,11 +68,11 @@ class Subscriber:
                     self._take(socket)
                 now = time.monotonic()
                 may_hand = now >= handed + DOCUMENT_SECONDS_MIN
-                complete = self.gathering.servers_heard() >= len(self._endpoints)
+                complete = self.collector.servers_heard() >= len(self._endpoints)
                 ends = ending.descriptor in ready
                 if until_all_within_seconds is not None:
                     ends |= (complete and may_hand) or now >= began + until_all_within_seconds
-                known = self.gathering.readings(), self.gathering.silent(now)
+                known = self.collector.readings(), self.collector.silent(now)
                 if ends or (may_hand and known != (readings, silent)) or now >= handed + every_seconds:
                     hand_on(self._document(now))
                     handed, (readings, silent) = now, known
@@ -104,11 +104,11 @@ class Subscriber:
             except zmq.Again:
                 return
             if len(frames) == 2:
-                self.gathering.take(frames[1], time.monotonic())
+                self.collector.take(frames[1], time.monotonic())
             else:
-                self.gathering.reject(f"{len(frames)} frames instead of 2")
+                self.collector.reject(f"{len(frames)} frames instead of 2")
 
     def _document(self, now: float) -> dict[str, Any]:
-        return self.gathering.document(
+        return self.collector.document(
             now, time_seconds=time.time(), own=self._observer.look(), thresholds=self._thresholds
         )

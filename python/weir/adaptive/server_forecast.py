@@ -54,10 +54,10 @@ class _Score:
         return self.total / self.weight if self.weight else float("inf")
 
 
-class Figures:
+class ServerForecast:
     """What a store's servers say, brought into bytes per second for one tier."""
 
-    def __init__(self, poll: "Poll") -> None:
+    def __init__(self, poll: "ServerPoll") -> None:
         """Use the answers of `poll`."""
         self._poll = poll
         self._ratios: deque[float] = deque(maxlen=_STEPS)
@@ -97,7 +97,7 @@ class Figures:
         self._ratios.append(bandwidth / available)
 
 
-class Poll:
+class ServerPoll:
     """Asks the servers of a store again and again, on a thread of its own, for as long as anybody looks."""
 
     def __init__(self, servers: "Sequence[Server]", job: str | None) -> None:
@@ -152,8 +152,8 @@ def available_of(targets: "Sequence[Target]", jobs: "Sequence[Job]", job: str | 
     return sum(_speed(target) * max(1.0 - target.load, owed) for target in targets)
 
 
-def figures_of(folder: str | None) -> Figures | None:
-    """Figures for a tier at `folder`, where that lies on the store that this process was given."""
+def server_forecast_of(folder: str | None) -> ServerForecast | None:
+    """ServerForecast for a tier at `folder`, where that lies on the store that this process was given."""
     chosen = os.environ.get("WEIR_CLUSTER")
     roots = [os.environ.get("WEIR_MOUNT"), os.environ.get("WEIR_PREFIX")]
     if folder is None or not chosen or not any(root and Path(folder).is_relative_to(root) for root in roots):
@@ -161,7 +161,7 @@ def figures_of(folder: str | None) -> Figures | None:
     from weir.store.control import servers_of
 
     try:
-        return Figures(Poll(servers_of(Path(chosen), timeout_seconds=_TIMEOUT_SECONDS), _own_job()))
+        return ServerForecast(ServerPoll(servers_of(Path(chosen), timeout_seconds=_TIMEOUT_SECONDS), _own_job()))
     except StoreError:
         return None
 
