@@ -1,16 +1,21 @@
-"""The base of the errors that this package raises for its users."""
+"""The base class of the errors that this package raises for its users."""
 
 
 class WeirError(Exception):
-    """An error that its reader can do something about.
+    """An error that its reader can mend.
 
     Attributes:
-        message: What happened, to what.
-        hint: What to do about it; empty where nothing can be said.
+        message: The failure, with the thing that it concerns.
+        hint: A remedy; empty where none is known.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        """Say `message`, and `hint` what to do."""
+        """Report a failure.
+
+        Args:
+            message: The failure, with the thing that it concerns.
+            hint: A remedy; empty where none is known.
+        """
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -1,6 +1,6 @@
-"""Where the programs and the preload library were installed.
+"""The places of the programs and the preload library.
 
-Works for an installed wheel, for an editable install and for a source tree that cargo has built.
+The places are those of an installed wheel, of an editable install, and of a source tree that cargo has built.
 """
 
 import os
@@ -18,37 +18,49 @@ class NotInstalledError(WeirError):
 
 
 def server_program() -> Path:
-    """The program `weir-server`.
+    """Find the program `weir-server`.
+
+    Returns:
+        Path of the program.
 
     Raises:
-        NotInstalledError: It is in none of the places where an install puts it.
+        NotInstalledError: The program is in none of the places where an install puts it.
     """
     return _find("weir-server", _program_folders())
 
 
 def mount_program() -> Path:
-    """The program `weir-mount`.
+    """Find the program `weir-mount`.
+
+    Returns:
+        Path of the program.
 
     Raises:
-        NotInstalledError: It is in none of the places where an install puts it.
+        NotInstalledError: The program is in none of the places where an install puts it.
     """
     return _find("weir-mount", _program_folders())
 
 
 def mover_program() -> Path:
-    """The program `weir-move`.
+    """Find the program `weir-move`.
+
+    Returns:
+        Path of the program.
 
     Raises:
-        NotInstalledError: It is in none of the places where an install puts it.
+        NotInstalledError: The program is in none of the places where an install puts it.
     """
     return _find("weir-move", _program_folders())
 
 
 def preload_library() -> Path:
-    """The library that `weir run` puts into LD_PRELOAD.
+    """Find the library that `weir run` puts into LD_PRELOAD.
+
+    Returns:
+        Path of the library.
 
     Raises:
-        NotInstalledError: It is in none of the places where an install puts it.
+        NotInstalledError: The library is in none of the places where an install puts it.
     """
     return _find("libweir_preload*.so", _library_folders())
 
@@ -77,7 +89,7 @@ def _chosen_folder() -> Iterator[Path]:
 
 
 def _cargo_folders() -> Iterator[Path]:
-    """What cargo built, where this package lies in its source tree."""
+    """Folders of cargo's results, where this package lies in its source tree."""
     root = _PACKAGE.parents[1]
     if (root / "Cargo.toml").is_file():
         target = Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))

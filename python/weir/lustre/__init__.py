@@ -1,1 +1,1 @@
-"""Statistics of a Lustre file system: read on its servers, published, gathered, seen as targets to place files on."""
+"""Statistics of a Lustre file system: read on its servers, published, collected, and seen as targets for files."""

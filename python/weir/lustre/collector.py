@@ -8,20 +8,21 @@ from weir.lustre.observer import OwnLoad, Thresholds, waits_for
 from weir.lustre.speed import Speeds
 
 KIND = "gathered-statistics"
+"""`kind` of the document."""
 MISSED_MAX = 3
-"""A server is silent when it missed this many heartbeats or readings in a row."""
+"""Number of heartbeats or readings in a row after whose absence a server is silent."""
 SLACK_SECONDS = 1.0
-"""On top of that, for a busy host."""
+"""Additional time before a server is silent, for a busy host."""
 INTERVAL_SECONDS_MAX = 3600.0
-"""No server is waited for longer than this, whatever it announced."""
+"""Longest interval that is believed of a server: a longer announced one counts as this."""
 SERVERS_MAX = 10_000
-"""More are refused, so that nobody can fill the memory with invented names."""
+"""Most servers: further names are refused, so that invented names cannot fill the memory."""
 TARGETS_MAX = 100_000
-"""Likewise for targets of all servers together."""
+"""Most targets of all servers together, for the same reason."""
 FORGOTTEN_SECONDS = 86_400.0
-"""A server that was silent for a day is gone, and no longer told of."""
+"""Time of silence after which a server is forgotten."""
 REASONS_MAX = 8
-"""Reasons of refused messages that are told, the latest."""
+"""Number of latest refusals whose reasons stand in the document."""
 
 
 @dataclass(slots=True)
@@ -35,10 +36,10 @@ class _Server:
 
 
 class Collector:
-    """Takes messages and says what is known of which server."""
+    """Collects messages, and tells the state of each server."""
 
     def __init__(self) -> None:
-        """No server is known."""
+        """Begin without any server."""
         self._servers: dict[str, _Server] = {}
         self._speeds = Speeds()
         self._readings = 0
@@ -48,7 +49,15 @@ class Collector:
         self.reasons: list[str] = []
 
     def take(self, content: bytes, now: float) -> bool:
-        """Take a message that came at `now` (a monotonic clock, in seconds); whether it was one."""
+        """Take a message in its encoded form; a wrong one is counted.
+
+        Args:
+            content: JSON of the message.
+            now: Time of arrival on a monotonic clock, in seconds.
+
+        Returns:
+            Whether the message was accepted.
+        """
         try:
             self.accept(decode(content), now)
         except RejectedError as error:
@@ -57,15 +66,23 @@ class Collector:
         return True
 
     def reject(self, reason: str) -> None:
-        """Count a message that is none."""
+        """Count a refused message.
+
+        Args:
+            reason: Reason of the refusal, for the document.
+        """
         self.rejected += 1
         self.reasons = [*self.reasons, reason][-REASONS_MAX:]
 
     def accept(self, message: Message, now: float) -> None:
-        """Take a message that came at `now`.
+        """Take a decoded message.
+
+        Args:
+            message: The message.
+            now: Time of arrival on a monotonic clock, in seconds.
 
         Raises:
-            RejectedError: where there are too many servers or targets.
+            RejectedError: There are too many servers or targets.
         """
         server = self._servers.get(message.server)
         self._check_room(message, server)
@@ -88,15 +105,33 @@ class Collector:
                 self._learn(message)
 
     def servers_heard(self) -> int:
-        """Servers whose statistics came."""
+        """Count the servers that sent statistics.
+
+        Returns:
+            Number of servers; a server that sent heartbeats alone does not count.
+        """
         return sum(server.statistics is not None for server in self._servers.values())
 
     def readings(self) -> int:
-        """Readings that came, of all servers; a reading that is sent again counts once."""
+        """Count the readings of all servers.
+
+        Returns:
+            Number of readings; a reading that was sent again counts once.
+        """
         return self._readings
 
     def document(self, now: float, *, time_seconds: float, own: OwnLoad, thresholds: Thresholds) -> dict[str, Any]:
-        """All that is known at `now`, which is `time_seconds` in Unix time."""
+        """Tell everything that is known, as values for JSON.
+
+        Args:
+            now: Present time on a monotonic clock, in seconds.
+            time_seconds: The same moment in Unix time.
+            own: Load of this host.
+            thresholds: Load of this host from which an allocation waits.
+
+        Returns:
+            The document; docs/reference/statistics.md describes its fields.
+        """
         self._forget(now)
         waits = waits_for(own, thresholds)
         heard = sorted(self._servers.items())
@@ -132,7 +167,14 @@ class Collector:
         }
 
     def silent(self, now: float) -> frozenset[str]:
-        """Servers that fell silent."""
+        """Find the servers that fell silent.
+
+        Args:
+            now: Present time on a monotonic clock, in seconds.
+
+        Returns:
+            Names of the servers.
+        """
         return frozenset(name for name, server in self._servers.items() if self._is_silent(server, now))
 
     def _check_room(self, message: Message, server: _Server | None) -> None:

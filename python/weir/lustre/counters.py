@@ -1,7 +1,7 @@
-"""`stats` files of Lustre (`obdfilter.*.stats`): one counter a line.
+"""Reader of Lustre's `stats` files (`obdfilter.*.stats`), which have one counter a line.
 
-The format is that of `lprocfs_stats_seq_show`: `name N samples [unit] min max sum sumsq`, of which the numbers after
-the unit, or the last of them, may be missing. From Lustre 2.15 a start and an elapsed time follow the snapshot's.
+The format is that of `lprocfs_stats_seq_show`: `name N samples [unit] min max sum sumsq`. The numbers after the unit,
+or the last of them, may be missing. From Lustre 2.15 a start and an elapsed time follow the snapshot's.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,18 @@ _COUNTER = "`NAME N samples [UNIT] [MIN MAX SUM [SUMSQ]]`"
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """What Lustre counted under one name since its start or since the counters were cleared."""
+    """One counter of Lustre, since its start or since the counters were cleared."""
 
     samples: int
+    """Number of samples."""
     unit: str
-    """`bytes`, `reqs`, `usec`, `usecs`, ..."""
+    """Unit of the samples: `bytes`, `reqs`, `usec`, `usecs` and others."""
     minimum: int | None = None
+    """Smallest sample, in `unit`; None where the file lacks the number."""
     maximum: int | None = None
+    """Largest sample, in `unit`; None where the file lacks the number."""
     total: int | None = None
-    """Sum of the samples, in `unit`."""
+    """Sum of the samples, in `unit`; None where the file lacks the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +34,25 @@ class Counters:
     """The counters of one file."""
 
     snapshot_seconds: float
-    """Unix time at which Lustre read them."""
+    """Unix time at which Lustre read the counters."""
     started: float | None
-    """When counting began, by whatever clock Lustre used for it: only good to see that it began anew."""
+    """Begin of the counting, by Lustre's own clock; only a change of it has a meaning: the counters began anew."""
     counters: Mapping[str, Counter]
+    """Counters by their names."""
 
 
 def parse_counters(text: str, source: str) -> Counters:
-    """The counters of a `stats` file.
+    """Read a `stats` file.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        The counters, with the time of the snapshot.
 
     Raises:
-        MalformedError: naming `source` and the line, where it is no such file.
+        MalformedError: The text is no `stats` file. The error names `source` and the line.
     """
     moments: dict[str, float] = {}
     counters: dict[str, Counter] = {}

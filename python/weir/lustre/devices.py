@@ -1,4 +1,4 @@
-"""`lctl dl -t`: the devices of a Lustre client, and through them the server on which each target is."""
+"""Reader of `lctl dl -t`: the devices of a Lustre client, and through them the server of each target."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from weir.lustre.text import lines
 
 _EXPECTED = "`NUMBER STATUS TYPE NAME UUID REFERENCES [NID]`"
 _CLIENT = re.compile(r"(.+-OST[0-9a-fA-F]{4,8})-osc-\S+")
-"""Name of a client's device for an OST (an MDS's ends in `-osc-MDTxxxx`)."""
+"""Name of a client's device for an OST; the device of an MDS ends in `-osc-MDTxxxx`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +16,30 @@ class Device:
     """A line of `lctl dl`."""
 
     number: int
+    """Number of the device."""
     status: str
-    """`UP`, or `IN` for a device that was set inactive, and others."""
+    """`UP`, `IN` for a device that was set inactive, or another word."""
     kind: str
-    """`osc`, `mdc`, `obdfilter`, ..."""
+    """Type of the device: `osc`, `mdc`, `obdfilter` and others."""
     name: str
     uuid: str
     references: int
     nid: str | None
-    """Network address of the server, which `-t` adds."""
+    """Network address of the server; None without `-t`."""
 
 
 def parse_lctl_dl(text: str, source: str) -> tuple[Device, ...]:
-    """The devices of `lctl dl` or `lctl dl -t`.
+    """Read the output of `lctl dl` or `lctl dl -t`.
+
+    Args:
+        text: The output.
+        source: Origin of the text, for errors.
+
+    Returns:
+        The devices, in the order of their lines.
 
     Raises:
-        MalformedError: naming `source` and the line.
+        MalformedError: A line is no device. The error names `source` and the line.
     """
     devices = []
     for place in lines(text, source):
@@ -54,7 +62,14 @@ def parse_lctl_dl(text: str, source: str) -> tuple[Device, ...]:
 
 
 def servers_of(devices: Iterable[Device]) -> dict[str, str]:
-    """Target name to the network address of its server."""
+    """Find the server of each target.
+
+    Args:
+        devices: Devices of a client.
+
+    Returns:
+        The network address of each target's server, by the target's name. A device without an address is left out.
+    """
     found = {}
     for device in devices:
         client = _CLIENT.fullmatch(device.name)
@@ -64,7 +79,14 @@ def servers_of(devices: Iterable[Device]) -> dict[str, str]:
 
 
 def inactive(devices: Iterable[Device]) -> frozenset[str]:
-    """Names of the targets whose device is not up."""
+    """Find the targets that a client does not use.
+
+    Args:
+        devices: Devices of a client.
+
+    Returns:
+        Names of the targets whose device is not `UP`.
+    """
     return frozenset(
         client[1] for device in devices if device.status != "UP" and (client := _CLIENT.fullmatch(device.name))
     )

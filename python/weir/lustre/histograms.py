@@ -1,7 +1,8 @@
-"""`brw_stats` files of Lustre (`osd-*.*.brw_stats`): histograms of bulk reads and writes.
+"""Reader of Lustre's `brw_stats` files (`osd-*.*.brw_stats`): histograms of bulk reads and writes.
 
-Each histogram has a title line and a line for each bucket, reads to the left of a bar and writes to its right. A bucket
-of sizes or times is named by its upper bound, a power of two (`lprocfs_oh_tally_log2`); one of counts by the count.
+Each histogram has a title line and a line for each bucket, reads to the left of a bar and writes to its right. The name
+of a bucket of sizes or times is its upper bound, a power of two (`lprocfs_oh_tally_log2`); that of a bucket of counts
+is the count.
 """
 
 import re
@@ -18,19 +19,19 @@ _MOMENT = re.compile(r"(snapshot_time|start_time|elapsed_time):?[ \t]+(\S+).*")
 _EXPONENT = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 IO_TIME = "I/O time"
-"""Histogram of how long disk I/Os took, in milliseconds."""
+"""Histogram of the times of disk I/Os, in milliseconds."""
 IO_SIZE = "disk I/O size"
 """Histogram of the sizes of disk I/Os, in bytes."""
 IN_FLIGHT = "disk I/Os in flight"
-"""Histogram of how many disk I/Os were under way as one began."""
+"""Histogram of the number of disk I/Os under way when one began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often each bucket was met."""
+    """The counts of one histogram."""
 
     unit: str
-    """What was counted: `rpcs`, `ios` or `maps`."""
+    """Counted things: `rpcs`, `ios` or `maps`."""
     reads: Mapping[int, int]
     """Counts of reads, by bucket."""
     writes: Mapping[int, int]
@@ -42,16 +43,23 @@ class Histograms:
     """The histograms of one file."""
 
     snapshot_seconds: float
-    """Unix time at which Lustre read them."""
+    """Unix time at which Lustre read the histograms."""
     histograms: Mapping[str, Histogram]
-    """By title, without the unit in brackets behind it."""
+    """Histograms by their titles, without the unit in brackets behind a title."""
 
 
 def parse_brw_stats(text: str, source: str) -> Histograms:
-    """The histograms of a `brw_stats` file.
+    """Read a `brw_stats` file.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        The histograms, with the time of the snapshot.
 
     Raises:
-        MalformedError: naming `source` and the line, where it is no such file.
+        MalformedError: The text is no `brw_stats` file. The error names `source` and the line.
     """
     snapshot_seconds = None
     histograms: dict[str, Histogram] = {}

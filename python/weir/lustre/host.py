@@ -1,4 +1,4 @@
-"""What a server's kernel says of itself: `/proc/loadavg`, `/proc/meminfo`, `/proc/stat`, and LNet's counters."""
+"""Readers of a server's own load: `/proc/loadavg`, `/proc/meminfo`, `/proc/stat`, and LNet's counters."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _KIBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class LoadAverage:
-    """Processes that run or wait for a disk, on average (proc(5)); an OSS's waiting threads are among them."""
+    """Mean numbers of processes that run or wait for a disk (proc(5)); an OSS's waiting threads are among them."""
 
     one_minute: float
     five_minutes: float
@@ -23,11 +23,11 @@ class Memory:
 
     total_bytes: int
     available_bytes: int
-    """What programs could still have; where the kernel does not say (before 3.14), free memory and caches."""
+    """Memory that programs could still have; free memory and caches where the kernel does not tell it (before 3.14)."""
 
     @property
     def used_fraction(self) -> float:
-        """Part of the memory that cannot be had."""
+        """Part of the memory that programs cannot have, from 0 to 1."""
         return 1.0 - min(1.0, self.available_bytes / self.total_bytes)
 
 
@@ -42,7 +42,7 @@ class Processors:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """LNet's counters since it was loaded or they were cleared."""
+    """LNet's counters since it was loaded, or since they were cleared."""
 
     errors: int
     sent_messages: int
@@ -53,10 +53,17 @@ class Network:
 
 
 def parse_loadavg(text: str, source: str) -> LoadAverage:
-    """The three averages of `/proc/loadavg`.
+    """Read `/proc/loadavg`.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        The averages over one, five and fifteen minutes.
 
     Raises:
-        MalformedError: naming `source`, where it is no such file.
+        MalformedError: The text is no such file. The error names `source`.
     """
     place = _only_line(text, source)
     words = place.text.split()
@@ -67,10 +74,17 @@ def parse_loadavg(text: str, source: str) -> LoadAverage:
 
 
 def parse_meminfo(text: str, source: str) -> Memory:
-    """Total and available memory of `/proc/meminfo`.
+    """Read `/proc/meminfo`.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        Total and available memory.
 
     Raises:
-        MalformedError: naming `source` and the line, where it is no such file.
+        MalformedError: The text is no such file. The error names `source` and the line.
     """
     sizes: dict[str, int] = {}
     for place in lines(text, source):
@@ -92,10 +106,17 @@ def parse_meminfo(text: str, source: str) -> Memory:
 
 
 def parse_stat(text: str, source: str) -> Processors:
-    """Time of all processors in `/proc/stat`.
+    """Read the time of all processors from `/proc/stat`.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        Number of processors, and their busy and total time in ticks.
 
     Raises:
-        MalformedError: naming `source` and the line, where it is no such file.
+        MalformedError: The text is no such file. The error names `source` and the line.
     """
     count, ticks = 0, None
     for place in lines(text, source):
@@ -114,13 +135,20 @@ def parse_stat(text: str, source: str) -> Processors:
 
 
 def parse_lnet_stats(text: str, source: str) -> Network:
-    """LNet's counters: `stats` of `/proc/sys/lnet`, from Lustre 2.7 of `/sys/kernel/debug/lnet`.
+    """Read LNet's `stats` file, which lies in `/proc/sys/lnet`, and from Lustre 2.7 in `/sys/kernel/debug/lnet`.
 
-    Their order is that of `lnet_counters`: msgs_alloc msgs_max errors send_count recv_count route_count drop_count
-    send_length recv_length route_length drop_length.
+    The order of the numbers is that of `lnet_counters`: msgs_alloc msgs_max errors send_count recv_count route_count
+    drop_count send_length recv_length route_length drop_length.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        The counters.
 
     Raises:
-        MalformedError: naming `source`, where it is no such file.
+        MalformedError: The text is no such file. The error names `source`.
     """
     place = _only_line(text, source)
     words = place.text.split()

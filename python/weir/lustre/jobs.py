@@ -1,7 +1,7 @@
-"""`job_stats` files of Lustre (`obdfilter.*.job_stats`): counters of each job.
+"""Reader of Lustre's `job_stats` files (`obdfilter.*.job_stats`): counters of each job.
 
-The format is that of `lprocfs_jobstats_seq_show`: it looks like YAML, a list of jobs with a flow mapping for each
-counter. It is read line by line because job names may hold what YAML gives a meaning.
+The format is that of `lprocfs_jobstats_seq_show`. It looks like YAML: a list of jobs with a flow mapping for each
+counter. The reader goes line by line, because names of jobs may hold characters that mean something in YAML.
 """
 
 import re
@@ -18,7 +18,7 @@ _COUNTER = re.compile(
     r"(?:[ \t]*,[ \t]*min:[ \t]*(-?\d{1,20})[ \t]*,[ \t]*max:[ \t]*(-?\d{1,20})[ \t]*,[ \t]*sum:[ \t]*(-?\d{1,20}))?"
     r"(?:[ \t]*,[ \t]*\w+:[ \t]*(?:-?\d{1,40}|\{[^{}]*\}))*[ \t]*\}"
 )
-"""What follows the sum, of squares or a histogram (Lustre 2.16), is passed over."""
+"""The parts behind the sum (squares, or a histogram from Lustre 2.16 on) are passed over."""
 _EXPECTED = "`NAME: { samples: N, unit: UNIT[, min: N, max: N, sum: N[, ...]] }`"
 _MOMENTS = ("start_time", "elapsed_time")
 
@@ -28,22 +28,26 @@ class JobCounters:
     """The counters of one job on one target."""
 
     job: str
-    """What the site's `jobid_var` and `jobid_name` make of a job; may be empty."""
+    """Name of the job, as the site's `jobid_var` and `jobid_name` form it; may be empty."""
     snapshot_seconds: float
     """Unix time of the job's last request."""
     counters: Mapping[str, Counter]
+    """Counters by their names."""
 
 
 def parse_job_stats(text: str, source: str, *, only: Collection[str] | None = None) -> tuple[JobCounters, ...]:
-    """The jobs of a `job_stats` file, in the file's order.
+    """Read a `job_stats` file.
 
     Args:
-        text: what stands in the file.
-        source: its path, for errors.
-        only: names of the counters that are wanted, as there may be a hundred thousand jobs; all by default.
+        text: Content of the file.
+        source: Path of the file, for errors.
+        only: Names of the wanted counters, because there may be a hundred thousand jobs; None wants all.
+
+    Returns:
+        The jobs, in the order of the file.
 
     Raises:
-        MalformedError: naming `source` and the line, where it is no such file.
+        MalformedError: The text is no `job_stats` file. The error names `source` and the line.
     """
     numbered = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
     number, line = next(numbered, (1, ""))
@@ -74,7 +78,7 @@ def parse_job_stats(text: str, source: str, *, only: Collection[str] | None = No
 
 
 def _name(place: Place) -> str:
-    """The name of a job: Lustre quotes one that YAML would not take as a plain word."""
+    """Read the name of a job; Lustre quotes a name that YAML would not take as a plain word."""
     started = _JOB.fullmatch(place.text)
     if started is None:
         place.malformed("`- job_id: NAME`")

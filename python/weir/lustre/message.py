@@ -1,4 +1,4 @@
-"""The messages of an OSS to whoever places files: versioned JSON, checked field by field when it is read."""
+"""The messages from an OSS to the subscriber: versioned JSON, checked field by field."""
 
 import json
 import math
@@ -6,26 +6,26 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 VERSION = 1
-"""Version of the messages; another one is refused."""
+"""Version of the messages; a message of another version is refused."""
 TOPIC = b"weir-statistics"
-"""First frame of every message; the second is the JSON."""
+"""First frame of every message; the second frame is the JSON."""
 MESSAGE_BYTES_MAX = 4 << 20
-"""A server of 36 targets with 16 jobs each sends about 100 KB."""
+"""Longest message; a server of 36 targets with 16 jobs each sends about 100 KB."""
 TARGETS_MAX = 1024
-"""Targets of one server."""
+"""Most targets of one server."""
 JOBS_MAX = 256
-"""Jobs of one target."""
+"""Most jobs of one target."""
 NAME_CHARACTERS_MAX = 1024
-"""A job's name in Lustre has at most 31 characters (2.15) or 255 bytes (2.16)."""
+"""Longest name; a job's name in Lustre has at most 31 characters (2.15) or 255 bytes (2.16)."""
 
 
 class RejectedError(ValueError):
-    """A message that is not one of this version."""
+    """A refused message: it is no message of this version, or there is no room for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskIo:
-    """Disk I/Os of a target, from its histograms: a mean takes each I/O as its bucket's upper bound."""
+    """Disk I/Os of a target, from its histograms. In the means each I/O counts as the upper bound of its bucket."""
 
     ios_per_second: float
     bytes_mean: float | None
@@ -35,7 +35,7 @@ class DiskIo:
 
 @dataclass(frozen=True, slots=True)
 class JobRates:
-    """What one job moved."""
+    """Rates of one job on one target."""
 
     job: str
     read_bytes_per_second: float
@@ -44,7 +44,7 @@ class JobRates:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRates:
-    """What a server's LNet moved."""
+    """Rates of a server's LNet."""
 
     sent_bytes_per_second: float
     received_bytes_per_second: float
@@ -53,31 +53,31 @@ class NetworkRates:
 
 @dataclass(frozen=True, slots=True)
 class TargetRates:
-    """What one target did; None where it is not known."""
+    """Rates of one target; None where a rate is not known."""
 
     read_bytes_per_second: float | None = None
     write_bytes_per_second: float | None = None
     reads_per_second: float | None = None
     writes_per_second: float | None = None
     service_seconds_per_second: float | None = None
-    """Seconds that requests were in service, of all requests together: how many there were at once, on average."""
+    """Seconds that requests were in service, added up over all requests: the mean number of requests at once."""
     disk: DiskIo | None = None
     jobs: tuple[JobRates, ...] = ()
-    """Those that moved most, the greatest first."""
+    """The jobs that moved most bytes, the greatest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetStatistics:
-    """One target of a server; None where it is not known."""
+    """One target of a server; None where a value is not known."""
 
     target: str
     total_bytes: int | None
     free_bytes: int | None
     available_bytes: int | None
-    """What files can still have: free space without the reserve."""
+    """Bytes that files can still have: the free space without the reserve."""
     degraded: bool
     rates: TargetRates | None
-    """None in a server's first message, and in the first one after the target moved to it."""
+    """Rates; None in a server's first message, and in the first one after the target moved to the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Heartbeat:
 
     server: str
     instance: str
-    """Differs for each start of the publisher."""
+    """Identity of the publisher's start, another one for each start."""
     sequence: int
     """Number of the message among those of the instance, from 0; heartbeats count."""
     interval_seconds: float
@@ -97,7 +97,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a server said of itself and its targets."""
+    """The state of a server and its targets, as the server tells it."""
 
     server: str
     instance: str
@@ -105,13 +105,13 @@ class Statistics:
     interval_seconds: float
     heartbeat_seconds: float
     time_seconds: float
-    """Unix time on the server at which it was read."""
+    """Unix time of the reading, by the server's clock."""
     age_seconds: float
-    """How long ago that was when the message was sent: a new subscriber is sent the last reading again."""
+    """Age of the reading when the message was sent: a new subscriber gets the last reading again."""
     period_seconds: float | None
-    """Time that the rates are over; None in the first message."""
+    """Time over which the rates are taken; None in the first message."""
     load_average: float | None
-    """Over one minute."""
+    """Load average over one minute."""
     processors: int | None
     cpu_fraction: float | None
     memory_total_bytes: int | None
@@ -119,7 +119,7 @@ class Statistics:
     network: NetworkRates | None
     targets: tuple[TargetStatistics, ...]
     unread: tuple[str, ...] = field(default=())
-    """Files that could not be read or understood, and why."""
+    """Files that could not be read or understood, with the reason."""
 
 
 Message = Statistics | Heartbeat
@@ -127,16 +127,29 @@ _KINDS: dict[str, type[Statistics] | type[Heartbeat]] = {"statistics": Statistic
 
 
 def encode(message: Message) -> bytes:
-    """The JSON of a message."""
+    """Encode a message.
+
+    Args:
+        message: The message.
+
+    Returns:
+        The JSON of the message, in UTF-8.
+    """
     kind = next(name for name, each in _KINDS.items() if isinstance(message, each))
     return json.dumps({"version": VERSION, "kind": kind, **asdict(message)}, separators=(",", ":")).encode()
 
 
 def decode(content: bytes) -> Message:
-    """The message of a JSON text.
+    """Decode a message.
+
+    Args:
+        content: JSON of the message.
+
+    Returns:
+        The message.
 
     Raises:
-        RejectedError: what is wrong with it, by field.
+        RejectedError: The content is too long, is no JSON, or has a wrong field. The error names the field.
     """
     if len(content) > MESSAGE_BYTES_MAX:
         raise RejectedError(f"{len(content)} bytes, of at most {MESSAGE_BYTES_MAX}")
@@ -148,10 +161,16 @@ def decode(content: bytes) -> Message:
 
 
 def from_document(document: object) -> Message:
-    """The message of a JSON document.
+    """Make a message of a JSON document.
+
+    Args:
+        document: The document, as `json.loads` gives it.
+
+    Returns:
+        The message.
 
     Raises:
-        RejectedError: what is wrong with it, by field.
+        RejectedError: The document has another version or kind, or a wrong field. The error names the field.
     """
     if not isinstance(document, dict):
         raise RejectedError("no JSON object")

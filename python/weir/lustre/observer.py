@@ -1,4 +1,4 @@
-"""The rule for allocation on a metadata server: it runs only while processor and memory are free (section 5.6)."""
+"""The load of this host, and the rule that an allocation waits while the host is busy (Tarazu, section 5.6)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +8,14 @@ from weir.lustre.rates import rates
 from weir.lustre.tree import Reading, read_tree
 
 CPU_FRACTION_MAX = 0.70
+"""Part of the processors' time from which an allocation waits."""
 MEMORY_FRACTION_MAX = 0.50
-"""The paper's thresholds, "manually tuned" there."""
+"""Part of the memory from which an allocation waits. Both thresholds are the paper's, "manually tuned" there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Above either, allocation waits."""
+    """Loads of this host from which an allocation waits; each is a part from 0 to 1."""
 
     cpu_fraction_max: float = CPU_FRACTION_MAX
     memory_fraction_max: float = MEMORY_FRACTION_MAX
@@ -22,7 +23,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class OwnLoad:
-    """Load of the gathering host; None where it is not known."""
+    """Load of the collector's host; None where a value is not known."""
 
     cpu_fraction: float | None
     memory_fraction: float | None
@@ -31,7 +32,15 @@ class OwnLoad:
 
 
 def waits_for(load: OwnLoad, thresholds: Thresholds) -> str | None:
-    """The reason why allocation should wait; None where it may run."""
+    """Decide whether an allocation should wait.
+
+    Args:
+        load: Load of this host.
+        thresholds: Loads from which an allocation waits.
+
+    Returns:
+        The reason in words; None where an allocation may run.
+    """
     if load.cpu_fraction is None or load.memory_fraction is None:
         return "processor and memory use are not known yet"
     if load.cpu_fraction >= thresholds.cpu_fraction_max:
@@ -42,15 +51,23 @@ def waits_for(load: OwnLoad, thresholds: Thresholds) -> str | None:
 
 
 class Observer:
-    """Observes this host."""
+    """Observes the load of this host."""
 
     def __init__(self, root: Path) -> None:
-        """Read below `root`; processor use is measured since the last look."""
+        """Prepare to observe a host.
+
+        Args:
+            root: Folder that holds `proc` and `sys`: `/` of a live host, or a copy.
+        """
         self._root = root
         self._before: Reading | None = None
 
     def look(self) -> OwnLoad:
-        """The load now."""
+        """Read the load. The processors' part is that since the last look, so the first look does not know it.
+
+        Returns:
+            The load now.
+        """
         reading = read_tree(self._root, with_targets=False)
         since = rates(self._before, reading) if self._before is not None else None
         self._before = reading

@@ -1,4 +1,4 @@
-"""The publisher on each OSS (Tarazu, section 5.6): a reading every interval, a heartbeat in between."""
+"""The publisher on each OSS (Tarazu, section 5.6): a reading every interval, and a heartbeat in between."""
 
 import math
 import secrets
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     import zmq
 
 QUEUED_MAX = 16
-"""Messages kept for a subscriber that does not read; then new ones are dropped for it, and it sees the gap."""
+"""Most messages kept for a subscriber that does not read. Further messages are dropped for it, and it sees the gap."""
 LINGER_MILLISECONDS = 1000
-"""Time that the end waits for the last message to leave."""
+"""Time that the end waits until the last message has left."""
 UNREAD_MAX = 32
-"""Files named in a message that could not be read."""
+"""Most unreadable files that a message names."""
 GREETING_SECONDS_MIN = 1.0
 """Least time between two repetitions of the last reading, however many new subscribers come."""
 
 
 class Publisher:
-    """Publishes the statistics of one server until it is told to end."""
+    """Publishes the statistics of one server."""
 
     def __init__(
         self,
@@ -38,7 +38,15 @@ class Publisher:
         heartbeat_seconds: float,
         tell: Callable[[str], None],
     ) -> None:
-        """Read below `root` every interval. `tell` is called once for each file that cannot be read."""
+        """Prepare to publish.
+
+        Args:
+            root: Folder that holds `proc` and `sys`: `/` of a live server, or a copy.
+            server: Name of the server.
+            interval_seconds: Time between two readings.
+            heartbeat_seconds: Longest time between two messages; at most `interval_seconds` counts.
+            tell: Called with the trouble of each unreadable file, once for each.
+        """
         self._root = root
         self._server = server
         self._interval_seconds = interval_seconds
@@ -50,10 +58,14 @@ class Publisher:
         self._told: set[str] = set()
 
     def run(self, endpoint: str, *, bound: Callable[[str], None]) -> None:
-        """Publish at `endpoint` until SIGTERM or SIGINT. `bound` is called with the address once it listens.
+        """Publish until SIGTERM or SIGINT.
+
+        Args:
+            endpoint: ZeroMQ address to publish at.
+            bound: Called once with the real address, as soon as the publisher listens there.
 
         Raises:
-            zmq.ZMQError: where it cannot listen there.
+            zmq.ZMQError: The publisher cannot listen at `endpoint`.
         """
         import zmq
 
@@ -69,7 +81,11 @@ class Publisher:
             self._publish(socket, poller, ending)
 
     def statistics(self) -> Statistics:
-        """Read the server now; rates are since the last time."""
+        """Read the server.
+
+        Returns:
+            The statistics now; the rates are those since the last call, so the first call has none.
+        """
         reading = read_tree(self._root)
         for trouble in reading.unread:
             if trouble not in self._told and len(self._told) < UNREAD_MAX:
@@ -112,7 +128,7 @@ class Publisher:
             now = time.monotonic()
             if now >= due:
                 message = last = self.statistics()
-                # On a grid, and never a burst after the host slept.
+                # Readings lie on a grid, without a burst after the host slept.
                 read_at = due if now < due + self._interval_seconds else now
             elif greet and now >= greeted_at + GREETING_SECONDS_MIN:
                 message = replace(last, **self._envelope(), age_seconds=max(0.0, now - read_at))
@@ -134,7 +150,7 @@ class Publisher:
 
 
 def _subscribed(socket: "zmq.Socket[bytes]") -> bool:
-    """Whether a subscriber came; takes the subscribers' messages, a bounded number at a time."""
+    """Take the waiting messages of subscribers, a bounded number at a time; tell whether a new subscriber came."""
     import zmq
 
     came = False

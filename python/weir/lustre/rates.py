@@ -1,7 +1,7 @@
 """The rates between two readings of one server.
 
 Counters begin anew when a target is mounted, a service is restarted or an administrator clears them. Only the count
-since then is known, so this count is the increase. A target that the earlier reading did not have has no rates yet.
+since then is known, so this count is the increase. A target that the earlier reading lacks has no rates yet.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from weir.lustre.message import DiskIo, JobRates, NetworkRates, TargetRates
 from weir.lustre.tree import Reading, TargetReading
 
 JOBS_MAX = 16
-"""Most jobs in a message for each target, the jobs that moved most: so messages stay small."""
+"""Most jobs of a target in a message, so that messages stay small: the jobs that moved most bytes."""
 _MICROSECOND = 1e-6
 _MILLISECOND = 1e-3
 
@@ -25,13 +25,22 @@ class Rates:
 
     period_seconds: float
     cpu_fraction: float | None
-    """Part of the processors' time that was not idle and did not wait for a disk."""
+    """Part of the processors' time that was neither idle nor a wait for a disk, from 0 to 1."""
     network: NetworkRates | None
     targets: Mapping[str, TargetRates]
+    """Rates of each target, by its name."""
 
 
 def rates(before: Reading, after: Reading) -> Rates | None:
-    """The rates between two readings; None where no time passed (or the clock was set back)."""
+    """Compute the rates between two readings.
+
+    Args:
+        before: The earlier reading.
+        after: The later reading.
+
+    Returns:
+        The rates; None where no time passed, or the clock was set back.
+    """
     period_seconds = after.time_seconds - before.time_seconds
     if period_seconds <= 0:
         return None
@@ -48,7 +57,15 @@ def rates(before: Reading, after: Reading) -> Rates | None:
 
 
 def cpu_fraction(before: Processors | None, after: Processors | None) -> float | None:
-    """Part of the processors' time that was busy; None where it is not known."""
+    """Compute the busy part of the processors' time.
+
+    Args:
+        before: The earlier times; None where they are not known.
+        after: The later times; None where they are not known.
+
+    Returns:
+        The part from 0 to 1; None where it is not known.
+    """
     if before is None or after is None:
         return None
     total = after.total_ticks - before.total_ticks
@@ -87,7 +104,7 @@ def _target(before: TargetReading, after: TargetReading, period_seconds: float) 
 
 
 def _moved(before: Counters, after: Counters, name: str) -> tuple[int, int]:
-    """Increase of a counter's total and of its samples. A counter that never counted is not in the file."""
+    """The increase of a counter's total and of its samples. A counter that never counted is not in the file."""
     later = after.counters.get(name)
     if later is None:
         return 0, 0
@@ -100,8 +117,8 @@ def _moved(before: Counters, after: Counters, name: str) -> tuple[int, int]:
 def _service(before: Counters, after: Counters, disk: DiskIo | None, period_seconds: float) -> float | None:
     """Seconds that requests were in service, added up over all requests, for each second.
 
-    Lustre counts them from 2.12 (`read` and `write`, in microseconds). In older versions the histogram of disk I/O
-    times comes nearest.
+    Lustre counts these seconds from 2.12 on (`read` and `write`, in microseconds). In older versions the histogram of
+    disk I/O times comes nearest.
     """
     timed = [after.counters[name] for name in ("read", "write") if name in after.counters]
     if any(counter.unit.startswith("usec") for counter in timed):
@@ -127,7 +144,9 @@ def _jobs(before: TargetReading, after: TargetReading, period_seconds: float) ->
 
 
 def _job_moved(before: Mapping[str, Counter], after: Mapping[str, Counter], name: str) -> int:
-    """Bytes that a job moved: `read_bytes`, in old versions of Lustre `read`, which today counts microseconds."""
+    """The bytes that a job moved, from `read_bytes`, or from `read` in old versions of Lustre; today `read` counts
+    microseconds.
+    """
     for key in (f"{name}_bytes", name):
         now = after.get(key)
         if now is not None and now.unit == "bytes":
@@ -158,5 +177,5 @@ def _disk(before: Histograms | None, after: Histograms | None, period_seconds: f
 
 
 def _increase(before: int, after: int) -> int:
-    """The increase of a counter; a counter that is smaller than before began anew from 0."""
+    """The increase of a counter. A counter that is smaller than before began anew from 0."""
     return max(0, after - before if after >= before else after)

@@ -1,4 +1,4 @@
-"""An end on SIGTERM or Ctrl-C at the next pause, never in the middle of a message or a file."""
+"""An orderly stop: SIGTERM and Ctrl-C end a program at its next pause, never in the middle of a message or a file."""
 
 import contextlib
 import signal
@@ -9,15 +9,17 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """While it is entered, SIGTERM and SIGINT only make `descriptor` readable. For the main thread."""
+    """Catches SIGTERM and SIGINT within a block: a signal only makes `descriptor` readable. Only the main thread may
+    use it.
+    """
 
     def __init__(self) -> None:
-        """Nothing is changed before it is entered."""
+        """Prepare; no signal is caught before the block begins."""
         self._reader, self._writer = socket.socketpair()
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "StopSignals":
-        """Take the signals over."""
+        """Catch the signals."""
         self._reader.setblocking(False)
         self._writer.setblocking(False)
         for number in _SIGNALS:
@@ -27,7 +29,7 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the signals back."""
+        """Restore the earlier handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._reader.close()
@@ -35,10 +37,10 @@ class StopSignals:
 
     @property
     def descriptor(self) -> int:
-        """Readable once a signal came."""
+        """A file descriptor that is readable once a signal came."""
         return self._reader.fileno()
 
     def _tell(self, number: int, frame: FrameType | None) -> None:
-        # A full pipe has told already.
+        # A full socket is readable already.
         with contextlib.suppress(BlockingIOError):
             self._writer.send(b"\0")

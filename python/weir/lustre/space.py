@@ -1,4 +1,4 @@
-"""Space of targets: `lfs df` text, and the `kbytes*` files of a server."""
+"""Readers of the targets' space: the text of `lfs df`, and the `kbytes*` files of a server."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _MOUNTED = re.compile(r"(.*)\[(OST|MDT):(\d{1,9})\][ \t]*([A-Za-z]*)")
 _TARGET = re.compile(r"(.+)-(OST|MDT)([0-9a-fA-F]{4,8})")
 _DEGRADED = "D"
 _WRITABLE_NOT = frozenset("RSI")
-"""Flags of `lfs df` of a target that takes no new objects: read-only, out of space, out of inodes (lfs-df(1))."""
+"""Flags of `lfs df` for targets that take no new objects: read-only, out of space, out of inodes (lfs-df(1))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class TargetSpace:
     """One OST in `lfs df`."""
 
     target: str
-    """`FILESYSTEM-OSTxxxx`."""
+    """Name of the target, `FILESYSTEM-OSTxxxx`."""
     index: int
     mount: str
     total_bytes: int
     used_bytes: int
     available_bytes: int
     active: bool = True
-    """Whether it answers and takes new objects."""
+    """Whether the target answers and takes new objects."""
     degraded: bool = False
 
 
@@ -36,46 +36,82 @@ class Snapshot:
     """The targets at one moment."""
 
     time_seconds: float | None
-    """Unix time, where a `BEGIN` line gives it."""
+    """Unix time; None where no `BEGIN` line gives it."""
     targets: tuple[TargetSpace, ...]
 
 
 def target_index(target: str) -> int | None:
-    """The index of `FILESYSTEM-OSTxxxx`: four hexadecimal digits or more, or None where the name is no OST's."""
+    """Read the index of an OST from its name.
+
+    Args:
+        target: Name of a target.
+
+    Returns:
+        The index, the hexadecimal digits of `FILESYSTEM-OSTxxxx`; None where the name is no OST's.
+    """
     found = _TARGET.fullmatch(target)
     return int(found[3], 16) if found and found[2] == "OST" else None
 
 
 def file_system(target: str) -> str:
-    """The file system's name in `FILESYSTEM-OSTxxxx`; empty where the name has none."""
+    """Read the name of the file system from a target's name.
+
+    Args:
+        target: Name of a target, `FILESYSTEM-OSTxxxx`.
+
+    Returns:
+        The name; empty where `target` has none.
+    """
     found = _TARGET.fullmatch(target)
     return found[1] if found else ""
 
 
 def parse_kilobytes(text: str, source: str) -> int:
-    """The bytes of a `kbytestotal`, `kbytesfree` or `kbytesavail` file, which counts in KiB.
+    """Read a `kbytestotal`, `kbytesfree` or `kbytesavail` file, whose number counts KiB.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file, for errors.
+
+    Returns:
+        The number in bytes.
 
     Raises:
-        MalformedError: naming `source`, where it holds no number.
+        MalformedError: The file holds no number. The error names `source`.
     """
     place = Place(source, 1, text.strip())
     return _kibibytes(place, place.text, "a number of KiB")
 
 
 def parse_lfs_df(text: str, source: str) -> tuple[TargetSpace, ...]:
-    """The OSTs of `lfs df` (of one or more file systems); MDTs and sums are left out.
+    """Read the output of `lfs df` for one or more file systems; MDTs and sums are left out.
+
+    Args:
+        text: The output.
+        source: Origin of the text, for errors.
+
+    Returns:
+        The OSTs, in the order of their lines.
 
     Raises:
-        MalformedError: naming `source` and the line: no such text, or `lfs df -h` or `-i`.
+        MalformedError: The text is none of `lfs df`, or that of `lfs df -h` or `-i`. The error names `source` and the
+            line.
     """
     return tuple(found for place in lines(text, source) if (found := _target(place)) is not None)
 
 
 def parse_snapshots(text: str, source: str) -> tuple[Snapshot, ...]:
-    """Outputs of `lfs df`, each below a line `BEGIN UNIX-SECONDS`; without any such line, one snapshot.
+    """Read several outputs of `lfs df`, each below a line `BEGIN UNIX-SECONDS`; without any such line there is one.
+
+    Args:
+        text: The outputs.
+        source: Origin of the text, for errors.
+
+    Returns:
+        The snapshots, in their order.
 
     Raises:
-        MalformedError: naming `source` and the line.
+        MalformedError: A line is none of `lfs df`. The error names `source` and the line.
     """
     moments: list[tuple[float | None, list[TargetSpace]]] = []
     for place in lines(text, source):
@@ -92,7 +128,7 @@ def parse_snapshots(text: str, source: str) -> tuple[Snapshot, ...]:
 
 
 def _target(place: Place) -> TargetSpace | None:
-    """The OST of a line; None for headings, sums and MDTs."""
+    """Read the OST of a line; None for headings, sums and MDTs."""
     text = place.text.strip()
     if text.startswith("UUID"):
         if "1K-blocks" not in text:
@@ -125,7 +161,7 @@ def _target(place: Place) -> TargetSpace | None:
 
 
 def _kibibytes(place: Place, word: str, expected: str) -> int:
-    """The bytes of a number of KiB, in 64 bits as every file system counts them."""
+    """Read a number of KiB as bytes, in 64 bits as every file system counts them."""
     found = place.count(word, expected) * _KIBIBYTE
     if found >= 1 << 64:
         place.malformed(expected)
@@ -133,6 +169,6 @@ def _kibibytes(place: Place, word: str, expected: str) -> int:
 
 
 def _inactive(target: str) -> TargetSpace | None:
-    """`NAME_UUID : inactive device`, or another reason why its space is not known."""
+    """Read `NAME_UUID : inactive device`, or another reason why the space of a target is not known."""
     index = target_index(target)
     return None if index is None else TargetSpace(target, index, "", 0, 0, 0, active=False)

@@ -1,8 +1,8 @@
-"""The speed of each target relative to its peers, learned from bytes moved and the time that requests took.
+"""The speed of each target relative to its peers, learned from moved bytes and the time of requests.
 
 A target whose requests take ten times as long for the same bytes has a tenth of the speed. Time in service includes
 waits for the disk, so a target that is only busy looks slower, too. Requests of different sizes compare badly. Both
-fade with time.
+effects fade with time.
 """
 
 import statistics
@@ -23,14 +23,21 @@ class _Seen:
 
 
 class Speeds:
-    """Learns the targets' speeds."""
+    """Learns the speeds of targets."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Begin without any target."""
         self._seen: dict[str, _Seen] = {}
 
     def observe(self, target: str, *, moved_bytes: float, service_seconds: float, period_seconds: float) -> None:
-        """A target moved `moved_bytes` in requests that took `service_seconds` altogether, in a period."""
+        """Learn from one period of a target.
+
+        Args:
+            target: Name of the target.
+            moved_bytes: Bytes that the target moved in the period.
+            service_seconds: Time of the requests that moved them, added up over all requests.
+            period_seconds: Length of the period.
+        """
         if service_seconds <= 0.0 or moved_bytes <= 0.0:
             return
         seen = self._seen.setdefault(target, _Seen())
@@ -39,11 +46,20 @@ class Speeds:
         seen.service_seconds = seen.service_seconds * kept + service_seconds
 
     def forget(self, target: str) -> None:
-        """Forget a target that is gone."""
+        """Forget a target that is gone.
+
+        Args:
+            target: Name of the target.
+        """
         self._seen.pop(target, None)
 
     def relative(self) -> dict[str, float]:
-        """Speed of each target that moved enough, as a part of the median's; at most 1."""
+        """Compare the targets that moved enough bytes.
+
+        Returns:
+            Speed of each target by its name, as a part of the median, at most 1; empty with fewer than `PEERS_MIN`
+            targets.
+        """
         rates = {
             target: seen.bytes / seen.service_seconds
             for target, seen in self._seen.items()

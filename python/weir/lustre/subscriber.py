@@ -1,4 +1,4 @@
-"""The subscriber, on the MDS or anywhere: it hears all servers and hands on their statistics again and again."""
+"""The subscriber, on the MDS or elsewhere: it hears all servers, and hands their statistics on again and again."""
 
 import math
 import time
@@ -15,22 +15,29 @@ if TYPE_CHECKING:
     import zmq
 
 QUEUED_MAX = 1000
-"""Messages of a server that wait to be read; beyond that its publisher drops, and the gap is counted."""
+"""Most messages of a server that wait to be read. Beyond it the server's publisher drops messages; the gap is counted.
+"""
 BATCH_MAX = 10_000
-"""Messages taken between two documents, so that a flood cannot keep the document from being written."""
+"""Most messages taken between two documents, so that a flood of messages does not delay the document."""
 DOCUMENT_SECONDS_MIN = 1.0
-"""Documents are at least this far apart, however many messages come; the own load is measured over that long, too."""
+"""Least time between two documents, however many messages come; this host's load is measured over it, too."""
 _SILENCE_MILLISECONDS = 30_000
-"""A connection without any sign of life for so long is made anew: the other host may be gone without a word."""
+"""Time without any sign of life after which a connection is made anew: the other host may have gone without a word."""
 _RECONNECT_MILLISECONDS = (100, 5000)
 """First and longest pause between attempts to connect."""
 
 
 class Subscriber:
-    """Gathers the messages of publishers."""
+    """Hears publishers, and collects their messages."""
 
     def __init__(self, *, endpoints: Sequence[str], root: Path, thresholds: Thresholds) -> None:
-        """Hear the publishers at `endpoints`; the own load is read below `root`."""
+        """Prepare to hear publishers.
+
+        Args:
+            endpoints: ZeroMQ addresses of the publishers.
+            root: Folder that holds `proc` and `sys` of this host, for its load.
+            thresholds: Loads of this host from which an allocation waits.
+        """
         self._endpoints = endpoints
         self._thresholds = thresholds
         self._observer = Observer(root)
@@ -45,11 +52,17 @@ class Subscriber:
     ) -> bool:
         """Hand on a document after each change and at least every `every_seconds`, until SIGTERM or SIGINT.
 
-        With `until_all_within_seconds` it ends once as many servers as endpoints have sent a message, or after that
-        time, and hands on one more document. It returns whether that many have sent one.
+        Args:
+            hand_on: Called with each document.
+            every_seconds: Longest time between two documents.
+            until_all_within_seconds: Longest time to run; the run ends earlier once as many servers as endpoints sent
+                statistics, with one more document. None runs until a signal comes.
+
+        Returns:
+            Whether as many servers as endpoints have sent statistics.
 
         Raises:
-            zmq.ZMQError: where an endpoint is none.
+            zmq.ZMQError: An endpoint is no address.
         """
         import zmq
 

@@ -7,16 +7,29 @@ from typing import NoReturn
 _SHOWN_MAX = 60
 """Characters of a wrong line that an error repeats."""
 _COUNT = re.compile(r"\d{1,20}")
-"""As many digits as 2^64 has; more is no number of the kernel's."""
+"""As many digits as 2^64 has; a longer number is none of the kernel's."""
 _SIGNED = re.compile(r"-?\d{1,20}")
 _DECIMAL = re.compile(r"\d{1,20}(\.\d{1,20})?")
 
 
 class MalformedError(ValueError):
-    """Text of another form than expected."""
+    """Text of another form than expected.
+
+    Attributes:
+        source: Origin of the text.
+        line: Number of the line, from 1.
+        expected: The expected form, in words.
+    """
 
     def __init__(self, source: str, line: int, expected: str, found: str) -> None:
-        """Say that in line `line` (from 1) of `source` stood `found` where `expected` should."""
+        """Report a wrong line.
+
+        Args:
+            source: Origin of the text.
+            line: Number of the line, from 1.
+            expected: The expected form, in words.
+            found: The line.
+        """
         shown = found if len(found) <= _SHOWN_MAX else f"{found[:_SHOWN_MAX]}..."
         super().__init__(f"{source}:{line}: expected {expected}, found {shown!r}")
         self.source = source
@@ -28,37 +41,89 @@ class Place:
     """A line of a text, for the error about it."""
 
     def __init__(self, source: str, line: int, text: str) -> None:
-        """Line `line` (from 1) of `source`, which says `text`."""
+        """Remember a line.
+
+        Args:
+            source: Origin of the text.
+            line: Number of the line, from 1.
+            text: The line without its end.
+        """
         self.source = source
         self.line = line
         self.text = text
 
     def malformed(self, expected: str) -> NoReturn:
-        """Fail because this line is not `expected`."""
+        """Fail because the line has another form.
+
+        Args:
+            expected: The expected form, in words.
+
+        Raises:
+            MalformedError: Always.
+        """
         raise MalformedError(self.source, self.line, expected, self.text)
 
     def count(self, word: str, what: str) -> int:
-        """A whole number from 0."""
+        """Read a whole number from 0 with at most 20 digits.
+
+        Args:
+            word: The number's text.
+            what: The expected form, for the error.
+
+        Returns:
+            The number.
+
+        Raises:
+            MalformedError: The word is no such number.
+        """
         if not _COUNT.fullmatch(word):
             self.malformed(what)
         return int(word)
 
     def signed(self, word: str, what: str) -> int:
-        """A whole number; Lustre prints a sum of squares that ran over as a negative one."""
+        """Read a whole number, negative ones included: Lustre prints a sum of squares that overflowed as a negative
+        number.
+
+        Args:
+            word: The number's text.
+            what: The expected form, for the error.
+
+        Returns:
+            The number.
+
+        Raises:
+            MalformedError: The word is no such number.
+        """
         if not _SIGNED.fullmatch(word):
             self.malformed(what)
         return int(word)
 
     def decimal(self, word: str, what: str) -> float:
-        """A number of seconds or the like, with or without a fraction."""
+        """Read a number from 0, with or without a fraction.
+
+        Args:
+            word: The number's text.
+            what: The expected form, for the error.
+
+        Returns:
+            The number.
+
+        Raises:
+            MalformedError: The word is no such number.
+        """
         if not _DECIMAL.fullmatch(word) or not math.isfinite(value := float(word)):
             self.malformed(what)
         return value
 
 
 def lines(text: str, source: str) -> list[Place]:
-    """The lines of `text` that are not blank.
+    """Split a text into lines. Only line feeds end a line: Python's other line ends may stand in names of jobs.
 
-    Only line feeds end a line: Python's other line ends may stand in names of jobs.
+    Args:
+        text: The text.
+        source: Origin of the text, for errors.
+
+    Returns:
+        The lines that are not blank.
     """
     return [Place(source, number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]

@@ -1,8 +1,8 @@
-"""A reading of a server: every file of Lustre and the kernel, in the place of any version.
+"""A reading of a server: every file of Lustre and of the kernel, at its place in any version.
 
 Lustre moved its files. Up to 2.11 they stand in `/proc/fs/lustre`. From 2.12 single values stand in `/sys/fs/lustre`;
 from 2.15 histograms stand in debugfs (`/sys/kernel/debug/lustre`, which only root reads). Space moved from `obdfilter`
-to `osd-*` in 2.12. So the reading looks for each file in all these places, and the first one counts.
+to `osd-*` in 2.12. So the reading looks for each file at all these places, and the first one counts.
 """
 
 import re
@@ -29,12 +29,13 @@ from weir.lustre.space import parse_kilobytes
 from weir.lustre.text import MalformedError, Place
 
 FILE_BYTES_MAX = 64 << 20
-"""A `job_stats` of more (hundreds of thousands of jobs) is told of and left unread, so that reading stays short."""
+"""Longest file: a longer `job_stats` (hundreds of thousands of jobs) is listed as unread, so that reading stays short.
+"""
 _BASES = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
 _DEVICES = ("obdfilter", "osd-ldiskfs", "osd-zfs")
 _LNET = ("sys/kernel/debug/lnet/stats", "proc/sys/lnet/stats")
 _JOB_COUNTERS = frozenset({"read_bytes", "write_bytes", "read", "write"})
-"""Those that count bytes, by their old and new names."""
+"""The counters of bytes, by their old and new names."""
 _OST = re.compile(r".+-OST[0-9a-fA-F]{4,8}")
 
 Parsed = TypeVar("Parsed")
@@ -42,7 +43,7 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class TargetReading:
-    """A server's values for one of its targets; None where a file is missing."""
+    """Values of one target of a server; None where a file is missing."""
 
     total_bytes: int | None
     free_bytes: int | None
@@ -55,7 +56,7 @@ class TargetReading:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A server's values at one moment; None where a file is missing."""
+    """Values of a server at one moment; None where a file is missing."""
 
     time_seconds: float
     """Unix time."""
@@ -64,14 +65,20 @@ class Reading:
     processors: Processors | None
     network: Network | None
     targets: Mapping[str, TargetReading]
+    """Values of each target, by its name."""
     unread: tuple[str, ...]
     """Files that could not be read or understood, with the reason."""
 
 
 def read_tree(root: Path, *, with_targets: bool = True) -> Reading:
-    """Read all there is below `root`: `/` of a live server, or a copy of its files.
+    """Read a server. An unreadable file never fails the rest: `Reading.unread` lists it.
 
-    An unreadable file never fails the rest: `unread` lists it. Without `with_targets` only the host is read.
+    Args:
+        root: `/` of a live server, or a folder with a copy of its files.
+        with_targets: Whether to read the targets; without them only the host is read.
+
+    Returns:
+        The values of the server now.
     """
     unread: list[str] = []
     targets = {
@@ -102,7 +109,7 @@ def _target(root: Path, target: str, unread: list[str]) -> TargetReading:
         free_bytes=read("kbytesfree", parse_kilobytes, _DEVICES),
         available_bytes=read("kbytesavail", parse_kilobytes, _DEVICES),
         degraded=bool(read("degraded", _flag, _DEVICES)),
-        # A back end's own `stats` counts other things than the target's.
+        # The `stats` of a back end count other things than those of the target.
         counters=read("stats", parse_counters, _DEVICES[:1]),
         jobs=read("job_stats", _jobs, _DEVICES[:1]),
         histograms=read("brw_stats", parse_brw_stats, _DEVICES),
@@ -110,7 +117,7 @@ def _target(root: Path, target: str, unread: list[str]) -> TargetReading:
 
 
 def _read(root: Path, paths: tuple[str, ...], parse: Callable[[str, str], Parsed], unread: list[str]) -> Parsed | None:
-    """The first valid file of `paths` below `root`; invalid files go to `unread`."""
+    """Read the first valid file of `paths` below `root`; invalid files go to `unread`."""
     for path in paths:
         try:
             with (root / path).open("rb") as file:
@@ -118,7 +125,7 @@ def _read(root: Path, paths: tuple[str, ...], parse: Callable[[str, str], Parsed
             if len(content) > FILE_BYTES_MAX:
                 unread.append(f"{root / path}: more than {FILE_BYTES_MAX >> 20} MiB")
                 continue
-            # Names of jobs are bytes to Lustre.
+            # To Lustre names of jobs are bytes.
             return parse(content.decode(errors="replace"), str(root / path))
         except (FileNotFoundError, NotADirectoryError):
             continue

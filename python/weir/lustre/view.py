@@ -1,6 +1,6 @@
-"""An allocator's view of a Lustre file system: each target's server, space, load and speed.
+"""An allocator's view of a Lustre file system: the server, space, load and speed of each target.
 
-It comes from the document of `weir stats subscribe`, or from the text of `lfs df` alone, which knows only space.
+The view comes from the document of `weir stats subscribe`, or from the text of `lfs df` alone, which knows only space.
 """
 
 import math
@@ -28,29 +28,30 @@ class Target:
     """One OST that can take stripes."""
 
     index: int
-    """Its OST index, as `lfs setstripe -o` takes it."""
+    """OST index of the target, as `lfs setstripe -o` takes it."""
     name: str
     server: str
-    """Name or network address of its OSS; its own name where none is known."""
+    """Name or network address of the target's OSS; the target's own name where no OSS is known."""
     total_bytes: int
     available_bytes: int
     read_bytes_per_second: float | None = None
     write_bytes_per_second: float | None = None
     requests_in_service: float | None = None
-    """Mean number of requests at once."""
+    """Mean number of requests in service at once."""
     speed: float | None = None
-    """Bytes for each second of service time, as a part of the peers' median; at most 1."""
+    """Bytes for each second of service time, as a part of the median of all targets, at most 1; None where it is not
+    known."""
     degraded: bool = False
     """Whether the back end reports a missing disk."""
 
     @property
     def fill(self) -> float:
-        """Part of the space that files cannot have (the paper's cost of an OST, algorithm 1)."""
+        """Part of the space that files cannot have, from 0 to 1 (the paper's cost of an OST, algorithm 1)."""
         return 1.0 - self.available_bytes / self.total_bytes if self.total_bytes else 1.0
 
     @property
     def load_bytes_per_second(self) -> float | None:
-        """Bytes read and written in a second; None where it is not known."""
+        """Bytes read and written in a second; None where neither is known."""
         if self.read_bytes_per_second is None and self.write_bytes_per_second is None:
             return None
         return (self.read_bytes_per_second or 0.0) + (self.write_bytes_per_second or 0.0)
@@ -58,7 +59,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Load of an OSS; None where it is not known."""
+    """Load of an OSS; None where a value is not known."""
 
     cpu_fraction: float | None
     memory_fraction: float | None
@@ -88,10 +89,11 @@ class View:
     targets: tuple[Target, ...]
     """Targets that can take stripes, by index."""
     servers: Mapping[str, Server]
+    """Load of each server, by its name."""
     left_out: Mapping[str, str]
-    """Targets and servers that must not be used, with the reason."""
+    """Targets that must not be used, with the reason."""
     waits_for: str | None = None
-    """The reason why an allocation should wait; None where it may run."""
+    """Reason why an allocation should wait; None where an allocation may run."""
 
     def inputs(
         self,
@@ -99,10 +101,16 @@ class View:
         horizon_seconds: float = HORIZON_SECONDS,
         expected_bytes_per_second: float = TARGET_BYTES_PER_SECOND,
     ) -> Inputs:
-        """An allocator's input, for files that will be written in `horizon_seconds`.
+        """Make an allocator's input for files that will be written soon.
 
-        `expected_bytes_per_second` is the speed of a healthy target; all speeds are in proportion to it. LNet's
-        bandwidth is not known, so a server's network does not count as busy.
+        LNet's bandwidth is not known, so a server's network does not count as busy.
+
+        Args:
+            horizon_seconds: Time in which the files will be written.
+            expected_bytes_per_second: Speed of a healthy target; all speeds are in proportion to it.
+
+        Returns:
+            The input, in the order of `targets`.
         """
         from weir._core import speeds_and_loads
 
@@ -133,17 +141,20 @@ class View:
 
 
 def view_of_lfs_df(text: str, source: str, *, devices: str = "", of: str | None = None) -> View:
-    """The view that `lfs df` gives, and with the text of `lctl dl -t` each target's server.
+    """Make a view of the text of `lfs df`.
 
     Args:
-        text: output of `lfs df`.
-        source: origin of the text, for errors.
-        devices: output of `lctl dl -t`, or nothing.
-        of: the file system, where the text has several.
+        text: Output of `lfs df`.
+        source: Origin of the text, for errors.
+        devices: Output of `lctl dl -t`, which names each target's server; empty where it is not there.
+        of: Name of the file system; None is the only one in the text.
+
+    Returns:
+        The view, without load and speed.
 
     Raises:
-        MalformedError: a line is not from these commands.
-        UnusableError: no file system, or several and none was named.
+        MalformedError: A line is not from these commands.
+        UnusableError: The text has no such file system, or has several and `of` names none.
     """
     found = parse_lctl_dl(devices, "lctl dl -t")
     servers, down = servers_of(found), inactive(found)
@@ -171,13 +182,21 @@ def view_of_lfs_df(text: str, source: str, *, devices: str = "", of: str | None 
 
 
 def view_of_document(document: object, source: str, *, of: str | None = None) -> View:
-    """The view that a document of `weir stats subscribe` gives.
+    """Make a view of a document of `weir stats subscribe`.
 
     Silent servers and their targets are left out, as are targets whose space is not known. If two servers report a
     target (it moved to the other server of a pair), the younger reading counts.
 
+    Args:
+        document: The document, as `json.loads` gives it.
+        source: Origin of the document, for errors.
+        of: Name of the file system; None is the only one in the document.
+
+    Returns:
+        The view.
+
     Raises:
-        UnusableError: it is no such document, or has no file system, or several of them and none was named.
+        UnusableError: The value is no such document, or has no such file system, or has several and `of` names none.
     """
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise UnusableError(f"{source}: no document of `weir stats subscribe`")
@@ -230,7 +249,7 @@ def _finite(value: Any) -> float:
 def _see(
     said: Statistics, name: str, speeds: Mapping[str, float], targets: dict[str, Target], left_out: dict[str, str]
 ) -> None:
-    """Add a server's targets; the servers come oldest reading first."""
+    """Add a server's targets; the servers come in the order of their readings, the oldest first."""
     for each in said.targets:
         index = target_index(each.target)
         if index is None or file_system(each.target) != name:

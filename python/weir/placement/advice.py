@@ -16,14 +16,16 @@ from weir.tracing.records import SHARED, Creation
 SHARED_SHARE_BYTES = 64 << 20
 """Bytes of a shared file that justify a target of their own: several ranks wait for each other's locks on one."""
 OWN_SHARE_BYTES = 64 << 30
-"""The same for a file of one process: one target is as fast as one process, but more bytes fill a target alone."""
+"""Bytes of a file of one process that justify a target of their own: one target is as fast as one process, but more
+bytes fill a target alone."""
 _STRIPE_BYTES_MIN = 1 << 20
 _ALIGNMENT_BYTES = 64 << 10
-"""Lustre's stripe sizes are multiples of it."""
+"""Unit of Lustre's stripe sizes."""
 _STRIPE_BYTES_MAX = 4 << 30
 _STRADDLING_MIN = 0.5
 """Part of accesses on two stripes from which a change of the stripe size pays."""
 _UNALIGNED_MIN = 0.5
+"""Part of accesses that begin within a block from which an alignment pays."""
 _ACCESSES_MIN = 64
 """Least number of accesses for advice: fewer cost too little."""
 
@@ -39,10 +41,11 @@ class Usage:
     stripes: int
     """Number of targets that held the file."""
     stripe_bytes: int
-    """0 where it is not known."""
+    """Stripe size; 0 where it is not known."""
     transfer_bytes: int = 0
-    """The most common access; 0 where it is not known."""
+    """Size of the most common access; 0 where it is not known."""
     accesses: int = 0
+    """Number of reads and writes."""
     unaligned: int = 0
     """Accesses whose offset is no multiple of the file system's block."""
     is_written: bool = True
@@ -72,7 +75,14 @@ class Finding:
 
 
 def usages_of_log(files: Iterable[LoggedFile]) -> list[Usage]:
-    """The files of a Darshan log whose layout and size it knows."""
+    """Collect the files of a Darshan log whose layout and size it knows.
+
+    Args:
+        files: The log's records of files.
+
+    Returns:
+        The use of each such file.
+    """
     usages = []
     for file in files:
         size = max(file.size_bytes, file.size_read_bytes)
@@ -96,11 +106,14 @@ def usages_of_log(files: Iterable[LoggedFile]) -> list[Usage]:
 
 
 def usages_of_creations(creations: Iterable[Creation], *, targets: int) -> list[Usage]:
-    """The files of a trace whose layout it knows.
+    """Collect the files of a trace whose layout it knows.
 
     Args:
         creations: Files that the run made.
         targets: Number of targets of the system, for a layout over all of them.
+
+    Returns:
+        The use of each such file.
     """
     usages = []
     for creation in creations:
@@ -121,11 +134,14 @@ def usages_of_creations(creations: Iterable[Creation], *, targets: int) -> list[
 
 
 def advise(usages: Sequence[Usage], *, targets: int) -> list[Finding]:
-    """Find the layouts that do not fit, the largest files first.
+    """Find the layouts that do not fit.
 
     Args:
         usages: Files of one run.
-        targets: Targets of the system.
+        targets: Number of targets of the system.
+
+    Returns:
+        One finding for each fault and family of names, those with most bytes first.
     """
     findings: dict[tuple[str, str, str, str | None], list[tuple[Usage, str]]] = {}
     crowds = _crowds(usages)
@@ -145,7 +161,7 @@ def _begin(file: LoggedFile, index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Crowd:
-    """Groups of one-process files whose names differ only in numbers: one command sets the layout of all."""
+    """A family of one-process files, whose names differ only in numbers: one command sets the layout of all."""
 
     files: int
     largest_bytes: int
@@ -191,7 +207,7 @@ def _faults(usage: Usage, targets: int, crowd: _Crowd) -> Iterator[tuple[str, st
 
 
 def _count_fault(usage: Usage, targets: int, crowd: _Crowd) -> tuple[str, str, int] | None:
-    """Kind, reason and better count."""
+    """Kind, reason and better stripe count; None where the count fits."""
     if usage.processes > 1:
         return _shared_count_fault(usage, targets)
     size, stripes = crowd.largest_bytes, usage.stripes
@@ -253,7 +269,9 @@ def _too_wide(size: int, usage: Usage) -> str:
 
 
 def _stripe_size_fault(usage: Usage) -> str | None:
-    """Accesses that need several targets each, or lie across the edge of two stripes."""
+    """The fault of accesses that need several targets each, or lie across the edge of two stripes; None where there is
+    none.
+    """
     transfer, stripe = usage.transfer_bytes, usage.stripe_bytes
     if transfer == 0 or stripe == 0 or usage.accesses < _ACCESSES_MIN or usage.processes == 1:
         return None
@@ -305,7 +323,7 @@ def _finding(kind: str, layout: str | None, those: Sequence[tuple[Usage, str]]) 
 
 
 def _lfs(those: Sequence[Usage]) -> str:
-    """The program that sets the layout of files that a run will write, or moves files that it only reads."""
+    """The program that sets the layout of files that a run will write, or that moves files which it only reads."""
     if any(usage.is_written for usage in those):
         return "lfs setstripe"
     return "lfs migrate" if len(those) == 1 else "lfs_migrate -y"

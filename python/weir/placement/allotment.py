@@ -10,6 +10,7 @@ from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
 from weir.placement.targets import Targets
 
 DEFAULT = "balanced"
+"""Name of the default allocator."""
 
 
 class AllotmentError(WeirError):
@@ -22,17 +23,21 @@ class Allotment:
 
     components: tuple[Component, ...]
     loads_bytes: dict[str, int]
-    """Bytes of the files on each target."""
+    """Bytes of the files on each target, by its name."""
 
     @property
     def imbalance(self) -> float | None:
-        """The fullest target's bytes as a multiple of the mean; None without bytes."""
+        """Bytes of the fullest target as a multiple of the mean; None without bytes."""
         total = sum(self.loads_bytes.values())
         return max(self.loads_bytes.values()) * len(self.loads_bytes) / total if total else None
 
 
 def allocator_names() -> list[str]:
-    """The allocators that `allot` knows."""
+    """List the allocators that `allot` knows.
+
+    Returns:
+        Their names.
+    """
     from weir import _core
 
     return [*_core.allocator_names(), MIN_COST_FLOW]
@@ -56,8 +61,11 @@ def allot(
         begun: Begin of each file, by path: the default allocator also balances each program by itself, and keeps
             processes that share targets apart in time.
 
+    Returns:
+        The components in their order, each with its targets, and the bytes on each target.
+
     Raises:
-        AllotmentError: The stripes do not fit, or a named target does not exist.
+        AllotmentError: There is no target, the stripes do not fit, or a named target does not exist.
     """
     if not targets.each:
         raise AllotmentError("no target can take stripes", hint="are all full or inactive? see `weir status`")
@@ -83,7 +91,14 @@ def allot(
 
 
 def bytes_on_each(component: Component) -> int:
-    """Bytes of the predicted file in each stripe of a component; at least 1, so that a stripe never costs nothing."""
+    """Compute the bytes of the predicted file in each stripe of a component.
+
+    Args:
+        component: A component.
+
+    Returns:
+        Bytes of a stripe; at least 1, so that a stripe never costs nothing.
+    """
     end = component.size_bytes if component.extent_end == END_OF_FILE else component.extent_end
     held = max(min(end, component.size_bytes) - component.extent_start, 0)
     return max(-(-held // component.stripe_count), 1)

@@ -23,9 +23,14 @@ AT_ONCE = Beginning(0, 0)
 
 
 def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
-    """The begin of each file of programs that run at once, by path.
+    """Find the begin of each file of programs that run at once. Processes begin together, and each writes its files in
+    their order.
 
-    Processes begin together, and each writes its files in their order.
+    Args:
+        programs: Creations of each program.
+
+    Returns:
+        The begin of each file, by path.
     """
     found: dict[str, Beginning] = {}
     for program, creations in enumerate(programs):
@@ -41,12 +46,12 @@ def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
 def arranged(
     components: Sequence[Component], begun: Mapping[str, Beginning], limits_bytes: Mapping[str, int]
 ) -> list[Component]:
-    """Exchange targets of stripes until files that share a target use it at different times.
+    """Swap targets of stripes until files that share a target use it at different times.
 
     Args:
         components: Components with their targets; the components of a file follow each other.
         begun: Begin of each file, by path; a file that is not there begins at once.
-        limits_bytes: Most bytes of the files on each target.
+        limits_bytes: Most bytes of the files on each target, by the target's name.
 
     Returns:
         The components in their order.
@@ -68,7 +73,9 @@ def arranged(
 
 
 def _stripes(component: Component, before: int) -> list[tuple[int, int, int]]:
-    """Bytes that the process of each stripe writes before the stripe, until its end, and in it."""
+    """For each stripe the bytes that its process writes before the stripe, until the stripe's end, and in the
+    stripe.
+    """
     end = component.size_bytes if component.extent_end == END_OF_FILE else component.extent_end
     first, held = before + component.extent_start, max(min(end, component.size_bytes) - component.extent_start, 0)
     count, width = component.stripe_count, component.stripe_bytes

@@ -1,4 +1,4 @@
-"""The files to place: a list of the user's, or a prediction from past runs."""
+"""The list of creations that a user gives in place of a prediction: JSON or CSV."""
 
 import csv
 import json
@@ -15,17 +15,28 @@ class CreationsError(WeirError):
     """A list of creations that cannot be used."""
 
     def __init__(self, message: str) -> None:
-        """Say `message`."""
+        """Report a wrong list.
+
+        Args:
+            message: The fault, with the file and the entry.
+        """
         super().__init__(message, hint='give JSON, a list of {"path": …, "size_bytes": …}, or CSV with that header')
 
 
 def read_creations(file: Path) -> list[Creation]:
-    """Read creations from JSON (a list of objects) or CSV (with a header), by the file's suffix.
+    """Read a list of creations, as CSV (with a header) if the file's name ends in `.csv`, else as JSON (a list of
+    objects).
 
-    Each has a `path`, absolute, and `size_bytes`; it may have a `rank` (default 0) and a `layout`.
+    Each entry has a `path`, which is absolute, and `size_bytes`; it may have a `rank` (default 0) and a `layout`.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The creations, in the order of the list.
 
     Raises:
-        CreationsError: The file is neither, or an entry is wrong.
+        CreationsError: The file cannot be read, is no such list, or has a wrong entry.
     """
     try:
         if file.suffix.lower() == ".csv":

@@ -1,7 +1,7 @@
 """The interaction database: the layout of each file of the next run, looked up at the file's creation.
 
-One SQLite file on the client (Tarazu, section 5.5.3). It is always replaced as a whole. So a program with the old file
-open goes on with it, and finds the new file by its new inode.
+The database is one SQLite file on the client (Tarazu, section 5.5.3), and is always replaced as a whole. So a program
+with the old file open goes on with it, and finds the new file by its new inode.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ CREATE TABLE placement (
 ) WITHOUT ROWID
 """
 _COLUMNS = "path, component, extent_start, extent_end, stripe_bytes, stripe_count, size_bytes, rank, targets"
-# A path is bytes to Linux, and a text to SQLite, with any bytes.
+# To Linux a path is bytes, and to SQLite a text that holds any bytes.
 _INSERT = f"INSERT INTO placement ({_COLUMNS}) VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -54,13 +54,13 @@ class Component:
     component: int
     """Number of the component within the file, from 1 (the paper's extent id)."""
     extent_start: int
-    """The component's first byte of the file."""
+    """First byte of the component in the file."""
     extent_end: int
-    """One past the last byte, or `END_OF_FILE`."""
+    """One past the component's last byte, or `END_OF_FILE`."""
     stripe_bytes: int
-    """Size of a stripe."""
+    """Stripe size."""
     stripe_count: int
-    """Stripes side by side, each on its own target."""
+    """Number of stripes side by side, each on its own target."""
     size_bytes: int
     """Predicted size of the whole file."""
     rank: int
@@ -70,7 +70,14 @@ class Component:
 
 
 def write(file: Path, components: Iterable[Component]) -> int:
-    """Replace the database `file` by one with these components; return the number of files in it.
+    """Replace the database by one with other components.
+
+    Args:
+        file: The database; its folder must exist.
+        components: Components of all files, in any order.
+
+    Returns:
+        Number of files in the new database.
 
     Raises:
         DatabaseError: The components are no layouts, or the file cannot be written.
@@ -103,10 +110,17 @@ def write(file: Path, components: Iterable[Component]) -> int:
 
 
 def read(file: Path, path: str | None = None) -> list[Component]:
-    """The components in the database `file`, or those of one `path`, ordered by path and number.
+    """Read the components of a database.
+
+    Args:
+        file: The database.
+        path: Path of the wanted file; None wants all files.
+
+    Returns:
+        The components, ordered by path and number.
 
     Raises:
-        DatabaseError: It cannot be read, or is something else.
+        DatabaseError: The file cannot be read, or is no interaction database of this version.
     """
     if not file.is_file():
         raise DatabaseError(f"there is no interaction database {file}", hint="make one with `weir place`")
@@ -124,10 +138,13 @@ def read(file: Path, path: str | None = None) -> list[Component]:
 
 
 def check(file: Path) -> None:
-    """See whether `file` is an interaction database, without reading its rows.
+    """Check whether a file is an interaction database, without reading its rows.
+
+    Args:
+        file: The file.
 
     Raises:
-        DatabaseError: It cannot be read, or is something else.
+        DatabaseError: The file cannot be read, or is no interaction database of this version.
     """
     read(file, "")
 
@@ -135,10 +152,10 @@ def check(file: Path) -> None:
 def _component(row: tuple[object, ...]) -> Component:
     path, *numbers, targets = row
     if not isinstance(path, str) or not isinstance(targets, str):
-        raise TypeError("a path or its targets are no text")
+        raise TypeError("a path or its targets are not text")
     whole = [number for number in numbers if isinstance(number, int)]
     if len(whole) != len(numbers):
-        raise TypeError(f"{path}: a number is none")
+        raise TypeError(f"{path}: a number is no whole number")
     component, start, end, stripe_bytes, stripe_count, size_bytes, rank = whole
     places = tuple(targets.split())
     return Component(path, component, start, end, stripe_bytes, stripe_count, size_bytes, rank, places)

@@ -1,4 +1,4 @@
-"""Layouts as `lfs setstripe` takes them: commands, and YAML templates for `lfs setstripe --yaml`."""
+"""Layouts in the forms that `lfs setstripe` takes: commands, and YAML templates for `lfs setstripe --yaml`."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,25 +11,54 @@ _UNITS = ((40, "T"), (30, "G"), (20, "M"), (10, "k"))
 
 
 def files(components: Iterable[Component]) -> Iterator[tuple[str, list[Component]]]:
-    """Groups of components that follow each other and belong to one file."""
+    """Group components by file.
+
+    Args:
+        components: Components; those of a file follow each other.
+
+    Yields:
+        The path of each file, and its components.
+    """
     for path, parts in groupby(components, key=attrgetter("path")):
         yield path, list(parts)
 
 
 def lfs_command(path: str, parts: Sequence[Component]) -> str:
-    """The command that makes the file `path` with its layout (lfs-setstripe(1))."""
+    """Write the command that makes a file with its layout (lfs-setstripe(1)).
+
+    Args:
+        path: Path of the file.
+        parts: Components of the file.
+
+    Returns:
+        The command, quoted for a shell.
+    """
     return f"lfs setstripe {layout_of(parts)} {shell_word(path)}"
 
 
 def shell_word(text: str) -> str:
-    r"""`text` as a word of a shell command; as `$'\x1b'` (of bash, zsh and ksh) where it is not printable."""
+    r"""Quote a text as one word of a shell command.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The word; in the form `$'\x1b'` (of bash, zsh and ksh) where the text is not printable.
+    """
     if text.isprintable():
         return shlex.quote(text)
     return f"$'{''.join(map(_in_quotes, text))}'"
 
 
 def layout_of(parts: Sequence[Component]) -> str:
-    """The layout in the spelling of `lfs setstripe`."""
+    """Spell a layout.
+
+    Args:
+        parts: Components of one file.
+
+    Returns:
+        The layout in the spelling of `lfs setstripe`.
+    """
     words = []
     for part in parts:
         if len(parts) > 1:
@@ -41,9 +70,16 @@ def layout_of(parts: Sequence[Component]) -> str:
 
 
 def yaml_template(parts: Sequence[Component]) -> str:
-    """The template that `lfs setstripe --yaml` reads, in the form that `lfs getstripe --yaml` prints of a PFL file.
+    """Write the template that `lfs setstripe --yaml` reads, in the form that `lfs getstripe --yaml` prints for a PFL
+    file.
 
-    The objects stand no deeper than their key: lfs of Lustre 2.11 to 2.16 looks for their indices only so.
+    The objects stand no deeper than their key: lfs of Lustre 2.11 to 2.16 looks for their indices only there.
+
+    Args:
+        parts: Components of one file.
+
+    Returns:
+        The template.
     """
     if len(parts) == 1:
         return "\n".join(_striping(parts[0], "")) + "\n"
@@ -84,7 +120,7 @@ def _end(part: Component) -> str:
 
 
 def _size(count: int) -> str:
-    """A size with the largest binary prefix that keeps it whole."""
+    """Spell a size with the largest binary prefix that keeps it whole."""
     for shift, letter in _UNITS:
         if count and count % (1 << shift) == 0:
             return f"{count >> shift}{letter}"
@@ -96,5 +132,5 @@ def _in_quotes(character: str) -> str:
         return f"\\{character}"
     if character.isprintable():
         return character
-    # A shell takes bytes: several bytes are one character of it.
+    # A shell takes bytes, and one character may be several.
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

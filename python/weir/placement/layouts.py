@@ -1,4 +1,6 @@
-"""The layouts of the next run's files: the paper's configuration manager (Tarazu, section 5.5.2)."""
+"""The layouts of the next run's files, before their allocation: the paper's configuration manager (Tarazu, section
+5.5.2).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +12,9 @@ from weir.placement.database import END_OF_FILE, Component
 from weir.tracing.records import Creation
 
 ALIGNMENT_BYTES = 128 << 10
-"""Stripes are multiples of this: an even multiple of Lustre's 64 KiB (equations 2 and 3)."""
+"""Unit of stripe sizes: an even multiple of Lustre's 64 KiB (equations 2 and 3)."""
 LUSTRE_STRIPE_BYTES_MAX = (4 << 30) - ALIGNMENT_BYTES
-"""Largest stripe of Lustre, whose layouts keep its size in 32 bits."""
+"""Largest stripe of Lustre, whose layouts keep the stripe size in 32 bits."""
 
 
 class LayoutError(WeirError):
@@ -21,15 +23,22 @@ class LayoutError(WeirError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: a layout, and the files that get it."""
+    """A layout, and the files that get it."""
 
     pattern: str
-    """A path, a directory that holds the file at any depth, or a pattern of names as `fnmatch` has it."""
+    """A path, a directory that holds the file at any depth, or a pattern of names in the form of `fnmatch`."""
     layout: str
     """Layout in the spelling of `lfs setstripe`."""
 
     def matches(self, path: str) -> bool:
-        """Whether the file at `path` gets the layout."""
+        """Decide whether a file gets the layout.
+
+        Args:
+            path: Path of the file.
+
+        Returns:
+            Whether the pattern fits the path.
+        """
         own = PurePosixPath(path)
         return (
             self.pattern in ("*", path) or PurePosixPath(self.pattern) in own.parents or fnmatchcase(path, self.pattern)
@@ -41,20 +50,26 @@ class Choices:
     """A site's choices for the files of a run."""
 
     rules: tuple[Rule, ...] = ()
-    """Rules; the first that matches a file counts."""
+    """Rules; the first one that matches a file counts."""
     stripe_count: int = 1
     """Stripes of a file without a rule and without a known past layout; -1 is one stripe on every target."""
     stripe_bytes: int | None = None
     """Stripe size where a layout names none; None makes stripes contiguous, one part of the file on each target."""
     stripe_bytes_max: int | None = None
-    """Largest stripe size of the file system."""
+    """Largest stripe size of the file system; None has no limit."""
 
 
 def rule(text: str) -> Rule:
-    """A rule from `[PATTERN=]LAYOUT`, where LAYOUT is the paper's .ini file or the spelling of `lfs setstripe`.
+    """Read a rule from `[PATTERN=]LAYOUT`.
+
+    Args:
+        text: The rule; LAYOUT is the name of an .ini file of the paper, or has the spelling of `lfs setstripe`.
+
+    Returns:
+        The rule.
 
     Raises:
-        LayoutError: The text is neither.
+        LayoutError: LAYOUT is neither, or the .ini file cannot be read.
     """
     from weir import _core
 
@@ -75,15 +90,18 @@ def rule(text: str) -> Rule:
 
 
 def lay_out(creations: Sequence[Creation], choices: Choices, *, targets: int) -> list[Component]:
-    """The components of each file, before allocation, in the order of the creations.
+    """Choose the components of each file, before allocation.
 
     Args:
-        creations: Files of the next run.
+        creations: Files of the next run; of several with one path the first counts.
         choices: The site's choices.
-        targets: Targets that can take stripes: no component has more stripes.
+        targets: Number of targets that can take stripes: no component has more stripes.
+
+    Returns:
+        The components, in the order of the creations.
 
     Raises:
-        LayoutError: A layout does not fit the targets.
+        LayoutError: A layout asks for more stripes than there are targets.
     """
     components: list[Component] = []
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The outcomes of look-ups in an interaction database, as the preload library reports them, and the advice."""
+"""The outcomes of look-ups in an interaction database, as the preload library reports them."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from pathlib import Path
 from weir.errors import WeirError
 
 VERSION = 1
+"""Version of the report's lines."""
 NAMES_MAX = 64
 """Number of missed names in a report: enough to see their pattern."""
 
@@ -18,14 +19,14 @@ class ReportError(WeirError):
 
 @dataclass(slots=True)
 class Lookups:
-    """Counts over all processes that reported."""
+    """Counts of look-ups, over all processes that reported."""
 
     placed: int = 0
     """Files made with the database's layout."""
     present: int = 0
     """Files in the database that existed already."""
     refused: int = 0
-    """Files in the database whose layout was refused."""
+    """Files in the database whose layout the file system refused."""
     missed: int = 0
     """Files that are not in the database."""
     names: list[str] = field(default_factory=list)
@@ -43,12 +44,25 @@ class Lookups:
 
 
 def report_of(database: Path) -> Path:
-    """The report file of programs under `weir run --placement`, unless WEIR_PLACEMENT_REPORT names another."""
+    """Find the report of programs under `weir run --placement`, unless WEIR_PLACEMENT_REPORT names another.
+
+    Args:
+        database: The interaction database.
+
+    Returns:
+        Path of the report, beside the database.
+    """
     return database.with_name(f"{database.name}.report")
 
 
 def read_report(file: Path) -> Lookups:
-    """Sum the report `file`; without one there were no look-ups.
+    """Add up a report.
+
+    Args:
+        file: The report; without it there were no look-ups.
+
+    Returns:
+        The counts of all processes.
 
     Raises:
         ReportError: The file is no report, or has another version.
@@ -61,7 +75,9 @@ def read_report(file: Path) -> Lookups:
             _add(lookups, json.loads(line))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"a line is no report: {error}"
-        raise ReportError(f"cannot use {file}: {reason}", hint="remove it: it says how the last runs went") from error
+        raise ReportError(
+            f"cannot use {file}: {reason}", hint="remove it: it only counts the look-ups of the last runs"
+        ) from error
     return lookups
 
 

@@ -1,7 +1,7 @@
 """The paper's own allocation (Tarazu, algorithm 1 and figure 13), literally, on OR-tools: for comparison only.
 
-The cost of a target does not depend on how many stripes it was given, so the cheapest targets are filled to their
-capacity before any other gets a stripe. Weir places files by `balanced`.
+The cost of a target does not depend on the number of its stripes, so the cheapest targets are filled to their capacity
+before any other target gets a stripe. Weir places files by `balanced`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 NAME = "min-cost-flow-linear"
 
 COST_UNIT = 1_000_000
-"""Costs of the graph are whole numbers: a load or fill of 1 is this many."""
+"""Cost of a load or fill of 1: the costs of the graph are whole numbers."""
 
 
 class FlowError(ValueError):
@@ -22,7 +22,7 @@ class Graph:
     """The input of algorithm 1."""
 
     servers: Sequence[int]
-    """For each target, the place of its server in `server_loads`."""
+    """For each target the place of its server in `server_loads`."""
     server_loads: Sequence[float]
     """Load of each server, from 0 to 1."""
     fills: Sequence[float]
@@ -30,10 +30,14 @@ class Graph:
     capacities: Sequence[int]
     """Number of stripes that each target can take."""
     stripes: Sequence[int]
-    """Stripes of each request."""
+    """Number of stripes of each request."""
 
     def check(self) -> None:
-        """Raise FlowError where the lengths of lists do not match."""
+        """Check that the lists fit together.
+
+        Raises:
+            FlowError: The lengths of the lists do not match, or a value is out of its range.
+        """
         if not len(self.servers) == len(self.fills) == len(self.capacities):
             raise FlowError("servers, fills and capacities must have one value for each target")
         if any(not 0 <= server < len(self.server_loads) for server in self.servers):
@@ -47,10 +51,16 @@ class Graph:
 
 
 def allocate(graph: Graph) -> list[list[int]]:
-    """The targets of each request, as places in `graph.servers`.
+    """Solve the flow.
 
     Edges: source to request (capacity: its stripes), request to each target (1; cost: the load of the target's server),
     target to sink (capacity: its stripes; cost: its fill).
+
+    Args:
+        graph: The input.
+
+    Returns:
+        The targets of each request, as places in `graph.servers`, in ascending order.
 
     Raises:
         FlowError: OR-tools is missing, the input is wrong, or not all stripes fit.

@@ -1,4 +1,4 @@
-"""Slow targets in a log: their files took far longer than the files on other targets."""
+"""Slow targets in a log: targets whose files took far longer than the files on other targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class SlowTarget:
     """A target far slower than the others."""
 
     target: int
-    """OST index."""
+    """OST index of the target."""
     files: int
     """Number of files that lie on the target alone."""
     bytes_per_second: float
@@ -27,14 +27,20 @@ class SlowTarget:
     median_bytes_per_second: float
     """Median of the same rate over the other targets."""
     lost_seconds: float
-    """Time of the target's slowest file over that of the median target."""
+    """Difference between the times of the target's slowest file and of the median target's slowest file."""
 
 
 def slow_targets(files: Sequence[LoggedFile]) -> list[SlowTarget]:
-    """Compare the targets of files that have a single stripe.
+    """Find the slow targets, by the files that have a single stripe.
 
-    A target's rate over all files and the rate of its median file must both be low: the first alone also falls
-    where a target has few files, the second where many files share one target.
+    A target's rate over all files and the rate of its median file must both be low: the first alone also falls where a
+    target has few files, the second where many files share one target.
+
+    Args:
+        files: Records of a log.
+
+    Returns:
+        The slow targets, the slowest first; empty where the log shows too few targets.
     """
     by_target: dict[int, list[LoggedFile]] = {}
     for file in files:

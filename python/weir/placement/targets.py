@@ -1,4 +1,4 @@
-"""The targets for files: those of a Weir store from its control API, and Lustre's OSTs from their statistics."""
+"""The targets for files: those of a Weir store, from its control API, and Lustre's OSTs, from their statistics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 TARGET_BYTES_PER_SECOND = float(1 << 30)
 """Speed of targets in a store without a measured rate: only the ratios of speeds count."""
 _BACKLOG_SECONDS = 1.0
-"""Seconds after which a queue is gone, and does not concern the files of the next run."""
+"""Length of a queue that is gone before the next run, and does not concern its files."""
 _HORIZON_SECONDS = 1.0
-"""The store's traffic is in its backlog, so no future traffic is added."""
+"""Duration of future traffic; without effect, because the store's traffic is in its backlog and none is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,9 @@ class Target:
     """One target that can take stripes."""
 
     name: str
-    """`3.1` on a Weir store, `14` on Lustre."""
+    """Name of the target: `3.1` on a Weir store, `14` on Lustre."""
     server: str
+    """Name of the target's server."""
     free_bytes: int
     total_bytes: int
     speed: float = 1.0
@@ -39,12 +40,13 @@ class Targets:
     server_speeds: Mapping[str, float] = field(default_factory=dict)
     """Speed of each server, in the unit of its targets' speeds; an absent server never limits its targets."""
     server_loads_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Bytes that wait for each server, or will come in any case."""
     server_busy: Mapping[str, float] = field(default_factory=dict)
-    """Used part of each server, by its busiest resource: the paper's cost of reaching a target."""
+    """Used part of each server, by its busiest resource, from 0 to 1: the paper's cost of reaching a target."""
 
 
 def targets_of_store(statuses: "Sequence[Status]") -> Targets:
-    """The targets of a store.
+    """Make the targets of a store.
 
     Args:
         statuses: The status of each server.
@@ -61,7 +63,7 @@ def targets_of_store(statuses: "Sequence[Status]") -> Targets:
     usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
     total = [target.capacity_bytes for _, target in known]
     free = [max(target.capacity_bytes - target.used_bytes, 0) for _, target in known]
-    # A server moves what its targets move together, so that they all work at once.
+    # A server is as fast as its targets together, so all of them work at once.
     busy = {
         str(status.server): (status.load.processors, status.load.memory, status.load.network) for status in statuses
     }
@@ -89,7 +91,14 @@ def targets_of_store(statuses: "Sequence[Status]") -> Targets:
 
 
 def targets_of_lustre(view: "View") -> Targets:
-    """The targets of a Lustre file system, each by its OST index."""
+    """Make the targets of a Lustre file system.
+
+    Args:
+        view: The file system.
+
+    Returns:
+        The targets; the name of each is its OST index.
+    """
     inputs = view.inputs()
     rows = zip(view.targets, inputs["speeds"], inputs["loads_bytes"], strict=True)
     each = tuple(

@@ -1,8 +1,8 @@
-"""A progressive layout fitted to a system and to the sizes of a program's files (the paper's section 8.6).
+"""A progressive layout fitted to a system and to the sizes of a program's files (Tarazu, section 8.6).
 
-A stripe holds the bytes of a target when all bytes are divided evenly. So a smaller file has one stripe, and the
-number of stripes grows linearly with size. Each component has three times the stripes of the one before, until their
-sum reaches the number of targets; the last component goes over all targets.
+A stripe holds the bytes of a target when all bytes are divided evenly. So a smaller file has one stripe, and the number
+of stripes grows linearly with size. Each component has three times the stripes of the one before, until their sum
+reaches the number of targets; the last component goes over all targets.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ from weir import _core
 SHARE_SECONDS_MIN = 0.1
 """Least time of a stripe at its target: a faster stripe costs more to create and open than it saves."""
 TARGET_SPEED = 512 << 20
-"""Bytes a second of a target, where the caller names no speed."""
+"""Speed of a target in bytes a second, where the caller names none."""
 GROWTH = 3
 """Ratio of a component's stripes to the previous one's: with 3 a layout for 3,600 targets has nine components."""
 STRIPE_BYTES_MIN = 1 << 20
+"""Smallest stripe."""
 _STRIPE_BYTES_MAX = 64 << 20
 """Largest stripe: larger ones leave targets idle while a program writes a file from its beginning."""
 _UNITS = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k"))
@@ -33,17 +34,20 @@ class Tuned:
     share_bytes: int
     """Bytes of a stripe in all components but the last."""
     stripes: tuple[tuple[int, int], ...]
-    """Bytes and stripes of the program's smallest, median and largest file."""
+    """Bytes and number of stripes of the program's smallest, median and largest file."""
 
 
 def tune(sizes: Sequence[int], *, targets: int, target_speed: int = TARGET_SPEED, transfer_bytes: int = 0) -> Tuned:
     """Fit a layout.
 
     Args:
-        sizes: Bytes of the files that a run makes, of one at least.
-        targets: Targets of the system.
-        target_speed: Bytes a second of a target.
-        transfer_bytes: The program's most common access; 0 where it is not known.
+        sizes: Sizes in bytes of the files that a run makes, at least one.
+        targets: Number of targets of the system.
+        target_speed: Speed of a target in bytes a second.
+        transfer_bytes: Size of the program's most common access; 0 where it is not known.
+
+    Returns:
+        The layout.
 
     Raises:
         ValueError: There are no files or no targets.
@@ -66,7 +70,14 @@ def tune(sizes: Sequence[int], *, targets: int, target_speed: int = TARGET_SPEED
 
 
 def spell(size_bytes: int) -> str:
-    """A size as `lfs setstripe` takes it, in the largest unit that is exact; -1 is the end of the file."""
+    """Spell a size for `lfs setstripe`, in the largest unit that is exact.
+
+    Args:
+        size_bytes: The size; -1 is the end of the file.
+
+    Returns:
+        The size's text.
+    """
     for unit, letter in _UNITS:
         if size_bytes > 0 and size_bytes % unit == 0:
             return f"{size_bytes // unit}{letter}"
@@ -89,7 +100,7 @@ def _components(share_bytes: int, targets: int) -> list[tuple[int, int]]:
 
 
 def _stripes_of(size: int, components: Sequence[tuple[int, int]], targets: int) -> int:
-    """Number of stripes with objects in a file of this size: the stripes of every component that it reaches."""
+    """Number of stripes with objects in a file of this size: the stripes of every component that the file reaches."""
     begin, total = 0, 0
     for end, count in components:
         if size > begin or begin == 0:

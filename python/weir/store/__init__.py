@@ -1,7 +1,7 @@
-"""A store on this machine: its life from Python, and what commands know of it.
+"""A store on this machine: its life from Python, and the knowledge of it that commands share.
 
-`up` brings one up and answers a `Store`. What is here imports the rest when it is needed, so that a program that only
-reads an error or a path starts at once.
+`up` brings a store up and returns a `Store`. The modules here import each other when they are needed, so that a program
+that only reads an error or a path starts at once.
 """
 
 from weir.store.errors import SettingsError, StoreError

@@ -1,4 +1,4 @@
-"""The job tables of several servers as one, and what happened between two of them."""
+"""The job tables of several servers as one, and the difference between two of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from weir.store.answers import DeviceAccount, Job, WaitedFor
 
 Times = dict[tuple[str, str], float]
-"""Seconds by name and user of a job."""
+"""Seconds by the name and the user of a job."""
 
 _COUNTED = (
     "operations",
@@ -30,10 +30,10 @@ _WORST = (
 
 
 def merge(answers: Iterable[Sequence[Job]]) -> list[Job]:
-    """Make one entry a job, from the entries of every server.
+    """Make one entry for each job, from the entries of all servers.
 
-    What is counted is summed, waits are those of the worst server, and shares are of the device time that all servers
-    gave to anybody while the job was active.
+    Counts are added up. Waits are those of the worst server. Shares are parts of the device time that all servers gave
+    to all jobs while the job was active.
 
     Args:
         answers: The job table of each server.
@@ -52,8 +52,8 @@ def merge(answers: Iterable[Sequence[Job]]) -> list[Job]:
 def difference(after: Sequence[Job], before: Sequence[Job]) -> list[Job]:
     """Make the entries of one server for the time between two of its answers.
 
-    A job that is new counts from nothing. Shares, and whom it waited for, are those of this time; the distribution of
-    waits (median and percentiles) is left as it is, since the job's beginning.
+    A new job counts from nothing. Shares, and the jobs that a job waited for, are those of this time. The distribution
+    of waits (median and percentiles) stays that since the job's beginning.
 
     Args:
         after: The later job table.
@@ -75,7 +75,14 @@ def difference(after: Sequence[Job], before: Sequence[Job]) -> list[Job]:
 
 
 def worst(job: Job) -> tuple[str, float] | None:
-    """The job that this one waited for most and the seconds, or None where it waited for nobody."""
+    """Find the job that a job waited for most.
+
+    Args:
+        job: Entry of the waiting job.
+
+    Returns:
+        Name of the other job and the waited seconds; None where the job waited for nobody.
+    """
     greatest = max(job.waited_for, key=lambda entry: entry.seconds, default=None)
     return (greatest.job, greatest.seconds) if greatest and greatest.seconds > 0 else None
 
@@ -99,7 +106,7 @@ def _merge_job(entries: list[Job]) -> Job:
 
 
 def _since(job: Job, earlier: Job | None) -> Job:
-    """What a job did since `earlier`, but for whom it waited."""
+    """The entry of a job for the time since `earlier`, without the jobs that it waited for."""
     if earlier is None:
         return _with_shares(job)
     counted = {name: max(0, getattr(job, name) - getattr(earlier, name)) for name in _COUNTED}
@@ -112,10 +119,10 @@ def _since(job: Job, earlier: Job | None) -> Job:
 
 
 def _waited_since(later: Sequence[WaitedFor], earlier: Sequence[WaitedFor], received: Times) -> tuple[WaitedFor, ...]:
-    """Whom a job waited for between two answers, which both name a few jobs only.
+    """The jobs that a job waited for between two answers, each of which names a few jobs only.
 
-    One that the later answer alone names was waited for before, too, as one of the others. So each is bounded by what
-    it received in this time.
+    A job that the later answer alone names may have been waited for before, too, as one of the others. So its time is
+    bounded by the time that it received between the answers.
     """
     times: Times = {}
     _add(times, later, 1)

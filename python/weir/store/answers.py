@@ -1,4 +1,4 @@
-"""The answers of the control API, and what is sent to it, each as a dataclass.
+"""The answers of the control API, and the bodies that are sent to it, each as a dataclass.
 
 These are the types of `crates/server` that serde writes. The tests hold both to each other; the reference page and the
 OpenAPI document are printed from the fields here and the words below them.
@@ -14,19 +14,19 @@ class DirectionCost:
     """The cost of requests in one direction: a fixed time, and the time of their bytes."""
 
     fixed_seconds: float
-    """Time of each request beside that of its bytes."""
+    """Time of each request beside the time of its bytes."""
     bytes_per_second: int | None
     """Rate of the bytes; null where bytes cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The expected cost of requests: learned, but for an emulated device, whose speed is known."""
+    """The expected cost of requests. It is learned; that of an emulated device is known."""
 
     read: DirectionCost
-    """Of reads."""
+    """Cost of reads."""
     write: DirectionCost
-    """Of writes."""
+    """Cost of writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Speed:
     write_bytes_per_second: int | None
     """Rate of writes; null where their bytes cost nothing."""
     fixed_seconds: float
-    """Time of each request beside that of its bytes."""
+    """Time of each request beside the time of its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Device:
     cost: Cost
     """Expected cost of requests."""
     speed: Speed | None
-    """Emulated speed; null where the device is as fast as it is."""
+    """Emulated speed; null where none is emulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +72,17 @@ class Target:
     used_bytes: int
     """Bytes that the target holds."""
     keeps: str
-    """What the target keeps over a restart, in words."""
+    """The target's contents after a restart, in words."""
     speed_class: str = field(metadata={KEY: "class"})
-    """Targets of one class are expected to be equally fast."""
+    """Class of speed: all targets of one class are expected to be equally fast."""
     speed_ratio: float
     """Speed of the target beside the store's usual target, which is 1."""
     achieved_bytes_per_second: float | None
     """Usual rate of the target's last requests; null before the first few."""
     expected_bytes_per_second: float | None
-    """Rate that such requests achieve on the others of its class; null before the first few."""
+    """Rate that such requests achieve on the other targets of the class; null before the first few."""
     slow_since: float | None
-    """Unix time since when the target is slow; null where it is not."""
+    """Unix time at which the target became slow; null where it is not slow."""
     backlog_seconds: float
     """Time needed for the requests that wait, averaged over the last exchanges."""
     load: float
@@ -118,9 +118,9 @@ class Journal:
     state: str
     """`works`, or `stopped` since a sync failed: then changes answer EROFS, until the journal begins anew."""
     error: str | None
-    """What failed last."""
+    """The last failure; null where nothing failed."""
     stopped_seconds: float | None
-    """How long the journal has been stopped."""
+    """Time since the journal stopped; null where it works."""
     sync_failures: int
     """Syncs that failed since the server started."""
     appended: int
@@ -133,7 +133,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Placements:
-    """What a server placed since it started."""
+    """The placements of a server since it started."""
 
     stripes: dict[str, int]
     """Stripes by allocator."""
@@ -145,7 +145,7 @@ class Placements:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another server, as this one hears of it."""
+    """Another server, as this server hears of it."""
 
     server: int
     """Number of the other server."""
@@ -162,19 +162,19 @@ class Status:
     version: str
     """Version of the program."""
     boot: str
-    """Changes with every start of the server."""
+    """Identity of the server's start, another one for each start."""
     uptime_seconds: float
     """Time since the start."""
     policy: str
-    """The policy in force."""
+    """Policy in force."""
     scheduler: str
-    """The algorithm that enforces the policy."""
+    """Algorithm that enforces the policy."""
     allocator: str
-    """The algorithm that chooses the targets of new files."""
+    """Algorithm that chooses the targets of new files."""
     connections: int
     """Connections of clients."""
     outstanding: int
-    """Requests received and not answered."""
+    """Requests that were received and not answered."""
     held_bytes: int
     """Memory held for clients."""
     inodes: int
@@ -184,7 +184,7 @@ class Status:
     journal: Journal | None
     """The journal; null where the store keeps nothing."""
     full: bool
-    """Whether the journal's file system has no room: then only what gives room back is taken."""
+    """Whether the journal's file system has no room: then the server takes only changes that free room."""
     load: MachineLoad
     """Load of the server's machine."""
     targets: tuple[Target, ...]
@@ -192,7 +192,7 @@ class Status:
     metadata: Device
     """Metadata service of the server."""
     placements: Placements
-    """What the server placed."""
+    """Placements of the server."""
     peers: tuple[Peer, ...]
     """The other servers."""
     reports_ignored: int
@@ -201,14 +201,14 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class WaitedFor:
-    """All jobs of one name and user, for which another job waited."""
+    """All jobs of one name and user that another job waited for."""
 
     job: str
     """Name of the jobs."""
     user: str
     """User of the jobs."""
     seconds: float
-    """Device time that they received while the waiting job had requests queued."""
+    """Device time that these jobs received while the waiting job had requests queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class Job:
     group: str
     """Group that the job is accounted under."""
     uid: int
-    """Number of its user."""
+    """Number of the job's user."""
     nodes: int
     """Compute nodes."""
     priority: int
@@ -244,27 +244,27 @@ class Job:
     active: bool
     """Whether the job has requests, or had some within the grace period."""
     connections: int
-    """Its connections."""
+    """Connections of the job."""
     operations: int
-    """Its operations."""
+    """Operations of the job."""
     bytes_read: int
     """Bytes read."""
     bytes_written: int
     """Bytes written."""
     charged_seconds: float
-    """Device time that the cost model expected for its requests when they were dispatched."""
+    """Device time that the cost model expected for the job's requests when they were dispatched."""
     device_seconds: float
     """Device time that these requests really took."""
     queue_wait_seconds_median: float
     """Median time that a request waited for its turn."""
     queue_wait_seconds_p90: float
-    """The 90th percentile of the same."""
+    """90th percentile of the times that requests waited for their turn."""
     queue_wait_seconds_p99: float
-    """The 99th percentile of the same."""
+    """99th percentile of the times that requests waited for their turn."""
     queue_wait_seconds_max: float
-    """The longest wait."""
+    """Longest time that a request waited for its turn."""
     queue_wait_seconds_total: float
-    """The sum of all waits."""
+    """Sum of all waits."""
     waited_for: tuple[WaitedFor, ...]
     """The jobs that received most device time while this job had requests queued, the greatest first."""
     waited_for_others_seconds: float
@@ -272,7 +272,7 @@ class Job:
     devices: tuple[DeviceAccount, ...]
     """Devices that the job has used."""
     contended_seconds: float
-    """Device time that the server gave to anybody while the job was active."""
+    """Device time that the server gave to all jobs while this job was active."""
     owed_seconds: float
     """Part of `contended_seconds` that the policy owed to the job."""
     received_seconds: float
@@ -282,7 +282,7 @@ class Job:
     share_received: float | None
     """`received_seconds` as a part of `contended_seconds`; null before the job was active."""
     last_seen_seconds: float
-    """Time since its last request."""
+    """Time since the job's last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ class Jobs:
     """The job table of one server."""
 
     jobs: tuple[Job, ...]
-    """Its jobs, by name and user."""
+    """Jobs of the server, by name and user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +298,9 @@ class Sharing:
     """A policy and its scheduler."""
 
     policy: str
-    """Such as `size-fair`."""
+    """Policy, such as `size-fair`."""
     scheduler: str
-    """Such as `virtual-time`."""
+    """Scheduler, such as `virtual-time`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +308,9 @@ class WantedSharing:
     """A policy that is to be in force."""
 
     policy: str
-    """Such as `size-fair`."""
+    """Policy, such as `size-fair`."""
     scheduler: str | None = None
-    """Left out, it is the present one where that can enforce the policy, else the policy's own."""
+    """Scheduler; without this key it is the present one if that can enforce the policy, else the policy's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +346,6 @@ class Refusal:
     """An error."""
 
     error: str
-    """What happened."""
+    """The failure."""
     hint: str
-    """What to do about it."""
+    """A remedy."""

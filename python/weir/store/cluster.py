@@ -1,6 +1,7 @@
-"""Start and stop the servers of a store, with no half-started one left behind.
+"""Start and stop of a store's servers, without a half-started store left behind.
 
-cluster.json is written when every server answers and removed before the first is stopped: where it is, the store is up.
+cluster.json is written when every server answers, and removed before the first server is stopped: where the file is,
+the store is up.
 """
 
 import contextlib
@@ -24,15 +25,22 @@ from weir.store.notices import Listener, Notice
 from weir.store.processes import Process
 
 _START_SECONDS = 20.0
-"""How long a server may take until it listens: a `dir` server replays its journal first."""
+"""Longest time until a server listens: a `dir` server replays its journal first."""
 
 
 _LOSS = "accepted the loss of"
-"""How a server tells what its journal gave up."""
+"""Words with which a server's log tells what its journal gave up."""
 
 
 def is_down(home: Home) -> bool:
-    """Whether no server has run since the machine came up, so that the store has no clients either."""
+    """Decide whether no server has run since the machine came up, so that the store has no clients either.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        Whether no record names a process of this boot.
+    """
     records = [Process.recorded(home.record(number)) for number in home.server_numbers()]
     return not any(process is not None and process.is_of_this_boot() for process in records)
 
@@ -43,16 +51,16 @@ def start(
     """Start every server and wait until all of them answer.
 
     Args:
-        home: The store's home.
-        configuration: What to start.
-        listener: Is told what the journals gave up.
-        accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
+        home: Home of the store.
+        configuration: Configuration to start.
+        listener: Called with the losses of the journals.
+        accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
     Returns:
         The servers' addresses, as in cluster.json.
 
     Raises:
-        StoreError: A server did not start. Those that did are stopped again.
+        StoreError: A server did not start. The servers that did are stopped again.
     """
     write_whole(home.configuration, configuration.text())
     numbers = list(range(len(configuration.servers)))
@@ -66,18 +74,45 @@ def start(
 
 
 def dead_servers(home: Home) -> list[int]:
-    """Servers of a store that is up which have ended by themselves."""
+    """Find the servers of a store that is up whose processes have ended.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        Numbers of the servers.
+
+    Raises:
+        StoreError: cluster.json cannot be read.
+    """
     return [server.number for server in servers_of(home.cluster) if not _is_alive(home, server.number)]
 
 
 def published(home: Home) -> list[dict[str, Any]]:
-    """The servers' addresses of a store that is up, as in cluster.json."""
+    """Read the addresses of a store that is up.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        The servers' addresses, as in cluster.json.
+    """
     addresses: list[dict[str, Any]] = json.loads(home.cluster.read_text())["servers"]
     return addresses
 
 
 def stopped_journals(home: Home) -> list[tuple[int, str]]:
-    """Servers of a store that is up which take no changes since their journal's device failed, and what failed."""
+    """Find the servers of a store that is up which take no changes, because their journals' devices failed.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        Number of each such server, and the failure. Servers that do not answer are left out.
+
+    Raises:
+        StoreError: cluster.json cannot be read.
+    """
     stopped = []
     for server in servers_of(home.cluster):
         with contextlib.suppress(StoreError):
@@ -93,8 +128,8 @@ def restart(
     """Start servers of a running store again, each at the address that its clients know.
 
     Args:
-        home: The store's home.
-        numbers: The servers.
+        home: Home of the store.
+        numbers: Numbers of the servers.
         listener: As for `start`.
         accept_journal_loss: As for `start`.
 
@@ -102,7 +137,7 @@ def restart(
         The addresses of all servers, as in cluster.json.
 
     Raises:
-        StoreError: A server did not start. The others of the store go on.
+        StoreError: A server did not start. The other servers of the store go on.
     """
     addresses = published(home)
     document = read_toml(home.configuration)
@@ -121,8 +156,11 @@ def restart(
 def stop(home: Home) -> int:
     """Stop every server that runs.
 
+    Args:
+        home: Home of the store.
+
     Returns:
-        How many ran.
+        Number of servers that ran.
     """
     home.cluster.unlink(missing_ok=True)
     announcement = home.announcement()
@@ -135,10 +173,13 @@ def stop(home: Home) -> int:
 
 
 def discard(home: Home) -> list[str]:
-    """Remove what stopped servers keep inside the home.
+    """Remove the files of stopped servers inside the home.
+
+    Args:
+        home: Home of the store.
 
     Returns:
-        Folders of targets that lie elsewhere, and are left.
+        Folders of targets outside of the home, which are left.
     """
     kept = stored(home)
     elsewhere = [str(target["path"]) for target in kept.targets() if "path" in target] if kept else []
@@ -154,19 +195,36 @@ def discard(home: Home) -> list[str]:
 
 
 def running(home: Home) -> Configuration:
-    """The configuration that the servers run with."""
+    """Read the configuration that the servers run with.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        StoreError: The configuration cannot be read.
+    """
     return Configuration(read_toml(home.configuration))
 
 
 def stored(home: Home) -> Configuration | None:
-    """The configuration of a store that lies in the home and outlives its servers, or None."""
+    """Read the configuration of a store that lies in the home and outlives its servers.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        The configuration; None where there is no such store.
+    """
     if not home.configuration.is_file() or not home.server_numbers():
         return None
     try:
         configuration = Configuration(read_toml(home.configuration))
         return configuration if configuration.keeps_bytes() else None
     except (StoreError, KeyError, TypeError, AttributeError):
-        # A damaged copy says nothing of the store; the servers judge what lies in their folders.
+        # A damaged copy does not describe the store; the servers judge the contents of their folders.
         return None
 
 
@@ -217,7 +275,7 @@ class _Started:
 
 
 def _tell_losses(home: Home, started: list[_Started], listener: Listener) -> None:
-    """Say what the journals gave up, in the words of the servers."""
+    """Tell the losses of the journals, in the words of the servers."""
     for server in started:
         with home.log(server.number).open(errors="replace") as log:
             log.seek(server.offset)
@@ -227,7 +285,7 @@ def _tell_losses(home: Home, started: list[_Started], listener: Listener) -> Non
 
 
 def _stop_servers(home: Home, numbers: list[int]) -> int:
-    """Stop servers and remove what says that they run; returns how many ran."""
+    """Stop servers and remove the files that show that they run; return the number of servers that ran."""
     recorded = [Process.recorded(home.record(number)) for number in numbers]
     running = [process for process in recorded if process is not None and process.is_alive()]
     for process in running:
@@ -241,7 +299,7 @@ def _stop_servers(home: Home, numbers: list[int]) -> int:
 
 
 def _publish(home: Home, addresses: list[dict[str, Any]]) -> None:
-    """Say that the store is up, and where."""
+    """Write down that the store is up, and its addresses."""
     write_whole(home.cluster, json.dumps({"version": 1, "servers": addresses}, indent=2) + "\n", mode=0o644)
     _announce(home, addresses)
 
@@ -252,7 +310,7 @@ def _is_alive(home: Home, number: int) -> bool:
 
 
 def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
-    """Wait until a server has written where it listens."""
+    """Wait until a server has written its address."""
     log = home.log(server.number)
     while not home.address(server.number).is_file():
         if server.child.poll() is not None:
@@ -279,11 +337,11 @@ def _await_status(server: Server, deadline: float) -> None:
 
 
 def _announce(home: Home, addresses: list[dict[str, Any]]) -> None:
-    """Tell other users where the servers are, where they cannot pass through the home to read it."""
+    """Tell the servers' addresses to other users, where these users cannot pass through the home to read them."""
     announcement = home.announcement()
     if announcement is None:
         return
-    # They cannot pass to the sockets either.
+    # These users cannot pass to the sockets either.
     reachable = [{**address, "unix": None} for address in addresses]
     text = json.dumps({"version": 1, "servers": reachable}, indent=2) + "\n"
     make_folder(announcement.parent, 0o755)
@@ -292,6 +350,13 @@ def _announce(home: Home, addresses: list[dict[str, Any]]) -> None:
 
 
 def announced(home: Home) -> Path:
-    """The cluster.json that other users may read."""
+    """Find the cluster.json that other users may read.
+
+    Args:
+        home: Home of the store.
+
+    Returns:
+        Path of the file.
+    """
     folder = home.announcement()
     return folder / "cluster.json" if folder else home.cluster

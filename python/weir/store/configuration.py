@@ -1,4 +1,8 @@
-"""The cluster.toml of a store: a file, with what flags and environment say over it, and defaults below it."""
+"""The configuration of a store: the document of its cluster.toml.
+
+It is made of a file, of given settings, which beat the file, and of defaults, which fill the rest. A setting
+(`settings.py`) is one named value of it.
+"""
 
 import os
 import re
@@ -13,14 +17,20 @@ from weir.store.errors import SettingsError, StoreError
 from weir.store.settings import Setting
 
 FILE_VERSION = 1
+"""`version` of a cluster.toml."""
 _HEADLINE = "# Written by `weir up`: the file, flags and environment it was given, with defaults.\n"
 _CHECK_SECONDS = 20.0
-"""How long `weir-server --check` may take: it reads one small file."""
+"""Longest time of `weir-server --check`, which reads one small file."""
 
 
 @dataclass
 class Configuration:
-    """A document, and where each setting in it came from."""
+    """The document of a cluster.toml.
+
+    Attributes:
+        document: The document, as TOML's tables.
+        origins: Origin of each setting by its name: `flag`, `environment`, `argument`, `default`, or the file's path.
+    """
 
     document: dict[str, Any]
     origins: dict[str, str] = field(default_factory=dict)
@@ -33,54 +43,81 @@ class Configuration:
 
     @property
     def policy(self) -> str:
-        """The policy the servers start with."""
+        """Policy that the servers start with."""
         return str(self.document["policy"])
 
     @property
     def scheduler(self) -> str | None:
-        """The scheduler that is named, or None where the policy's own default is meant."""
+        """Named scheduler; None where none is named, so that the policy's default counts."""
         named = self.document.get("scheduler")
         return None if named is None else str(named)
 
     def set_sharing(self, policy: str, scheduler: str) -> None:
-        """Name a policy and its scheduler; the one that the policy has by default is left unsaid."""
+        """Name a policy and its scheduler. The default scheduler of the policy is not written.
+
+        Args:
+            policy: Name of the policy.
+            scheduler: Name of the scheduler.
+
+        Raises:
+            StoreError: There is no such policy.
+        """
         self.document["policy"] = policy
         self.document.pop("scheduler", None)
         if check_sharing(policy, None)[1] != scheduler:
             self.document["scheduler"] = scheduler
 
     def targets(self) -> list[dict[str, Any]]:
-        """The targets of every server."""
+        """List the targets of all servers.
+
+        Returns:
+            Their tables, in the order of servers and targets.
+        """
         return [target for server in self.servers for target in server["target"]]
 
     def keeps_bytes(self) -> bool:
-        """Whether any target outlives its server."""
+        """Decide whether any target outlives its server.
+
+        Returns:
+            Whether there is a `dir` target.
+        """
         return any(target.get("backend") == "dir" for target in self.targets())
 
     def shape(self) -> list[list[tuple[str, str]]]:
-        """What must stay as it is while a store holds files: each server's backends and their places."""
+        """Describe the part that must not change while a store holds files.
+
+        Returns:
+            For each server the backend and the path of each target; the path is empty where none is named.
+        """
         return [
             [(str(target.get("backend")), str(target.get("path", ""))) for target in server["target"]]
             for server in self.servers
         ]
 
     def text(self) -> str:
-        """The document as TOML."""
+        """Write the document.
+
+        Returns:
+            The document as TOML, below a comment.
+        """
         import tomli_w
 
         return _HEADLINE + tomli_w.dumps(self.document)
 
 
 def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[str], str]) -> Configuration:
-    """Put flags and environment over the file, and defaults below it.
+    """Put given settings over the file, and defaults below it.
 
     Args:
-        file: A cluster.toml, or None for the embedded store.
-        given: Values by name of the setting; None where neither flag nor environment gives it.
-        origin: Says of a setting that is given whether by flag or environment.
+        file: A cluster.toml; None is the embedded store.
+        given: Values by the name of the setting; None where a setting is not given.
+        origin: Called with the name of a given setting; tells its origin, such as `flag`.
+
+    Returns:
+        The configuration, with the origin of each setting. Its values are not checked.
 
     Raises:
-        StoreError: The file cannot be read, or flags and file contradict each other.
+        StoreError: The file cannot be read, or given settings and file contradict each other.
     """
     document = read_toml(file) if file else {}
     source = str(file) if file else ""
@@ -111,11 +148,18 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
 
 
 def check_sharing(policy: str, scheduler: str | None, place: str = "") -> tuple[str, str]:
-    """The canonical texts of a policy and its scheduler; without a scheduler, the policy's default one.
+    """Find the canonical names of a policy and its scheduler.
+
+    Args:
+        policy: Name of the policy.
+        scheduler: Name of the scheduler; None is the policy's default.
+        place: Place of the names in a file, for the error; empty where there is none.
+
+    Returns:
+        The names of the policy and the scheduler.
 
     Raises:
-        StoreError: There is no such policy or scheduler, or they do not go together; the message lists those there are,
-            after the `place` they stand in.
+        SettingsError: There is no such policy or scheduler, or they do not go together.
     """
     from weir import _core
 
@@ -130,8 +174,14 @@ def check_sharing(policy: str, scheduler: str | None, place: str = "") -> tuple[
 def check(configuration: Configuration, file: Path | None) -> None:
     """Have the server check a configuration, so that there is one judge of it.
 
+    Args:
+        configuration: The configuration.
+        file: Origin of the configuration, for the error; None where it has no file.
+
     Raises:
-        StoreError: The server refuses it; the message names the `file` it came from, and the line if it is wrong there.
+        SettingsError: The server refuses the configuration; the error names the line of the file where the fault is
+            there.
+        StoreError: The server does not answer in time.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as resolved:
         resolved.write(configuration.text())
@@ -167,15 +217,21 @@ def _refusal(path: Path) -> tuple[str, str] | None:
 
 
 def _without_line(message: str) -> str:
-    """A message without the number of the line, which is that of another file than the user's."""
+    """A message without the number of its line, which is the line of another file than the user's."""
     return re.sub(r"\bline \d+: ", "", message, count=1)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
 
+    Args:
+        path: Path of the file.
+
+    Returns:
+        The document.
+
     Raises:
-        StoreError: It is not there, or is not TOML.
+        SettingsError: The file is not there, cannot be read, or is not TOML.
     """
     import tomllib
 
@@ -188,7 +244,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class _Chosen:
-    """Puts given values into tables, and remembers where each setting came from."""
+    """Puts given values into tables, and remembers the origin of each setting."""
 
     def __init__(self, given: Mapping[str, object], origin: Callable[[str], str]) -> None:
         self._given = given
@@ -199,7 +255,7 @@ class _Chosen:
         return self._given.get(setting.name) is not None
 
     def value(self, setting: Setting) -> str:
-        """What is given, else the default."""
+        """The given value, else the default."""
         if self.is_given(setting):
             self.origins[setting.name] = self._origin(setting.name)
             return str(self._given[setting.name])
@@ -207,7 +263,7 @@ class _Chosen:
         return setting.default
 
     def put(self, setting: Setting, tables: list[dict[str, Any]], key: str, source: str) -> None:
-        """Set `key` of each table: to what is given, else to what it is, else to the default."""
+        """Set `key` of each table to the given value; without one, set it to the default where the table lacks it."""
         given = self.is_given(setting)
         if not given and any(key in table for table in tables):
             self.origins[setting.name] = source
@@ -217,7 +273,7 @@ class _Chosen:
                 table[key] = value
 
     def put_nested(self, setting: Setting, tables: list[dict[str, Any]], outer: str, key: str, source: str) -> None:
-        """As `put`, for a key inside the table `outer` of each table, which is made where it is needed."""
+        """Do as `put`, for a key inside the table `outer` of each table, which is made where it is needed."""
         if self.is_given(setting):
             self.put(setting, [table.setdefault(outer, {}) for table in tables], key, source)
         else:
@@ -250,18 +306,25 @@ def _all_have_targets(document: dict[str, Any]) -> bool:
 
 
 def is_shaped(document: dict[str, Any]) -> bool:
-    """Whether servers and targets are tables; a document of another shape is left to the server to refuse."""
+    """Decide whether servers and targets are tables; a document of another shape is left to the server to refuse.
+
+    Args:
+        document: Document of a cluster.toml.
+
+    Returns:
+        Whether each server is a table, and each of its targets.
+    """
     return _tables(document, "server") and all(_tables(server, "target") for server in document["server"])
 
 
 def _tables(table: dict[str, Any], key: str) -> bool:
-    """Whether `key` is an array of tables with anything in it; anything else is the server's to refuse."""
+    """Whether `key` is an array of tables that is not empty; anything else is left to the server to refuse."""
     value = table.get(key)
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def _anchor_paths(targets: list[dict[str, Any]], file: Path | None) -> None:
-    """Relative paths of targets mean the folder of the file that names them."""
+    """Make relative paths of targets absolute: they begin at the folder of the file that names them."""
     for target in targets:
         if file and isinstance(target.get("path"), str):
             target["path"] = os.path.normpath(file.absolute().parent / target["path"])

@@ -12,11 +12,11 @@ from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, StoreError
 
 TIMEOUT_SECONDS = 5.0
-"""How long a server may take to answer: its control API answers beside the data path."""
+"""Longest time until a server answers: its control API answers beside the data path."""
 _ANSWER_BYTES_MAX = 1 << 28
 """Longest answer that is read: the table of a hundred thousand jobs has half as much."""
 _ASKED_AT_ONCE = 64
-"""Servers asked at the same time: those that do not answer are waited for together, not one after the other."""
+"""Servers asked at the same time: servers that do not answer are waited for together, not one after the other."""
 
 _PORT_MAX = 65535
 
@@ -29,11 +29,11 @@ class Request(Generic[Answer]):
 
     method: Literal["GET", "PUT"]
     path: str
-    """The path; `{target}` stands for the name of a target."""
+    """Path of the request; `{target}` stands for the name of a target."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
-    """The type of the body; a request that has one needs the token."""
+    """Type of the body; a request that has one needs the token."""
 
 
 STATUS = Request("GET", "/v1/status", Status, "Shows the server, its targets and its peers.")
@@ -54,15 +54,20 @@ SET_SPEED = Request(
     WantedSpeed,
 )
 REQUESTS: tuple[Request[Any], ...] = (STATUS, JOBS, POLICY, SET_POLICY, ALLOCATOR, SET_ALLOCATOR, SET_SPEED)
-"""All requests that there are."""
+"""All requests."""
 
 
 @dataclass(frozen=True)
 class Server:
     """One server of a cluster.json.
 
-    Each method sends one request, and raises a `StoreError` where the server does not answer, refuses, or answers
-    something else than a server of this version.
+    Each method sends one request. It raises `AnswerError` where the answer is not that of a server of this version, and
+    `StoreError` where the server does not answer or refuses.
+
+    Attributes:
+        number: Number of the server.
+        control: Address of the server's control API, `HOST:PORT`.
+        timeout_seconds: Longest time until the server answers.
     """
 
     number: int
@@ -71,24 +76,37 @@ class Server:
     timeout_seconds: float = TIMEOUT_SECONDS
 
     def status(self) -> Status:
-        """How the server is, without its jobs."""
+        """Ask for the state of the server.
+
+        Returns:
+            The state, without the server's jobs.
+        """
         return self.ask(STATUS)
 
     def jobs(self) -> tuple[Job, ...]:
-        """The jobs that the server knows."""
+        """Ask for the jobs that the server knows.
+
+        Returns:
+            The job table, by name and user.
+        """
         return self.ask(JOBS).jobs
 
     def sharing(self) -> Sharing:
-        """The policy in force, and its scheduler."""
+        """Ask for the policy in force.
+
+        Returns:
+            The policy and its scheduler.
+        """
         return self.ask(POLICY)
 
     def set_sharing(self, policy: str, scheduler: str | None, token: str) -> Sharing:
         """Set the policy.
 
         Args:
-            policy: Such as `size-fair`.
-            scheduler: Such as `virtual-time`; None is the present one where it can, else the policy's own.
-            token: That of the site's key.
+            policy: Name of the policy, such as `size-fair`.
+            scheduler: Name of the scheduler, such as `virtual-time`; None is the present one if that can enforce the
+                policy, else the policy's own.
+            token: Token of the site's key.
 
         Returns:
             The policy and the scheduler that are in force now.
@@ -96,18 +114,22 @@ class Server:
         return self.ask(SET_POLICY, body=WantedSharing(policy, scheduler), token=token)
 
     def allocator(self) -> str:
-        """The algorithm that chooses the targets of new files."""
+        """Ask for the algorithm that chooses the targets of new files.
+
+        Returns:
+            Name of the algorithm.
+        """
         return self.ask(ALLOCATOR).allocator
 
     def set_allocator(self, name: str, token: str) -> str:
         """Set the algorithm that chooses the targets of new files.
 
         Args:
-            name: Such as `balanced`.
-            token: That of the site's key.
+            name: Name of the algorithm, such as `balanced`.
+            token: Token of the site's key.
 
         Returns:
-            The algorithm that chooses them now.
+            Name of the algorithm in force now.
         """
         return self.ask(SET_ALLOCATOR, body=Allocator(name), token=token).allocator
 
@@ -115,9 +137,9 @@ class Server:
         """Emulate a speed on a target, until the server is started again.
 
         Args:
-            target: One of this server's, such as `0.1`.
-            speed: The speed; one without any part is the target's own.
-            token: That of the site's key.
+            target: One of this server's targets, such as `0.1`.
+            speed: The speed; one without any part ends the emulation.
+            token: Token of the site's key.
         """
         self.ask(SET_SPEED, target=target, body=speed, token=token)
 
@@ -127,16 +149,16 @@ class Server:
         """Send one request.
 
         Args:
-            request: Which.
-            target: The target that its path names, if it names one.
-            body: What is sent with it, of the request's type.
-            token: Proves that the sender knows the site's key.
+            request: Kind of the request.
+            target: Name of the target in the request's path, if the path has one.
+            body: Body of the request, of the request's type.
+            token: Token of the site's key, which proves that the sender knows the key.
 
         Returns:
             The answer, of the request's type.
 
         Raises:
-            AnswerError: The server answers something else.
+            AnswerError: The answer is not of the request's type.
             StoreError: The server does not answer, or refuses.
         """
         path = request.path.format(target=target)
@@ -180,14 +202,14 @@ class Server:
 def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> list[Answer | StoreError]:
     """Ask servers at the same time.
 
-    However many do not answer, all of them together take as long as one, up to the first `_ASKED_AT_ONCE`.
+    However many servers do not answer, all of them together take as long as one, up to the first `_ASKED_AT_ONCE`.
 
     Args:
-        servers: Whom.
-        question: What, such as `Server.status`.
+        servers: The servers.
+        question: Method of a server, such as `Server.status`.
 
     Returns:
-        Their answers, in their order; an error in the place of an answer that did not come.
+        The answers, in the order of the servers; an error in the place of an answer that did not come.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -202,11 +224,11 @@ def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> 
 
 
 def servers_of(cluster: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> list[Server]:
-    """Read which servers there are.
+    """Read the servers of a store.
 
     Args:
         cluster: A cluster.json.
-        timeout_seconds: How long each of them may take to answer.
+        timeout_seconds: Longest time until each of them answers.
 
     Returns:
         The servers, which were not asked.
@@ -224,14 +246,14 @@ def servers_of(cluster: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> li
 
 
 def _text(body: object) -> str | None:
-    """A body as JSON; what is None in it is left out."""
+    """A body as JSON, without its keys that are None."""
     if body is None:
         return None
     return json.dumps({key: value for key, value in encode(body).items() if value is not None})
 
 
 def _address(text: object) -> str:
-    """`host:port`, checked before anything is sent there."""
+    """Check an address `HOST:PORT` before anything is sent there."""
     host, _, port = str(text).rpartition(":")
     if not host.isprintable() or " " in host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
         raise ValueError(f"{text!r} is no address of a control API")

@@ -1,4 +1,4 @@
-"""JSON documents as dataclasses, and back: what is missing or of another type is refused, with its place."""
+"""JSON documents as dataclasses, and back. A missing key or a value of another type is refused, with its place."""
 
 import dataclasses
 import types
@@ -14,17 +14,31 @@ KEY = "key"
 
 
 class DecodingError(ValueError):
-    """A document that is not of the type it should be of."""
+    """A document of another type than expected."""
 
 
 def key_of(field: "dataclasses.Field[Any]") -> str:
-    """The key of a field in JSON."""
+    """Find the key of a field in JSON.
+
+    Args:
+        field: A field of a dataclass.
+
+    Returns:
+        The key.
+    """
     return str(field.metadata.get(KEY, field.name))
 
 
 @cache
 def types_of(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields, by their names."""
+    """Find the types of a dataclass's fields.
+
+    Args:
+        kind: A dataclass.
+
+    Returns:
+        The types, by the names of the fields.
+    """
     return typing.get_type_hints(kind)
 
 
@@ -32,11 +46,11 @@ def decode(kind: type[Kind], document: object, *, is_exact: bool = False, place:
     """Make a dataclass of a JSON document.
 
     Args:
-        kind: A dataclass. Its fields are of bool, int, float, str, of dataclasses, and of `tuple[X, ...]`,
-            `dict[str, X]` and `X | None` of those.
-        document: What `json.loads` gives.
-        is_exact: Whether keys that no field has are refused. Else they are passed over: a newer server says more.
-        place: What the document is called in errors.
+        kind: A dataclass. Its fields are of bool, int, float, str, of dataclasses, and of `tuple[X, ...]`, `dict[str,
+            X]` and `X | None` of those.
+        document: The document, as `json.loads` gives it.
+        is_exact: Whether unknown keys are refused. Otherwise they are passed over: a newer server tells more.
+        place: Name of the document in errors.
 
     Returns:
         An object of the dataclass.
@@ -60,13 +74,13 @@ def decode(kind: type[Kind], document: object, *, is_exact: bool = False, place:
 
 
 def encode(value: Any) -> Any:
-    """The JSON document of a dataclass, with its keys in the order of the fields.
+    """Make a JSON document of a dataclass, with its keys in the order of the fields.
 
     Args:
         value: A dataclass that `decode` could make, or a value of one of its fields.
 
     Returns:
-        What `json.dumps` takes.
+        The document, as `json.dumps` takes it.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {key_of(field): encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -78,7 +92,14 @@ def encode(value: Any) -> Any:
 
 
 def optional(hint: Any) -> Any:
-    """`X` of `X | None`, or None where the type has no such part."""
+    """Find the type of an optional field.
+
+    Args:
+        hint: Type of a field.
+
+    Returns:
+        `X` of `X | None`; None where the type has not this form.
+    """
     if isinstance(hint, types.UnionType):
         parts = [part for part in typing.get_args(hint) if part is not type(None)]
         if len(parts) == 1:

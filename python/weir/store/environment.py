@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 _KEPT = ("WEIR_TRANSPORT", "WEIR_TIMEOUT_SECONDS")
-"""Variables that say how any store is reached, and none which."""
+"""Variables about the way to any store, which name no store."""
 
 
 def without_store(environment: Mapping[str, str], *, kept: tuple[str, ...] = _KEPT) -> dict[str, str]:

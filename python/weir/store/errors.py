@@ -12,4 +12,4 @@ class SettingsError(StoreError):
 
 
 class AnswerError(StoreError):
-    """An answer of a server that is not of this version."""
+    """An answer that is not that of a server of this version."""

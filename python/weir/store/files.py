@@ -5,9 +5,17 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
-    """Replace `path` by `text` at once, with `mode` and, where given, the owner (uid, gid).
+    """Replace a file at once. Mode and owner are set before the text is written, so that nobody else ever reads the
+    text.
 
-    The mode and the owner are set before the text is written, so that nobody else ever reads it.
+    Args:
+        path: Path of the file; its folder must exist.
+        text: Content of the file.
+        mode: Mode of the file.
+        owner: Uid and gid of the file; None is this process's own.
+
+    Raises:
+        OSError: The file cannot be written; the error names `path`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
@@ -30,7 +38,15 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600, owner: tuple[int, i
 
 
 def make_folder(path: Path, mode: int) -> None:
-    """Make `path` and give it `mode`, whatever the umask; folders above it get the usual mode."""
+    """Make a folder with a mode, whatever the umask is. Folders above it get the usual mode.
+
+    Args:
+        path: Path of the folder; one that is there, and is this user's, gets the mode.
+        mode: Mode of the folder.
+
+    Raises:
+        OSError: The folder cannot be made or changed.
+    """
     path.mkdir(parents=True, exist_ok=True)
     if path.stat().st_uid == os.geteuid():
         path.chmod(mode)

@@ -1,7 +1,7 @@
-"""The state directory of a store: what lies where, and who may see it.
+"""The state directory of a store: its files, and their readers.
 
-A store that root brings up is for every user: its home may be passed through (0711), each file in it says who may read
-it. Any other user's home is private (0700).
+A store that root brings up is for every user: its home may be passed through (0711), and each file in it has a mode of
+its own. Any other user's home is private (0700).
 """
 
 import contextlib
@@ -18,15 +18,15 @@ from weir.store.files import make_folder
 from weir.store.ownership import check_own, check_way
 
 SYSTEM = Path("/run/weir")
-"""Where root's store is announced when its home cannot be passed through by other users."""
+"""Place where root's store is announced when other users cannot pass through its home."""
 
 _RESERVE_BYTES = 64 << 10
 _RESERVE_SERVER_BYTES = 32 << 10
-"""Room for what commands write into a home, and for each server: small files, each in a block of its own, of which two
-versions lie there for a moment."""
+"""Room for the files that commands write into a home, and for each server. They are small files, each in a block of its
+own, of which two versions lie there for a moment."""
 
 _LOCK_SECONDS = 30.0
-"""How long a command waits for another one that changes the same home: starting a cluster is bounded by less."""
+"""Longest wait for another command that changes the same home: the start of a store takes less."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,29 @@ class Home:
 
     @staticmethod
     def at(chosen: str | None) -> "Home":
-        """The home at `chosen`, else where the XDG base directories put it."""
+        """Find a home.
+
+        Args:
+            chosen: Path of the home; None or empty is the place that the XDG base directories give.
+
+        Returns:
+            The home, which need not exist.
+        """
         if chosen:
             return Home(Path(chosen).expanduser().absolute())
         state = os.environ.get("XDG_STATE_HOME")
-        # A relative XDG_STATE_HOME is to be ignored (XDG base directory specification, "Basics").
+        # A relative XDG_STATE_HOME is ignored (XDG base directory specification, "Basics").
         base = Path(state) if state and Path(state).is_absolute() else Path("~/.local/state").expanduser()
         return Home(base / "weir")
 
     @property
     def site_key(self) -> Path:
-        """64 hexadecimal digits, readable by the owner alone."""
+        """The site's key: 64 hexadecimal digits, readable by the owner alone."""
         return self.root / "site.key"
 
     @property
     def lock(self) -> Path:
-        """Held by the command that changes the home."""
+        """The file that a command locks while it changes the home."""
         return self.root / "lock"
 
     @property
@@ -62,22 +69,22 @@ class Home:
 
     @property
     def cluster(self) -> Path:
-        """Addresses of the servers; there exactly while the cluster is up."""
+        """Addresses of the servers; the file is there exactly while the store is up."""
         return self.root / "cluster.json"
 
     @property
     def servers(self) -> Path:
-        """One folder for each server."""
+        """The folder with one folder for each server."""
         return self.root / "servers"
 
     @property
     def credentials(self) -> Path:
-        """Credential files, each readable by its bearer."""
+        """The folder of credential files, each readable by its bearer."""
         return self.root / "credentials"
 
     @property
     def mounts(self) -> Path:
-        """One record for each mount."""
+        """The folder with one record for each mount."""
         return self.root / "mounts"
 
     @property
@@ -87,40 +94,78 @@ class Home:
 
     @property
     def reserve(self) -> Path:
-        """Room that is kept for the commands that change the home, so that a store on a full disk comes up."""
+        """Room for the commands that change the home, so that a store on a full disk comes up."""
         return self.root / "reserve"
 
     def server(self, number: int) -> Path:
-        """The folder of one server."""
+        """Name the folder of a server.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the folder.
+        """
         return self.servers / str(number)
 
     def record(self, number: int) -> Path:
-        """The process that serves as server `number`."""
+        """Name the record of a server's process.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the record.
+        """
         return self.server(number) / "pid"
 
     def address(self, number: int) -> Path:
-        """Where server `number` listens; written by the server once it does."""
+        """Name the file of a server's addresses, which the server writes once it listens.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the file.
+        """
         return self.server(number) / "address.json"
 
     def log(self, number: int) -> Path:
-        """What server `number` said."""
+        """Name the log of a server.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the log.
+        """
         return self.server(number) / "log"
 
     def server_numbers(self) -> list[int]:
-        """Numbers of the servers that have a folder."""
+        """Find the servers that have a folder.
+
+        Returns:
+            Numbers of the servers, in ascending order.
+        """
         if not self.servers.is_dir():
             return []
         return sorted(int(entry.name) for entry in self.servers.iterdir() if entry.name.isdecimal())
 
     def exists(self) -> bool:
-        """Whether the folder is a home, and not something else that was named by mistake."""
+        """Decide whether the folder is a home, and not something else that was named by mistake.
+
+        Returns:
+            Whether a lock or a key lies there.
+        """
         return any(path.is_file() for path in (self.lock, self.site_key))
 
     def create(self) -> None:
         """Make the home and its folders.
 
         Raises:
-            StoreError: The folder is something else, and not to be touched; or others could change what is in it.
+            StoreError: The folder is something else, which must not be touched; or other users could change its
+                contents.
+            OSError: A folder cannot be made.
         """
         check_way(self.root)
         if self.root.is_dir():
@@ -137,11 +182,13 @@ class Home:
         os.close(self._open_lock())
         for folder in (self.servers, self.credentials):
             make_folder(folder, self.passage)
-        # Whoever may use the store may know where it is mounted.
+        # A user of the store may know its mount points.
         make_folder(self.mounts, self.passage | 0o044 if self.passage & 0o011 else self.passage)
 
     def _check(self) -> None:
-        """Refuse a home that somebody else may have prepared: who knows its key is every user of its store."""
+        """Refuse a home that another user may have prepared: a user who knows the key could be every user of the
+        store.
+        """
         check_own(self.root)
         check_own(self.site_key, secret=True)
         files = (self.lock, self.configuration, self.cluster)
@@ -150,7 +197,7 @@ class Home:
             check_own(path)
 
     def _close(self) -> None:
-        """Take from a home of before what others need not do there: pass through is all."""
+        """Take from the folders of an earlier home all rights of others but the right to pass through."""
         for folder in (self.root, *map(self.server, self.server_numbers())):
             mode = stat.S_IMODE(folder.stat().st_mode)
             if mode & 0o077 & ~self.passage:
@@ -158,15 +205,19 @@ class Home:
 
     @property
     def passage(self) -> int:
-        """Mode of the home's folders: passed through by name, or private."""
+        """Mode of the home's folders: 0711 for root's home, else 0700."""
         return 0o711 if os.geteuid() == 0 else 0o700
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the home against every other command that changes it.
+        """Hold the home against every other command that changes it, for the length of a block.
+
+        Yields:
+            Nothing.
 
         Raises:
-            StoreError: Another command held it for too long.
+            StoreError: Another command held the home for too long.
+            OSError: The lock cannot be opened.
         """
         with os.fdopen(self._open_lock(), "w") as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
@@ -191,13 +242,15 @@ class Home:
         return _RESERVE_BYTES + _RESERVE_SERVER_BYTES * len(self.server_numbers())
 
     def _give_reserve(self) -> None:
-        """Give up the reserve where there is less room than it stands for; else others may take what it gives up."""
+        """Free the reserve where there is less room than the reserve has; with more room, others could take the freed
+        blocks.
+        """
         room = os.statvfs(self.root)
         if room.f_bavail * room.f_frsize < self._reserve_bytes():
             self.reserve.unlink(missing_ok=True)
 
     def _take_reserve(self) -> None:
-        """Reserve what the next command may need, or what there is of it, where a store lies here."""
+        """Reserve the room that the next command may need, or a part of it, where a store lies here."""
         if not self.configuration.is_file():
             return
         wanted = self._reserve_bytes()
@@ -210,18 +263,26 @@ class Home:
                 os.close(descriptor)
 
     def _open_lock(self) -> int:
-        """Open the lock file, which its owner alone can: whoever may read a file may lock it, and keep it locked."""
+        """Open the lock file, which only its owner can: a user who may read a file may lock it, and keep it locked."""
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if os.fstat(descriptor).st_mode & 0o077:
             os.fchmod(descriptor, 0o600)
         return descriptor
 
     def is_passable(self) -> bool:
-        """Whether other users can reach files in the home by name."""
+        """Decide whether other users can reach files in the home by name.
+
+        Returns:
+            Whether every folder on the way lets them pass.
+        """
         return all(folder.stat().st_mode & 0o001 for folder in (self.root, *self.root.parents))
 
     def announcement(self) -> Path | None:
-        """The folder for the copy of cluster.json that other users read, where they need one."""
+        """Find the folder for the copy of cluster.json that other users read.
+
+        Returns:
+            The folder; None where other users need no copy.
+        """
         if os.geteuid() != 0 or self.is_passable():
             return None
         if self.root == Home.at(None).root:
@@ -229,12 +290,23 @@ class Home:
         return SYSTEM / self.root.as_posix().strip("/").replace("-", "--").replace("/", "-")
 
     def owns(self, cluster: Path) -> bool:
-        """Whether `cluster` is this home's store, so that this home's key is its key."""
+        """Decide whether a store is this home's, so that this home's key is the store's key.
+
+        Args:
+            cluster: The store's cluster.json.
+
+        Returns:
+            Whether the file is this home's own, or its announced copy.
+        """
         folder = self.announcement()
         return cluster == self.cluster or (folder is not None and cluster == folder / "cluster.json")
 
     def read_site_key(self) -> str | None:
-        """The site's key, or None for somebody who may not read it or where there is none."""
+        """Read the site's key.
+
+        Returns:
+            The key; None where there is none, or where this user may not read it.
+        """
         try:
             return self.site_key.read_text()
         except (FileNotFoundError, PermissionError, NotADirectoryError):
@@ -251,10 +323,16 @@ def _allocated(descriptor: int, size: int) -> bool:
 
 
 def find_cluster(home: Home) -> Path:
-    """The cluster.json that commands of this process use.
+    """Find the cluster.json that commands of this process use.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        Path of the file named by WEIR_CLUSTER, else of the home's, else of the machine's.
 
     Raises:
-        StoreError: No store is up where one was looked for.
+        StoreError: No store is up there.
     """
     chosen = os.environ.get("WEIR_CLUSTER")
     if chosen:

@@ -1,4 +1,4 @@
-"""Credentials: who a job is. Whoever reads the site's key may mint them; others need a grant."""
+"""Credentials: the identity of a job. A user who can read the site's key may mint them; others need a grant."""
 
 import grp
 import os
@@ -12,16 +12,16 @@ from weir import _core
 from weir.store.errors import StoreError
 
 CLOCK_SKEW_SECONDS = 300
-"""A credential holds from this long before it is minted: the clocks of a cluster's nodes differ."""
+"""Time before its minting from which a credential holds: the clocks of a cluster's nodes differ."""
 LASTING_SECONDS = 10 * 365 * 86400
-"""How long the credentials of a store's own mount and of its owner hold: as long as its key, in effect."""
+"""Time for which the credentials of a store's own mount and of its owner hold: in effect as long as its key."""
 GROUPS_MAX = 256
-"""Supplementary groups in a credential (limit of the protocol)."""
+"""Most supplementary groups in a credential (a limit of the protocol)."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The claims of a credential, but for its times."""
+    """The claims of a credential, without its times."""
 
     job: str
     user: str
@@ -35,16 +35,30 @@ class Identity:
 
     @staticmethod
     def of_process(job: str) -> "Identity":
-        """This process's user and groups."""
+        """Make the identity of this process's user.
+
+        Args:
+            job: Name of the job.
+
+        Returns:
+            The identity, with this process's user and groups.
+        """
         uid, gid = os.getuid(), os.getgid()
         groups = sorted(set(os.getgroups()))[:GROUPS_MAX]
         return Identity(job, user_name(uid), group_name(gid), uid, gid, groups)
 
     def mint(self, site_key: str, lasting_seconds: float) -> str:
-        """The text of a credential file that holds from now for `lasting_seconds`.
+        """Mint a credential that holds from now on.
+
+        Args:
+            site_key: The site's key.
+            lasting_seconds: Time for which the credential holds.
+
+        Returns:
+            Text of the credential file.
 
         Raises:
-            StoreError: The key is damaged, or a claim is outside its limit.
+            StoreError: The key is damaged, or a claim is outside of its limit.
         """
         now = int(time.time())
         try:
@@ -58,15 +72,28 @@ class Identity:
             raise StoreError(str(error)) from error
 
     def narrowed(self, **claims: str | int | None) -> "Identity":
-        """With the claims that are not None."""
+        """Replace claims.
+
+        Args:
+            claims: New claims by their names; those that are None stay as they are.
+
+        Returns:
+            The identity with the new claims.
+        """
         return replace(self, **{name: value for name, value in claims.items() if value is not None})  # type: ignore[arg-type]
 
 
 def read_claims(path: Path) -> "_core.Claims":
-    """The claims of a credential file, refused here where every server would refuse it.
+    """Read a credential file. A credential that every server would refuse is refused here.
+
+    Args:
+        path: Path of the file.
+
+    Returns:
+        The claims.
 
     Raises:
-        StoreError: The file cannot be read, is no credential, is another user's, or is outside its time.
+        StoreError: The file cannot be read, is no credential, is another user's, or is outside of its time.
     """
     try:
         claims = _core.claims_of_credential(path.read_text())
@@ -92,7 +119,14 @@ def read_claims(path: Path) -> "_core.Claims":
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or its number where it has none."""
+    """Find the name of a user.
+
+    Args:
+        uid: Number of the user.
+
+    Returns:
+        The name; the number as text where the user has no name.
+    """
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -100,7 +134,14 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """The name of a group, or its number where it has none."""
+    """Find the name of a group.
+
+    Args:
+        gid: Number of the group.
+
+    Returns:
+        The name; the number as text where the group has no name.
+    """
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from weir.store.lifecycle import Ended, Running
 
 PREFIX = Path("/weir")
-"""Where programs see a store that is not mounted, unless they are told another place."""
+"""Path at which programs see a store that is not mounted, unless another is given."""
 
 
 class Store:
     """A store that is up; `weir.store.up` makes it.
 
     Attributes:
-        home: The directory that holds its state: keys, logs, and the files of `dir` targets.
-        cluster: The file that tells clients where its servers are.
-        mount: Where it is mounted; None where it is not.
-        notices: What there was to know when it was brought up, such as why it is not mounted.
+        home: The directory that holds the store's state: keys, logs, and the files of `dir` targets.
+        cluster: The file that tells clients the addresses of the store's servers.
+        mount: The mount point; None where the store is not mounted.
+        notices: Notices from the start of the store, such as the reason why it is not mounted.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Store:
         """Take a store that is up into hand.
 
         Args:
-            home: Its home.
-            running: How it runs.
-            notices: What was told while it was brought up.
+            home: Home of the store.
+            running: The state of the store.
+            notices: Notices from the start of the store.
             temporary: A folder that is removed with the store, at the latest when this program ends.
         """
         self._home = home
@@ -58,24 +58,24 @@ class Store:
         self.notices = tuple(notices)
 
     def __enter__(self) -> "Store":
-        """Use it in a block, at whose end it is taken down."""
+        """Use the store in a block, whose end takes the store down."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take it down, also where a program still uses its mount."""
+        """Take the store down, also where a program still uses its mount."""
         self.down(force=True)
 
     def down(self, *, force: bool = False, discard: bool = False) -> "Ended":
-        """Unmount it and stop its servers. A second call changes nothing.
+        """Unmount the store and stop its servers. A second call changes nothing.
 
         Args:
-            force: Unmount also where a program is using the mount.
-            discard: Also remove the files that lie in its home. A temporary store is always removed.
+            force: Whether to unmount also where a program uses the mount.
+            discard: Whether to remove the store's files in its home, too. A temporary store is always removed.
 
         Returns:
-            What was ended.
+            The servers and mounts that were ended.
 
         Raises:
             StoreError: A program uses the mount, and `force` is not given.
@@ -93,17 +93,19 @@ class Store:
 
     @property
     def servers(self) -> "list[Server]":
-        """The servers, by number, to be asked how they are and what their jobs do, or to be set otherwise.
+        """The servers, by number. Their methods ask for their state and jobs, and change their settings.
 
-        Raises:
-            StoreError: The store is down.
+        Raises `StoreError` where the store is down.
         """
         from weir.store.control import servers_of
 
         return servers_of(self.cluster)
 
     def token(self) -> str:
-        """The token that servers want from who sets something.
+        """Make the token that servers require for a change of their settings.
+
+        Returns:
+            The token.
 
         Raises:
             StoreError: The store's key is gone.
@@ -131,23 +133,23 @@ class Store:
         """Make an environment in which programs are one job of the store, for the length of a block.
 
         Args:
-            program: The job's name begins with it, where `job` gives none.
-            prefix: An absolute path below which the programs see the store, without a mount. None is the mount, and
-                `/weir` where there is none.
+            program: Begin of the job's name, where `job` gives none.
+            prefix: An absolute path below which the programs see the store, without a mount. None is the mount, or
+                `/weir` where there is no mount.
             is_preloaded: Whether programs take the fast path; without it they need the mount.
             job: Name of the job.
             user: Name of the user that the job is accounted under; None is yours.
-            group: Name of its group; None is yours.
-            nodes: Its compute nodes; None is 1.
-            priority: Its priority; None is 1.
+            group: Name of the job's group; None is yours.
+            nodes: Compute nodes of the job; None is 1.
+            priority: Priority of the job; None is 1.
 
         Yields:
             Variables by their names: those of this program, without any other store, and with this one. They name a
-            credential that goes at the end of the block.
+            credential that is removed at the end of the block.
 
         Raises:
             SettingsError: The prefix is not an absolute path below `/`.
-            StoreError: A claim of the job is outside its limits, or the programs have no way to the store.
+            StoreError: A claim of the job is outside of its limits, or the programs have no way to the store.
         """
         from weir.store import launch
         from weir.store.environment import without_store
@@ -194,16 +196,16 @@ class Store:
             group: As for `job`.
             nodes: As for `job`.
             priority: As for `job`.
-            options: Those of `subprocess.run`, such as `check`, `capture_output`, `text` and `timeout`.
+            options: Options of `subprocess.run`, such as `check`, `capture_output`, `text` and `timeout`.
 
         Returns:
-            The program's exit code, and what it said where that was captured.
+            The program's exit code, and its output where that was captured.
 
         Raises:
             SettingsError: As for `job`.
             StoreError: As for `job`.
             OSError: The program cannot be executed.
-            subprocess.SubprocessError: It failed and `check` was given, or it took longer than the `timeout`.
+            subprocess.SubprocessError: The program failed and `check` was given, or it took longer than the `timeout`.
         """
         import subprocess
 
@@ -232,30 +234,30 @@ def up(
 ) -> Store:
     """Bring a store up on this machine: start its servers and mount it.
 
-    Settings that are None are those of the file, else of the store that lies in the home, else the defaults. Variables
-    such as WEIR_POLICY and WEIR_HOME say nothing here: they are for the command line.
+    A setting that is None has its value from the file, else from the store that lies in the home, else by default.
+    Variables such as WEIR_POLICY and WEIR_HOME have no effect here: they are for the command line.
 
     Args:
         file: A cluster.toml.
-        home: Directory for the store's state. None is a temporary one, which goes with the store. What is on `dir`
-            targets of a home that was given is kept for the next time.
-        mount: Whether to mount the store, or where. True is the place `mnt` in its home; where nothing can be mounted,
-            `Store.notices` says why, and programs reach the store without a mount.
-        policy: How the time of the storage is divided among jobs, such as `size-fair`.
-        scheduler: Who enforces the policy, such as `virtual-time`.
-        allocator: Who chooses the targets of new files, such as `balanced`.
-        servers: Servers to start, 1 to 64.
-        targets: Targets of each server, 1 to 64.
+        home: Directory for the store's state. None is a temporary directory, which is removed with the store. The
+            contents of `dir` targets in a given home are kept for the next time.
+        mount: Whether to mount the store, or its mount point. True is the folder `mnt` in its home; where nothing can
+            be mounted, `Store.notices` has the reason, and programs reach the store without a mount.
+        policy: Division of the storage's time among jobs, such as `size-fair`.
+        scheduler: Algorithm that enforces the policy, such as `virtual-time`.
+        allocator: Algorithm that chooses the targets of new files, such as `balanced`.
+        servers: Number of servers to start, 1 to 64.
+        targets: Number of targets of each server, 1 to 64.
         backend: `ram` or `dir`.
-        capacity: Of each target, such as `4GiB`.
-        read_speed: Emulate targets that read no faster, such as `200MB/s`.
-        write_speed: Emulate targets that write no faster.
-        fixed_time: Emulate targets that spend this time on each request, such as `100us`.
-        metadata_time: Emulate servers that spend this time on each metadata operation.
-        accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
+        capacity: Capacity of each target, such as `4GiB`.
+        read_speed: Emulated speed of reads, such as `200MB/s`.
+        write_speed: Emulated speed of writes.
+        fixed_time: Emulated time of each request, such as `100us`.
+        metadata_time: Emulated time of each metadata operation.
+        accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
     Returns:
-        The store, which is a context manager: at the end of its block it is taken down.
+        The store, which is a context manager: the end of its block takes the store down.
 
     Raises:
         SettingsError: A setting or the file cannot be used; nothing was started.
@@ -300,7 +302,7 @@ def _check(given: Mapping[str, object]) -> None:
     """Refuse values that no store has, before anything is made.
 
     Raises:
-        SettingsError: There is one.
+        SettingsError: A value is not allowed.
     """
     from weir.store.settings import STORE
 
@@ -311,7 +313,7 @@ def _check(given: Mapping[str, object]) -> None:
 
 
 def _remove(home: "Home", folder: Path, process: int) -> None:
-    """Remove a temporary store as far as that goes; a fork of the process that made it has no part in it."""
+    """Remove a temporary store as far as possible; a fork of the process that made the store does nothing."""
     from weir.store import lifecycle
 
     if os.getpid() == process:

@@ -1,4 +1,4 @@
-"""What a program needs in its environment to use a store, and the credential of a job that is one run."""
+"""The environment of a program that uses a store, and the credential of a job that is one run."""
 
 import contextlib
 import errno
@@ -16,17 +16,28 @@ from weir.store.identity import Identity
 from weir.store.processes import Process
 
 _LASTING_SECONDS = 30 * 86400
-"""How long a credential minted for one run holds: longer than any job queue lets a job run."""
+"""Time for which a credential of one run holds: longer than any job queue lets a job run."""
 _runs = itertools.count()
 """Numbers of this process's jobs."""
 _credentials = itertools.count()
 """Numbers of this process's credentials."""
 _PROGRAM_NAME_MAX = 100
-"""A job's name has at most 128 bytes, and a process number follows that of the program."""
+"""Most characters of the program's name in a job's name, which has at most 128 bytes and ends in a process number."""
 
 
 def credential_path(home: Home) -> Path | None:
-    """The credential that this user has been given: by WEIR_CREDENTIAL, or in its usual place beside cluster.json."""
+    """Find the credential that this user was given.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        Path of the credential file: the one that WEIR_CREDENTIAL names, else the user's file beside cluster.json or in
+        the home; None where there is none.
+
+    Raises:
+        StoreError: No store is up.
+    """
     chosen = os.environ.get("WEIR_CREDENTIAL")
     if chosen:
         return Path(chosen).absolute()
@@ -38,7 +49,18 @@ def credential_path(home: Home) -> Path | None:
 
 
 def mount_point(home: Home) -> Path | None:
-    """Where the store is mounted: by WEIR_MOUNT if that is mounted, else the oldest mount that is served."""
+    """Find the mount point of the store.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        The place that WEIR_MOUNT names if it is mounted, else the oldest mount that is served; None where there is
+        none.
+
+    Raises:
+        StoreError: No store is up.
+    """
     chosen = os.environ.get("WEIR_MOUNT")
     if chosen and mounts.is_mount_point(Path(chosen).absolute()):
         return Path(chosen).absolute()
@@ -56,10 +78,17 @@ def mount_point(home: Home) -> Path | None:
 
 
 def library_path(environment: Mapping[str, str]) -> str:
-    """LD_PRELOAD with the preload library in front of what is there.
+    """Put the preload library in front of LD_PRELOAD.
+
+    Args:
+        environment: Variables by their names.
+
+    Returns:
+        The new value of LD_PRELOAD.
 
     Raises:
-        StoreError: The library is missing, or lies where LD_PRELOAD cannot name it.
+        StoreError: LD_PRELOAD cannot name the library's path.
+        NotInstalledError: The library is missing.
     """
     library = str(native.preload_library())
     if ":" in library or " " in library:
@@ -74,19 +103,27 @@ def library_path(environment: Mapping[str, str]) -> str:
 
 
 def is_prefix(prefix: str) -> bool:
-    """Whether a path can be one below which the store is seen without a mount: absolute, and not the root."""
+    """Decide whether a path can be one below which a store is seen without a mount.
+
+    Args:
+        prefix: The path.
+
+    Returns:
+        Whether the path is absolute, and not the root.
+    """
     return prefix.startswith("/") and os.path.normpath(prefix) != "/"
 
 
 def environment(
     present: Mapping[str, str], cluster: Path, place: Path, *, is_mounted: bool, is_preloaded: bool = True
 ) -> dict[str, str]:
-    """The environment of a program that uses a store, but for its credential.
+    """Make the environment of a program that uses a store, without its credential.
 
     Args:
-        present: The environment otherwise.
+        present: The other variables of the program.
         cluster: The store's cluster.json.
-        place: Where the program sees the store: a mount point, or a path below which the preload library serves it.
+        place: Path at which the program sees the store: a mount point, or a path below which the preload library serves
+            it.
         is_mounted: Whether `place` is a mount point.
         is_preloaded: Whether the program takes the fast path.
 
@@ -106,11 +143,11 @@ def environment(
 
 
 def run_job(program: str, **claims: str | int | None) -> Identity:
-    """The job that one run of a program by this process is.
+    """Make the identity of one run of a program by this process.
 
     Args:
-        program: Path or name of the program; the job is called after it unless the claims say otherwise.
-        claims: Claims of its credential that are not this user's own; None is one that is.
+        program: Path or name of the program; the job is named after it unless the claims name the job.
+        claims: Claims that are not this user's own; those that are None stay the user's own.
 
     Returns:
         The job's identity.
@@ -122,17 +159,17 @@ def run_job(program: str, **claims: str | int | None) -> Identity:
 
 @contextlib.contextmanager
 def minted(home: Home, identity: Identity) -> Iterator[Path]:
-    """Mint a credential for one run, in a file that goes at the end of the block.
+    """Mint a credential for one run, in a file that is removed at the end of the block.
 
     Args:
-        home: The home of the store, whose key this user may read.
-        identity: Whose run it is.
+        home: Home of the store, whose key this user may read.
+        identity: Identity of the run.
 
     Yields:
         The file, which this user alone may read.
 
     Raises:
-        StoreError: The key cannot be read, or a claim is outside its limit.
+        StoreError: The key cannot be read, or a claim is outside of its limit.
         OSError: The file cannot be written.
     """
     site_key = home.read_site_key()
@@ -156,19 +193,19 @@ def minted(home: Home, identity: Identity) -> Iterator[Path]:
 
 
 def _run_credential(home: Home) -> Path:
-    """A name that tells which process has to remove the file."""
+    """Name a credential file so that the name tells which process has to remove it."""
     process = Process.current()
     return home.credentials / f"run-{process.pid}-{process.start_ticks}{_suffix(_credentials)}.json"
 
 
 def _suffix(numbers: Iterator[int]) -> str:
-    """Tell the runs of one process apart; its first, and that of a command is its only one, needs no number."""
+    """Tell the runs of one process apart. Its first run needs no number; a command has no other."""
     number = next(numbers)
     return f"-{number}" if number else ""
 
 
 def _sweep(home: Home) -> None:
-    """Remove credentials of runs that were killed before they could."""
+    """Remove credentials of runs that were killed before they removed them."""
     boot = Process.current().boot
     for path in home.credentials.glob("run-*-*.json"):
         pid, ticks = path.stem.split("-")[1:3]

@@ -1,6 +1,6 @@
-"""A store is brought up as a whole, goes on where it was, and is taken down.
+"""The life of a store as a whole: it is brought up, goes on after the loss of servers or mounts, and is taken down.
 
-Whoever calls these functions holds nothing: each takes the lock of the home for as long as it changes it.
+Callers of these functions hold no lock: each function takes the lock of the home for as long as it changes the home.
 """
 
 import os
@@ -22,11 +22,11 @@ from weir.store.notices import Listener, Notice
 
 @dataclass(frozen=True)
 class Mounting:
-    """Where a store is to be mounted."""
+    """The wanted mount of a store."""
 
     is_wanted: bool = True
     point: Path | None = None
-    """The place; None is that in the home, and no mount where none can be made."""
+    """Mount point; None is the place in the home, and no mount where none can be made."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,17 @@ class Running:
     servers: list[dict[str, Any]]
     """Addresses of the servers, as in cluster.json."""
     mount: Path | None
-    """Where it is mounted."""
+    """Mount point; None where the store is not mounted."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What was ended with a store."""
+    """The parts of a store that were ended."""
 
     servers: int
-    """Servers that ran."""
+    """Number of servers that ran."""
     mounts: tuple[Path, ...]
+    """Mount points that were unmounted."""
     lost_bytes: int
     """Bytes that were on targets in memory."""
     left: tuple[str, ...]
@@ -54,13 +55,13 @@ class Ended:
 
 
 def plan(home: Home, file: Path | None, given: Mapping[str, object], origin: Callable[[str], str]) -> Configuration:
-    """Find what is to be started.
+    """Find the configuration to start.
 
     Args:
-        home: The store's home, of which nothing needs to be there.
+        home: Home of the store, which need not exist.
         file: A cluster.toml; None is the store that lies in the home, or else the embedded store.
-        given: Values by name of the setting; None where it is not given.
-        origin: Says of a setting that is given where that was.
+        given: Values by the name of the setting; None where a setting is not given.
+        origin: Called with the name of a given setting; tells its origin, such as `flag`.
 
     Returns:
         The configuration, which the server has checked.
@@ -85,20 +86,20 @@ def bring_up(
     *,
     accept_journal_loss: bool = False,
 ) -> Running:
-    """Start the servers of a store and mount it; of a store that is up, start again what died.
+    """Start the servers of a store and mount it. Of a store that is up, start the servers and mounts that died.
 
     Args:
-        home: Where its state lies; it is made.
-        wanted: What to start. A store that is up goes on as it is.
-        mounting: Whether and where to mount it.
-        listener: Is told what else there is to know.
-        accept_journal_loss: Also start servers whose journals lost changes that were on stable storage.
+        home: Home of the store; it is made.
+        wanted: Configuration to start. A store that is up goes on with its own.
+        mounting: The wanted mount.
+        listener: Called with further notices for the user.
+        accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
     Returns:
         The store as it runs.
 
     Raises:
-        StoreError: It does not come up, and nothing of it is left running; or it is up already, and whole.
+        StoreError: The store does not come up, and nothing of it is left running; or it is up already, and whole.
         OSError: The home cannot be written.
     """
     home.create()
@@ -126,12 +127,12 @@ def take_down(home: Home, *, force: bool, discard: bool) -> Ended:
     """Unmount a store and stop its servers.
 
     Args:
-        home: Its home.
-        force: Unmount also where a program is using the mount.
-        discard: Also remove the files of the store that lie in its home.
+        home: Home of the store.
+        force: Whether to unmount also where a program uses the mount.
+        discard: Whether to remove the store's files in its home, too.
 
     Returns:
-        What was ended; a store that was not up has nothing to end.
+        The ended parts; none for a store that was not up.
 
     Raises:
         StoreError: There is no store in the home, or a program uses the mount.
@@ -147,13 +148,13 @@ def take_down(home: Home, *, force: bool, discard: bool) -> Ended:
 
 
 def remove(home: Home) -> None:
-    """Take a store down, also while this program ends, and remove its files; without a word to its servers.
+    """Take a store down and remove its files, without asking its servers; it works while this program ends, too.
 
     Args:
-        home: Its home; where nothing is there, nothing happens.
+        home: Home of the store; without one, nothing happens.
 
     Raises:
-        StoreError: It cannot be unmounted, or another command holds its home.
+        StoreError: The store cannot be unmounted, or another command holds its home.
     """
     if home.exists():
         with home.locked():
@@ -163,7 +164,7 @@ def remove(home: Home) -> None:
 
 
 def _unmount(home: Home, *, force: bool) -> list[Path]:
-    """Unmount a store from everywhere; returns where it was mounted."""
+    """Unmount a store from everywhere; return its mount points."""
     unmounted = []
     for mount in mounts.mounts_of(home):
         mounts.stop(mount, force=force)
@@ -191,7 +192,7 @@ def _go_on(
     """Deal with a store that is up: start servers and mounts again that died, and refuse where none did.
 
     Returns:
-        The addresses of a store that goes on, or None where there is none.
+        The addresses of a store that goes on; None where no store is up.
     """
     if not home.cluster.is_file() or cluster.is_down(home):
         return None
@@ -238,7 +239,7 @@ def _make_site_key(home: Home) -> None:
 
 
 def _mint_credentials(home: Home) -> None:
-    """The credential of the mount, and that of this user's programs outside of `weir run`."""
+    """Mint the credential of the mount, and that of this user's programs outside of `weir run`."""
     site_key = home.read_site_key()
     if site_key is None:
         raise StoreError(f"cannot read {home.site_key}", hint="who brought the store up is its owner")
@@ -250,7 +251,7 @@ def _mint_credentials(home: Home) -> None:
 
 
 def _mount(home: Home, mounting: Mounting, listener: Listener) -> Path | None:
-    """Mount the store; where that cannot be, and nobody asked for a place, say so and go on."""
+    """Mount the store. Where it cannot be mounted, and no mount point was named, notify the user and go on."""
     if not mounting.is_wanted:
         return None
     problem = mounts.device_problem()

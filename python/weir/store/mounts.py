@@ -19,22 +19,28 @@ from weir.store.home import Home
 from weir.store.processes import Process
 
 ANNOUNCEMENT = "mount"
-"""Name of the file that says where the store is mounted, beside a cluster.json that is announced to other users."""
+"""Name of the file with the store's mount point, beside a cluster.json that is announced to other users."""
 
 _DEVICE = "/dev/fuse"
 _DEVICE_NUMBER = os.makedev(10, 229)
-"""Of the FUSE device (Linux, Documentation/admin-guide/devices.txt)."""
+"""Number of the FUSE device (Linux, Documentation/admin-guide/devices.txt)."""
 _READY_SECONDS = 20.0
-"""How long a mount may take until it serves: it connects to every server first."""
+"""Longest time until a mount serves: it connects to every server first."""
 _UNMOUNT_SECONDS = 15.0
-"""How long the mount program may take to end once it is unmounted."""
+"""Longest time until the mount program ends once it is unmounted."""
 _HELPER_SECONDS = 20.0
-"""How long umount may take; the kernel does not ask the mount program anything."""
+"""Longest time of umount; the kernel does not ask the mount program anything."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount that this home knows of."""
+    """One mount that the home knows.
+
+    Attributes:
+        point: The mount point.
+        record: The record of the process that serves.
+        log: The log of that process.
+    """
 
     point: Path
     record: Path
@@ -42,21 +48,39 @@ class Mount:
 
     @property
     def description(self) -> Path:
-        """The file that says where it is and with which credential: there until the store is unmounted."""
+        """The file with the mount point and the credential; it is there until the store is unmounted."""
         return self.record.with_suffix(".json")
 
     def process(self) -> Process | None:
-        """The process that serves it, if it runs."""
+        """Find the process that serves.
+
+        Returns:
+            The process; None where it does not run.
+        """
         process = Process.recorded(self.record)
         return process if process is not None and process.is_alive() else None
 
     def is_served(self) -> bool:
-        """Whether it is mounted and its program runs."""
+        """Decide whether the store is mounted and the mount's program runs.
+
+        Returns:
+            Whether both are so.
+        """
         return self.process() is not None and is_mount_point(self.point)
 
 
 def mounts_of(home: Home) -> list[Mount]:
-    """Every mount that the home knows of, the oldest first."""
+    """Find every mount that a home knows.
+
+    Args:
+        home: The home.
+
+    Returns:
+        The mounts, the oldest first.
+
+    Raises:
+        StoreError: The description of a mount is damaged.
+    """
     if not home.mounts.is_dir():
         return []
     found = sorted(home.mounts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -64,26 +88,44 @@ def mounts_of(home: Home) -> list[Mount]:
 
 
 def lost(home: Home) -> list[Mount]:
-    """Mounts that nobody unmounted, and whose program has ended all the same."""
+    """Find the mounts that nobody unmounted, although their program has ended.
+
+    Args:
+        home: The home.
+
+    Returns:
+        The mounts, the oldest first.
+
+    Raises:
+        StoreError: The description of a mount is damaged.
+    """
     return [mount for mount in mounts_of(home) if not mount.is_served()]
 
 
 def start_again(home: Home, mount: Mount) -> None:
-    """Mount the store again where a lost mount was, for whom it was; what is left of the lost one is unmounted.
+    """Mount the store again at the place and with the credential of a lost mount, whose rest is unmounted.
+
+    Args:
+        home: The home.
+        mount: The lost mount.
 
     Raises:
-        StoreError: It cannot be mounted there.
+        StoreError: The store cannot be mounted there.
     """
     credential = Path(_described(mount.description).get("credential") or home.credentials / "mount.json")
     start(home, mount.point, cluster=home.cluster, credential=credential)
 
 
 def device_problem() -> str | None:
-    """Why this process cannot mount, or None where it can."""
+    """Find the reason why this process cannot mount.
+
+    Returns:
+        The reason in words; None where the process can mount.
+    """
     try:
         descriptor = os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        # The set-uid helper of a user opens the device as that user, so this holds for it too.
+        # The set-uid helper of a user opens the device as that user, so it would fail, too.
         return f"{_DEVICE} cannot be opened ({error.strerror})"
     number = os.fstat(descriptor).st_rdev
     os.close(descriptor)
@@ -97,8 +139,17 @@ def device_problem() -> str | None:
 def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     """Mount the store and wait until the mount serves.
 
+    Args:
+        home: The home that records the mount.
+        point: The mount point; a missing folder is made.
+        cluster: The store's cluster.json.
+        credential: Credential file of the mount.
+
+    Returns:
+        The mount.
+
     Raises:
-        StoreError: It cannot be mounted there. Nothing is left running.
+        StoreError: The store cannot be mounted there. Nothing is left running.
     """
     problem = device_problem()
     if problem:
@@ -134,8 +185,12 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
 def stop(mount: Mount, *, force: bool) -> None:
     """Unmount, and end the program that served.
 
+    Args:
+        mount: The mount.
+        force: Whether to unmount also where a program uses the mount.
+
     Raises:
-        StoreError: The mount is in use and `force` is not set.
+        StoreError: A program uses the mount, and `force` is not given.
     """
     if is_mount_point(mount.point):
         _unmount(mount.point, lazily=False, tolerate_busy=force)
@@ -149,17 +204,24 @@ def stop(mount: Mount, *, force: bool) -> None:
 
 
 def is_mount_point(point: Path) -> bool:
-    """Whether something is mounted at `point`, without touching what may be a dead mount."""
+    """Decide whether something is mounted at a place, without touching the place, which may be a dead mount.
+
+    Args:
+        point: The place, as an absolute path.
+
+    Returns:
+        Whether the kernel's table of mounts names it.
+    """
     wanted = str(point)
     with Path("/proc/self/mountinfo").open() as table:
         return any(_unescaped(line.split(" ")[4]) == wanted for line in table)
 
 
 def _described(description: Path) -> dict[str, str]:
-    """What the description of a mount says.
+    """Read the description of a mount.
 
     Raises:
-        StoreError: It is damaged.
+        StoreError: The description is damaged.
     """
     try:
         described: dict[str, str] = json.loads(description.read_text())
@@ -209,7 +271,7 @@ def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> Non
 
 
 def _unmount(point: Path, *, lazily: bool, tolerate_busy: bool) -> None:
-    """Unmount by the system's own helper; a user may only through fusermount3."""
+    """Unmount by the system's own helper; for a user who is not root this is fusermount3."""
     if os.geteuid() == 0:
         command = ["umount", *(["--lazy"] if lazily else []), str(point)]
     else:
@@ -241,7 +303,7 @@ def _unmount(point: Path, *, lazily: bool, tolerate_busy: bool) -> None:
 
 
 def _unescaped(field: str) -> str:
-    """A path of mountinfo, where blanks and backslashes are octal (proc(5))."""
+    """Read a path of mountinfo, where blanks and backslashes are octal (proc(5))."""
     for code in ("\\040", "\\011", "\\012", "\\134"):
         field = field.replace(code, chr(int(code[1:], 8)))
     return field

@@ -1,4 +1,4 @@
-"""Things that the user of a store should know, and that end nothing."""
+"""Notices for the user of a store. A notice ends nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing to know."""
+    """One notice."""
 
     words: str
     hint: str = ""
-    """What to do about it; a notice that has a hint is a warning."""
+    """A remedy; a notice that has a hint is a warning."""
 
 
 Listener = Callable[[Notice], None]
-"""The taker of notices, which is told each when it is due: what comes after it may fail."""
+"""A taker of notices. It is called with each notice at once, because a later step may fail."""

@@ -1,6 +1,6 @@
-"""Who else could change what lies at a path.
+"""Checks that no other user could change the contents of a path.
 
-A store believes what lies in its home: whoever could put a key there could be any user of the store. So a home, and
+A store believes the files in its home: a user who could put a key there could be any user of the store. So a home, and
 every folder and link on the way to it, must be this user's or root's and closed to the writing of others.
 """
 
@@ -15,13 +15,15 @@ from pathlib import Path
 from weir.store.errors import StoreError
 
 _LINKS_MAX = 40
-"""Symbolic links followed on the way to a path (as the kernel does)."""
+"""Most symbolic links followed on the way to a path (as in the kernel)."""
 
 
 def check_way(path: Path) -> None:
-    """Refuse a path that another user could make lead elsewhere.
+    """Refuse a path that another user could make lead elsewhere. Missing folders are made by this user later, below a
+    checked one.
 
-    Folders that do not exist yet are made by this user later, below one that is checked.
+    Args:
+        path: An absolute path.
 
     Raises:
         StoreError: A folder or link on the way is another user's, or can be changed by others.
@@ -58,14 +60,14 @@ def check_way(path: Path) -> None:
 
 
 def check_own(path: Path, *, secret: bool = False) -> None:
-    """Refuse a file or folder of the home that this user did not make alone; one that is not there is fine.
+    """Refuse a file or folder of the home that another user may have made or changed; a missing one passes.
 
     Args:
-        path: What to look at; a link must be this user's, and lead to what is.
-        secret: Whether others may not read it either.
+        path: Path of the file or folder; a link must be this user's, and lead to one that passes.
+        secret: Whether others may not read the file either.
 
     Raises:
-        StoreError: It is another user's, or open to others.
+        StoreError: The file or folder is another user's, or open to others.
     """
     try:
         # A key is a file of the home itself, and no link.

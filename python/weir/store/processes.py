@@ -1,8 +1,8 @@
 """Processes that outlive the command which starts them.
 
-A process is known by its pid, its start time and the boot: a pid alone may be another process by the time it is used.
-The record is written by the new process before it becomes the program, so there is never a process without a record.
-A shell does so, and no hook between fork and exec: a notebook has threads, and their locks stay locked in a fork.
+A process is known by its pid, its start time and the boot: a pid alone may be another process when it is used. The new
+process writes its record before it becomes the program, so there is never a process without a record. A shell does
+this, and no hook between fork and exec: a notebook has threads, and their locks stay locked in a fork.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from pathlib import Path
 from weir.store.environment import without_store
 
 TERMINATE_SECONDS = 15.0
-"""How long a process may take to end in order; a `dir` server writes back what is dirty."""
+"""Longest time until a process ends in order; a `dir` server writes back its dirty data."""
 _KILL_SECONDS = 5.0
-"""How long the kernel may take to end a killed process."""
+"""Longest time until the kernel has ended a killed process."""
 
 _LAUNCH_SECONDS = 60.0
-"""How long a shell may take to write a record, on a busy machine."""
+"""Longest time until a shell has written a record, on a busy machine."""
 _LAUNCHER = """
 mask=$(umask)
 umask 022
@@ -38,11 +38,10 @@ umask "$mask"
 shift 2
 exec "$@" </dev/null
 """
-"""Writes the record of the process ($1; the beginning of a temporary name is $2), and becomes the program.
+"""Writes the record of the process ($1; the begin of a temporary name is $2), and becomes the program.
 
-Its own name holds no blank, so the fields of its `stat` are those of proc(5). It lets go of its standard input, the
-writing end of a pipe, only with its last line.
-"""
+The shell's own name has no blank, so the fields of its `stat` are those of proc(5). Its last line alone closes its
+standard input, which is the writing end of a pipe."""
 
 _START_TIME_FIELD = 19
 """Index of `starttime` behind the command name in /proc/PID/stat (proc(5), field 22)."""
@@ -58,7 +57,14 @@ class Process:
 
     @staticmethod
     def current() -> "Process":
-        """This process."""
+        """Find this process.
+
+        Returns:
+            The process.
+
+        Raises:
+            OSError: `/proc/self/stat` cannot be read.
+        """
         pid = os.getpid()
         ticks = _start_ticks(pid)
         if ticks is None:
@@ -67,7 +73,14 @@ class Process:
 
     @staticmethod
     def recorded(record: Path) -> "Process | None":
-        """The process of a record, or None where there is none that can be read."""
+        """Read a record.
+
+        Args:
+            record: Path of the record.
+
+        Returns:
+            The process; None where there is no record that can be read.
+        """
         try:
             pid, ticks, boot = record.read_text().split()
             return Process(int(pid), int(ticks), boot)
@@ -75,15 +88,23 @@ class Process:
             return None
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Decide whether the process still runs.
+
+        Returns:
+            Whether it runs.
+        """
         return self.boot == _boot() and _start_ticks(self.pid) == self.start_ticks
 
     def is_of_this_boot(self) -> bool:
-        """Whether the machine has not been started again since."""
+        """Decide whether the process was started since the machine came up.
+
+        Returns:
+            Whether it was.
+        """
         return self.boot == _boot()
 
     def request_stop(self) -> None:
-        """Ask it to end, without waiting; `stop` waits."""
+        """Ask the process to end, without waiting; `stop` waits."""
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(self.pid)
             if self.is_alive():
@@ -91,10 +112,13 @@ class Process:
             os.close(descriptor)
 
     def stop(self, terminate_seconds: float = TERMINATE_SECONDS) -> bool:
-        """End it in order, or by force after `terminate_seconds`.
+        """End the process in order, or by force after a time.
+
+        Args:
+            terminate_seconds: Longest wait for an orderly end.
 
         Returns:
-            Whether it ended in order (or had ended before).
+            Whether the process ended in order, or had ended before.
         """
         try:
             descriptor = os.pidfd_open(self.pid)
@@ -114,7 +138,14 @@ class Process:
             _reap()
 
     def ends_within(self, wait_seconds: float) -> bool:
-        """Whether it ends by itself within `wait_seconds`."""
+        """Wait for the end of the process.
+
+        Args:
+            wait_seconds: Longest wait.
+
+        Returns:
+            Whether the process ended in time.
+        """
         deadline = time.monotonic() + wait_seconds
         while self.is_alive():
             if time.monotonic() > deadline:
@@ -130,10 +161,10 @@ def start(
 
     Args:
         command: The program's path or name, and its arguments.
-        record: The file that is to name the process.
-        log: The file that the program's words are appended to.
+        record: File that will name the process.
+        log: File to which the program's output is appended.
         folder: The program's working directory.
-        read_output: Whether its standard output is a pipe that the caller reads.
+        read_output: Whether the program's standard output is a pipe that the caller reads.
 
     Returns:
         The process, which has its record.
@@ -171,7 +202,7 @@ def start(
         if not _ended(held, _LAUNCH_SECONDS):
             raise TimeoutError(errno.ETIMEDOUT, f"no process was recorded within {_LAUNCH_SECONDS:.0f} s", str(record))
     except BaseException:
-        # Who interrupts this wait knows no record to stop the process by.
+        # An interrupted caller has no record by which to stop the process.
         child.kill()
         child.wait()
         raise
@@ -187,7 +218,16 @@ def start(
 
 
 def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
-    """The message and the hint of a program that was to serve: its words behind `offset` in its log, else `ended`."""
+    """Find the reason why a program ended that was to serve.
+
+    Args:
+        log: Log of the program.
+        offset: Offset of the program's first words in the log.
+        ended: Words for an end without an error in the log.
+
+    Returns:
+        Message and hint.
+    """
     told = last_error(log, offset)
     if told is not None:
         return told
@@ -198,7 +238,15 @@ def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
 
 
 def last_error(log: Path, offset: int) -> tuple[str, str] | None:
-    """The last `error: …` line behind `offset` in a log, taken apart into message and hint."""
+    """Find the last `error: …` line of a log.
+
+    Args:
+        log: Path of the log.
+        offset: Offset from which the log is read.
+
+    Returns:
+        Message and hint of the line; None where there is none.
+    """
     with log.open(errors="replace") as file:
         file.seek(offset)
         lines = [line.strip() for line in file]
@@ -206,9 +254,13 @@ def last_error(log: Path, offset: int) -> tuple[str, str] | None:
 
 
 def error_in(lines: Sequence[str]) -> tuple[str, str] | None:
-    """The last `error: …` line, taken apart into message and hint.
+    """Find the last `error: …` line. The hint follows `hint:` on the same or the next line, or else the last semicolon.
 
-    The hint follows `hint:` on the same or the next line, or else the last semicolon.
+    Args:
+        lines: Lines of a log, stripped.
+
+    Returns:
+        Message and hint of the line; None where there is none.
     """
     for number in range(len(lines) - 1, -1, -1):
         line = lines[number]
@@ -225,12 +277,12 @@ def error_in(lines: Sequence[str]) -> tuple[str, str] | None:
 
 
 _children: list[subprocess.Popen[str]] = []
-"""The started processes that this process has to reap; a command ends before they do."""
+"""The started processes that this process has to reap, if it does not end before them."""
 _children_lock = threading.Lock()
 
 
 def _reap() -> None:
-    """Let go of children that have ended, so that a process that stays has no zombies."""
+    """Reap children that have ended, so that a process that stays has no zombies."""
     with _children_lock:
         _children[:] = [child for child in _children if child.poll() is None]
 

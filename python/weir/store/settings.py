@@ -1,4 +1,7 @@
-"""Every setting, defined once: its flag, its environment name, its key in cluster.toml and its default."""
+"""Every setting, defined once: its flag, its environment name, its key in cluster.toml and its default.
+
+A setting is one named value of a store, or of programs that use one; a configuration is the document of a cluster.toml.
+"""
 
 from dataclasses import dataclass
 
@@ -14,20 +17,31 @@ class Setting:
     flag: str | None = None
     key: str | None = None
     bounds: tuple[int, int] | None = None
-    """The least and the greatest value of a number."""
+    """Least and greatest value of a number; None where the setting is no number."""
     choices: tuple[str, ...] = ()
-    """The values there are, where only some are."""
+    """Allowed values; empty where all are."""
     is_file: bool = False
-    """Whether the value is the path of a file that is there."""
+    """Whether the value is the path of an existing file."""
 
     def allows(self, value: object) -> bool:
-        """Whether a value lies within the bounds, or is one of the choices, if there are any."""
+        """Decide whether a value is allowed.
+
+        Args:
+            value: The value.
+
+        Returns:
+            Whether it lies within the bounds, or is one of the choices; any value of other settings is allowed.
+        """
         if self.bounds is not None:
             return isinstance(value, int) and self.bounds[0] <= value <= self.bounds[1]
         return not self.choices or value in self.choices
 
     def allowed(self) -> str:
-        """The values that are allowed, in words."""
+        """Describe the allowed values.
+
+        Returns:
+            The values, in words.
+        """
         if self.bounds is not None:
             return f"a number from {self.bounds[0]} to {self.bounds[1]}"
         return " or ".join(self.choices) or "any value"
@@ -39,14 +53,14 @@ POLICY = Setting(
     environment="WEIR_POLICY",
     key="policy",
     default="size-fair",
-    meaning="How the time of the storage is divided among jobs.",
+    meaning="Division of the storage's time among jobs.",
 )
 SCHEDULER = Setting(
     name="scheduler",
     flag="--scheduler",
     environment="WEIR_SCHEDULER",
     key="scheduler",
-    meaning="Who enforces the policy; none named: virtual-time, or fifo for the policy fifo.",
+    meaning="Algorithm that enforces the policy. Without a name it is fifo for the policy fifo, else virtual-time.",
 )
 ALLOCATOR = Setting(
     name="allocator",
@@ -54,7 +68,7 @@ ALLOCATOR = Setting(
     environment="WEIR_ALLOCATOR",
     key="layout.allocator",
     default="balanced",
-    meaning="Who chooses the targets of new files: balanced, lustre-standard or random.",
+    meaning="Algorithm that chooses the targets of new files: balanced, lustre-standard or random.",
 )
 SERVERS = Setting(
     name="servers",
@@ -62,7 +76,7 @@ SERVERS = Setting(
     environment="WEIR_SERVERS",
     default="1",
     bounds=(1, 64),
-    meaning="Servers to start, where the file lists none.",
+    meaning="Number of servers to start, where the file lists none.",
 )
 TARGETS = Setting(
     name="targets",
@@ -70,7 +84,7 @@ TARGETS = Setting(
     environment="WEIR_TARGETS",
     default="2",
     bounds=(1, 64),
-    meaning="Targets of each server, where the file lists none.",
+    meaning="Number of targets of each server, where the file lists none.",
 )
 BACKEND = Setting(
     name="backend",
@@ -79,7 +93,7 @@ BACKEND = Setting(
     key="server.target.backend",
     default="ram",
     choices=("ram", "dir"),
-    meaning="Where targets keep bytes: memory, or a directory of a local file system.",
+    meaning="Place of the targets' bytes: memory, or a directory of a local file system.",
 )
 CAPACITY = Setting(
     name="capacity",
@@ -94,28 +108,28 @@ READ_SPEED = Setting(
     flag="--read-speed",
     environment="WEIR_READ_SPEED",
     key="server.target.speed.read",
-    meaning="Emulate targets that read no faster, as 200MB/s.",
+    meaning="Emulated speed of reads, such as 200MB/s.",
 )
 WRITE_SPEED = Setting(
     name="write_speed",
     flag="--write-speed",
     environment="WEIR_WRITE_SPEED",
     key="server.target.speed.write",
-    meaning="Emulate targets that write no faster, as 200MB/s.",
+    meaning="Emulated speed of writes, such as 200MB/s.",
 )
 FIXED_TIME = Setting(
     name="fixed_time",
     flag="--fixed-time",
     environment="WEIR_FIXED_TIME",
     key="server.target.speed.fixed",
-    meaning="Emulate targets that spend this time on each request, as 100us.",
+    meaning="Emulated time of each request, such as 100us.",
 )
 METADATA_TIME = Setting(
     name="metadata_time",
     flag="--metadata-time",
     environment="WEIR_METADATA_TIME",
     key="server.metadata_speed.fixed",
-    meaning="Emulate servers that spend this time on each metadata operation, as 50us.",
+    meaning="Emulated time of each metadata operation, such as 50us.",
 )
 HOME = Setting(
     name="home",
@@ -128,7 +142,7 @@ CLUSTER = Setting(
     name="cluster",
     environment="WEIR_CLUSTER",
     default="WEIR_HOME/cluster.json",
-    meaning="Where the servers of the store are written down.",
+    meaning="File with the addresses of the store's servers.",
 )
 CREDENTIAL = Setting(
     name="credential",
@@ -147,32 +161,32 @@ PREFIX = Setting(
     name="prefix",
     flag="--prefix",
     environment="WEIR_PREFIX",
-    meaning="Absolute path under which the program sees the store, by preload alone and without a mount.",
+    meaning="Absolute path below which the program sees the store by the preload library alone, without a mount.",
 )
 PLACEMENT = Setting(
     name="placement",
     flag="--placement",
     environment="WEIR_PLACEMENT",
     is_file=True,
-    meaning="Interaction database of `weir place`: files that it foresaw are made with its layouts.",
+    meaning="Interaction database of `weir place`: files in it are made with its layouts.",
 )
 PLACEMENT_REPORT = Setting(
     name="placement_report",
     environment="WEIR_PLACEMENT_REPORT",
     default="the interaction database's name with .report",
-    meaning="File to which each process adds how many of its files the interaction database foresaw.",
+    meaning="File to which each process adds the counts of its look-ups in the interaction database.",
 )
 TRANSPORT = Setting(
     name="transport",
     environment="WEIR_TRANSPORT",
-    default="unix where the socket is there",
-    meaning="How clients reach servers: unix or tcp.",
+    default="unix where the socket exists",
+    meaning="Way from clients to servers: unix or tcp.",
 )
 TIMEOUT_SECONDS = Setting(
     name="timeout_seconds",
     environment="WEIR_TIMEOUT_SECONDS",
     default="10",
-    meaning="Silence of a server after which a call gives EIO.",
+    meaning="Time of a server's silence after which a call answers EIO.",
 )
 COUNTERS = Setting(
     name="counters",
@@ -183,18 +197,18 @@ TRACE = Setting(
     name="trace",
     flag="--trace",
     environment="WEIR_TRACE",
-    meaning="Directory to which each process writes what files it makes, for `weir trace`.",
+    meaning="Directory for a trace of each process, which records the files that the process makes, for `weir trace`.",
 )
 OBSERVE = Setting(
     name="observe",
     flag="--observe",
     environment="WEIR_OBSERVE",
-    meaning="Record also files below this path, which need not be on the store; may be given again.",
+    meaning="Path below which files are recorded, too. It need not be on the store, and may be given again.",
 )
 PROGRAMS = Setting(
     name="programs",
     environment="WEIR_PROGRAMS",
-    default="where the package was installed",
+    default="the place where the package was installed",
     meaning="Directory of weir-server, weir-mount and libweir_preload.so.",
 )
 
