@@ -1,4 +1,4 @@
-"""Numpy arrays and containers: the bytes of one array, refactored into a base and augmentations."""
+"""Numpy arrays and containers: a container has the bytes of one array, refactored into a base and augmentations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restored:
-    """An array restored from the bytes that were there.
+    """An array, restored from a container or from parts of it.
 
     Attributes:
         data: The array, or the requested region.
-        rmse: Upper bound of the root of the mean squared error.
-        max_error: Upper bound of the error of a sample.
+        rmse: Upper bound of the root mean square error, in units of the data.
+        max_error: Upper bound of the error of a sample, in units of the data.
         damaged: The damage in words; it has lowered the accuracy.
     """
 
@@ -34,9 +34,12 @@ def restore(
     """Restore an array from a container or from parts of it.
 
     Args:
-        parts: A prefix of the container, or (offset, bytes) of several parts; the one at 0 holds the whole header.
-        region: (start, stop) along each axis.
+        parts: A prefix of the container, or (offset, bytes) of several parts; the part at 0 holds the whole header.
+        region: (start, stop) along each axis; None is the whole array.
         threads: Number of threads that decode tiles.
+
+    Returns:
+        The array, of the container's dtype and of its shape or the region's, with the bounds of its error.
 
     Raises:
         ValueError: The header is missing or damaged, or the region does not lie in the array.
@@ -55,9 +58,16 @@ def restore(
 
 
 def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":
-    """The values in C order and in this machine's byte order, as the codecs take them."""
+    """Bring values into the form that the codecs take.
+
+    Args:
+        values: An array of any shape and dtype.
+
+    Returns:
+        The same values and shape, in C order and in this machine's byte order.
+    """
     import numpy as np
 
     values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-    # Zarr's arrays spell this machine's order out, which readers of buffers take for another.
+    # Zarr's arrays spell this machine's byte order out, and readers of buffers take that for another order.
     return values.view(np.dtype(values.dtype.str)) if values.dtype.kind in "fiu" else values

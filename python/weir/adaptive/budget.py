@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecast
 
 _OVERRUN = 2.0
-"""A read under way is given up after so many times its budget, unless the budget names a time."""
+"""Multiple of its budget after which a read under way is given up, unless the budget names a time."""
 _WINDOW_STEPS = 192
 """Steps in an estimate of the variance: with fewer, the solution wavers so much that it adds to the variance."""
 _STEPS_MIN = 4
@@ -22,18 +22,18 @@ _INTERVAL_DEVIATIONS = 2 * 1.2816
 _SPREAD_MIN = 0.02
 """Least relative deviation assumed of a forecast."""
 _HALVINGS = 30
-"""To a billionth: far closer than a variance is known."""
+"""Steps of the bisection, which ends within a billionth: far closer than a variance is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The allowed cost of a step's augmentation: give one of `seconds` and `variance`.
+    """The allowed cost of a step's augmentation: one of `seconds` and `variance`.
 
     Attributes:
-        seconds: Time to read it. No read begins later, so a wrong forecast costs little.
-        seconds_max: Time after which reads under way are given up; by default twice `seconds`.
+        seconds: Time to read the augmentation. No read begins later, so a wrong forecast costs little.
+        seconds_max: Time in seconds after which reads under way are given up; by default twice `seconds`.
         variance: Variance of the reading time over the steps, in seconds squared.
-        caution: 0 plans with the forecast bandwidth, 1 with the lower end of its interval.
+        caution: Part of the way from the forecast bandwidth (0) to the lower end of its interval (1) that a plan goes.
     """
 
     seconds: float | None = None
@@ -42,7 +42,11 @@ class Budget:
     caution: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse budgets with neither or both of the two."""
+        """Check the budget.
+
+        Raises:
+            AdaptiveError: Neither or both of `seconds` and `variance` are given, or a value is out of its range.
+        """
         if (self.seconds is None) == (self.variance is None):
             raise AdaptiveError("a budget is either seconds or a variance", hint="as in Budget(seconds=2.0)")
         amount = self.seconds if self.seconds is not None else self.variance
@@ -55,7 +59,9 @@ class Budget:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Seconds after which no read begins, and seconds after which reads under way are given up."""
+        """Seconds after which no read begins, and seconds after which reads under way are given up; infinite for a
+        variance.
+        """
         if self.seconds is None:
             return math.inf, math.inf
         return self.seconds, self.seconds_max if self.seconds_max is not None else _OVERRUN * self.seconds
@@ -64,26 +70,46 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class _Past:
     bandwidth: float
-    """The bandwidth of the plan, in bytes per second."""
+    """Bandwidth of the plan, in bytes per second."""
     ratio: float
     """Ratio of a read's seconds to its planned seconds."""
 
 
 class Solver:
-    """The amounts to read from one tier, by its own past."""
+    """Solves for the amounts to read from one tier, by the tier's own past."""
 
     def __init__(self, budget: Budget) -> None:
-        """Begin with no past."""
+        """Begin without a past.
+
+        Args:
+            budget: The budget of each step.
+        """
         self.budget = budget
         self._past: deque[_Past] = deque(maxlen=_WINDOW_STEPS)
 
     def amount(self, forecast: "Forecast", available_bytes: int) -> int:
-        """Bytes to read of `available_bytes`."""
+        """Choose the amount of the next step.
+
+        Args:
+            forecast: Forecast of the tier's bandwidth, in bytes per second.
+            available_bytes: Useful bytes on the tier.
+
+        Returns:
+            Bytes to read, at most `available_bytes`.
+        """
         wanted = self.seconds(forecast, available_bytes) * self._planned(forecast)
         return int(min(max(wanted, 0.0), available_bytes))
 
     def seconds(self, forecast: "Forecast", available_bytes: int) -> float:
-        """The time budget of the next step: the given one, or the longest one with an accepted variance."""
+        """Choose the time budget of the next step.
+
+        Args:
+            forecast: Forecast of the tier's bandwidth, in bytes per second.
+            available_bytes: Useful bytes on the tier.
+
+        Returns:
+            The given time in seconds, or the longest time with an accepted variance.
+        """
         if self.budget.seconds is not None:
             return self.budget.seconds
         assert self.budget.variance is not None
@@ -98,7 +124,13 @@ class Solver:
         return _largest(longest, lambda seconds: _variance(times(seconds)), self.budget.variance)
 
     def record(self, forecast: "Forecast | None", read_bytes: int, seconds: float) -> None:
-        """Learn from a step: `read_bytes` took `seconds`. Without bytes, the tier was left alone."""
+        """Learn from a step.
+
+        Args:
+            forecast: Forecast by which the step was planned; None where there was none.
+            read_bytes: Bytes that were read; 0 where the tier was left alone, from which nothing is learned.
+            seconds: Time of the reads.
+        """
         if forecast is None or not read_bytes or seconds <= 0.0:
             return
         bandwidth = self._planned(forecast)
@@ -117,7 +149,7 @@ def _variance(values: list[float]) -> float:
 
 
 def _relative_spread(forecast: "Forecast") -> float:
-    """Standard deviation of 1 / bandwidth, relative to its mean, of a log-normal bandwidth with this interval."""
+    """Standard deviation of 1 / bandwidth, relative to its mean, for a log-normal bandwidth with this interval."""
     low, high = max(forecast.low, forecast.value * 1e-3), max(forecast.high, forecast.value)
     if not (math.isfinite(low) and math.isfinite(high) and 0.0 < low < high):
         return _SPREAD_MIN
@@ -126,7 +158,7 @@ def _relative_spread(forecast: "Forecast") -> float:
 
 
 def _largest(limit: float, cost: Callable[[float], float], accepted: float) -> float:
-    """The largest argument up to `limit` with an accepted cost; the cost grows with its argument from 0 at 0."""
+    """The largest argument up to `limit` with an accepted cost. The cost grows with its argument, from 0 at 0."""
     if cost(limit) <= accepted:
         return limit
     below, above = 0.0, limit

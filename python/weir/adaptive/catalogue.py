@@ -16,23 +16,37 @@ OPEN_SECONDS_MAX = 60.0
 
 
 class Catalogue:
-    """The steps of a stream."""
+    """The steps of a stream.
+
+    Attributes:
+        place: The stream's first tier.
+        stream: The description of the stream.
+    """
 
     def __init__(self, place: Place, *, seconds: float = OPEN_SECONDS_MAX) -> None:
-        """Read the stream on the first tier, `place`, which has so many seconds for each answer.
+        """Read the description of a stream.
+
+        Args:
+            place: The stream's first tier.
+            seconds: Longest wait for each answer of the tier.
 
         Raises:
-            AdaptiveError: There is none.
+            AdaptiveError: There is no stream, or its description cannot be read.
+            NoAnswerError: The tier does not answer in time.
         """
         self.place = place
         self._inquiry = Inquiry(place.tier.url, seconds)
         self.stream = self._inquiry.answer("to read what lies there", lambda: stream_at(place))
 
     def order(self) -> NodeOrder | None:
-        """The order of the mesh's nodes; None where the values have no mesh.
+        """Read the order of the mesh's nodes.
+
+        Returns:
+            The order; None where the values have no mesh.
 
         Raises:
-            AdaptiveError: It is gone or damaged.
+            AdaptiveError: The order is gone or damaged, or belongs to another mesh.
+            NoAnswerError: The tier does not answer in time.
         """
         if self.stream.nodes is None:
             return None
@@ -49,12 +63,18 @@ class Catalogue:
         return order
 
     def look(self, *, after: int = -1) -> tuple[list[int], bool]:
-        """Steps beyond `after`, in order, from the first one to the last, and whether the stream has ended.
+        """Look for steps. Steps between the first and the last one that lack a manifest are listed, too: reading one
+        raises an error.
 
-        Steps between them without a manifest are listed, too: reading one raises an error.
+        Args:
+            after: Number behind which steps are wanted; -1 wants all.
+
+        Returns:
+            Numbers of the steps, in ascending order, and whether the stream has ended.
 
         Raises:
-            AdaptiveError: The first tier cannot be listed, or it tells of far more steps than are there.
+            AdaptiveError: The first tier cannot be listed, or names far more steps than it holds.
+            NoAnswerError: The tier does not answer in time.
         """
         names, written = self._inquiry.answer("to list its steps", self._listed)
         there = [number for name in names if (number := number_of(name)) is not None and number > after]
@@ -85,16 +105,28 @@ class Inquiry:
     """Questions to a tier, which may hang."""
 
     def __init__(self, url: str, seconds: float) -> None:
-        """Allow the tier at `url` so many seconds for each answer."""
+        """Prepare to ask a tier.
+
+        Args:
+            url: URL of the tier, for errors.
+            seconds: Longest wait for each answer.
+        """
         self._url = url
         self._seconds = seconds
         self._lane = Lane(url, 1, idle_seconds=0.0)
 
     def answer(self, doing: str, action: Callable[[], Answer]) -> Answer:
-        """Do `action`, and return or raise its outcome.
+        """Do an action on the tier, and return or raise its outcome.
+
+        Args:
+            doing: The action in words, for the error.
+            action: The action.
+
+        Returns:
+            The result of the action.
 
         Raises:
-            NoAnswerError: It takes too long.
+            NoAnswerError: The action takes too long.
         """
         try:
             return self._lane.answer(action, self._seconds)
@@ -106,11 +138,17 @@ class Inquiry:
 
 
 def stream_at(place: Place) -> Stream:
-    """The description of the stream on its first tier.
+    """Read the description of the stream on its first tier.
+
+    Args:
+        place: The tier.
+
+    Returns:
+        The description.
 
     Raises:
-        NoStreamError: There is none.
-        AdaptiveError: It cannot be read.
+        NoStreamError: There is no stream.
+        AdaptiveError: The description is damaged, or cannot be read.
     """
     name = place.name(STREAM)
     try:
@@ -132,12 +170,18 @@ def stream_at(place: Place) -> Stream:
 def complete(
     given: "Sequence[TierLike] | TierLike", *, seconds: float = OPEN_SECONDS_MAX
 ) -> tuple[tuple[Place, ...], Catalogue]:
-    """Places of the named tiers, completed by the stream's own description, which also adds the unnamed tiers.
+    """Open the tiers of a stream. The stream's own description completes the named tiers, and names the others.
 
-    Each tier has so many seconds for an answer.
+    Args:
+        given: The first tiers of the stream, in their order.
+        seconds: Longest wait for each answer of a tier.
+
+    Returns:
+        All tiers in their order, open, and the catalogue of the stream.
 
     Raises:
-        AdaptiveError: There is no stream on the first.
+        AdaptiveError: There is no stream on the first tier, more tiers are named than it has, or a tier cannot be
+            opened.
     """
     named = named_tiers(given)
     tiers_of(named)
@@ -157,10 +201,17 @@ def complete(
 
 
 def place_of(tier: Tier, seconds: float = OPEN_SECONDS_MAX) -> Place:
-    """An open tier; some file systems connect to their server to open it.
+    """Open a tier; some file systems connect to their server for this.
+
+    Args:
+        tier: The tier.
+        seconds: Longest wait until the tier is open.
+
+    Returns:
+        The open tier.
 
     Raises:
-        AdaptiveError: It cannot be opened, or not within so many seconds.
+        AdaptiveError: The tier cannot be opened, or not in time.
     """
     return Inquiry(tier.url, seconds).answer("to open it", lambda: Place(tier))
 

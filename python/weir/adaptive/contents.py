@@ -9,10 +9,17 @@ from weir.adaptive.tiers import Place
 
 
 def manifest_of(place: Place, number: int) -> Manifest:
-    """The manifest of a step, from the first tier.
+    """Read the manifest of a step.
+
+    Args:
+        place: The first tier.
+        number: Number of the step.
+
+    Returns:
+        The manifest.
 
     Raises:
-        StepError: It is gone or damaged.
+        StepError: The manifest is gone or damaged.
     """
     name = manifest_name(number)
     try:
@@ -24,8 +31,15 @@ def manifest_of(place: Place, number: int) -> Manifest:
 
 
 def accuracies(places: Sequence[Place], number: int) -> list[dict[str, Any]]:
-    """The accuracy of a step by the bytes read: bytes, the tier on which they end, rmse, max_error, and whether the
-    errors were measured or derived from the coefficients.
+    """List the accuracies of a step by the bytes read.
+
+    Args:
+        places: The tiers of the stream.
+        number: Number of the step.
+
+    Returns:
+        One entry for each cut of the container: `bytes` read, the `tier` on which they end, the bounds `rmse` and
+        `max_error` in units of the data, and whether the bounds were `measured` or derived from the coefficients.
 
     Raises:
         StepError: The step cannot be read.

@@ -1,4 +1,4 @@
-"""Containers in formats that hold named arrays: the header and each chunk as an array of bytes."""
+"""Containers in formats that hold named arrays: the header and each chunk are a dataset of bytes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +12,14 @@ _HEADER = "header"
 
 
 def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The arrays by name, in the order of their bytes, and attributes that describe the refactored array.
+    """Cut a container into datasets.
+
+    Args:
+        container: A whole container.
+
+    Returns:
+        The datasets by name, in the order of their bytes, and the attributes of the group: `weir_refactored` (the
+        container's version), `dtype`, `shape` and `codec`.
 
     Raises:
         ValueError: The bytes are no whole container.
@@ -38,10 +45,19 @@ def restored_from(
     chunks: int | None,
     region: Sequence[tuple[int, int]] | None,
 ) -> Restored:
-    """The array, from the header and the first chunks; missing chunks are listed with the damage.
+    """Restore an array from datasets; missing chunks are listed with the damage.
+
+    Args:
+        names: Names of the datasets that are there.
+        read: Called with a dataset's name; returns its bytes.
+        chunks: Number of chunks to read, the first ones; None reads all.
+        region: (start, stop) along each axis; None is the whole array.
+
+    Returns:
+        The array, of the container's dtype and of its shape or the region's.
 
     Raises:
-        ValueError: Less than no chunk is asked for, or the region does not lie in the array.
+        ValueError: `chunks` is less than 0, the header is damaged, or the region does not lie in the array.
     """
     from weir import _core
 

@@ -12,26 +12,33 @@ class NoStreamError(AdaptiveError):
 
 
 class NoAnswerError(AdaptiveError, TimeoutError):
-    """A tier that does not list its objects in time."""
+    """A tier that does not answer in time."""
 
 
 class StepError(AdaptiveError):
-    """One step that cannot be written or read; others still can.
+    """One step that cannot be written or read; other steps still can.
 
     Attributes:
-        number: The step.
+        number: Number of the step.
         place: The file.
     """
 
     def __init__(self, number: int, place: str, message: str, *, hint: str = "") -> None:
-        """Report an error at `place` of step `number`."""
+        """Report the failure of a step.
+
+        Args:
+            number: Number of the step.
+            place: The file.
+            message: The failure.
+            hint: A remedy; empty where none is known.
+        """
         super().__init__(f"step {number}: {place}: {message}", hint=hint)
         self.number = number
         self.place = place
 
 
 class DeadlineError(StepError, TimeoutError):
-    """Not even the base of a step had arrived when its time was over."""
+    """A step whose base had not arrived when its time was over."""
 
 
 class AdaptiveWarning(UserWarning):
@@ -39,5 +46,12 @@ class AdaptiveWarning(UserWarning):
 
 
 def told(error: BaseException) -> str:
-    """The text of a file system's error; the name of its type where it has no text."""
+    """Describe an error of a file system.
+
+    Args:
+        error: The error.
+
+    Returns:
+        The error's text; the name of its type where it has none.
+    """
     return str(error) or type(error).__name__

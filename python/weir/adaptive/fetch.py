@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from weir import _core
 
 PIECE_BYTES_MAX = 64 << 20
-"""A piece that is not whole when time is over is lost, so pieces stay small beside a step."""
+"""Most bytes of a piece: a piece that is not whole when time is over is lost, so pieces stay small beside a step."""
 _PIECES_OF_A_CONNECTION = 8
-"""With so many pieces a step over its time keeps most of the bytes that came."""
+"""Pieces of each connection: with so many a step over its time keeps most of the bytes that came."""
 
 Span = tuple[int, int]
-"""Begin and end in a container."""
+"""Begin and end of bytes in a container."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Channel:
 
 @dataclass
 class _Progress:
-    """The delivery of one tier, header and base included."""
+    """The bytes that arrived from one tier, with header and base."""
 
     plan: Plan | None = None
     asked_bytes: int = 0
@@ -53,12 +53,12 @@ class TierRead:
     """The reads of one step from one tier.
 
     Attributes:
-        url: Of the tier.
-        forecast: Forecast of its bandwidth in bytes per second, or None where nothing was known.
+        url: URL of the tier.
+        forecast: Forecast of the tier's bandwidth in bytes per second; None where nothing was known.
         wanted_bytes: Planned bytes of the augmentation.
         read_bytes: Bytes that arrived, with header and base.
-        seconds: From the first read to the last one that arrived, or to the deadline.
-        bandwidth: In bytes per second; None where nothing was read.
+        seconds: Time from the first read to the last one that arrived, or to the deadline.
+        bandwidth: Achieved bandwidth in bytes per second; None where nothing was read.
         warning: Reason not to trust the forecast.
     """
 
@@ -76,10 +76,10 @@ class Arrived:
     """All bytes and results of a step's reads.
 
     Attributes:
-        manifest: None where not even the manifest has arrived.
-        parts: Offset in the container and bytes, in order, neighbours joined.
+        manifest: The manifest; None where not even the manifest has arrived.
+        parts: Offset in the container and bytes of each part, in order, with neighbours joined.
         tiers: The reads from each tier.
-        seconds: From the first read to the end.
+        seconds: Time from the first read to the end.
         late: Whether planned bytes had not arrived.
         behind_bytes: Useful bytes behind the base for the request; None where they were not known in time.
         failures: Errors of parts that could not be read at all.
@@ -97,7 +97,7 @@ class Arrived:
 
 
 class Fetch:
-    """One step under way. Reads run on the lanes' threads; each wait has a bound."""
+    """The reads of one step. They run on the lanes' threads; each wait has a bound."""
 
     def __init__(
         self,
@@ -106,7 +106,14 @@ class Fetch:
         accuracy: Accuracy | None,
         region: Sequence[tuple[int, int]] | None,
     ) -> None:
-        """Prepare to read step `number`, as accurate as `accuracy` at most, and no more than `region` needs."""
+        """Prepare to read a step.
+
+        Args:
+            number: Number of the step.
+            channels: The tiers.
+            accuracy: Sufficient accuracy; None reads as planned.
+            region: (start, stop) along each axis; no more is read than it needs. None is the whole array.
+        """
         self.number = number
         self._region = region
         self._behind_bytes: int | None = None
@@ -132,9 +139,14 @@ class Fetch:
         self._submit(0, self._read_manifest)
 
     def wait(self, until: float) -> bool:
-        """Wait for all reads to arrive or fail, at most until `until` of the monotonic clock; tell whether all did.
+        """Wait for all reads to arrive or fail. Where the plans have a time budget, the wait ends with the budget, but
+        not before the base is there.
 
-        Where the plans have a time budget, the wait ends with the budget, except for the base.
+        Args:
+            until: Time of the monotonic clock at which the wait ends.
+
+        Returns:
+            Whether all reads arrived or failed.
         """
         with self._changed:
             while self._pending:
@@ -145,7 +157,11 @@ class Fetch:
             return True
 
     def close(self) -> Arrived:
-        """Give up outstanding reads, report the outcome to the planners, and return the arrived bytes."""
+        """Give up outstanding reads, and report the outcome to the planners.
+
+        Returns:
+            The arrived bytes.
+        """
         with self._changed:
             late = self._pending > 0
             self._closed = True
@@ -176,7 +192,7 @@ class Fetch:
             if not self._closed:
                 action()
         except Exception as error:
-            # Nothing may end a lane's thread: the error goes to the caller that waits for the step.
+            # No error may end a lane's thread: the caller that waits for the step gets the error.
             url = self._channels[tier].place.tier.url
             known = error if isinstance(error, StepError) else StepError(self.number, url, f"cannot be read: {error!r}")
             with self._changed:
@@ -217,7 +233,7 @@ class Fetch:
             self._augment(manifest, [(manifest.base_end, manifest.total_bytes)], limit)
 
     def _needs_head(self) -> bool:
-        """Whether only the container's header can tell which bytes to read."""
+        """Whether only the container's header can tell the bytes to read."""
         return self._region is not None or (self._accuracy is not None and self._accuracy.bytes_max is None)
 
     def _augment_by_head(self, manifest: Manifest) -> None:
@@ -231,7 +247,7 @@ class Fetch:
         self._augment(manifest, spans, manifest.total_bytes if self._accuracy is None else self._limit(head))
 
     def _augment(self, manifest: Manifest, spans: Sequence[Span], limit: int) -> None:
-        """Ask for the augmentation as planned, of the bytes of `spans` before `limit`."""
+        """Ask for the planned augmentation, as far as it lies in `spans` and before `limit`."""
         channels = self._channels[: len(manifest.parts)]
         begins = [max(part.offset, manifest.base_end) for part in manifest.parts]
         ends = [part.end for part in manifest.parts]
@@ -252,7 +268,7 @@ class Fetch:
             self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds)
 
     def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
-        """Read spans of the container from a tier, in pieces, of which none begins after `until`."""
+        """Read spans of the container from a tier in pieces. No piece begins after `until`."""
         chosen = self._channels[tier].planner.tier
         # As large as when all is read: a piece's share of a busy tier depends on its size.
         plan = self._progress[tier].plan
@@ -295,7 +311,7 @@ class Fetch:
                 self.number,
                 place.name(part.name),
                 f"it is truncated: bytes {start - part.offset} to {stop - part.offset} give {len(data)}",
-                hint="write the step again; what lies before is still read",
+                hint="write the step again; the bytes before are still read",
             )
         if is_base and whole and self._needs_head():
             self._augment_by_head(self._manifest)
@@ -314,10 +330,16 @@ class Fetch:
             return head.total_bytes
 
     def head(self, parts: Sequence[tuple[int, bytes]]) -> "_core.Refactored":
-        """The container's header, from parts that hold it.
+        """Read the container's header.
+
+        Args:
+            parts: (offset, bytes) of parts that hold the header.
+
+        Returns:
+            The header.
 
         Raises:
-            StepError: It is damaged.
+            StepError: The header is damaged, or is that of another array than the manifest's.
         """
         from weir import _core
 
@@ -341,7 +363,7 @@ class Fetch:
         return head
 
     def _bytes(self, place: Place, name: str, start: int, end: int | None) -> bytes:
-        # Each file system has errors of its own; all mean that the bytes cannot be read.
+        # Each file system has errors of its own; each error means that the bytes cannot be read.
         try:
             return place.read(name, start, end)
         except FileNotFoundError as error:

@@ -12,7 +12,12 @@ from weir.adaptive.datasets import ATTRIBUTE, datasets_of, restored_from
 
 
 def save(parent: Any, name: str, container: bytes) -> None:
-    """Store a container as the group `name` of an h5py file or group.
+    """Store a container as a group.
+
+    Args:
+        parent: An h5py file or group.
+        name: Name of the new group.
+        container: A whole container.
 
     Raises:
         ValueError: The bytes are no container, or the name is taken.
@@ -29,11 +34,20 @@ def save(parent: Any, name: str, container: bytes) -> None:
 def load(
     parent: Any, name: str, *, chunks: int | None = None, region: Sequence[tuple[int, int]] | None = None
 ) -> Restored:
-    """Restore the array of the group `name` from its first `chunks` chunks, from all of them unless it says how many.
+    """Restore the array of a group.
+
+    Args:
+        parent: An h5py file or group.
+        name: Name of the group.
+        chunks: Number of chunks to read, the first ones; None reads all.
+        region: (start, stop) along each axis; None is the whole array.
+
+    Returns:
+        The array, of the container's dtype and of its shape or the region's.
 
     Raises:
         KeyError: There is no such group.
-        ValueError: It holds no container, or `chunks` is less than 0.
+        ValueError: The group holds no container, `chunks` is less than 0, or the region does not lie in the array.
     """
     group = parent[name]
     if ATTRIBUTE not in group.attrs:

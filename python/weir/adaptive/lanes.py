@@ -15,8 +15,8 @@ from typing import TypeVar
 HANGING_READS_MAX = 8
 """Most threads of one tier that may hang in reads that were given up."""
 _PATIENCE_SECONDS = 10.0
-"""If all of these threads hang, one more is tried after this time, and then after twice as long each time: a file
-system may have recovered although its earlier reads never answer."""
+"""Time after which one more thread is tried if all of these threads hang, and then after twice as long each time: a
+file system may have recovered although its earlier reads never answer."""
 _IDLE_SECONDS = 5.0
 """Time that a thread without work stays."""
 
@@ -25,14 +25,23 @@ Answer = TypeVar("Answer")
 
 
 class HangError(Exception):
-    """An answer has not come in time."""
+    """An action took too long, and was given up."""
 
 
 class Read:
-    """Some work of a lane."""
+    """One action of a lane.
+
+    Attributes:
+        action: The action, which raises nothing.
+        given_up: Whether nobody waits for the action any more.
+    """
 
     def __init__(self, action: Callable[[], None]) -> None:
-        """Do `action`, which raises nothing."""
+        """Wrap an action.
+
+        Args:
+            action: The action; it must raise nothing.
+        """
         self.action = action
         self.given_up = False
 
@@ -41,7 +50,13 @@ class Lane:
     """The reads of one tier in order, with a bound on reads at once."""
 
     def __init__(self, name: str, connections: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
-        """Have up to `connections` reads under way, and keep threads without work for so long."""
+        """Begin without threads.
+
+        Args:
+            name: Name of the tier, for the names of the threads.
+            connections: Most reads under way at once.
+            idle_seconds: Time after which a thread without work ends.
+        """
         self._name = name
         self._connections = connections
         self._idle_seconds = idle_seconds
@@ -56,17 +71,28 @@ class Lane:
         self._forgive_at = math.inf
 
     def submit(self, read: Read) -> None:
-        """Do `read` as soon as a connection is free."""
+        """Do a read as soon as a connection is free.
+
+        Args:
+            read: The read.
+        """
         with self._changed:
             self._waiting.append(read)
             self._changed.notify()
             self._staff()
 
     def answer(self, action: Callable[[], Answer], seconds: float) -> Answer:
-        """Do `action` within so many seconds, and return or raise its outcome.
+        """Do an action, and return or raise its outcome.
+
+        Args:
+            action: The action.
+            seconds: Longest wait for the action.
+
+        Returns:
+            The result of the action.
 
         Raises:
-            HangError: It takes longer; it is given up.
+            HangError: The action takes longer, and is given up.
         """
         future: Future[Answer] = Future()
 
@@ -86,7 +112,11 @@ class Lane:
             self.give_up(read)
 
     def give_up(self, read: Read) -> None:
-        """Give up `read`: it never begins, or it no longer counts as a connection."""
+        """Give up a read: it never begins, or it no longer counts as a connection.
+
+        Args:
+            read: The read.
+        """
         with self._changed:
             if read.given_up:
                 return
@@ -113,7 +143,7 @@ class Lane:
         for _ in range(min(wanted, room)):
             self._threads += 1
             self._idle += 1
-            # Daemons, since a program must end although a file system hangs.
+            # The threads are daemons, since a program must end although a file system hangs.
             threading.Thread(target=self._work, name=f"weir-adaptive-{self._name}", daemon=True).start()
 
     def _work(self) -> None:

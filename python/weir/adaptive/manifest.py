@@ -1,6 +1,6 @@
 """The small JSON objects that describe a stream and the places of each step's bytes.
 
-A step's manifest is written last, so a step that can be seen is whole. All of them lie on the first tier.
+A step's manifest is written last, so a visible step is whole. All of these objects lie on the first tier.
 """
 
 import json
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 VERSION = 1
+"""Version of the objects."""
 STREAM = "stream.json"
+"""Name of the object that describes a stream."""
 END = "end.json"
 """Name of the object that marks the end of a stream."""
 _MANIFEST = re.compile(r"(\d{8,19})\.json")
@@ -29,9 +31,9 @@ class Part:
     """The bytes of one step on one tier.
 
     Attributes:
-        name: The object, below the tier's folder.
-        offset: Of its first byte in the step's container.
-        length: In bytes.
+        name: Name of the object, below the tier's folder.
+        offset: Offset of the first byte in the step's container.
+        length: Number of bytes.
     """
 
     name: str
@@ -40,23 +42,23 @@ class Part:
 
     @property
     def end(self) -> int:
-        """One past its last byte in the container."""
+        """One past the part's last byte in the container."""
         return self.offset + self.length
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One step.
+    """The manifest of one step.
 
     Attributes:
-        number: Of the step.
-        stream: Identity of the stream that it belongs to.
-        dtype: As numpy spells it, `float32`.
-        shape: Of the array.
-        codec: That refactored it.
-        checksum: Of the container's header: no other container's will do.
+        number: Number of the step.
+        stream: Identity of the step's stream.
+        dtype: Type of the array in numpy's spelling, such as `float32`.
+        shape: Shape of the array.
+        codec: Codec of the container.
+        checksum: Checksum of the container's header, which no other container has.
         base_end: Bytes of header and base together.
-        parts: One for each tier, in order, without a gap; empty ones have length 0.
+        parts: One part for each tier, in order, without a gap; an empty part has length 0.
     """
 
     number: int
@@ -70,11 +72,15 @@ class Manifest:
 
     @property
     def total_bytes(self) -> int:
-        """Of the whole container."""
+        """Bytes of the whole container."""
         return self.parts[-1].end
 
     def encode(self) -> bytes:
-        """As an object."""
+        """Encode the manifest.
+
+        Returns:
+            The JSON object.
+        """
         document = {
             "weir_adaptive_step": VERSION,
             "step": self.number,
@@ -90,10 +96,16 @@ class Manifest:
 
     @staticmethod
     def decode(data: bytes) -> "Manifest":
-        """From an object.
+        """Decode a manifest.
+
+        Args:
+            data: The JSON object.
+
+        Returns:
+            The manifest.
 
         Raises:
-            ManifestError: It is damaged, or of a later version.
+            ManifestError: The object is damaged, or of another version.
         """
         document = _document(data, "weir_adaptive_step")
         entries = _entries(document, "parts")
@@ -120,15 +132,15 @@ class Stream:
     """The common properties of all steps of a stream.
 
     Attributes:
-        identity: Of this stream and no other; its objects bear it.
-        writer: The writer that may write it. A writer that begins or continues a stream is its writer from then on.
-        dtype: As numpy spells it.
-        shape: Of each array, as it is refactored.
+        identity: Identity of this stream, which its objects bear.
+        writer: Identity of the writer. A writer that begins or continues a stream is its writer from then on.
+        dtype: Type of each array in numpy's spelling.
+        shape: Shape of each array, as it is refactored.
         tiers: URL and zone of each tier, as the writer knew it.
-        codec: That refactors the steps.
-        tolerance: Largest error that all of a step leaves, as it was asked for.
-        exact: Whether all of a step restores every bit.
-        nodes: Number of nodes of the mesh of the values, or None where the values have no mesh.
+        codec: Codec of the steps.
+        tolerance: Requested largest error of a whole step; None is the codec's smallest.
+        exact: Whether a whole step restores every bit.
+        nodes: Number of nodes of the values' mesh; None where the values have no mesh.
     """
 
     identity: str
@@ -143,11 +155,15 @@ class Stream:
 
     @property
     def mesh(self) -> str:
-        """The object with the order of the mesh's nodes, on the first tier."""
+        """Name of the object with the order of the mesh's nodes, on the first tier."""
         return f"mesh.{self.identity}.weir"
 
     def encode(self) -> bytes:
-        """As an object."""
+        """Encode the description.
+
+        Returns:
+            The JSON object.
+        """
         document = {
             "weir_adaptive_stream": VERSION,
             "identity": self.identity,
@@ -164,10 +180,16 @@ class Stream:
 
     @staticmethod
     def decode(data: bytes) -> "Stream":
-        """From an object.
+        """Decode a description.
+
+        Args:
+            data: The JSON object.
+
+        Returns:
+            The description.
 
         Raises:
-            ManifestError: It is damaged, or of a later version.
+            ManifestError: The object is damaged, or of another version.
         """
         document = _document(data, "weir_adaptive_stream")
         pairs = tuple((_text(tier, "url"), _text(tier, "zone")) for tier in _entries(document, "tiers"))
@@ -185,43 +207,96 @@ class Stream:
 
 
 def end_object(steps: int) -> bytes:
-    """The object that ends a stream with so many steps."""
+    """Encode the end of a stream.
+
+    Args:
+        steps: Number of the stream's steps.
+
+    Returns:
+        The JSON object.
+    """
     return json.dumps({"weir_adaptive_end": VERSION, "steps": steps}).encode()
 
 
 def steps_at_end(data: bytes) -> int:
-    """The number of steps of an ended stream.
+    """Decode the end of a stream.
+
+    Args:
+        data: The JSON object.
+
+    Returns:
+        Number of the stream's steps.
 
     Raises:
-        ManifestError: It is damaged, or of a later version.
+        ManifestError: The object is damaged, or of another version.
     """
     return _count(_document(data, "weir_adaptive_end"), "steps")
 
 
 def manifest_name(number: int) -> str:
-    """The object of a step's manifest."""
+    """Name the object of a step's manifest.
+
+    Args:
+        number: Number of the step.
+
+    Returns:
+        The name.
+    """
     return f"{number:08d}.json"
 
 
 def part_name(identity: str, number: int, tier: int) -> str:
-    """The object of a step's bytes on a tier. Streams may share folders, never a name."""
+    """Name the object of a step's bytes on a tier. Streams may share folders, but no name.
+
+    Args:
+        identity: Identity of the stream.
+        number: Number of the step.
+        tier: Number of the tier, from 0.
+
+    Returns:
+        The name.
+    """
     return f"{number:08d}.{tier}.{identity}.weir"
 
 
 def header_checksum(container: bytes | bytearray | memoryview, header_bytes: int) -> int:
-    """The checksum at the end of a container's header."""
+    """Read the checksum at the end of a container's header.
+
+    Args:
+        container: The container, or a prefix that holds its header.
+        header_bytes: Length of the header.
+
+    Returns:
+        The checksum.
+    """
     return int.from_bytes(container[header_bytes - 4 : header_bytes], "little")
 
 
 def spelled(dtype: str, shape: Sequence[int], nodes: int | None = None) -> str:
-    """An array's type and shape, as in `float32 of 64 x 32`."""
+    """Describe an array, as in `float32 of 64 x 32`.
+
+    Args:
+        dtype: Type of the array.
+        shape: Shape of the array.
+        nodes: Number of nodes of the values' mesh; None where they have no mesh.
+
+    Returns:
+        The description.
+    """
     if nodes is not None:
         return f"{dtype} of {nodes} nodes"
     return f"{dtype} of {' x '.join(map(str, shape)) or 'one value'}"
 
 
 def number_of(name: str) -> int | None:
-    """The step whose manifest is called `name`, or None where it is something else."""
+    """Find the step of a manifest.
+
+    Args:
+        name: Name of an object.
+
+    Returns:
+        Number of the step; None where the object is no manifest.
+    """
     found = _MANIFEST.fullmatch(name)
     return int(found[1]) if found and manifest_name(int(found[1])) == name else None
 

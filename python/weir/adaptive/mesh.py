@@ -15,17 +15,25 @@ class NodeOrder:
     """The positions of a mesh's nodes in an array; made and stored once for all values on the mesh.
 
     Attributes:
-        places: The node of each place of the array. Surplus places repeat the last node.
+        places: The node at each place of the array, uint64. Surplus places repeat the last node.
     """
 
     places: "npt.NDArray[np.uint64]"
 
     @classmethod
     def of(cls, mesh: "NodeOrder | npt.ArrayLike", *, nodes: int) -> "NodeOrder":
-        """The order of a mesh of so many nodes, from its cells (integers), its coordinates, or an order itself.
+        """Make the order of a mesh.
+
+        Args:
+            mesh: The mesh's cells (cells x corners, integers), its nodes' coordinates (nodes x axes, floats), or an
+                order.
+            nodes: Number of the mesh's nodes.
+
+        Returns:
+            The order.
 
         Raises:
-            ValueError: It is none of these, or of another number of nodes.
+            ValueError: The mesh is none of these, or its cells join other nodes.
         """
         import numpy as np
 
@@ -40,12 +48,18 @@ class NodeOrder:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes."""
+        """Number of nodes."""
         return int(self.places.max()) + 1 if self.places.size else 0
 
     @classmethod
     def from_coordinates(cls, coordinates: "npt.ArrayLike") -> Self:
-        """Order nodes by their coordinates (nodes x axes, 1 to 3 axes) into an array of as many axes.
+        """Order nodes by their coordinates, into an array of as many axes.
+
+        Args:
+            coordinates: Finite numbers, nodes x axes, 1 to 3 axes.
+
+        Returns:
+            The order.
 
         Raises:
             ValueError: The coordinates have another shape, or are no finite numbers.
@@ -62,10 +76,17 @@ class NodeOrder:
 
     @classmethod
     def from_connectivity(cls, cells: "npt.ArrayLike", *, nodes: int) -> Self:
-        """Order `nodes` nodes by the cells (cells x corners) that join them, along one axis.
+        """Order nodes by the cells that join them, along one axis.
+
+        Args:
+            cells: Numbers of nodes, cells x corners, integers.
+            nodes: Number of the mesh's nodes.
+
+        Returns:
+            The order.
 
         Raises:
-            ValueError: The cells have another shape, or join nodes that there are not.
+            ValueError: The cells have another shape, or join nodes that do not exist.
         """
         import numpy as np
 
@@ -85,10 +106,16 @@ class NodeOrder:
 
     @classmethod
     def from_bytes(cls, container: bytes) -> Self:
-        """Read the bytes of `to_bytes`.
+        """Read an order that `to_bytes` wrote.
+
+        Args:
+            container: The bytes.
+
+        Returns:
+            The order.
 
         Raises:
-            ValueError: It is no order of nodes, or damaged.
+            ValueError: The bytes are no order of nodes, or are damaged.
         """
         import numpy as np
 
@@ -101,13 +128,23 @@ class NodeOrder:
         return cls(places)
 
     def to_bytes(self) -> bytes:
-        """The order as a container, to be stored beside the mesh's values."""
+        """Write the order, to be stored beside the mesh's values.
+
+        Returns:
+            The order as a container.
+        """
         from weir import _core
 
         return _core.refactor(self.places, exact=True)
 
     def arrange(self, values: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
-        """The array that holds the values of all nodes, to be refactored.
+        """Arrange values for refactoring.
+
+        Args:
+            values: One value for each node, of shape (nodes,).
+
+        Returns:
+            The values of all nodes, of the shape of `places` and the dtype of `values`.
 
         Raises:
             ValueError: There is not one value for each node.
@@ -117,7 +154,13 @@ class NodeOrder:
         return values[self.places]
 
     def values(self, array: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
-        """The values of all nodes, in their own order, from an array that `arrange` gave or a restored one.
+        """Undo `arrange`.
+
+        Args:
+            array: An array that `arrange` returned, or a restored one, of the shape of `places`.
+
+        Returns:
+            One value for each node, of shape (nodes,) and the dtype of `array`.
 
         Raises:
             ValueError: The array has another shape.

@@ -7,11 +7,11 @@ from weir.adaptive.errors import AdaptiveError
 
 @dataclass(frozen=True)
 class Plot:
-    """f(bandwidth): 0 up to `low`, 1 from `high` on, and `k` times the bandwidth plus `b` between them.
+    """A function of the bandwidth: 0 up to `low`, 1 from `high` on, and `k` times the bandwidth plus `b` between them.
 
     Attributes:
-        low: Bytes per second; below it the storage is congested, and left alone.
-        high: Bytes per second; above it everything is read.
+        low: Bandwidth in bytes per second below which the storage is congested, and left alone.
+        high: Bandwidth in bytes per second above which everything is read.
         k: Degree of augmentation for each byte per second; by default that of the line from (`low`, 0) to (`high`, 1).
         b: Degree at no bandwidth; by default that of the same line.
     """
@@ -22,7 +22,11 @@ class Plot:
     b: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse thresholds in the wrong order, and a line that falls."""
+        """Check the plot.
+
+        Raises:
+            AdaptiveError: The thresholds are in the wrong order, or the line falls.
+        """
         if not 0.0 <= self.low < self.high < float("inf"):
             raise AdaptiveError(
                 f"a plot from {self.low:g} to {self.high:g} bytes per second has no rising part",
@@ -35,16 +39,23 @@ class Plot:
 
     @property
     def slope(self) -> float:
-        """k: degree for each byte per second."""
+        """Degree for each byte per second (k)."""
         return 1.0 / (self.high - self.low) if self.k is None else self.k
 
     @property
     def intercept(self) -> float:
-        """b: degree at no bandwidth. A slope alone gives the line that begins at (`low`, 0)."""
+        """Degree at no bandwidth (b). A slope alone gives the line that begins at (`low`, 0)."""
         return -self.slope * self.low if self.b is None else self.b
 
     def degree(self, bandwidth: float) -> float:
-        """Part of the augmentation to read, 0 to 1, at `bandwidth` bytes per second."""
+        """Evaluate the plot.
+
+        Args:
+            bandwidth: Bandwidth in bytes per second.
+
+        Returns:
+            Part of the augmentation to read, from 0 to 1.
+        """
         if bandwidth <= self.low:
             return 0.0
         if bandwidth >= self.high:

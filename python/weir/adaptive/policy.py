@@ -19,28 +19,35 @@ if TYPE_CHECKING:
 BARREN_STEPS_MAX = 2
 """Steps without a finished read after which a tier is left alone for a while."""
 SILENT_STEPS_MAX = 4
-"""Steps without a read after which the next step reads a probe: else a tier that was slow once stays so for ever."""
+"""Steps without a read after which the next step reads a probe: otherwise a tier that was slow once would stay so for
+ever."""
 _TICK_SECONDS = 1e-6
-"""Least distance of two times: forecasters need growing times, and steps of several threads may end at once."""
+"""Least difference of two times: forecasters need growing times, and steps of several threads may end at once."""
 
 
 class Fixed(StrEnum):
     """Policies without a forecast."""
 
     BEST_EFFORT = "best-effort"
-    """Everything from every tier, as long as it takes."""
+    """Read everything from every tier, as long as it takes."""
     ISOLATION = "isolation"
-    """The tiers of the isolation zone alone, and the base."""
+    """Read the tiers of the isolation zone alone, and the base."""
 
 
 Policy = Plot | Budget | Fixed
 
 
 def policy_of(given: Policy | str) -> Policy:
-    """The policy that `given` names.
+    """Find the policy that is named.
+
+    Args:
+        given: A policy, or the name of one: `best-effort` or `isolation`.
+
+    Returns:
+        The policy.
 
     Raises:
-        AdaptiveError: It names none.
+        AdaptiveError: The name is no policy's.
     """
     if isinstance(given, Plot | Budget):
         return given
@@ -55,7 +62,7 @@ def policy_of(given: Policy | str) -> Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """A sufficient accuracy: give one of the attributes.
+    """A sufficient accuracy: one of the attributes.
 
     Attributes:
         rmse: Root mean square error, in units of the data.
@@ -72,7 +79,11 @@ class Accuracy:
     bytes_max: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an accuracy with none or several of the attributes."""
+        """Check the accuracy.
+
+        Raises:
+            AdaptiveError: None or several of the attributes are given, or a value is out of its range.
+        """
         amounts = (self.rmse, self.max_error, self.psnr, self.relative, self.bytes_max)
         given = [amount for amount in amounts if amount is not None]
         if len(given) != 1 or not (math.isfinite(given[0]) and given[0] >= 0):
@@ -91,9 +102,9 @@ class Plan:
     Attributes:
         available_bytes: Useful bytes of the augmentation on the tier.
         wanted_bytes: Bytes of these that the step reads.
-        forecast: Of the tier's bandwidth, in bytes per second; None where nothing is known of it yet.
+        forecast: Forecast of the tier's bandwidth, in bytes per second; None where nothing is known of it yet.
         seconds: Time after which no read begins, where there is a time budget.
-        seconds_max: Time after which reads under way are given up.
+        seconds_max: Time in seconds after which reads under way are given up.
     """
 
     available_bytes: int
@@ -104,12 +115,18 @@ class Plan:
 
 
 class Planner:
-    """One tier's forecast and amounts. Threads may share it."""
+    """Forecasts one tier, and plans its reads. Threads may share a planner."""
 
     def __init__(
         self, tier: Tier, policy: Policy, *, warm_up_steps: int, server_forecast: "ServerForecast | None" = None
     ) -> None:
-        """Plan for `tier`; its own plot beats a policy that is a plot or a budget.
+        """Begin without a past.
+
+        Args:
+            tier: The tier; its own plot beats a policy that is a plot or a budget.
+            policy: The reader's policy.
+            warm_up_steps: Number of first steps that read everything.
+            server_forecast: Forecast by a store's servers, for a tier on a store; None for other tiers.
 
         Raises:
             AdaptiveError: The tier's forecaster refuses its period.
@@ -125,7 +142,7 @@ class Planner:
         except ValueError as error:
             raise AdaptiveError(f"tier {tier.url}: {error}") from error
         # Other tiers and policies do not use their forecasts.
-        self._is_foreseen = tier.zone == Zone.AUGMENTATION and not isinstance(policy, Fixed)
+        self._is_forecast = tier.zone == Zone.AUGMENTATION and not isinstance(policy, Fixed)
         self._server_forecast = server_forecast
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
@@ -134,11 +151,20 @@ class Planner:
         self._lock = threading.Lock()
 
     def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
-        """The plan for `available_bytes` at `time`, in seconds of the reader's clock."""
+        """Plan the reads of a step.
+
+        Args:
+            time: Time of the step, in seconds of the reader's clock.
+            available_bytes: Useful bytes of the augmentation on the tier.
+            accuracy_asked: Whether the reader asked for an accuracy.
+
+        Returns:
+            The plan.
+        """
         with self._lock:
             forecast = self._forecast(time)
             wanted = self._amount(forecast, available_bytes, accuracy_asked)
-            if self._is_foreseen and self._silent_steps >= SILENT_STEPS_MAX:
+            if self._is_forecast and self._silent_steps >= SILENT_STEPS_MAX:
                 # A tier that gave nothing in its time is asked for less than before.
                 is_known_slow = self._barren_steps > 0 and self._solver is not None
                 wanted = max(wanted, 1 if is_known_slow else self.tier.request_bytes)
@@ -146,25 +172,25 @@ class Planner:
                 # A tier that gives nothing would make every step wait for it.
                 wanted = 0
             wanted = min(max(wanted, 0), available_bytes)
-            if isinstance(self._policy, Budget) and self._is_foreseen and self._warm_up_steps == 0:
+            if isinstance(self._policy, Budget) and self._is_forecast and self._warm_up_steps == 0:
                 return Plan(available_bytes, wanted, forecast, *self._policy.limits)
             return Plan(available_bytes, wanted, forecast)
 
     def record(
         self, plan: Plan, time: float, read_bytes: int, seconds: float, bandwidth: float | None, *, begun_bytes: int = 0
     ) -> None:
-        """Learn from a step that began to read at `time`.
+        """Learn from a step.
 
         Args:
             plan: The plan of the step.
-            time: In seconds of the reader's clock.
+            time: Begin of the step's reads, in seconds of the reader's clock.
             read_bytes: Bytes of the augmentation that arrived.
-            seconds: Time that these bytes took.
-            bandwidth: In bytes per second, or None where nothing was read.
+            seconds: Time of the reads of these bytes.
+            bandwidth: Achieved bandwidth in bytes per second; None where nothing was read.
             begun_bytes: Bytes of begun reads, where none of them ended.
         """
         with self._lock:
-            if not self._is_foreseen:
+            if not self._is_forecast:
                 return
             if begun_bytes:
                 self._barren_steps += 1
@@ -215,7 +241,7 @@ class Planner:
 
 
 def _at_most(plan: Plan, begun_bytes: int, seconds: float) -> float | None:
-    """The greatest bandwidth that unfinished reads leave possible, where it is below the forecast."""
+    """The greatest bandwidth that unfinished reads leave possible; None where it is not below the forecast."""
     if not begun_bytes:
         return None
     bandwidth = begun_bytes / seconds
@@ -225,7 +251,18 @@ def _at_most(plan: Plan, begun_bytes: int, seconds: float) -> float | None:
 def plan_step(
     planners: Sequence[Planner], available_bytes: Sequence[int], time: float, *, accuracy_asked: bool
 ) -> list[Plan]:
-    """The plan of one step for all tiers: bytes behind a gap are worth little, so no tier goes before the one above."""
+    """Plan one step for all tiers. Bytes behind a gap are worth little, so a tier is read only if the tier above is
+    read whole.
+
+    Args:
+        planners: Planner of each tier, in order.
+        available_bytes: Useful bytes of the augmentation on each tier.
+        time: Time of the step, in seconds of the reader's clock.
+        accuracy_asked: Whether the reader asked for an accuracy.
+
+    Returns:
+        The plan of each tier.
+    """
     plans: list[Plan] = []
     whole = True
     for planner, available in zip(planners, available_bytes, strict=True):

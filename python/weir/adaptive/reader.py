@@ -1,4 +1,4 @@
-"""Reads the steps of a stream, each as accurate as its time allows."""
+"""The reader of a stream's steps, each as accurate as its time allows."""
 
 import asyncio
 import operator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS_MAX = 600.0
 """Longest wait of a step without a deadline for tiers that hang."""
 _FOLLOW_SECONDS_MAX = 1e8
-"""Longest time to follow a stream, three years: longer is for ever."""
+"""Longest time to follow a stream, three years; a longer one counts as this."""
 _POLL_SECONDS = 0.2
 """Pause between two looks for a step that is not there yet."""
 _RESTORED_STEPS = 5
@@ -38,10 +38,12 @@ class Step:
     """One step, as accurate as its time allowed.
 
     Attributes:
-        number: Of the step.
-        data: The array; on a mesh one value for each node, in the order of the nodes.
-        rmse: Upper bound of the root mean square error at the bytes read, found when the step was written.
-        max_error: Upper bound of the largest error of a value, found likewise.
+        number: Number of the step.
+        data: The array, of the stream's dtype and of its shape or the region's; on a mesh one value for each node, in
+            the order of the nodes.
+        rmse: Upper bound of the root mean square error at the bytes read, in units of the data; found when the step was
+            written.
+        max_error: Upper bound of the largest error of a value, in units of the data; found when the step was written.
         bytes_read: Bytes read from all tiers.
         seconds: Time of the reads, whether or not the caller waited.
         augmentation: Part of the bytes behind the base that was read, 0 to 1.
@@ -67,7 +69,9 @@ class Step:
 
 
 class Reader:
-    """The steps of a stream: iterate over it, also with `async for`. Threads may share it; each step goes to one."""
+    """The steps of a stream: iterate over it, also with `async for`. Threads may share a reader; each step goes to one
+    thread.
+    """
 
     def __init__(
         self,
@@ -84,20 +88,19 @@ class Reader:
         warm_up_steps: int = 0,
         threads: int = 1,
     ) -> None:
-        """Open the stream on `tiers`; the stream names the missing tiers.
+        """Open a stream.
 
         Args:
-            tiers: As they were written, the fastest first.
+            tiers: Tiers in the order of the writer, the fastest first; the stream names the missing ones.
             policy: `best-effort`, `isolation`, a Plot or a Budget.
-            accuracy: Read no more than this accuracy needs.
+            accuracy: Sufficient accuracy; the reader reads no more than it needs.
             deadline_seconds: Longest time from the request of a step to its hand-over, with the bytes that arrived.
                 Reading ends earlier by the time that restoring the last steps took.
             prefetch: Whether the next step is read while the caller works on one.
             region: A slice or a number for each axis; the rest of the array is not restored.
-            tolerant: Whether a step with missing or damaged parts is handed out with a warning, instead of an
-                error.
+            tolerant: Whether a step with missing or damaged parts is handed out with a warning, instead of an error.
             follow_seconds: Longest wait for a stream that is not yet begun, and for its next step.
-            open_seconds: Longest time in which a tier must list its objects; a slower one counts as hanging.
+            open_seconds: Longest time in which a tier must list its objects; a slower tier counts as hanging.
             warm_up_steps: Number of first steps that read everything, so that the forecasts learn from them.
             threads: Number of threads that restore arrays.
 
@@ -138,21 +141,24 @@ class Reader:
         self._lock = threading.Condition()
         self._numbers = deque(self._catalogue.look()[0])
         self._known = max(self._numbers, default=-1)
-        """The last step that was seen."""
+        """Number of the last step that was seen."""
         self._ahead: Fetch | None = None
         self._closed = False
         self._doubted: set[str] = set()
 
     def __iter__(self) -> Iterator[Step]:
-        """The steps that nobody has been given yet."""
+        """Iterate over the steps that no caller has got yet."""
         return self
 
     def __next__(self) -> Step:
-        """The next step.
+        """Read the next step.
+
+        Returns:
+            The step.
 
         Raises:
-            StopIteration: There is none.
-            StepError: It cannot be read; the one behind it is next.
+            StopIteration: There is no further step.
+            StepError: The step cannot be read; the step behind it is next.
         """
         step = self._step()
         if step is None:
@@ -160,41 +166,56 @@ class Reader:
         return step
 
     def __aiter__(self) -> AsyncIterator[Step]:
-        """The steps that nobody has been given yet."""
+        """Iterate over the steps that no caller has got yet."""
         return self
 
     async def __anext__(self) -> Step:
-        """The next step, while other tasks go on."""
+        """Read the next step, while other tasks go on.
+
+        Returns:
+            The step.
+
+        Raises:
+            StopAsyncIteration: There is no further step.
+            StepError: The step cannot be read; the step behind it is next.
+        """
         step = await asyncio.to_thread(self._step)
         if step is None:
             raise StopAsyncIteration
         return step
 
     def __enter__(self) -> Self:
-        """Read steps."""
+        """Read steps in a block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give up what was read ahead."""
+        """Give up the reads ahead."""
         self.close()
 
     async def __aenter__(self) -> Self:
-        """Read steps."""
+        """Read steps in a block."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give up what was read ahead."""
+        """Give up the reads ahead."""
         self.close()
 
     def step(self, number: int) -> Step:
-        """One step, whichever is next.
+        """Read one step, whatever step is next.
+
+        Args:
+            number: Number of the step, from 0.
+
+        Returns:
+            The step.
 
         Raises:
-            StepError: It is not there, or cannot be read.
+            AdaptiveError: `number` is no whole number.
+            StepError: The step is not there, or cannot be read.
         """
         asked = time.monotonic()
         try:
@@ -212,7 +233,7 @@ class Reader:
         return self._received(fetch, asked)
 
     def close(self) -> None:
-        """Give up what was read ahead; there are no more steps."""
+        """Give up the reads ahead; there are no more steps."""
         with self._lock:
             ahead, self._ahead = self._ahead, None
             self._closed = True
@@ -225,12 +246,12 @@ class Reader:
         fetch = self._take()
         if fetch is None:
             return None
-        # The time of a step that had to be written first begins when it is there.
+        # The time of a step that had to be written first begins when the step is there.
         begun = time.monotonic() if self._follow_seconds else asked
         return self._received(fetch, begun)
 
     def _received(self, fetch: Fetch, begun: float) -> Step:
-        """The bytes that arrive until the deadline of a step that was requested at `begun`."""
+        """Receive the bytes that arrive until the deadline of a step that was requested at `begun`."""
         fetch.wait(begun + self._wait_seconds - self._reserve())
         arrived = fetch.close()
         waited = time.monotonic() - begun
@@ -243,7 +264,7 @@ class Reader:
                 channel.planner.learn()
 
     def _take(self) -> Fetch | None:
-        """The begun fetch of the next step; it waits for a step that is not written yet."""
+        """The begun fetch of the next step; a step that is not written yet is waited for."""
         until = time.monotonic() + self._follow_seconds
         while True:
             with self._lock:
@@ -256,7 +277,7 @@ class Reader:
                     return self._begin()
                 if not self._follow_seconds:
                     return None
-            # Others go on meanwhile: a place may take its time for this.
+            # The lock is free meanwhile: a tier may take its time for the listing.
             ended = self._look()
             with self._lock:
                 if self._numbers:
@@ -375,10 +396,18 @@ class Reader:
 
 
 def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
-    """The steps of the stream on `tiers`; `options` are those of `Reader`.
+    """Open a stream.
+
+    Args:
+        tiers: Tiers in the order of the writer, the fastest first; the stream names the missing ones.
+        options: Options of `Reader`.
+
+    Returns:
+        The reader of the stream's steps.
 
     Raises:
-        AdaptiveError: There is no such stream or policy.
+        AdaptiveError: There is no such stream or policy, or an option makes no sense.
+        NoAnswerError: A tier hangs.
     """
     return Reader(tiers, **options)
 
@@ -386,7 +415,7 @@ def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
 def _opened(
     tiers: Sequence[TierLike] | TierLike, seconds: float, follow_seconds: float
 ) -> tuple[tuple[Place, ...], Catalogue]:
-    """The tiers' places and the stream on them; waits so long for a stream that is not begun yet."""
+    """Open the tiers and the stream on them; a stream that is not begun yet is waited for."""
     until = time.monotonic() + follow_seconds
     while True:
         try:

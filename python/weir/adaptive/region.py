@@ -1,4 +1,4 @@
-"""Parts of an array: a slice for each axis."""
+"""Regions of an array: a slice for each axis."""
 
 from collections.abc import Sequence
 from operator import index
@@ -6,13 +6,21 @@ from operator import index
 from weir.adaptive.errors import AdaptiveError
 
 Region = Sequence[slice | int]
+"""A slice or a number for each axis."""
 
 
 def bounds_of(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
-    """Begin and end of a region along each axis; a number is a slice of length 1.
+    """Find the bounds of a region.
+
+    Args:
+        region: A slice without a step, or a number, for each axis; a number is a slice of length 1.
+        shape: Shape of the array.
+
+    Returns:
+        Begin and end along each axis.
 
     Raises:
-        AdaptiveError: It is no part of the array.
+        AdaptiveError: The region is no part of the array, or is empty.
     """
     hint = "give a slice without a step for each axis, as in (slice(0, 64), slice(None), slice(10, 20))"
     if not isinstance(region, Sequence) or not all(isinstance(part, slice) or _is_number(part) for part in region):

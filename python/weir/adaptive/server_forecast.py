@@ -1,7 +1,7 @@
-"""On a Weir store, what its servers say of their load and of the reader's share, as one more way to forecast.
+"""A forecast from a store's servers, for a tier on a Weir store: their load and the reader's share tell a bandwidth.
 
-The figures are asked for beside the reads, never in their way. How much bandwidth they stand for is learned from what
-reads achieve, and they are used only while they were closer than the forecast from the past alone.
+The servers are asked beside the reads, never in their way. The ratio of achieved bandwidth to the servers' figures is
+learned from the reads. The forecast is used only while it was closer than the forecast from the past alone.
 """
 
 import contextlib
@@ -23,20 +23,23 @@ if TYPE_CHECKING:
     from weir.store.control import Server
 
 _POLL_SECONDS = 0.5
+"""Pause between two questions to the servers."""
 _TIMEOUT_SECONDS = 2.0
+"""Longest wait for an answer."""
 _FRESH_SECONDS = 3.0
-"""Older figures say nothing of now."""
+"""Age up to which an answer counts; an older one does not describe the present."""
 _IDLE_SECONDS = 120.0
-"""After so long without a step, nobody needs to know."""
+"""Time without a step after which the servers are not asked any more."""
 _STEPS = 16
+"""Number of last reads from which the ratio is learned."""
 _STEPS_MIN = 4
-"""Fewer reads do not tell what bandwidth a figure stands for."""
+"""Least number of reads: fewer do not tell the ratio."""
 _DISCOUNT = 0.8
-"""What an error counts for a step later."""
+"""Factor of an error's weight for each later step."""
 _WEIGHT_MIN = 4.0
-"""Of eight steps: fewer do not tell which of two forecasts is closer."""
+"""Least weight of the errors, that of eight steps: fewer do not tell which forecast is closer."""
 _CLOSER = 0.8
-"""The figures are used where their error is below this part of the other's."""
+"""Part of the other forecast's error below which the servers' forecast is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +58,39 @@ class _Score:
 
 
 class ServerForecast:
-    """What a store's servers say, brought into bytes per second for one tier."""
+    """Forecasts of one tier's bandwidth by the store's servers."""
 
     def __init__(self, poll: "ServerPoll") -> None:
-        """Use the answers of `poll`."""
+        """Begin without a past.
+
+        Args:
+            poll: The poll of the servers.
+        """
         self._poll = poll
         self._ratios: deque[float] = deque(maxlen=_STEPS)
         self._planned: tuple[float, float | None, float] | None = None
-        """What was available, what was made of it, and what the past alone said."""
+        """The servers' figure, the servers' forecast and the other forecast of the planned step, in bytes per
+        second."""
         self._own = _Score()
         self._others = _Score()
 
     def available(self) -> float | None:
-        """Bytes per second that the servers have free or owe, or None where they said nothing lately."""
+        """Tell the servers' latest figure.
+
+        Returns:
+            Bytes per second that the servers have free, or owe to this job; None where they answered nothing lately.
+        """
         return self._poll.available()
 
     def refine(self, forecast: "Forecast") -> "Forecast":
-        """`forecast`, or one from the servers' figures where those were closer of late."""
+        """Choose between two forecasts of the next step.
+
+        Args:
+            forecast: The forecast from the past alone.
+
+        Returns:
+            That forecast, or the servers' forecast where it was closer lately.
+        """
         from weir.prediction.bandwidth import Forecast
 
         available = self._poll.available()
@@ -87,7 +106,11 @@ class ServerForecast:
         return Forecast(value, value * (1.0 - spread), value * (1.0 + spread), "store")
 
     def observe(self, bandwidth: float) -> None:
-        """A read achieved `bandwidth` bytes per second."""
+        """Learn from a read.
+
+        Args:
+            bandwidth: Achieved bandwidth, in bytes per second.
+        """
         if self._planned is None or bandwidth <= 0.0:
             return
         available, value, forecast = self._planned
@@ -98,10 +121,15 @@ class ServerForecast:
 
 
 class ServerPoll:
-    """Asks the servers of a store again and again, on a thread of its own, for as long as anybody looks."""
+    """Asks the servers of a store again and again, on a thread of its own, for as long as a reader uses the answers."""
 
     def __init__(self, servers: "Sequence[Server]", job: str | None) -> None:
-        """Ask `servers`, as `job`."""
+        """Prepare to ask servers.
+
+        Args:
+            servers: The servers.
+            job: Name of this job; None is a job that no server knows.
+        """
         self._servers = servers
         self._job = job
         self._lock = threading.Lock()
@@ -110,7 +138,11 @@ class ServerPoll:
         self._runs = False
 
     def available(self) -> float | None:
-        """Bytes per second that are free or owed to the job, or None where the servers said nothing lately."""
+        """Tell the latest answer, and go on asking.
+
+        Returns:
+            Bytes per second that are free, or owed to the job; None where the servers answered nothing lately.
+        """
         with self._lock:
             self._looked = time.monotonic()
             if not self._runs:
@@ -122,7 +154,7 @@ class ServerPoll:
     def _run(self) -> None:
         while True:
             answer: float | None = None
-            # A store that is down, or that may not be asked, leaves the forecast from the past.
+            # Without an answer of the store, the forecast from the past remains.
             with contextlib.suppress(StoreError):
                 answer = sum(
                     available_of(server.status().targets, server.jobs(), self._job) for server in self._servers
@@ -138,12 +170,12 @@ class ServerPoll:
 
 
 def available_of(targets: "Sequence[Target]", jobs: "Sequence[Job]", job: str | None) -> float:
-    """The bandwidth that one server has for a job.
+    """Compute the bandwidth that one server has for a job.
 
     Args:
         targets: The server's targets.
         jobs: The server's job table.
-        job: Name of the job; None is one that no server knows.
+        job: Name of the job; None is a job that no server knows.
 
     Returns:
         Bytes per second that the targets have free, or owe to the job if that is more.
@@ -153,7 +185,14 @@ def available_of(targets: "Sequence[Target]", jobs: "Sequence[Job]", job: str | 
 
 
 def server_forecast_of(folder: str | None) -> ServerForecast | None:
-    """ServerForecast for a tier at `folder`, where that lies on the store that this process was given."""
+    """Make the forecast by servers of a tier.
+
+    Args:
+        folder: The tier's folder; None where it is not in this machine's file system.
+
+    Returns:
+        The forecast; None where the folder does not lie on the store that this process was given.
+    """
     chosen = os.environ.get("WEIR_CLUSTER")
     roots = [os.environ.get("WEIR_MOUNT"), os.environ.get("WEIR_PREFIX")]
     if folder is None or not chosen or not any(root and Path(folder).is_relative_to(root) for root in roots):
@@ -179,7 +218,7 @@ def _speed(target: "Target") -> float:
         target.cost.read.bytes_per_second,
         target.expected_bytes_per_second,
     )
-    # Where bytes cost nothing, only how the targets compare with themselves over time counts.
+    # Where bytes cost nothing, any number will do: the ratio to achieved bandwidths is learned.
     return next((float(speed) for speed in known if speed), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Storage tiers, the fastest first, and their objects: any place that fsspec opens."""
+"""Storage tiers, the fastest first, and their objects. A tier is any folder that fsspec opens."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from weir.adaptive.plot import Plot
 
 CONNECTIONS = 2
-"""Range reads that are under way at once: one moves data while the other waits for its first byte."""
+"""Range reads under way at once: one moves data while the other waits for its first byte."""
 REQUEST_BYTES = 1 << 20
+"""Least bytes of a range read."""
 _GROWTH = 4.0
 """Default ratio of a tier's bytes to those of the tier before it."""
 _MOVED = frozenset({"file", "local", "sftp", "ssh", "hdfs", "webhdfs", "smb", "ftp"})
@@ -29,11 +30,11 @@ class Zone(StrEnum):
     """The expected use of a tier (section III-A of the paper)."""
 
     ISOLATION = "isolation"
-    """Used by this reader alone: read at every step."""
+    """A tier that this reader alone uses: read at every step."""
     AUGMENTATION = "augmentation"
-    """Shared: read as far as the forecast of its bandwidth allows."""
+    """A shared tier: read as far as the forecast of its bandwidth allows."""
     BEST_EFFORT = "best-effort"
-    """Read only for an accuracy that the tiers above do not hold."""
+    """A tier that is read only for an accuracy that the tiers above do not hold."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Tier:
 
     Attributes:
         url: A folder: a local path, a path on a Weir mount, or any URL of fsspec (`memory://run`, `s3://bucket/run`).
-        zone: By default the first of several tiers is isolation, and all others are augmentation.
-        share: Part of the bytes behind the base on this tier; by default each tier holds four times the bytes of the
+        zone: Zone of the tier. By default the first of several tiers is isolation, and all others are augmentation.
+        share: Part of the bytes behind the base on this tier. By default each tier holds four times the bytes of the
             tier before it, and the first tier the base alone. The last tier holds the rest.
         plot: The augmentation-bandwidth plot, where it differs from the policy's.
         forecaster: A name of `weir.prediction.bandwidth`.
-        period_seconds: The shortest period of the reads' disturbances, where it is known: a warning then says when
+        period_seconds: The shortest period of the reads' disturbances, where it is known: a warning then tells that
             steps are too far apart to see it.
         connections: Number of range reads under way at once.
         request_bytes: Least bytes of a range read: latency dominates smaller ones. From a tier without a known
@@ -66,7 +67,11 @@ class Tier:
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse settings that no tier can have."""
+        """Check the tier.
+
+        Raises:
+            AdaptiveError: An attribute has a value that no tier can have.
+        """
         if not self.url:
             raise AdaptiveError("a tier has no URL", hint="name a folder, as in `/fast/run` or `s3://bucket/run`")
         if self.zone is not None and self.zone not in {known.value for known in Zone}:
@@ -85,7 +90,17 @@ class Tier:
 
     @staticmethod
     def parse(text: str) -> "Tier":
-        """The tier of `[ZONE=]URL`."""
+        """Read a tier from a text.
+
+        Args:
+            text: `[ZONE=]URL`.
+
+        Returns:
+            The tier.
+
+        Raises:
+            AdaptiveError: The text names no URL.
+        """
         zone, equals, url = text.partition("=")
         if equals and zone in {known.value for known in Zone}:
             return Tier(url, zone=Zone(zone))
@@ -96,7 +111,13 @@ TierLike = Tier | str | os.PathLike[str]
 
 
 def named_tiers(given: "Sequence[TierLike] | TierLike") -> list[Tier]:
-    """Tiers in order, as they were named.
+    """Make tiers of their names.
+
+    Args:
+        given: A tier, or several in order: a Tier, a path, or a text as for `Tier.parse`.
+
+    Returns:
+        The tiers in order, as they were named.
 
     Raises:
         AdaptiveError: An argument is no tier.
@@ -117,10 +138,16 @@ def _named(tier: TierLike) -> Tier:
 
 
 def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
-    """Tiers in order, each with its zone.
+    """Make tiers of their names, and give each its zone.
+
+    Args:
+        given: A tier, or several in order, as for `named_tiers`.
+
+    Returns:
+        The tiers in order, each with its zone.
 
     Raises:
-        AdaptiveError: There is none, or one is named twice.
+        AdaptiveError: There is no tier, or one is named twice.
     """
     tiers = named_tiers(given)
     if not tiers:
@@ -133,12 +160,15 @@ def tiers_of(given: "Sequence[TierLike] | TierLike") -> tuple[Tier, ...]:
 
 
 def divide(tiers: Sequence[Tier], *, base_end: int, total: int) -> list[tuple[int, int]]:
-    """The bytes of a step on each tier: (offset, length) of each, in order and without a gap.
+    """Divide the bytes of a step among tiers.
 
     Args:
         tiers: All tiers, in order.
         base_end: Bytes of header and base, which lie on the first tier.
         total: Bytes of the container; the bytes behind the base can be cut anywhere.
+
+    Returns:
+        (offset, length) of the bytes on each tier, in order and without a gap.
 
     Raises:
         AdaptiveError: The shares come to more than the whole.
@@ -165,10 +195,17 @@ def _shares(tiers: Sequence[Tier]) -> list[float]:
 
 
 class Place:
-    """A tier that is open: byte ranges and whole objects below its folder."""
+    """An open tier: byte ranges and whole objects below its folder.
+
+    Attributes:
+        tier: The tier.
+    """
 
     def __init__(self, tier: Tier) -> None:
-        """Open `tier`.
+        """Open a tier.
+
+        Args:
+            tier: The tier.
 
         Raises:
             AdaptiveError: fsspec knows no such place, or a package for it is missing.
@@ -181,7 +218,7 @@ class Place:
         try:
             self._files, root = url_to_fs(tier.url, **tier.storage_options)
         except (ImportError, ValueError, OSError) as error:
-            # fsspec says itself which package it needs.
+            # An ImportError of fsspec names the missing package.
             hint = "" if isinstance(error, ImportError) else "is its URL right?"
             raise AdaptiveError(f"tier {tier.url} cannot be opened: {told(error)}", hint=hint) from error
         self._root = str(root).rstrip("/")
@@ -190,38 +227,57 @@ class Place:
 
     @property
     def local_root(self) -> str | None:
-        """The folder; None where it does not lie in this machine's file system."""
+        """The folder; None where the tier does not lie in this machine's file system."""
         return self._root if self._protocols & {"file", "local"} else None
 
     @property
     def url(self) -> str:
-        """URL for another process: relative local paths made absolute."""
+        """URL for another process: relative local paths are made absolute."""
         return self._root if self.local_root is not None else self.tier.url
 
     def name(self, name: str) -> str:
-        """`name` as a user knows it."""
+        """Name an object as a user knows it.
+
+        Args:
+            name: Name of the object below the tier's folder.
+
+        Returns:
+            URL of the object.
+        """
         return f"{self.tier.url.rstrip('/')}/{name}"
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes `start` to `end` of an object, or fewer where it is shorter.
+        """Read a range of an object.
+
+        Args:
+            name: Name of the object.
+            start: First byte.
+            end: One past the last byte; None is the object's end.
+
+        Returns:
+            The bytes, fewer where the object is shorter.
 
         Raises:
-            OSError: It is not there, or cannot be read.
+            OSError: The object is not there, or cannot be read.
         """
         path = f"{self._root}/{name}"
         if self.local_root is None:
             return bytes(self._files.cat_file(path, start=start, end=end))
-        # A buffered reader reads whole blocks of the file system, which are 1 MiB on a Weir mount: it reads more than
-        # the range, and the measured bandwidth is not that of the range.
+        # A buffered reader reads whole blocks of the file system, which are 1 MiB on a Weir mount. It would read more
+        # than the range, and the measured bandwidth would not be that of the range.
         with Path(path).open("rb", buffering=0) as file:
             file.seek(start)
             return _read_fully(file, None if end is None else end - start)
 
     def write(self, name: str, data: bytes | bytearray | memoryview) -> None:
-        """Write an object, which is never seen half written.
+        """Write an object. The object is never seen half written.
+
+        Args:
+            name: Name of the object.
+            data: Content of the object.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The object cannot be written.
         """
         path = f"{self._root}/{name}"
         self._files.makedirs(self._root, exist_ok=True)
@@ -241,14 +297,20 @@ class Place:
     def remove(self, name: str) -> None:
         """Remove an object, if it is there.
 
+        Args:
+            name: Name of the object.
+
         Raises:
-            OSError: It cannot be removed.
+            OSError: The object cannot be removed.
         """
         with suppress(FileNotFoundError):
             self._files.rm_file(f"{self._root}/{name}")
 
     def names(self) -> list[str]:
-        """Names of the objects in the folder, none where it does not exist.
+        """List the objects in the folder.
+
+        Returns:
+            Names of the objects; none where the folder does not exist.
 
         Raises:
             OSError: The folder cannot be listed.

@@ -1,4 +1,4 @@
-"""Writes the steps of a stream onto tiers: the base onto the first, ranges of chunks onto the others."""
+"""The writer of a stream's steps: the base goes onto the first tier, ranges of chunks onto the others."""
 
 import secrets
 import threading
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 CHUNK_BYTES = 1 << 20
+"""Bytes of one read of augmentation, unless the writer chooses another number."""
 _IDENTITY_BYTES = 8
 """Bytes of a random identity: no two streams, and no two writers, have the same."""
 _FOLDER_HINT = "a tier is a folder, and here is a file of that name: name another"
@@ -39,7 +40,7 @@ Codec = Literal["planes", "decimate"]
 class Writer:
     """A stream that grows by a step at a time. Use it as a context: the end of the block ends the stream.
 
-    Threads may share it; steps are numbered in the order in which their writing begins.
+    Threads may share a writer; steps are numbered in the order in which their writing begins.
     """
 
     def __init__(
@@ -56,12 +57,12 @@ class Writer:
         append: bool = False,
         mesh: "NodeOrder | npt.ArrayLike | None" = None,
     ) -> None:
-        """Begin a stream on `tiers`, the fastest first.
+        """Begin a stream.
 
         Args:
-            tiers: Folders, as URLs of fsspec.
+            tiers: Folders, as URLs of fsspec, the fastest first.
             codec: `planes`, or the paper's `decimate`.
-            tolerance: Largest error of any value when all is read, in units of the data; by default the codec's
+            tolerance: Largest error of any value of a whole step, in units of the data; by default the codec's
                 smallest.
             exact: Whether all bytes together restore every bit.
             chunk_bytes: Bytes of one read of augmentation.
@@ -69,8 +70,9 @@ class Writer:
             ratios: Decimation ratio of each level of `decimate`, growing, each a multiple of the one before.
             threads: Number of threads that refactor.
             append: Whether to continue an existing stream.
-            mesh: Each step is one value a node of an unstructured mesh: its cells (cells x corners, integers), the
-                nodes' coordinates (nodes x axes), or their order. They are stored in that order, and read in their own.
+            mesh: Mesh of the values, where each step is one value for each node of an unstructured mesh: its cells
+                (cells x corners, integers), the nodes' coordinates (nodes x axes), or their order. The values are
+                stored in that order, and read in the nodes' own order.
 
         Raises:
             AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
@@ -99,24 +101,31 @@ class Writer:
 
     @property
     def steps(self) -> int:
-        """The number of the next step."""
+        """Number of the next step."""
         return self._next
 
     @property
     def nodes(self) -> int | None:
-        """The order of the mesh's nodes, where the steps have a mesh and the first one is written."""
+        """Number of the mesh's nodes; None without a mesh, and before the first step is written."""
         return None if self._stream is None else self._stream.nodes
 
     @property
     def _kept(self) -> tuple[str, float | None, bool]:
-        """Codec, tolerance and exactness, the same for all steps."""
+        """Codec, tolerance and exactness, which are the same for all steps."""
         return self._options["codec"], self._options["tolerance"], self._options["exact"]
 
     def write(self, array: "npt.ArrayLike") -> Manifest:
         """Write the next step.
 
+        Args:
+            array: The step, of at least one axis; of the shape and dtype of the steps before. Masked floats become NaN.
+                On a mesh it has shape (nodes,).
+
+        Returns:
+            The manifest of the step.
+
         Raises:
-            StepError: It does not fit the steps before, or cannot be refactored or written.
+            StepError: The step does not fit the steps before, or cannot be refactored or written.
         """
         with self._lock:
             return self._write(array)
@@ -144,7 +153,7 @@ class Writer:
         """End the stream: no more steps will come.
 
         Raises:
-            StepError: Another program writes the stream now, or this cannot be written.
+            StepError: Another program writes the stream now, or the end cannot be written.
         """
         with self._lock:
             if self._stream is not None and not self._ended:
@@ -153,7 +162,7 @@ class Writer:
             self._ended = True
 
     def __enter__(self) -> Self:
-        """Write steps."""
+        """Write steps in a block."""
         return self
 
     def __exit__(
@@ -308,9 +317,15 @@ class Writer:
 
 
 def write(tiers: Sequence[TierLike] | TierLike, steps: "Iterable[npt.ArrayLike]", **options: Any) -> int:
-    """Write each array of `steps`, as they come, onto `tiers`, end the stream, and return the number of steps.
+    """Write arrays as the steps of a stream, as they come, and end the stream.
 
-    `options` are those of `Writer`. A stacked array is a stream of its first axis.
+    Args:
+        tiers: Folders, as URLs of fsspec, the fastest first.
+        steps: The arrays; a stacked array is a stream of its first axis.
+        options: Options of `Writer`.
+
+    Returns:
+        Number of the written steps.
 
     Raises:
         AdaptiveError: A tier or a step cannot be written. Steps before it can be read.
@@ -326,7 +341,7 @@ def _try(options: dict[str, Any]) -> None:
     """Refuse options with which no array can be refactored.
 
     Raises:
-        AdaptiveError: They make no sense.
+        AdaptiveError: The options make no sense.
     """
     import numpy
 
@@ -344,16 +359,16 @@ def _try(options: dict[str, Any]) -> None:
 
 
 def _values(array: "npt.ArrayLike") -> "numpy.ndarray[Any, Any]":
-    """The array in C order and in this machine's byte order; masked values become NaN.
+    """Bring an array into C order and this machine's byte order; masked values become NaN.
 
     Raises:
-        ValueError: It is no array, has no axis, or has masked values that are no floats.
+        ValueError: The value is no array, has no axis, or has masked values that are no floats.
     """
     import numpy
 
     if isinstance(array, numpy.ma.MaskedArray):
         if numpy.ma.is_masked(array) and array.dtype.kind != "f":
-            raise ValueError(f"it has masked values of {array.dtype}, which has no NaN; fill them before")
+            raise ValueError(f"it has masked values of {array.dtype}, which has no NaN; fill these values before")
         array = array.filled(numpy.nan) if array.dtype.kind == "f" else array.data
     values = numpy.asarray(array)
     if values.ndim == 0:

@@ -1,7 +1,7 @@
-"""The codec `weir.refactored` of Zarr version 3: each chunk of an array as a container.
+"""The codec `weir.refactored` of Zarr version 3: each chunk of an array is a container.
 
-Zarr finds it by the entry point of its name, so any program that opens the array decodes it, once weir is installed.
-Zarr reads a part of an array by those bytes of its chunks that the part needs.
+Zarr finds the codec by the entry point of its name, so any program that opens the array decodes it, once weir is
+installed. Zarr reads a part of an array by those bytes of its chunks that the part needs.
 """
 
 import asyncio
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, NDBuffer
 
 NAME = "weir.refactored"
+"""Name of the codec."""
 _HEAD_BYTES = 1 << 16
-"""Enough for nearly every header; a longer one takes another read."""
+"""First bytes of a container to read. They hold nearly every header; a longer header takes another read."""
 _OPTIONS = frozenset({"codec", "tolerance", "exact"})
 
 
 @dataclass(frozen=True)
 class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
-    """Serializer of `zarr.create_array`, without compressors behind it.
+    """Serializer for `zarr.create_array`, without compressors behind it.
 
     Attributes:
         codec: `planes` or `decimate`.
-        tolerance: Largest error of any value, in units of the data; by default as small as the codec can.
+        tolerance: Largest error of any value, in units of the data; by default the codec's smallest.
         exact: Whether every bit is kept.
     """
 
@@ -46,22 +47,43 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make the codec from the metadata of an array.
 
+        Args:
+            data: Metadata: `name` and `configuration`, as Zarr calls the codec's options.
+
+        Returns:
+            The codec.
+
         Raises:
-            ValueError: It is another codec's, or has a setting that this version does not know.
+            ValueError: The metadata is another codec's, or has an option that this version does not know.
         """
-        settings = dict(data.get("configuration") or {})
-        if data.get("name") != NAME or not settings.keys() <= _OPTIONS:
+        options = dict(data.get("configuration") or {})
+        if data.get("name") != NAME or not options.keys() <= _OPTIONS:
             known = ", ".join(sorted(_OPTIONS))
             raise ValueError(f"{data} is no configuration of the codec {NAME}, which takes {known}")
-        return cls(**settings)
+        return cls(**options)
 
     def to_dict(self) -> dict[str, Any]:
-        """The codec as metadata of an array."""
-        settings = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
-        return {"name": NAME, "configuration": {name: value for name, value in settings.items() if value is not None}}
+        """Describe the codec as metadata of an array.
+
+        Returns:
+            `name` and `configuration`; options that are None are left out.
+        """
+        options = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
+        return {"name": NAME, "configuration": {name: value for name, value in options.items() if value is not None}}
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
-        """Not known before."""
+        """Refuse: the size is not known before.
+
+        Args:
+            input_byte_length: Bytes of a chunk.
+            chunk_spec: Specification of a chunk.
+
+        Returns:
+            Nothing.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError
 
     async def _encode_single(self, chunk_data: "NDBuffer", chunk_spec: "ArraySpec") -> "Buffer":
