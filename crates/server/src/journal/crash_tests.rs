@@ -1,11 +1,12 @@
-//! A crash behind every operation on the storage, by a kill and by a power loss, against the states that were promised.
+//! A crash behind every operation on the storage, by a kill and by a power loss, against the states that the journal promised.
 
 use super::*;
 use proptest::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// `Add` is not idempotent on purpose: a group that is replayed twice, or over a snapshot that shows it already, is seen.
+/// `Add` is not idempotent on purpose: the state then shows a group that is replayed twice, or replayed over a snapshot that
+/// has it already.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Record {
     Set(u8, u64),
@@ -38,7 +39,7 @@ enum Step {
     KillAndOpen,
 }
 
-/// What a crash behind some operation must leave.
+/// The promise about a crash behind some operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Promise {
     operations: usize,
@@ -49,7 +50,7 @@ struct Promise {
 #[derive(Debug)]
 struct Run {
     storage: MemoryStorage,
-    /// The state after each append; the first is the empty one.
+    /// The state after each append; the first state is empty.
     states: Vec<State>,
     promises: Vec<Promise>,
 }
@@ -72,8 +73,8 @@ fn open(storage: &MemoryStorage) -> Result<(TestJournal, State, Recovered), Jour
     Ok((journal, state, recovered))
 }
 
-/// Takes the steps and notes, after each, what was promised so far. Steps that do not fit are passed over. A `live` snapshot
-/// shows each key as it is when it is pushed, others as it was when the snapshot began.
+/// Takes the steps and notes the promises after each. The run passes over steps that do not fit. A `live` snapshot shows each
+/// key with its value at the push, any other snapshot with its value at the beginning of the snapshot.
 fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
     let storage = MemoryStorage::new();
     let (mut journal, mut state, _) = open(&storage).map_err(failed)?;
@@ -96,7 +97,7 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
                 storage.fail_truncate(*truncate_fails);
                 let group = [Record::Set(0, u64::MAX), Record::Add(1, u64::MAX)];
                 match journal.append(&group) {
-                    // What an earlier failure left behind was cut first, and made room.
+                    // The append first cut off the bytes that an earlier failure had left, and made room.
                     Ok(_) => {
                         group.into_iter().for_each(|record| apply(&mut state, record));
                         done.states.push(state.clone());
@@ -190,7 +191,7 @@ fn failed(error: JournalError) -> TestCaseError {
     TestCaseError::fail(error.to_string())
 }
 
-/// What must be there after a crash behind operation `point`, and what may.
+/// The promise that must hold after a crash behind operation `point`, and the last append that may be there.
 fn promised(promises: &[Promise], point: usize) -> (Promise, u64) {
     let kept = promises.iter().rev().find(|promise| promise.operations <= point);
     let begun = promises.iter().find(|promise| promise.operations > point);
@@ -198,7 +199,7 @@ fn promised(promises: &[Promise], point: usize) -> (Promise, u64) {
     (kept, begun.map_or(kept.appended, |begun| begun.appended.max(kept.appended)))
 }
 
-/// Opens what a crash left, goes on, and loses power again: what was synced in between is there.
+/// Opens the files that a crash left, goes on, and loses power again: the appends that were synced in between are there.
 fn check(run: &Run, crashed: &MemoryStorage, least: u64, most: u64) -> Result<(), TestCaseError> {
     let (mut journal, mut state, _) = open(crashed).map_err(failed)?;
     let appended = journal.appended().0;

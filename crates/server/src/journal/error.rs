@@ -1,9 +1,11 @@
-//! What can be wrong with a journal.
+//! The errors of a journal.
 
-use super::recovery::ACCEPT_HINT;
 use crate::namespace::errno::{EIO, ENOSPC, EROFS};
 use std::io;
 use weir_wire::Errno;
+
+/// The way to accept a loss.
+pub(super) const ACCEPT_HINT: &str = "copy the directory, then start with --accept-journal-loss";
 
 /// Why the journal could not be opened, written or made durable.
 #[derive(Debug, thiserror::Error)]
@@ -12,9 +14,9 @@ pub enum JournalError {
     /// The system refused an operation. After a failed append the journal is as it was before.
     #[error("cannot {action} {file}: {source}{}", hint(source))]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which file.
+        /// Its file.
         file: String,
         /// The system's answer.
         source: io::Error,
@@ -29,7 +31,7 @@ pub enum JournalError {
         /// Process number of its holder, as far as its lock file tells.
         holder: String,
     },
-    /// Bytes that had been stored are not what they were.
+    /// Stored bytes have changed.
     #[error(
         "the journal is damaged: {reason} at byte {offset} of {file}; hint: restore the journal's directory from a \
          copy{give_up}"
@@ -39,12 +41,12 @@ pub enum JournalError {
         file: String,
         /// First damaged byte.
         offset: u64,
-        /// What is wrong with it.
+        /// The fault at that byte.
         reason: &'static str,
-        /// How to give up what follows, and what that is; empty where that cannot be done.
+        /// The way to give up the changes behind the damage, and their number; empty if there is no way.
         give_up: String,
     },
-    /// The records end before some that had been stored.
+    /// Records are missing behind the last one, though they had been stored.
     #[error(
         "the journal {directory} ends at change {last}, but changes up to {durable} were on stable storage: {what} are \
          missing; hint: restore the directory from a copy, or give them up: {ACCEPT_HINT}"
@@ -52,11 +54,11 @@ pub enum JournalError {
     Lost {
         /// The journal.
         directory: String,
-        /// The last record that is there.
+        /// The last record in the journal.
         last: u64,
-        /// The last one that was durable.
+        /// The last record that was durable.
         durable: u64,
-        /// What is missing.
+        /// The missing changes.
         what: String,
     },
     /// The file was written by another version of Weir.
@@ -64,15 +66,15 @@ pub enum JournalError {
     Format {
         /// The file.
         file: String,
-        /// Its format: version of the journal and of the records in it.
+        /// The file's format: the versions of the journal and of its records.
         found: String,
-        /// Format of this program.
+        /// The format that this program reads.
         expected: String,
     },
     /// A group or record above [`super::GROUP_BYTES`].
     #[error("a group of {bytes} bytes is above the journal's limit of {limit}")]
     TooLong {
-        /// Its encoded length.
+        /// The encoded length of the group.
         bytes: usize,
         /// The limit.
         limit: usize,
@@ -80,7 +82,7 @@ pub enum JournalError {
     /// A record that the encoding cannot express.
     #[error("a record cannot be encoded: {0}")]
     Encode(#[from] postcard::Error),
-    /// An earlier sync failed, so nobody knows which bytes are stored.
+    /// An earlier sync failed, so nobody knows the stored bytes.
     #[error(
         "the journal stopped since its storage failed to sync; hint: look at the disk: once it works, the journal begins anew"
     )]
@@ -98,7 +100,7 @@ impl JournalError {
 }
 
 impl JournalError {
-    /// Whether its file system has no room.
+    /// Whether the journal's file system has no room.
     pub fn is_full(&self) -> bool {
         let JournalError::Io { source, .. } = self else { return false };
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

@@ -6,27 +6,29 @@
 //! | first sequence u64, durable u64 | sequence u64 |
 //! | boot u128, zero u32, checksum u32 | durable u64, payload |
 //!
-//! `durable` is the last sequence known to be on stable storage when the frame was written. It tells a record that a power
-//! loss may take (none later says that it was durable) from one that was damaged. Checksums of frames are CRC-32 that
-//! begins with a salt, over everything else in the frame; the salt stands in the file's name, so that frames are found where the
-//! header is lost.
+//! `durable` is the last sequence known to be on stable storage when the frame was written. A power loss may take a record if
+//! no later record says that it was durable; otherwise a missing record is damage. The checksum of a frame is a CRC-32 over all
+//! other bytes of the frame, which begins with a salt. The salt stands in the file's name, so that a reader finds the frames
+//! of a file that lost its header.
 
+use super::error::JournalError;
 use super::storage::StorageFile;
-use super::{JournalError, GROUP_BYTES};
 use serde::{de::DeserializeOwned, Serialize};
 use std::io;
 
+/// The longest group, encoded: 64 of the largest extended attributes. The limit bounds the memory of a replay.
+pub const GROUP_BYTES: usize = 4 * 1024 * 1024;
 /// Length of an encoded [`FileHeader`].
 pub(super) const FILE_HEADER_BYTES: usize = 56;
 /// Length of a frame without its payload.
 pub(super) const FRAME_HEADER_BYTES: usize = 24;
 const VERSION: u32 = 1;
-/// What is read from a file at once: large against a record, small against memory.
+/// Bytes of one read from a file: large against a record, small against memory.
 const READ_BYTES: usize = 64 * 1024;
-/// More records than any log holds; it spares the search behind a broken place most checksums.
+/// More records than any log holds. The limit spares the search behind a broken place most checksums.
 const SEQUENCES_PER_LOG: u64 = 1 << 32;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
     Log,
@@ -37,9 +39,9 @@ pub(super) enum Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileHeader {
     pub(super) content: Content,
-    /// Version of the records, chosen by the journal's user.
+    /// Version of the records; the journal's user chooses it.
     pub(super) schema: u32,
-    /// A log's first sequence; the sequence that follows what a snapshot holds.
+    /// A log's first sequence, or the sequence behind the last one of a snapshot.
     pub(super) first: u64,
     pub(super) durable: u64,
     pub(super) boot: u128,
@@ -54,10 +56,10 @@ pub(super) struct Frame {
     checksum: u32,
 }
 
-/// What stands at the reader's position.
+/// The reader's finding at its position.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// A whole frame; its payload is [`Reader::payload`].
+    /// A whole frame; [`Reader::payload`] gives its payload.
     Frame(Frame),
     /// The file ends here, after a whole frame.
     End,
@@ -65,10 +67,10 @@ pub(super) enum Next {
     Broken(&'static str),
 }
 
-/// Why a file header was not read.
+/// The reason for refusing a file header.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Not a whole header: never written, or damaged.
+    /// The header is not whole: nobody wrote it to its end, or it is damaged.
     Broken,
     /// Another version wrote it.
     Format { found: String, expected: String },
@@ -130,7 +132,7 @@ impl FileHeader {
     }
 }
 
-/// Puts a frame around the payload that follows `FRAME_HEADER_BYTES` of room in `buffer`.
+/// Puts a frame around the payload in `buffer`, which has `FRAME_HEADER_BYTES` of room before the payload.
 pub(super) fn seal_frame(buffer: &mut [u8], salt: u32, sequence: u64, durable: u64) {
     let payload_bytes = (buffer.len() - FRAME_HEADER_BYTES) as u32;
     buffer[0..4].copy_from_slice(&payload_bytes.to_le_bytes());
@@ -140,13 +142,13 @@ pub(super) fn seal_frame(buffer: &mut [u8], salt: u32, sequence: u64, durable: u
     buffer[4..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Appends the encoded record to `buffer`, which is empty after an error.
+/// Appends the encoded record to `buffer`. After an error `buffer` is empty.
 pub(super) fn encode<R: Serialize>(record: &R, buffer: &mut Vec<u8>) -> Result<(), JournalError> {
     *buffer = postcard::to_extend(record, std::mem::take(buffer))?;
     Ok(())
 }
 
-/// Hands over the records of a payload; false when they do not decode.
+/// Decodes the records of a payload; false if they do not decode.
 pub(super) fn decode<R: DeserializeOwned>(mut payload: &[u8], records: &mut Vec<R>) -> bool {
     while !payload.is_empty() {
         match postcard::take_from_bytes(payload) {
@@ -177,7 +179,7 @@ pub(super) fn write_all<F: StorageFile>(file: &F, mut bytes: &[u8], mut offset: 
 }
 
 impl<F: StorageFile> Reader<F> {
-    /// Reads the header of `file`, whose checksums begin with `salt`, and stands behind it.
+    /// Opens `file`, whose checksums begin with `salt`, and reads its header. The reader then stands behind the header.
     pub(super) fn open(
         file: F,
         content: Content,
@@ -197,7 +199,7 @@ impl<F: StorageFile> Reader<F> {
         self.base + self.used as u64
     }
 
-    /// The next frame; the position moves behind it, and stays where there is none.
+    /// Reads the next frame. The position moves behind the frame; without a frame it stays.
     pub(super) fn next(&mut self) -> io::Result<Next> {
         let available = self.fill(FRAME_HEADER_BYTES)?;
         if available == 0 {
@@ -222,12 +224,12 @@ impl<F: StorageFile> Reader<F> {
         Ok(Next::Frame(frame))
     }
 
-    /// The payload of the frame that [`Reader::next`] gave.
+    /// The payload of the frame that [`Reader::next`] read.
     pub(super) fn payload(&self) -> &[u8] {
         &self.buffer[self.payload.clone()]
     }
 
-    /// Looks behind a broken place for a whole frame with a sequence above `broken`; the position moves behind it.
+    /// Looks behind a broken place for a whole frame with a sequence above `broken`. The position moves behind the frame.
     pub(super) fn find_later(&mut self, broken: u64) -> io::Result<Option<Frame>> {
         loop {
             self.used += 1;
@@ -261,7 +263,8 @@ impl<F: StorageFile> Reader<F> {
         checksum(&self.buffer[self.used..self.used + whole], self.salt) == frame.checksum
     }
 
-    /// Has at least `wanted` bytes from the position in the buffer, or all up to the end of the file; tells how many.
+    /// Fills the buffer until it has at least `wanted` bytes behind the position, or all up to the end of the file. Answers
+    /// the number of these bytes.
     fn fill(&mut self, wanted: usize) -> io::Result<usize> {
         while self.buffer.len().saturating_sub(self.used) < wanted {
             let used = self.used.min(self.buffer.len());
@@ -284,7 +287,7 @@ impl<F: StorageFile> Reader<F> {
     }
 }
 
-/// Over everything in the frame but the checksum itself.
+/// The checksum of a frame: over all its bytes but those of the checksum.
 fn checksum(frame: &[u8], salt: u32) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(salt);
     hasher.update(&frame[0..4]);

@@ -1,9 +1,9 @@
-//! The durable mark: a small file beside the logs that says up to where they were on stable storage.
+//! The durable mark: a small file beside the logs that says how much of them was on stable storage.
 //!
-//! A log cannot tell that it lost its own end: what would say so is in the part that is missing. The mark can. It is written
-//! after each sync of the logs and before anybody is told of it, so it never promises more than the device did, and a killed
-//! server leaves it exact. It is synced on its own, beside the path of a sync and at most so often as the server asks
-//! ([`super::Journal::mark_begin`]): after a power loss it may be that much behind, never ahead.
+//! A log cannot tell that it lost its own end: the record that would say so is in the missing part. The mark can. Each sync of
+//! the logs writes the mark before anybody learns of the sync. So the mark never promises more than the device did, and a
+//! killed server leaves it exact. A sync of the mark itself runs beside the syncs of the logs, as often as the server asks for
+//! one ([`super::Journal::mark_begin`]): after a power loss the mark may be behind, never ahead.
 //!
 //! | slot, 44 bytes, at 0 and 4096 |
 //! |---|
@@ -11,9 +11,9 @@
 //! | the log's first sequence u64, its salt u32, its durable length in bytes u64 |
 //! | zero u32, checksum u32 |
 
+use super::error::JournalError;
 use super::format;
 use super::storage::{Storage, StorageFile};
-use super::JournalError;
 use std::io;
 
 /// The file's name.
@@ -21,17 +21,17 @@ const NAME: &str = "durable";
 const MAGIC: [u8; 8] = *b"WEIRMRK\n";
 const MARK_BYTES: usize = 44;
 const CHECKED_BYTES: usize = 40;
-/// Slots are written in turn and lie in different blocks, so that a torn write spoils the older one.
+/// Writes take the slots in turn. The slots lie in different blocks, so that a torn write spoils the older mark.
 const SLOTS: [u64; 2] = [0, 4096];
 
-/// What was on stable storage.
+/// The part of the logs that was on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The last sequence.
     pub(super) through: u64,
-    /// First sequence and salt of the log that it stands in or before.
+    /// First sequence and salt of the log that holds the sequence, or of the log behind it.
     pub(super) log: (u64, u32),
-    /// How much of that log.
+    /// The length of the durable part of that log.
     pub(super) bytes: u64,
 }
 
@@ -63,7 +63,7 @@ impl Mark {
     }
 }
 
-/// The newest mark; none where there is no file, or no whole slot in it.
+/// The newest mark; none if there is no file, or no whole slot in the file.
 pub(super) fn read<S: Storage>(storage: &S) -> Result<Option<Mark>, JournalError> {
     let file = match storage.open(NAME) {
         Ok(file) => file,
@@ -84,7 +84,7 @@ pub(super) fn read<S: Storage>(storage: &S) -> Result<Option<Mark>, JournalError
 }
 
 impl<F: StorageFile> MarkFile<F> {
-    /// Makes the file say `mark` in both slots, durably: also where it said more before, which was given up.
+    /// Writes `mark` durably into both slots, also over a mark of later records, which the owner has given up.
     pub(super) fn begin<S: Storage<File = F>>(storage: &S, mark: Mark) -> Result<MarkFile<F>, JournalError> {
         let opened = storage.open(NAME).or_else(|_| storage.create(NAME));
         let file = opened.map_err(JournalError::io("make", storage.describe(NAME)))?;
@@ -93,7 +93,7 @@ impl<F: StorageFile> MarkFile<F> {
         Ok(MarkFile(file))
     }
 
-    /// Writes the mark into the slot of `turn`. It costs no wait for a device.
+    /// Writes the mark into the slot of `turn`. The write does not wait for a device.
     pub(super) fn write(&self, mark: Mark, turn: u64) -> io::Result<()> {
         format::write_all(&self.0, &mark.encode(), SLOTS[(turn % SLOTS.len() as u64) as usize])
     }

@@ -1,11 +1,12 @@
-//! A journal's storage in memory, for tests: it remembers every operation, and shows what a crash after any of them leaves.
+//! A journal's storage in memory, for tests. The storage remembers every operation, and shows the files that a crash after
+//! any of them leaves.
 
 use super::storage::{Storage, StorageFile};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Files in memory. Clones share them.
+/// Files in memory. Clones share the files.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStorage(Arc<Mutex<Disk>>);
 
@@ -25,7 +26,7 @@ struct Disk {
     base: (Vec<Vec<u8>>, BTreeMap<String, usize>),
     boot: u128,
     salts: u32,
-    /// Bytes that all files may have; none is no limit.
+    /// The most bytes that all files together may have; `None` sets no limit.
     capacity: Option<usize>,
     fails_sync: bool,
     fails_truncate: bool,
@@ -43,7 +44,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// The file whose content it changes; none for one on the directory.
+    /// The file whose content the operation changes; none for an operation on the directory.
     fn file(&self) -> Option<usize> {
         match self {
             Operation::Write { file, .. } | Operation::Truncate { file, .. } | Operation::Sync { file } => {
@@ -71,13 +72,13 @@ impl MemoryStorage {
         MemoryStorage::default()
     }
 
-    /// Operations so far: the crash points are 0 to this number.
+    /// The number of operations so far: the crash points are 0 to this number.
     pub fn operations(&self) -> usize {
         self.disk().operations.len()
     }
 
-    /// The storage as a process finds it that starts after another was killed behind operation `point`. What was not
-    /// synced can still be lost.
+    /// The storage that a process finds after a kill of its predecessor behind operation `point`. A power loss can still take
+    /// operations that no sync has covered.
     pub fn after_kill(&self, point: usize) -> MemoryStorage {
         let disk = self.disk();
         let mut left = disk.replayed(point, |_, units| units);
@@ -86,8 +87,9 @@ impl MemoryStorage {
         MemoryStorage(Arc::new(Mutex::new(left)))
     }
 
-    /// The storage after a power loss behind operation `point`. What was not synced is kept as far as `survives` says: it is
-    /// asked for each such operation, in order, how many of its units (the bytes of a write, 1 for all others) are there.
+    /// The storage after a power loss behind operation `point`. `survives` decides about each operation that no sync has
+    /// covered, in order: it gets the number of units of the operation (the bytes of a write, 1 for all others) and answers
+    /// the number of units that survive.
     pub fn after_power_loss(&self, point: usize, mut survives: impl FnMut(usize) -> usize) -> MemoryStorage {
         let disk = self.disk();
         let mut directory_synced = 0;
@@ -112,7 +114,7 @@ impl MemoryStorage {
         MemoryStorage(Arc::new(Mutex::new(left)))
     }
 
-    /// Limits the bytes of all files together: a write gets what fits, then ENOSPC.
+    /// Limits the bytes of all files together. A write stores the bytes that fit; the next write gets ENOSPC.
     pub fn limit(&self, capacity_bytes: Option<usize>) {
         self.disk().capacity = capacity_bytes;
     }
@@ -157,7 +159,8 @@ impl Disk {
         self.names.get(name).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
-    /// A new disk with the operations before `point`, each as far as `survives` (of its index and units) says.
+    /// A new disk with the operations before `point`. `survives` answers the surviving units of an operation by its index and
+    /// units.
     fn replayed(&self, point: usize, mut survives: impl FnMut(usize, usize) -> usize) -> Disk {
         let (mut files, names) = self.base.clone();
         files.resize(self.files.len(), Vec::new());

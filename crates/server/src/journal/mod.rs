@@ -1,17 +1,19 @@
-//! The journal: groups of records in an append-only log, beside a snapshot of what came before.
+//! The journal: groups of records in an append-only log, beside a snapshot of all records before the log.
 //!
-//! One append is one group, written with one `write(2)`: it is replayed as a whole or not at all. It survives a killed
-//! process when [`Journal::append`] returns, and a power loss once a sync that began later is complete. Waiting for the device
-//! is split off as tickets that any thread can run, so the owner of the journal never blocks on it.
+//! One append is one group, written with one `write(2)`: a replay takes a group as a whole or not at all. A group survives a
+//! killed process when [`Journal::append`] returns, and a power loss once a sync that began later is complete. Tickets, which
+//! any thread can run, wait for the device, so the owner of the journal never blocks on the device.
 
 mod error;
 mod format;
+mod log;
 mod mark;
 mod memory;
+mod name;
 mod recovery;
-mod renewal;
 mod snapshot;
 mod storage;
+mod ticket;
 
 #[cfg(test)]
 mod crash_tests;
@@ -19,28 +21,28 @@ mod crash_tests;
 mod tests;
 
 pub use error::JournalError;
+pub use format::GROUP_BYTES;
 pub use memory::MemoryStorage;
 pub use recovery::{Losses, Recovered};
 pub use snapshot::{SnapshotDone, SnapshotTicket, SnapshotWriter};
 pub use storage::{DirectoryStorage, Storage, StorageFile};
+pub use ticket::{MarkTicket, SyncTicket};
 
-use format::{Content, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES};
-use mark::{Mark, MarkFile};
+use format::{Content, FileHeader, FRAME_HEADER_BYTES};
+use log::{Log, OldLog};
+use mark::MarkFile;
+use name::FileName;
 use recovery::{Found, Recovery};
 use serde::{de::DeserializeOwned, Serialize};
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use weir_wire::Sequence;
 
-/// Longest group, encoded: 64 of the largest extended attributes. It bounds the memory of a replay.
-pub const GROUP_BYTES: usize = 4 * 1024 * 1024;
-/// Logs are not replaced by a snapshot below this: a replay of it takes well under a second.
+/// A snapshot replaces no logs below this size: a replay of so many bytes takes well under a second.
 pub const LOG_BYTES: u64 = 32 * 1024 * 1024;
 /// Logs that may pile up, one for each start, before a snapshot replaces them.
 pub const LOGS: usize = 64;
 
-const UNFINISHED_SUFFIX: &str = ".unfinished";
 /// Room kept in the buffer between appends: most groups are below 1 KiB.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -49,6 +51,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub struct Journal<R, S: Storage = DirectoryStorage> {
     storage: S,
     schema: u32,
+    /// The snapshot in force, and its length in bytes.
     snapshot: Option<(FileName, u64)>,
     /// Logs before `current`, oldest first.
     old: Vec<OldLog<S::File>>,
@@ -60,130 +63,26 @@ pub struct Journal<R, S: Storage = DirectoryStorage> {
     directory_changed: bool,
     sync_runs: bool,
     snapshot_runs: bool,
-    /// After a failed snapshot: bytes of logs at which the next one is worth a try.
+    /// Bytes of logs at which the next snapshot is worth a try, after one that failed.
     retry_bytes: u64,
     /// A sync failed.
     stopped: bool,
-    /// Absent where it could not be written when the journal was opened: an older one is still true.
+    /// Absent if the mark could not be written when the journal was opened: an older mark is still true.
     mark: Option<MarkFile<S::File>>,
-    /// Marks written so far, and the durable sequence in the last one that was synced.
+    /// Marks written so far.
     marks: u64,
+    /// The durable sequence in the last mark that was synced.
     mark_synced: u64,
     of: PhantomData<fn(R)>,
 }
 
-/// The blocking part of a sync; made by [`Journal::sync_begin`], run on any thread.
-#[derive(Debug)]
-#[must_use = "appends are durable only when the ticket was run and completed"]
-pub struct SyncTicket<S: Storage> {
-    storage: S,
-    files: Vec<S::File>,
-    directory: bool,
-    through: u64,
-    /// What is true once it was run, and the mark's turn.
-    mark: Option<(MarkFile<S::File>, Mark, u64)>,
-}
-
-/// The blocking part of [`Journal::mark_begin`].
-#[derive(Debug)]
-#[must_use = "the mark is durable only when the ticket was run"]
-pub struct MarkTicket<S: Storage>(MarkFile<S::File>);
-
-/// Name of a file: what it holds, the first sequence in it (a log) or after it (a snapshot), and its checksums' salt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FileName {
-    content: Content,
-    first: u64,
-    salt: u32,
-}
-
-/// The log that is appended to.
-#[derive(Debug)]
-struct Log<F> {
-    name: FileName,
-    file: F,
-    /// A second descriptor: a write error is told once to each, so a snapshot cannot take it from a sync.
-    twin: F,
-    bytes: u64,
-    /// A failed append may have left bytes behind `bytes`.
-    is_ragged: bool,
-}
-
-#[derive(Debug)]
-struct OldLog<F> {
-    name: FileName,
-    bytes: u64,
-    /// Both descriptors, until a sync has covered it.
-    unsynced: Option<(F, F)>,
-}
-
-impl FileName {
-    fn parse(name: &str) -> Option<FileName> {
-        let mut parts = name.split('-');
-        let content = match parts.next()? {
-            "log" => Content::Log,
-            "snapshot" => Content::Snapshot,
-            _ => return None,
-        };
-        let first = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let salt = u32::from_str_radix(parts.next()?, 16).ok()?;
-        let parsed = FileName { content, first, salt };
-        (parsed.to_string() == name).then_some(parsed)
-    }
-}
-
-impl fmt::Display for FileName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let content = match self.content {
-            Content::Log => "log",
-            Content::Snapshot => "snapshot",
-        };
-        write!(formatter, "{content}-{:016x}-{:08x}", self.first, self.salt)
-    }
-}
-
-impl<S: Storage> SyncTicket<S> {
-    /// Makes everything appended before the ticket durable. It blocks on the device; pass the result to
-    /// [`Journal::sync_complete`].
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn run(&self) -> io::Result<()> {
-        for file in &self.files {
-            file.sync()?;
-        }
-        if self.directory {
-            self.storage.sync_directory()?;
-        }
-        if let Some((file, mark, turn)) = &self.mark {
-            // Without it an older mark stays, which is true as well.
-            let _ = file.write(*mark, *turn);
-        }
-        Ok(())
-    }
-
-    /// The last append that it makes durable.
-    pub fn through(&self) -> Sequence {
-        Sequence(self.through)
-    }
-}
-
-impl<S: Storage> MarkTicket<S> {
-    /// Brings the mark to stable storage. It blocks on the device.
-    ///
-    /// # Errors
-    /// The system's; an older mark stays in force, which is true as well.
-    pub fn run(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-}
-
 impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
-    /// Opens the journal, making it where there is none, and hands every record to `apply`: those of the snapshot first, then
-    /// the groups in their order. `schema` is the version of `R`. It blocks on the device, also to sync what it found.
+    /// Opens the journal, making one if there is none, and hands every record to `apply`: first the records of the snapshot,
+    /// then the groups in their order. `schema` is the version of `R`. The call blocks on the device, also to sync the files
+    /// that it found.
     ///
     /// # Errors
-    /// [`JournalError::Damaged`] where durable records cannot be read, [`JournalError::Format`], [`JournalError::Io`].
+    /// [`JournalError::Damaged`] if durable records cannot be read, [`JournalError::Format`], [`JournalError::Io`].
     pub fn open(
         storage: S,
         schema: u32,
@@ -192,7 +91,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         Journal::open_accepting(storage, schema, Losses::Refused, apply)
     }
 
-    /// As [`Journal::open`], for an owner who decides what becomes of a journal that lost changes.
+    /// Opens the journal as [`Journal::open`] does. `losses` decides about a journal that lost changes.
     ///
     /// # Errors
     /// As [`Journal::open`]; a damaged snapshot is refused either way.
@@ -235,7 +134,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         Ok((journal, recovered))
     }
 
-    /// Appends a group of records: all of them are replayed, or none. An empty group is nothing.
+    /// Appends a group of records: a replay finds all of them, or none. An empty group is not written.
     ///
     /// # Errors
     /// [`JournalError::Io`] (a full or broken device), [`JournalError::TooLong`], [`JournalError::Encode`]: the journal is as
@@ -276,8 +175,8 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         Sequence(self.durable)
     }
 
-    /// What has to be done to make all appends so far durable; none when they are, or while another ticket is out: what
-    /// is appended meanwhile shares the next one.
+    /// A ticket that makes all appends so far durable. There is none when they are durable, or while another ticket is out:
+    /// later appends share the next ticket.
     pub fn sync_begin(&mut self) -> Option<SyncTicket<S>> {
         if self.sync_runs || self.stopped || self.durable == self.appended {
             return None;
@@ -286,28 +185,21 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         Some(self.ticket())
     }
 
-    /// Takes the result of a ticket; [`Journal::durable`] has moved after it.
+    /// Takes the result of a ticket, which moves [`Journal::durable`] on.
     ///
     /// # Errors
-    /// [`JournalError::Io`] where the sync failed: Linux reports that once and forgets the bytes, so nothing is appended or
-    /// synced any more ([`JournalError::Stopped`]) until the journal began anew ([`Journal::renewal_begin`]).
+    /// [`JournalError::Io`] if the sync failed. Linux reports a failed write once and forgets the bytes, so the journal appends
+    /// and syncs nothing more ([`JournalError::Stopped`]) until it has begun anew ([`Journal::renewal_begin`]).
     pub fn sync_complete(
         &mut self,
         ticket: SyncTicket<S>,
         result: io::Result<()>,
     ) -> Result<(), JournalError> {
         self.sync_runs = false;
-        if let Err(source) = result {
-            self.stopped = true;
-            return Err(JournalError::io("sync", self.storage.describe(&self.current.name.to_string()))(
-                source,
-            ));
-        }
-        self.is_durable_through(ticket.through);
-        Ok(())
+        self.take_result(&ticket, result)
     }
 
-    /// Makes all appends durable now, also while a ticket is out. It blocks on the device: for a clean stop.
+    /// Makes all appends durable now, also while a ticket is out. The call blocks on the device; it is for a clean stop.
     ///
     /// # Errors
     /// As [`Journal::sync_complete`]; [`JournalError::Stopped`].
@@ -323,13 +215,14 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         let result = ticket.run();
         self.take_result(&ticket, result)?;
         if let Some(ticket) = self.mark_begin() {
-            // The mark in force before it is true as well.
+            // If this fails, the mark before it stays in force, which is true as well.
             let _ = ticket.run();
         }
         Ok(())
     }
 
-    /// Brings the durable mark to stable storage; none where it is there. It may run beside anything.
+    /// A ticket that brings the durable mark to stable storage; none if the mark is there. The ticket may run beside all
+    /// others.
     pub fn mark_begin(&mut self) -> Option<MarkTicket<S>> {
         if self.mark_synced == self.durable {
             return None;
@@ -352,37 +245,29 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         self.old.iter().map(|log| log.bytes).sum::<u64>() + self.current.bytes
     }
 
-    /// Begins a snapshot of the state after the last append; later appends go to a new log. Nothing here blocks on a device.
+    /// Begins a snapshot of the state after the last append; later appends go to a new log. The call does not block on a
+    /// device.
     ///
-    /// The records pushed to the writer, replayed on an empty state, must give the state as it is now. They may be pushed
-    /// bit by bit while appends go on, as long as each shows what it describes as it is now, or later appends replayed over it
-    /// give the same (records that set, rather than change, what they describe).
+    /// A replay of the pushed records on an empty state must give the present state. The owner may push them bit by bit while
+    /// appends go on. Then each record shows its subject as the subject is when the record is pushed, or a replay of the later
+    /// appends over the record gives the same (such records set their subject and do not change it).
     ///
     /// # Errors
-    /// [`JournalError::Io`]; the journal goes on without it. `None` while another snapshot is being made.
+    /// [`JournalError::Io`]; the journal goes on without the snapshot. `None` while another snapshot is being made.
     pub fn snapshot_begin(&mut self) -> Result<Option<SnapshotWriter<R, S>>, JournalError> {
         if self.snapshot_runs || self.stopped {
             return Ok(None);
         }
-        let begun = self.begin_log().and_then(|()| {
-            let header = self.header(Content::Snapshot);
-            let salt = salt(&self.storage)?;
-            let name = FileName { content: Content::Snapshot, first: header.first, salt };
-            SnapshotWriter::create(&self.storage, name, header)
-        });
-        match begun {
-            Ok(writer) => {
-                self.snapshot_runs = true;
-                Ok(Some(writer))
-            }
+        match self.begin_log().and_then(|()| self.begin_snapshot()) {
+            Ok(writer) => Ok(Some(writer)),
             Err(error) => {
-                self.retry_bytes = self.log_bytes() + LOG_BYTES;
+                self.put_off_snapshot();
                 Err(error)
             }
         }
     }
 
-    /// All records were pushed: what is left is for [`SnapshotTicket::run`], on any thread.
+    /// Ends the pushing of records: [`SnapshotTicket::run`] does the rest, on any thread.
     pub fn snapshot_seal(&mut self, writer: SnapshotWriter<R, S>) -> SnapshotTicket<R, S> {
         let unsynced = self.old.iter().filter_map(|log| log.unsynced.as_ref()).map(|(_, twin)| twin.clone());
         let logs = unsynced.chain([self.current.twin.clone()]).collect();
@@ -395,7 +280,8 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     /// Takes the result of a snapshot's ticket.
     ///
     /// # Errors
-    /// The ticket's: the journal goes on with the old snapshot and logs, and wants the next one when they have grown more.
+    /// The ticket's error: the journal goes on with the old snapshot and logs, and wants the next snapshot when the logs have
+    /// grown more.
     pub fn snapshot_complete(
         &mut self,
         result: Result<SnapshotDone, JournalError>,
@@ -410,20 +296,20 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
                 Ok(done)
             }
             Err(error) => {
-                self.retry_bytes = self.log_bytes() + LOG_BYTES;
+                self.put_off_snapshot();
                 Err(error)
             }
         }
     }
 
-    /// Gives up a snapshot whose records cannot be pushed.
+    /// Gives up a snapshot if its records cannot be pushed.
     pub fn snapshot_abandon(&mut self, writer: SnapshotWriter<R, S>) {
         self.snapshot_runs = false;
-        self.retry_bytes = self.log_bytes() + LOG_BYTES;
+        self.put_off_snapshot();
         writer.abandon(&self.storage);
     }
 
-    /// Replaces all logs by a snapshot of these records, which must be the state as it is now. It blocks on the device.
+    /// Replaces all logs by a snapshot of these records, which must be the present state. The call blocks on the device.
     ///
     /// # Errors
     /// [`JournalError::Io`], [`JournalError::TooLong`], [`JournalError::Encode`]: the old files stay in force.
@@ -442,6 +328,59 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         self.snapshot_complete(result).map(|_| ())
     }
 
+    /// Whether a sync failed: the journal takes no append until a renewal is complete.
+    ///
+    /// After a failed sync nobody knows which bytes of the logs are stored, and a second sync that succeeds proves nothing. But
+    /// the whole state is in memory: a snapshot of the state in a new file, with a new log behind it, needs none of the old
+    /// bytes. The state stands still until both are durable, as the journal takes no append.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Begins a snapshot of the state after the last append in files of its own. The owner pushes all records of the state,
+    /// then calls [`Journal::renewal_seal`]. The answer is `None` while an earlier ticket or snapshot is still out, or if
+    /// nothing failed.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: the device does not work yet.
+    pub fn renewal_begin(&mut self) -> Result<Option<SnapshotWriter<R, S>>, JournalError> {
+        if !self.stopped || self.sync_runs || self.snapshot_runs {
+            return Ok(None);
+        }
+        let first = self.appended + 1;
+        let next = Log::create(&self.storage, self.schema, first, self.durable)?;
+        let log = std::mem::replace(&mut self.current, next);
+        if log.name.first == first {
+            // The log is empty. If this fails, the next start removes the log.
+            let _ = self.storage.remove(&log.name.to_string());
+        } else {
+            self.old.push(OldLog { name: log.name, bytes: log.bytes, unsynced: None });
+        }
+        self.begin_snapshot().map(Some)
+    }
+
+    /// Ends the pushing of records: [`SnapshotTicket::run`] does the rest, on any thread.
+    pub fn renewal_seal(&mut self, writer: SnapshotWriter<R, S>) -> SnapshotTicket<R, S> {
+        let mut ticket = self.snapshot_seal(writer);
+        ticket.logs = vec![self.current.twin.clone()];
+        ticket
+    }
+
+    /// Takes the result of a renewal's ticket: the journal works again, with every append durable.
+    ///
+    /// # Errors
+    /// The ticket's error: the journal stays stopped, and the owner may try the next renewal.
+    pub fn renewal_complete(
+        &mut self,
+        result: Result<SnapshotDone, JournalError>,
+    ) -> Result<(), JournalError> {
+        let done = self.snapshot_complete(result)?;
+        self.durable = self.durable.max(done.name.first - 1);
+        self.directory_changed = false;
+        self.stopped = false;
+        Ok(())
+    }
+
     fn ticket(&mut self) -> SyncTicket<S> {
         let old = self.old.iter().filter_map(|log| log.unsynced.as_ref()).map(|(file, _)| file.clone());
         let files = old.chain([self.current.file.clone()]).collect();
@@ -458,14 +397,11 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
                 source,
             ));
         }
-        if self.stopped {
-            return Err(JournalError::Stopped);
-        }
         self.is_durable_through(ticket.through);
         Ok(())
     }
 
-    /// Goes on in a new log, so that all records before it can be replaced; nothing to do where there is none in this one.
+    /// Goes on in a new log, so that a snapshot can replace all records before it. An empty log stays.
     fn begin_log(&mut self) -> Result<(), JournalError> {
         let first = self.appended + 1;
         if self.current.name.first == first {
@@ -480,9 +416,19 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         Ok(())
     }
 
-    fn header(&self, content: Content) -> FileHeader {
-        let (schema, boot) = (self.schema, self.storage.boot());
-        FileHeader { content, schema, first: self.appended + 1, durable: self.durable, boot }
+    /// Makes the file of a snapshot of the state after the last append.
+    fn begin_snapshot(&mut self) -> Result<SnapshotWriter<R, S>, JournalError> {
+        let (content, first, boot) = (Content::Snapshot, self.appended + 1, self.storage.boot());
+        let header = FileHeader { content, schema: self.schema, first, durable: self.durable, boot };
+        let name = FileName { content, first, salt: log::salt(&self.storage)? };
+        let writer = SnapshotWriter::create(&self.storage, name, header)?;
+        self.snapshot_runs = true;
+        Ok(writer)
+    }
+
+    /// Puts the next snapshot off after a failed one, until the logs have grown by [`LOG_BYTES`].
+    fn put_off_snapshot(&mut self) {
+        self.retry_bytes = self.log_bytes() + LOG_BYTES;
     }
 
     fn is_durable_through(&mut self, through: u64) {
@@ -496,57 +442,4 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
             }
         }
     }
-}
-
-impl<F: StorageFile> Log<F> {
-    fn create<S: Storage<File = F>>(
-        storage: &S,
-        schema: u32,
-        first: u64,
-        durable: u64,
-    ) -> Result<Log<F>, JournalError> {
-        let name = FileName { content: Content::Log, first, salt: salt(storage)? };
-        let (text, described) = (name.to_string(), storage.describe(&name.to_string()));
-        let file = storage.create(&text).map_err(JournalError::io("make", &*described))?;
-        let header = FileHeader { content: Content::Log, schema, first, durable, boot: storage.boot() };
-        let twin = format::write_all(&file, &header.encode(), 0).and_then(|()| storage.open(&text));
-        match twin {
-            Ok(twin) => Ok(Log { name, file, twin, bytes: FILE_HEADER_BYTES as u64, is_ragged: false }),
-            Err(source) => {
-                // An empty log means nothing: the next start removes it where this fails.
-                let _ = storage.remove(&text);
-                Err(JournalError::io("write", described)(source))
-            }
-        }
-    }
-
-    /// What is true once this log is on stable storage.
-    fn mark(&self, through: u64) -> Mark {
-        Mark { through, log: (self.name.first, self.name.salt), bytes: self.bytes }
-    }
-
-    /// Writes a frame at the end, or leaves the log as it was.
-    fn append<S: Storage<File = F>>(&mut self, storage: &S, frame: &[u8]) -> Result<(), JournalError> {
-        self.smooth(storage)?;
-        if let Err(source) = format::write_all(&self.file, frame, self.bytes) {
-            self.is_ragged = self.file.truncate(self.bytes).is_err();
-            return Err(JournalError::io("append to", storage.describe(&self.name.to_string()))(source));
-        }
-        self.bytes += frame.len() as u64;
-        Ok(())
-    }
-
-    /// Cuts off what a failed append left.
-    fn smooth<S: Storage<File = F>>(&mut self, storage: &S) -> Result<(), JournalError> {
-        if self.is_ragged {
-            let cut = self.file.truncate(self.bytes);
-            cut.map_err(JournalError::io("cut", storage.describe(&self.name.to_string())))?;
-            self.is_ragged = false;
-        }
-        Ok(())
-    }
-}
-
-fn salt<S: Storage>(storage: &S) -> Result<u32, JournalError> {
-    storage.salt().map_err(JournalError::io("draw a random number for", storage.describe("")))
 }

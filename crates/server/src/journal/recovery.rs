@@ -1,55 +1,54 @@
 //! Reading a journal back when it is opened: the newest snapshot, then the logs that follow it.
 //!
-//! Where the records break off, what follows is either lost work that nobody was promised (a write that was cut short, or
-//! that a power loss took) and is cut off, or damage, and is refused. The rule: it is damage when the durable mark or a later
-//! record says that the missing one was durable, or when the log was written since the machine started, and something
-//! follows. Where the journal's owner accepts the loss, damage is cut off as well, and told.
+//! A break in the records is one of two things. Either the bytes behind the break are lost work that the journal promised to
+//! nobody (a write that was cut short, or one that a power loss took): the reader cuts them off. Or they are damage: the reader
+//! refuses the journal. A break is damage if the durable mark or a later record says that the missing record was durable. A
+//! break is also damage if the log was written since the machine started and something follows the break. If the journal's
+//! owner accepts the loss, the reader cuts off damage as well, and a notice says so.
 
+use super::error::{JournalError, ACCEPT_HINT};
 use super::format::{self, Content, FileHeader, Next, Reader, Refused, FILE_HEADER_BYTES};
 use super::mark::{self, Mark};
+use super::name::{FileName, UNFINISHED_SUFFIX};
 use super::storage::{Storage, StorageFile};
-use super::{FileName, JournalError, UNFINISHED_SUFFIX};
 use serde::de::DeserializeOwned;
 
-/// What becomes of a journal that lost changes which were on stable storage.
+/// The decision about a journal that lost changes which were on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Losses {
-    /// It is not opened.
+    /// The journal stays closed.
     #[default]
     Refused,
-    /// It goes on from where its records break off; a notice tells what is lost.
+    /// The journal goes on from the break in its records; a notice names the lost changes.
     Accepted,
 }
 
-/// How a loss is accepted.
-pub(super) const ACCEPT_HINT: &str = "copy the directory, then start with --accept-journal-loss";
-
-/// What was found when the journal was opened.
+/// The findings at the opening of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Records of the snapshot.
     pub snapshot_records: u64,
     /// Groups read from the logs.
     pub groups: u64,
-    /// What was cut off or removed, for the log of the server; empty after a clean stop.
+    /// Lines for the log of the server about cuts and removed files; empty after a clean stop.
     pub notices: Vec<String>,
-    /// The machine started anew since the journal was written to: changes that were not durable may be gone.
+    /// The machine started anew since the last write to the journal: changes that were not durable may be gone.
     pub lost_power: bool,
-    /// Changes that were durable are gone, which was accepted.
+    /// Changes that were durable are gone, and the owner accepted the loss.
     pub accepted_loss: bool,
 }
 
-/// A log that is kept.
+/// A log that the recovery keeps.
 #[derive(Debug)]
 pub(super) struct KeptLog {
     pub(super) name: FileName,
     pub(super) bytes: u64,
 }
 
-/// What the journal goes on from.
+/// The files from which the journal goes on.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Its length in bytes beside it.
+    /// The snapshot and its length in bytes.
     pub(super) snapshot: Option<(FileName, u64)>,
     pub(super) logs: Vec<KeptLog>,
     pub(super) next: u64,
@@ -67,7 +66,7 @@ pub(super) struct Recovery<'a, S, R> {
     records: Vec<R>,
 }
 
-/// Where the records of a log break off.
+/// A break in the records of a log.
 #[derive(Clone, Copy, Debug)]
 struct Break {
     offset: u64,
@@ -76,16 +75,16 @@ struct Break {
     same_boot: bool,
 }
 
-/// What stands behind a break.
+/// The records behind a break.
 #[derive(Clone, Copy, Debug, Default)]
 struct Later {
     anything: bool,
     durable: u64,
-    /// The last sequence that can be read there.
+    /// The last readable sequence.
     last: u64,
 }
 
-/// The journal's files by number; others are left alone.
+/// The journal's files by number. All other files stay as they are.
 #[derive(Debug, Default)]
 struct Names {
     snapshots: Vec<FileName>,
@@ -104,7 +103,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         Recovery { storage, schema, losses, mark: None, apply, recovered, records }
     }
 
-    /// Hands over every record, cuts what was not promised, and removes what a snapshot replaced.
+    /// Hands over every record, cuts off records that the journal did not promise, and removes files that a snapshot replaced.
     pub(super) fn run(mut self) -> Result<Found, JournalError> {
         let names = self.names()?;
         self.mark = mark::read(self.storage)?;
@@ -151,14 +150,14 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         Ok(names)
     }
 
-    /// A log that was begun and never written to, as by a server that had nothing to do.
+    /// Whether nobody appended to a log, as happens to a server that had nothing to do.
     fn holds_nothing(&self, name: FileName) -> Result<bool, JournalError> {
         let length = self.storage.open(&name.to_string()).and_then(|file| file.length());
         let length = length.map_err(JournalError::io("read", self.storage.describe(&name.to_string())))?;
         Ok(length <= FILE_HEADER_BYTES as u64)
     }
 
-    /// A snapshot got its name when it was whole and durable: anything else is damage. Tells its length.
+    /// Reads a snapshot and answers its length. A snapshot got its name when it was whole and durable: anything else is damage.
     fn read_snapshot(&mut self, name: FileName) -> Result<u64, JournalError> {
         let (mut reader, header) = self.open(name)?;
         if header.is_none_or(|header| header.first != name.first) {
@@ -194,7 +193,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         let mut same_boot = false;
         for (index, name) in names.iter().enumerate() {
             if name.first != next {
-                // The log before it lost its end, at a place where a record would begin.
+                // The log before this one lost its end, from a place where a record would begin.
                 let reason = "the next log's predecessors missing,";
                 let before = kept.last().map(|log| (log.name, log.bytes));
                 let broken = Break { offset: before.map_or(0, |(_, bytes)| bytes), reason, same_boot };
@@ -220,7 +219,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         Ok((kept, next))
     }
 
-    /// Applies the groups of one log; tells what is wrong where they break off.
+    /// Applies the groups of one log; answers the reason if they break off.
     fn read_log(
         &mut self,
         name: FileName,
@@ -244,7 +243,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         }
     }
 
-    /// Cuts the log at the break and removes the logs behind it, or refuses to.
+    /// Cuts the log at the break and removes the logs behind the log, or refuses the journal.
     fn cut(
         &mut self,
         name: FileName,
@@ -269,7 +268,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         }
         let described = self.storage.describe(&name.to_string());
         if broken.offset < FILE_HEADER_BYTES as u64 {
-            // Without its head it would be in the way of the log that begins at the same record.
+            // A log without its head would be in the way of the log that begins at the same record.
             self.remove(&name.to_string())?;
         } else {
             let file = self.storage.open(&name.to_string()).map_err(JournalError::io("open", &*described))?;
@@ -297,7 +296,8 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         self.mark.map_or(0, |mark| mark.through)
     }
 
-    /// The records may end whole and too early, as those of a log that was cut between two of them: only the mark tells.
+    /// Compares the last record with the mark. A log that was cut between two records is whole and ends too early: only the
+    /// mark shows the cut.
     fn check_mark(&mut self, next: u64) -> Result<(), JournalError> {
         let durable = self.marked();
         if durable < next || self.recovered.accepted_loss {
@@ -361,7 +361,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         }
     }
 
-    /// What was read may be in the kernel's memory only: from here on it counts as durable.
+    /// Syncs the logs that stay. Their bytes may be in the kernel's memory only, and from here on they count as durable.
     fn sync_kept(&self, logs: &[KeptLog]) -> Result<(), JournalError> {
         for log in logs {
             let name = log.name.to_string();

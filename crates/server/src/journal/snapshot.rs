@@ -1,20 +1,22 @@
-//! A snapshot: the state as records, in place of all logs before it.
+//! A snapshot: the state as records, in place of all logs before the snapshot.
 //!
-//! It is written under another name, made durable together with the logs that go on beside it, and renamed; only then
-//! are the files it replaces removed. A crash at any step leaves either the old files or the new ones in force.
+//! The ticket writes the snapshot under another name, makes it durable together with the logs that go on beside it, and renames
+//! it. Only then does the ticket remove the files that the snapshot replaces. A crash at any step leaves either the old files
+//! or the new ones in force.
 
-use super::format::{self, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES};
+use super::error::JournalError;
+use super::format::{self, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, GROUP_BYTES};
+use super::name::{FileName, UNFINISHED_SUFFIX};
 use super::storage::{Storage, StorageFile};
-use super::{FileName, JournalError, GROUP_BYTES, UNFINISHED_SUFFIX};
 use serde::Serialize;
 use std::marker::PhantomData;
 
-/// A frame is written when it has grown to this: few writes, little memory.
+/// The writer writes a frame when it has grown to this length: few writes, little memory.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// Takes the records of a snapshot; made by [`super::Journal::snapshot_begin`].
+/// Takes the records of a snapshot. [`super::Journal::snapshot_begin`] makes the writer.
 ///
-/// Pushing encodes and, every 64 KiB, writes to the kernel's memory; nothing here waits for a device.
+/// A push encodes its record and, every 64 KiB, writes to the kernel's memory. No push waits for a device.
 #[derive(Debug)]
 pub struct SnapshotWriter<R, S: Storage> {
     pub(super) name: FileName,
@@ -28,7 +30,7 @@ pub struct SnapshotWriter<R, S: Storage> {
     of: PhantomData<fn(R)>,
 }
 
-/// The blocking rest of a snapshot; made by [`super::Journal::snapshot_seal`], run on any thread.
+/// The blocking rest of a snapshot. [`super::Journal::snapshot_seal`] makes the ticket, any thread runs it.
 #[derive(Debug)]
 #[must_use = "the snapshot counts only when it was run and completed"]
 pub struct SnapshotTicket<R, S: Storage> {
@@ -44,9 +46,9 @@ pub struct SnapshotTicket<R, S: Storage> {
 #[derive(Debug)]
 pub struct SnapshotDone {
     pub(super) name: FileName,
-    /// Its length.
+    /// The length of the snapshot.
     pub bytes: u64,
-    /// Replaced files that could not be removed; the next start removes them.
+    /// Replaced files that the ticket could not remove; the next start removes them.
     pub left: Vec<String>,
 }
 
@@ -77,8 +79,8 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
     /// Adds a record of the state.
     ///
     /// # Errors
-    /// [`JournalError::Io`] when the storage is full or broken, [`JournalError::TooLong`], [`JournalError::Encode`]: the
-    /// snapshot must be given to [`super::Journal::snapshot_abandon`].
+    /// [`JournalError::Io`] if the storage is full or broken, [`JournalError::TooLong`], [`JournalError::Encode`]: the
+    /// caller must give the snapshot to [`super::Journal::snapshot_abandon`].
     pub fn push(&mut self, record: &R) -> Result<(), JournalError> {
         let before = self.buffer.len();
         format::encode(record, &mut self.buffer)?;
@@ -94,7 +96,7 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
     }
 
     pub(super) fn abandon(self, storage: &S) {
-        // The next start removes it where this fails.
+        // If this fails, the next start removes the file.
         let _ = storage.remove(&self.unfinished);
     }
 
@@ -108,7 +110,7 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
         Ok(())
     }
 
-    /// Writes what is left and the end mark, which counts the records.
+    /// Writes the rest of the records and the end mark, which counts the records.
     fn finish(&mut self) -> Result<(), JournalError> {
         if self.buffer.len() > FRAME_HEADER_BYTES {
             self.write_frame(0)?;
@@ -119,7 +121,7 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
 }
 
 impl<R: Serialize, S: Storage> SnapshotTicket<R, S> {
-    /// Makes the snapshot durable and puts it in force. It blocks on the device.
+    /// Makes the snapshot durable and puts it in force. The call blocks on the device.
     ///
     /// # Errors
     /// [`JournalError::Io`]: the old files stay in force. Pass the result to [`super::Journal::snapshot_complete`] either way.
@@ -132,7 +134,7 @@ impl<R: Serialize, S: Storage> SnapshotTicket<R, S> {
     }
 
     fn put_in_force(&mut self) -> Result<SnapshotDone, JournalError> {
-        // A power loss may not leave a snapshot that shows half of a group whose record is lost.
+        // Otherwise a power loss could leave a snapshot that shows half of a group, and take the record of the group.
         for log in &self.logs {
             log.sync().map_err(JournalError::io("sync", "the journal's log"))?;
         }

@@ -1,6 +1,6 @@
-//! The files a journal lives in: one small trait, and the directory that implements it.
+//! The files of a journal: one small trait, and the directory that implements the trait.
 
-use super::JournalError;
+use super::error::JournalError;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 const LOCK_FILE: &str = "lock";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// A flat directory of files. What was written survives a killed process at once, and a power loss after
-/// [`StorageFile::sync`]; a name that was made, changed or removed survives it after [`Storage::sync_directory`].
+/// A flat directory of files. Written bytes survive a killed process at once, and a power loss after [`StorageFile::sync`]. A
+/// made, changed or removed name survives a power loss after [`Storage::sync_directory`].
 pub trait Storage: Clone + Send + Sync + 'static {
     /// An open file.
     type File: StorageFile;
 
     /// Names of all files.
     fn names(&self) -> io::Result<Vec<String>>;
-    /// Opens a file that is there. Each call gives a descriptor of its own, which learns of write errors on its own.
+    /// Opens an existing file. Each call gives a descriptor of its own, which learns of write errors on its own.
     fn open(&self, name: &str) -> io::Result<Self::File>;
-    /// Makes a file, or empties it.
+    /// Makes a file, or empties an existing one.
     fn create(&self, name: &str) -> io::Result<Self::File>;
     /// Renames a file, replacing `to`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -29,11 +29,11 @@ pub trait Storage: Clone + Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     fn sync_directory(&self) -> io::Result<()>;
-    /// A number for the time since the machine started: within it, nothing written can be lost.
+    /// A number for the time since the machine started. No power loss took a byte that was written within that time.
     fn boot(&self) -> u128;
     /// A random number for the checksums of a file, so that nobody's data can pass for a record.
     fn salt(&self) -> io::Result<u32>;
-    /// How a message names the file.
+    /// The name of the file for a message.
     fn describe(&self, name: &str) -> String;
 }
 
@@ -41,9 +41,9 @@ pub trait Storage: Clone + Send + Sync + 'static {
 pub trait StorageFile: Clone + Send + Sync + 'static {
     /// Reads at `offset`; 0 bytes at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at `offset`; tells how many bytes were written.
+    /// Writes at `offset`; answers the number of written bytes.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     fn length(&self) -> io::Result<u64>;
     /// Cuts the file to `length` bytes.
     fn truncate(&self, length: u64) -> io::Result<()>;
@@ -65,10 +65,10 @@ struct Directory {
 }
 
 impl DirectoryStorage {
-    /// Opens the directory, making it where it is missing, and locks it.
+    /// Opens the directory, making a missing one, and locks it.
     ///
     /// # Errors
-    /// [`JournalError::InUse`] when another process has it; [`JournalError::Io`].
+    /// [`JournalError::InUse`] if another process has the directory; [`JournalError::Io`].
     pub fn open(path: &Path) -> Result<DirectoryStorage, JournalError> {
         let named = || path.display().to_string();
         if !path.is_dir() {
@@ -89,14 +89,14 @@ impl DirectoryStorage {
     }
 }
 
-/// The number of this boot; outside Linux's own name for it there is none, and every start counts as a new one.
+/// The number of this boot, as Linux tells it. Without that number every start counts as a new boot.
 fn boot() -> u128 {
     let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
 }
 
-/// How long a lock may still be held by who is about to let go of it: a server that is ending, or a process
-/// between fork and exec, which has every file of its parent until then.
+/// The wait for a holder that is about to let go of the lock: a server that is ending, or a process between fork and exec,
+/// which holds every file of its parent until then.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -123,7 +123,7 @@ fn lock(directory: &Path) -> Result<File, JournalError> {
         Err(errno) => return Err(JournalError::io("lock", named())(errno.into())),
     }
     let text = format!("{}\n", std::process::id());
-    // In place, so that a full disk does not take the block; and it is only for whoever looks.
+    // The write is in place, so that a full disk does not take the block. The text is only for a reader of the file.
     let written = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
     match written {
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
@@ -138,7 +138,7 @@ impl Storage for DirectoryStorage {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.0.path)? {
-            // A name that is not text is not one of the journal's.
+            // The journal's names are text.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)

@@ -1,5 +1,6 @@
-//! The journal in a real directory, and what it says when something is wrong.
+//! The journal in a real directory, and its messages about faults.
 
+use super::format::FILE_HEADER_BYTES;
 use super::*;
 use proptest::prelude::*;
 use std::io::{BufRead, BufReader, Read};
@@ -7,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const SCHEMA: u32 = 3;
-/// Set in the environment of the child that is killed.
+/// The variable in the environment of the child that the test kills.
 const CHILD: &str = "WEIR_TEST_JOURNAL_CHILD";
 
 type Record = (u64, String);
 type Group = Vec<Record>;
-/// The journal, the numbers of the groups in it, and what was found.
+/// The journal, the numbers of its groups, and the findings at its opening.
 type Opened<S> = Result<(Journal<Record, S>, Vec<u64>, Recovered), JournalError>;
 
 fn group(number: u64) -> Group {
@@ -30,7 +31,7 @@ fn open<S: Storage>(storage: S) -> Opened<S> {
     Ok((journal, numbers, recovered))
 }
 
-/// As [`open`], for an owner who accepts losses.
+/// Opens the journal as [`open`] does, for an owner that accepts losses.
 fn open_accepting<S: Storage>(storage: S) -> Opened<S> {
     let mut found: Group = Vec::new();
     let apply = |record| found.push(record);
@@ -217,7 +218,7 @@ fn a_log_that_lost_durable_changes_is_refused_wherever_it_is_cut() {
     assert_eq!(refusals, 2 * durable_bytes);
 }
 
-/// All files but the mark are gone, as where another directory was put in its place.
+/// All files but the mark are gone, as after somebody put another directory in the place of the journal's.
 #[test]
 fn a_journal_without_its_logs_is_refused() {
     let storage = filled(3, 3);
@@ -227,7 +228,7 @@ fn a_journal_without_its_logs_is_refused() {
     assert_eq!(open_accepting(storage).expect("the loss is accepted").1, Vec::<u64>::new());
 }
 
-/// A power loss spoils at most the mark that was being written: the one before it is in the other slot.
+/// A power loss spoils at most the mark that was being written: the mark before that one is in the other slot.
 #[test]
 fn a_torn_mark_leaves_the_one_before_it() {
     let storage = MemoryStorage::new();
@@ -249,7 +250,7 @@ fn a_torn_mark_leaves_the_one_before_it() {
     }
 }
 
-/// A power loss may take an earlier page and leave a later one: that is no damage, unless the earlier one was durable.
+/// A power loss may take an earlier page and leave a later one: the hole is no damage, unless the earlier page was durable.
 #[test]
 fn a_hole_after_a_power_loss_is_damage_only_where_it_was_durable() {
     for (durable, is_damage) in [(0, false), (2, false), (3, true), (5, true)] {
@@ -325,7 +326,7 @@ fn a_failed_sync_stops_the_journal() {
     assert_eq!(open(storage).expect("it opens").1, [1]);
 }
 
-/// Once a sync had failed, the server answered EIO for ever; now the state in memory is written anew.
+/// Once a sync had failed, the server answered EIO for ever. A renewal writes the state in memory anew.
 #[test]
 fn a_stopped_journal_begins_anew_once_the_device_works() {
     let storage = MemoryStorage::new();
@@ -356,7 +357,7 @@ fn a_stopped_journal_begins_anew_once_the_device_works() {
     assert_eq!((journal.is_stopped(), journal.durable()), (false, Sequence(3)));
     assert_eq!(journal.append(&group(4)).expect("it goes on"), Sequence(4));
     journal.sync().expect("it syncs");
-    // What the failed sync may have lost of the old logs does not matter any more.
+    // Bytes of the old logs that the failed sync may have lost do not matter any more.
     let left = storage.after_power_loss(storage.operations(), |_| 0);
     assert_eq!(open(left).expect("it opens").1, [1, 2, 3, 4]);
     let names = storage.names().expect("names");
@@ -428,7 +429,7 @@ fn a_long_log_is_worth_a_snapshot_and_then_short() {
     assert_eq!((count, recovered.snapshot_records, recovered.groups), (1, 1, 0));
 }
 
-/// The child of the next test: appends and says so, until it is killed.
+/// The child of the next test: it appends groups and prints their numbers, until the test kills it.
 #[test]
 fn append_until_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
@@ -470,7 +471,7 @@ fn what_a_killed_process_acknowledged_is_there() {
 }
 
 proptest! {
-    /// One changed byte, in any file, is refused or costs the last group at most, whatever it hits.
+    /// The journal refuses one changed byte in any file, or loses the last group at most.
     #[test]
     fn a_changed_byte_never_goes_unseen(file: prop::sample::Index, at: prop::sample::Index, flip in 1..=255u8, snapshot: bool) {
         let storage = filled(8, 4);
@@ -491,7 +492,7 @@ proptest! {
         }
     }
 
-    /// Bytes that never were a journal are refused or mean nothing; they crash nothing.
+    /// The journal refuses bytes that never were a journal, or finds nothing in them; they crash nothing.
     #[test]
     fn any_bytes_are_read_without_harm(log in proptest::collection::vec(any::<u8>(), 0..400), keep in 0..100usize) {
         let storage = filled(3, 3);
