@@ -8,7 +8,6 @@ pub(crate) mod intake;
 pub(crate) mod metadata;
 pub(crate) mod moving;
 pub(crate) mod placement;
-pub(crate) mod reserve;
 pub(crate) mod room;
 pub(crate) mod service;
 pub(crate) mod watch;

@@ -1,11 +1,11 @@
-//! The memory of a `ram` target: one memfd, mapped whole, handed out by the page.
+//! The memory of a `ram` target: one memfd, mapped whole and handed out by the page.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
-/// Unit of allocation; the page size, so that freed memory can be given back.
+/// The unit of allocation: the page size, so that the arena can give freed memory back.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// A run of bytes in the arena.
@@ -31,7 +31,7 @@ impl Arena {
     /// Maps `capacity_bytes`, rounded down to whole pages.
     ///
     /// # Errors
-    /// What memfd_create, ftruncate or mmap answer.
+    /// The errors of memfd_create, ftruncate or mmap.
     pub(crate) fn new(capacity_bytes: u64) -> io::Result<Arena> {
         let capacity_bytes = usize::try_from(capacity_bytes - capacity_bytes % PAGE_BYTES)
             .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?
@@ -66,14 +66,14 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(start, region.length) }
     }
 
-    /// The bytes of `region`, to be written.
+    /// The bytes of `region`, for writing.
     pub(crate) fn bytes_mut(&mut self, region: Region) -> &mut [u8] {
         let start = self.checked(region);
         // SAFETY: as for `bytes`, and `&mut self` excludes every other borrow.
         unsafe { std::slice::from_raw_parts_mut(start, region.length) }
     }
 
-    /// Asks for the memory of `region` in one call instead of one fault a page; a refusal costs only speed.
+    /// Asks for the memory of `region` in one call, in place of one fault a page; a refusal costs only speed.
     pub(crate) fn populate(&mut self, region: Region) {
         let start = self.checked(region);
         // SAFETY: the range is inside the mapping and page-aligned by its callers; populating changes no content.
@@ -82,10 +82,10 @@ impl Arena {
         };
     }
 
-    /// Gives the memory of `region` (whole pages) back; it reads as zeros afterwards.
+    /// Gives the memory of `region` (whole pages) back; the region reads as zeros afterwards.
     ///
     /// # Errors
-    /// What fallocate answers; the content is then unchanged.
+    /// The errors of fallocate; the content is then unchanged.
     pub(crate) fn release(&mut self, region: Region) -> io::Result<()> {
         let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&self.memory, flags, region.offset, region.length as u64)?;

@@ -1,33 +1,33 @@
-//! What changed of the objects that are being copied elsewhere, since it was last asked.
+//! The changes of objects while they are copied elsewhere, by the rounds in which the mover asks for them.
 //!
-//! A write is noted when it ends, so one that was under way when noting began is noted as well.
+//! A write is noted when it ends, so a write that was under way when noting began is noted as well.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use weir_wire::{limits, Ino, ROUND_LAST};
 
-/// Objects noted at once on one target. One more drops the oldest: its mover begins anew.
+/// The most objects noted at once on one target. One more drops the oldest: its mover begins anew.
 const OBJECTS_MAX: usize = 1024;
-/// Ranges begin and end at multiples of this at first: a page, since that is what changes in a target's memory.
+/// The first grain of ranges, which begin and end at multiples of it: a page, as the memory of a target changes by pages.
 const GRAIN_BYTES: u64 = 4096;
 
-/// The objects of one target whose changes are noted.
+/// The objects of one target for which changes are noted.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     objects: HashMap<Ino, Noted>,
     oldest: VecDeque<Ino>,
 }
 
-/// One object.
+/// The changes of one object.
 #[derive(Debug)]
 struct Noted {
     tracking: u64,
-    /// The last round that was asked for, and what was answered.
+    /// The last round that the mover asked for, and the answer to it.
     round: u32,
     answered: Vec<(u64, u64)>,
     since: Ranges,
 }
 
-/// Ranges that do not touch, few enough for one reply.
+/// Ranges that do not touch each other, few enough for one reply.
 #[derive(Debug)]
 struct Ranges {
     grain_bytes: u64,
@@ -36,13 +36,13 @@ struct Ranges {
 }
 
 impl Changes {
-    /// How many objects are noted.
+    /// The number of noted objects.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Answers a round; round 0 begins, [`ROUND_LAST`] ends. None where `tracking` is not known, or the round is not the
-    /// last one or the next.
+    /// Answers a round; round 0 begins, [`ROUND_LAST`] ends. `None` if `tracking` is not known, or if the round is neither the
+    /// last one nor the next.
     pub(crate) fn ask(&mut self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
         if round == 0 {
             self.begin(ino, tracking);
@@ -63,14 +63,14 @@ impl Changes {
         (noted.round == round).then(|| noted.answered.clone())
     }
 
-    /// The bytes `[offset, end)` of the object may have changed.
+    /// Notes that the bytes `[offset, end)` of the object may have changed.
     pub(crate) fn note(&mut self, ino: Ino, offset: u64, end: u64) {
         if let Some(noted) = self.objects.get_mut(&ino) {
             noted.since.add(offset, end);
         }
     }
 
-    /// Notes nothing more of the object.
+    /// Ends the notes about the object.
     pub(crate) fn forget(&mut self, ino: Ino) {
         if self.objects.remove(&ino).is_some() {
             self.oldest.retain(|&other| other != ino);
@@ -130,7 +130,7 @@ mod tests {
     const FILE: Ino = Ino(7);
 
     proptest! {
-        /// Against a set of pages: nothing that changed is left out, ranges are apart, and few stay exact.
+        /// Compared with a set of pages, the ranges leave no change out, are apart, and are exact while they are few.
         #[test]
         fn every_change_is_told_once(
             rounds in proptest::collection::vec(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lost_its_place_is_told() {
+    fn a_mover_that_lost_its_place_learns_it() {
         let mut changes = Changes::default();
         changes.ask(FILE, 1, 0);
         changes.note(FILE, u64::MAX - 1, u64::MAX);

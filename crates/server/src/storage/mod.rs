@@ -1,39 +1,30 @@
-//! Targets: where the bytes of objects are.
+//! Targets: they hold the bytes of objects, in memory or in a directory.
 
 mod arena;
 mod changes;
 mod dir;
+mod failure;
 mod object;
 mod pages;
 mod ram;
+mod reserve;
 
 use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
 use std::path::Path;
 use std::sync::Arc;
-use weir_wire::{Errno, Ino};
+use weir_wire::Ino;
 
 pub(crate) use arena::Region;
-pub(crate) use dir::{Aside, Cut, Dir, Known, Settled};
+pub(crate) use dir::aside::{Cut, Known, Settled};
+pub(crate) use dir::names::Aside;
+pub(crate) use dir::Dir;
+pub(crate) use failure::TargetFailure;
 pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
+pub(crate) use reserve::Reserve;
 
-/// The object was cut since: the epoch it has now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StaleEpoch(pub(crate) u64);
-
-/// Why a target refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TargetFailure {
-    /// Too few free bytes.
-    Full,
-    /// The object was cut since.
-    Stale(StaleEpoch),
-    /// The file system below answered this error number.
-    Device(i32),
-}
-
-/// One target of this server. Its bytes lie in [memory](Target::memory), which the event loop itself serves, or below
-/// a [directory](Target::directory), which the worker pool serves.
+/// One target of this server. Its bytes lie in [memory](Target::memory), which the event loop serves itself, or below a
+/// [directory](Target::directory), which the worker pool serves.
 pub(crate) struct Target {
     backend: Backend,
 }
@@ -44,10 +35,10 @@ enum Backend {
 }
 
 impl Target {
-    /// Opens target `index` of a server whose files are in `folder`; it keeps up to `objects_open` files open.
+    /// Opens target `index` of a server whose files are in `folder`. The target keeps up to `objects_open` files open.
     ///
     /// # Errors
-    /// [`ServerError::Io`] when its memory or directory cannot be had.
+    /// [`ServerError::Io`] if the system refuses the memory or the directory.
     pub(crate) fn open(
         config: &TargetConfig,
         folder: &Path,
@@ -97,7 +88,7 @@ impl Target {
         }
     }
 
-    /// What is still there after a restart.
+    /// The bytes that survive a restart, in words.
     pub(crate) fn keeps(&self) -> &'static str {
         match &self.backend {
             Backend::Ram(_) => "nothing over a restart",
@@ -105,7 +96,7 @@ impl Target {
         }
     }
 
-    /// What changed of an object since the last round of a move; `None` where it is not followed.
+    /// The ranges of an object that changed since the last round of a move; `None` if the target does not follow the object.
     pub(crate) fn changes(&mut self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
         match &mut self.backend {
             Backend::Ram(ram) => ram.changes(ino, tracking, round),
@@ -121,7 +112,7 @@ impl Target {
         }
     }
 
-    /// Closes an object file that nobody uses now; false where there is none.
+    /// Closes an object file that nobody uses now; false if there is none.
     pub(crate) fn close_idle_object(&self) -> bool {
         match &self.backend {
             Backend::Ram(_) => false,
@@ -129,38 +120,11 @@ impl Target {
         }
     }
 
-    /// Bytes that a read plan of this target names.
+    /// The bytes of a region that a read plan of this target names.
     pub(crate) fn arena_bytes(&self, region: Region) -> &[u8] {
         match &self.backend {
             Backend::Ram(ram) => ram.bytes(region),
             Backend::Dir(_) => &[],
         }
-    }
-}
-
-impl TargetFailure {
-    /// The error number a client sees; a stale epoch has a reply of its own.
-    pub(crate) fn errno(self) -> Errno {
-        let raw = match self {
-            TargetFailure::Full => rustix::io::Errno::NOSPC.raw_os_error(),
-            TargetFailure::Stale(_) => rustix::io::Errno::STALE.raw_os_error(),
-            TargetFailure::Device(raw) => raw,
-        };
-        Errno(raw as u16)
-    }
-}
-
-impl From<std::io::Error> for TargetFailure {
-    fn from(error: std::io::Error) -> TargetFailure {
-        match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => TargetFailure::Full,
-            _ => TargetFailure::Device(error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error())),
-        }
-    }
-}
-
-impl From<StaleEpoch> for TargetFailure {
-    fn from(stale: StaleEpoch) -> TargetFailure {
-        TargetFailure::Stale(stale)
     }
 }

@@ -1,4 +1,4 @@
-//! One object of a `ram` target: which of its pages lie where in the arena.
+//! One object of a `ram` target: the map from its pages to those of the arena.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) struct Extent {
     pub(crate) pages: u64,
 }
 
-/// A stretch of a page range: mapped, or a hole.
+/// A stretch of a page range, which is mapped or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     /// First object page.
@@ -55,7 +55,7 @@ impl Object {
         stretches
     }
 
-    /// Maps a hole; it grows the extent before it where the two are neighbours in object and arena.
+    /// Maps a hole. The extent before the hole grows if the two are neighbours in object and arena.
     pub(crate) fn map(&mut self, page: u64, extent: Extent) {
         if let Some((&before, previous)) = self.extents.range_mut(..page).next_back() {
             if before + previous.pages == page && previous.arena_page + previous.pages == extent.arena_page {
@@ -66,7 +66,7 @@ impl Object {
         self.extents.insert(page, extent);
     }
 
-    /// Unmaps the page range `[first, end)` and returns the arena runs that it held.
+    /// Unmaps the page range `[first, end)` and returns the arena runs of the range.
     pub(crate) fn unmap(&mut self, first: u64, end: u64) -> Vec<Extent> {
         let mut freed = Vec::new();
         for stretch in self.stretches(first, end) {
@@ -87,7 +87,7 @@ impl Object {
         freed
     }
 
-    /// The next mapped (`data`) or unmapped page at or after `page`; absent when no data follows.
+    /// The next mapped (`data`) or unmapped page at or after `page`; `None` if no data follows.
     pub(crate) fn next(&self, page: u64, data: bool) -> Option<u64> {
         let mut position = page;
         let covering = self.extents.range(..=page).next_back();

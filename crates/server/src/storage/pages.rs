@@ -1,9 +1,9 @@
-//! Which pages of an arena are free.
+//! The free pages of an arena.
 //!
-//! Recycled pages are resident and dirty, so they are used first and their owner clears what it does not
-//! write; fresh pages were never touched or were given back, and read as zeros.
+//! Recycled pages are resident and dirty, so they are used first, and their owner clears the bytes that it does not write.
+//! Fresh pages were never touched or were given back, and read as zeros.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A run of arena pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +12,11 @@ pub(crate) struct Run {
     pub(crate) first: u64,
     /// Number of pages.
     pub(crate) pages: u64,
-    /// Whether it may hold old bytes.
+    /// Whether the run may hold old bytes.
     pub(crate) dirty: bool,
 }
 
-/// Keeps a freed page from being handed out while a transfer may still touch it.
+/// Keeps freed pages from being handed out while a transfer may still touch them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pin(u64);
 
@@ -30,9 +30,9 @@ struct FreeSet {
 pub(crate) struct Pages {
     fresh: FreeSet,
     recycled: FreeSet,
-    pins: BTreeMap<u64, ()>,
+    pins: BTreeSet<u64>,
     next_pin: u64,
-    /// Freed while pins were held, each with the first pin that cannot know it.
+    /// Runs that were freed while pins were held, each with the first pin that cannot know the run.
     limbo: VecDeque<(u64, Run)>,
     limbo_pages: u64,
 }
@@ -44,7 +44,7 @@ impl Pages {
         Pages {
             fresh,
             recycled: FreeSet::default(),
-            pins: BTreeMap::new(),
+            pins: BTreeSet::new(),
             next_pin: 0,
             limbo: VecDeque::new(),
             limbo_pages: 0,
@@ -56,12 +56,12 @@ impl Pages {
         self.fresh.pages + self.recycled.pages
     }
 
-    /// Pages that are free as soon as transfers in flight end.
+    /// Pages that will be free when the transfers in flight end.
     pub(crate) fn limbo_pages(&self) -> u64 {
         self.limbo_pages
     }
 
-    /// Takes `pages` pages in as few runs as the free set allows; nothing is taken when there are fewer.
+    /// Takes `pages` pages in as few runs as the free set allows; takes nothing if there are fewer.
     pub(crate) fn take(&mut self, pages: u64) -> Option<Vec<Run>> {
         if self.free_pages() < pages {
             return None;
@@ -78,7 +78,7 @@ impl Pages {
         Some(runs)
     }
 
-    /// Frees a run; it is handed out again once every pin that exists now is dropped.
+    /// Frees a run. The run is handed out again once every present pin is dropped.
     pub(crate) fn free(&mut self, run: Run) {
         if self.pins.is_empty() {
             self.insert(run);
@@ -88,18 +88,18 @@ impl Pages {
         }
     }
 
-    /// Keeps pages that are freed from now on out of use until [`Pages::unpin`].
+    /// Keeps all pages that are freed from now on out of use until [`Pages::unpin`].
     pub(crate) fn pin(&mut self) -> Pin {
         let pin = self.next_pin;
         self.next_pin += 1;
-        self.pins.insert(pin, ());
+        self.pins.insert(pin);
         Pin(pin)
     }
 
     /// Ends a pin.
     pub(crate) fn unpin(&mut self, pin: Pin) {
         self.pins.remove(&pin.0);
-        let oldest = self.pins.keys().next().copied().unwrap_or(self.next_pin);
+        let oldest = self.pins.first().copied().unwrap_or(self.next_pin);
         while let Some(&(before, run)) = self.limbo.front() {
             if before > oldest {
                 break;
@@ -110,14 +110,15 @@ impl Pages {
         }
     }
 
-    /// Takes up to `pages` recycled pages to give their memory back; they are to be freed as clean.
+    /// Takes a run of the recycled pages above the number `keep`, whose memory the caller gives back before it
+    /// [inserts](Pages::insert) the run as clean.
     pub(crate) fn take_recycled_above(&mut self, keep: u64) -> Option<Run> {
         let excess = self.recycled.pages.checked_sub(keep).filter(|&excess| excess > 0)?;
         let (first, pages) = self.recycled.take(excess)?;
         Some(Run { first, pages, dirty: true })
     }
 
-    /// Puts a run back whose memory was released.
+    /// Puts a run among the free pages.
     pub(crate) fn insert(&mut self, run: Run) {
         let set = if run.dirty { &mut self.recycled } else { &mut self.fresh };
         set.insert(run.first, run.pages);

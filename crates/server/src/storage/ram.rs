@@ -1,23 +1,23 @@
 //! A `ram` target: objects in an arena of memory.
 //!
-//! A write into pages that the object does not have yet is staged: its pages are linked when all bytes have
-//! arrived, so nobody ever reads a recycled page before it was overwritten.
+//! A write into pages that the object does not have yet is staged. The object gets these pages when all bytes have arrived, so
+//! nobody ever reads a recycled page before it was overwritten.
 
 use super::arena::{Arena, Region, PAGE_BYTES};
 use super::changes::Changes;
-use super::object::{Extent, Object};
+use super::failure::{StaleEpoch, TargetFailure};
+use super::object::{Extent, Object, Stretch};
 use super::pages::{Pages, Pin, Run};
-use super::{StaleEpoch, TargetFailure};
 use std::collections::HashMap;
 use std::io;
-use weir_wire::{Extent as Range, Ino};
+use weir_wire::{limits, Extent as Range, Ino};
 
-/// Resident pages of freed objects that are kept for reuse: 256 MiB, what a burst recycles within a second.
+/// Resident pages of freed objects that stay for reuse: 256 MiB, as much as a burst recycles within a second.
 const RECYCLED_PAGES_MAX: u64 = (256 << 20) / PAGE_BYTES;
-/// Fresh runs of at least this many pages are populated in one call: below it, faulting is as fast.
+/// The shortest fresh run that is populated in one call: for shorter runs, faults are as fast.
 const POPULATE_PAGES_MIN: u64 = 16;
 
-/// Bytes of a read: regions of the arena, or zeros where the object has a hole.
+/// Bytes of a read: a region of the arena, or the zeros of a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// Bytes in the arena.
@@ -27,7 +27,7 @@ pub(crate) enum Segment {
 }
 
 impl Segment {
-    /// Its bytes.
+    /// The number of bytes.
     pub(crate) fn length(&self) -> usize {
         match *self {
             Segment::Bytes(region) => region.length,
@@ -36,14 +36,14 @@ impl Segment {
     }
 }
 
-/// A read in progress; its pages stay in place until [`Ram::finish_read`].
+/// A read in progress. Its pages stay in place until [`Ram::finish_read`].
 pub(crate) struct ReadPlan {
     /// The bytes in order.
     pub(crate) segments: Vec<Segment>,
     pin: Pin,
 }
 
-/// A write in progress: where its bytes go, in order.
+/// A write in progress: the places of its bytes, in order.
 pub(crate) struct WritePlan {
     /// The regions to fill.
     pub(crate) regions: Vec<Region>,
@@ -55,7 +55,7 @@ pub(crate) struct WritePlan {
     pin: Pin,
 }
 
-/// Pages that a write allocated, linked into the object at its end.
+/// Pages that a write allocated; the end of the write links them into the object.
 struct Staged {
     page: u64,
     run: Run,
@@ -75,7 +75,7 @@ impl Ram {
     /// A target of `capacity_bytes`.
     ///
     /// # Errors
-    /// What the kernel answers when the memory cannot be reserved.
+    /// The kernel's error if it refuses the memory.
     pub(crate) fn new(capacity_bytes: u64) -> io::Result<Ram> {
         let arena = Arena::new(capacity_bytes)?;
         let pages = Pages::new(arena.pages());
@@ -104,7 +104,7 @@ impl Ram {
     /// Begins a read.
     ///
     /// # Errors
-    /// [`StaleEpoch`] when the object was cut since `epoch`.
+    /// [`StaleEpoch`] if the object was cut since `epoch`.
     pub(crate) fn begin_read(
         &mut self,
         ino: Ino,
@@ -124,25 +124,22 @@ impl Ram {
         Ok(ReadPlan { segments, pin: self.pages.pin() })
     }
 
-    /// Ends a read: its pages may be reused.
+    /// Ends a read: others may take its pages.
     pub(crate) fn finish_read(&mut self, plan: &ReadPlan) {
         self.pages.unpin(plan.pin);
     }
 
-    /// Begins a write: allocates what is missing.
+    /// Begins a write: allocates the missing pages.
     ///
     /// # Errors
-    /// ENOSPC when the target has too few free pages; nothing was allocated.
+    /// ENOSPC if the target has too few free pages; nothing is allocated then. [`StaleEpoch`].
     pub(crate) fn begin_write(
         &mut self,
         ino: Ino,
         epoch: u64,
         ranges: &[Range],
     ) -> Result<WritePlan, TargetFailure> {
-        let object = self.objects.entry(ino).or_default();
-        if object.epoch > epoch {
-            return Err(StaleEpoch(object.epoch).into());
-        }
+        self.check_epoch(ino, epoch)?;
         let pin = self.pages.pin();
         let span = ranges.iter().fold((u64::MAX, 0), |(first, end), range| {
             (first.min(range.offset), end.max(range.offset + u64::from(range.length)))
@@ -162,8 +159,7 @@ impl Ram {
             return Ok(());
         }
         let end = range.offset + u64::from(range.length);
-        let object = self.objects.entry(plan.ino).or_default();
-        for stretch in object.stretches(range.offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES)) {
+        for stretch in self.stretches(plan.ino, range.offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES)) {
             let within = |page: u64, arena_page: u64, pages: u64| {
                 let first = (page * PAGE_BYTES).max(range.offset);
                 let last = ((page + pages) * PAGE_BYTES).min(end);
@@ -189,22 +185,19 @@ impl Ram {
         Ok(())
     }
 
-    /// Whether bytes may still be received for a write: some go straight over old ones, and where the object was cut since
-    /// these may be another's by now.
+    /// Whether a write may still receive bytes. Some bytes go straight over old ones, and another object may have the pages of
+    /// an object that was cut since.
     ///
     /// # Errors
-    /// [`StaleEpoch`] when the object was cut or removed since the write began.
+    /// [`StaleEpoch`] if the object was cut since the write began.
     pub(crate) fn check_write(&self, plan: &WritePlan) -> Result<(), StaleEpoch> {
-        match self.objects.get(&plan.ino) {
-            Some(object) if object.epoch > plan.epoch => Err(StaleEpoch(object.epoch)),
-            _ => Ok(()),
-        }
+        self.check_epoch(plan.ino, plan.epoch)
     }
 
     /// Ends a write whose bytes have all arrived: links its staged pages.
     ///
     /// # Errors
-    /// [`StaleEpoch`] when the object was cut or removed meanwhile; the bytes are not in the file.
+    /// [`StaleEpoch`] if the object was cut meanwhile; the bytes are not in the file then.
     pub(crate) fn finish_write(&mut self, plan: WritePlan) -> Result<(), StaleEpoch> {
         let object = self.objects.entry(plan.ino).or_default();
         if object.epoch > plan.epoch {
@@ -244,10 +237,10 @@ impl Ram {
         self.pages.unpin(plan.pin);
     }
 
-    /// Allocates the range, reading as zeros where it was a hole.
+    /// Allocates the range; its holes read as zeros.
     ///
     /// # Errors
-    /// ENOSPC, with nothing allocated; [`StaleEpoch`].
+    /// ENOSPC, and nothing is allocated; [`StaleEpoch`].
     pub(crate) fn reserve(
         &mut self,
         ino: Ino,
@@ -255,37 +248,28 @@ impl Ram {
         offset: u64,
         length: u64,
     ) -> Result<(), TargetFailure> {
-        let object = self.objects.entry(ino).or_default();
-        if object.epoch > epoch {
-            return Err(StaleEpoch(object.epoch).into());
-        }
+        self.check_epoch(ino, epoch)?;
         self.changes.note(ino, offset, offset + length);
-        let end = (offset + length).div_ceil(PAGE_BYTES);
-        let holes = object
-            .stretches(offset / PAGE_BYTES, end)
-            .into_iter()
-            .filter(|stretch| stretch.arena_page.is_none());
-        let holes: Vec<_> = holes.collect();
+        let mut holes = self.stretches(ino, offset / PAGE_BYTES, (offset + length).div_ceil(PAGE_BYTES));
+        holes.retain(|stretch| stretch.arena_page.is_none());
         if holes.iter().map(|hole| hole.pages).sum::<u64>() > self.pages.free_pages() {
             return Err(TargetFailure::Full);
         }
+        let object = self.objects.entry(ino).or_default();
         for hole in holes {
             let mut page = hole.page;
             for run in self.pages.take(hole.pages).ok_or(TargetFailure::Full)? {
                 if run.dirty {
                     self.arena.bytes_mut(whole(run)).fill(0);
                 }
-                self.objects
-                    .entry(ino)
-                    .or_default()
-                    .map(page, Extent { arena_page: run.first, pages: run.pages });
+                object.map(page, Extent { arena_page: run.first, pages: run.pages });
                 page += run.pages;
             }
         }
         Ok(())
     }
 
-    /// Frees the range: it reads as zeros.
+    /// Frees the range, which reads as zeros afterwards.
     ///
     /// # Errors
     /// [`StaleEpoch`].
@@ -314,8 +298,10 @@ impl Ram {
         Ok(())
     }
 
-    /// Cuts the object to `length` and raises its epoch; one that has the epoch already is left alone.
+    /// Cuts the object to `length` and raises its epoch. An object that has the epoch already stays as it is.
     pub(crate) fn truncate(&mut self, ino: Ino, length: u64, epoch: u64) {
+        // No object is longer, so no sum below overflows.
+        let length = length.min(limits::FILE_BYTES);
         let object = self.objects.entry(ino).or_default();
         if object.epoch >= epoch {
             return;
@@ -326,7 +312,7 @@ impl Ram {
         self.free(freed);
     }
 
-    /// What changed of the object since the last round; none where nothing is noted of it for `tracking`.
+    /// The ranges of the object that changed since the last round; `None` if the target notes nothing for `tracking`.
     pub(crate) fn changes(&mut self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
         self.changes.ask(ino, tracking, round)
     }
@@ -343,7 +329,7 @@ impl Ram {
     /// The next byte of data (or of a hole) at or after `offset`.
     ///
     /// # Errors
-    /// [`StaleEpoch`] when the object was cut or moved since `epoch`.
+    /// [`StaleEpoch`] if the object was cut or moved since `epoch`.
     pub(crate) fn seek(
         &self,
         ino: Ino,
@@ -357,6 +343,21 @@ impl Ram {
                 Ok(object.next(offset / PAGE_BYTES, data).map(|page| (page * PAGE_BYTES).max(offset)))
             }
             None => Ok((!data).then_some(offset)),
+        }
+    }
+
+    fn check_epoch(&self, ino: Ino, epoch: u64) -> Result<(), StaleEpoch> {
+        match self.objects.get(&ino) {
+            Some(object) if object.epoch > epoch => Err(StaleEpoch(object.epoch)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The page range `[first, end)` of an object; an object that is not there is one hole.
+    fn stretches(&self, ino: Ino, first: u64, end: u64) -> Vec<Stretch> {
+        match self.objects.get(&ino) {
+            Some(object) => object.stretches(first, end),
+            None => vec![Stretch { page: first, pages: end - first, arena_page: None }],
         }
     }
 
@@ -378,7 +379,7 @@ fn whole(run: Run) -> Region {
     Region { offset: run.first * PAGE_BYTES, length: (run.pages * PAGE_BYTES) as usize }
 }
 
-/// Clears what a write leaves of a dirty run, and asks for the memory of a fresh one.
+/// Clears the bytes of a dirty run that the write does not fill, and asks for the memory of a fresh run.
 fn clear_edges(arena: &mut Arena, run: Run, written: Region) {
     let run_region = whole(run);
     if run.dirty {
@@ -405,7 +406,7 @@ fn clear_mapped(object: &Object, arena: &mut Arena, from: u64, to: u64) {
     }
 }
 
-/// Another write linked the same hole first: copies the written bytes of `source` over its pages.
+/// Copies the written bytes of `source` over the pages that another write linked into the same hole first.
 fn copy_written(arena: &mut Arena, written: Region, source: Extent, arena_page: u64) {
     let source_start = source.arena_page * PAGE_BYTES;
     let first = written.offset.max(source_start);
@@ -574,5 +575,28 @@ mod tests {
         write(&mut ram, 0, 0, &[1; 4 * 4096]).unwrap();
         assert_eq!(write(&mut ram, 0, 1 << 20, &[1]), Err(TargetFailure::Full));
         write(&mut ram, 0, 0, &[2; 100]).unwrap();
+    }
+
+    /// The home hears of successful writes only, so nobody removed the object that a refused write had made.
+    #[test]
+    fn a_refused_write_leaves_no_object() {
+        let mut ram = Ram::new(4 * PAGE_BYTES).unwrap();
+        assert_eq!(write(&mut ram, 0, 0, &[1; 5 * 4096]), Err(TargetFailure::Full));
+        assert_eq!(ram.reserve(FILE, 0, 0, 5 * PAGE_BYTES), Err(TargetFailure::Full));
+        let plan = ram.begin_write(FILE, 0, &[range(0, 4096)]).unwrap();
+        ram.abandon_write(plan);
+        assert!(ram.objects.is_empty());
+    }
+
+    /// Another server once could stop this one by a cut at a length that no file has.
+    #[test]
+    fn a_cut_behind_every_file_cuts_nothing() {
+        let mut ram = Ram::new(4 * PAGE_BYTES).unwrap();
+        write(&mut ram, 0, 0, &[1; 100]).unwrap();
+        ram.truncate(FILE, u64::MAX, 1);
+        assert_eq!(read(&mut ram, 1, 0, 100), [1; 100]);
+        ram.truncate(FILE, 0, 2);
+        ram.truncate(FILE, u64::MAX, 3);
+        assert_eq!(ram.used_bytes(), 0);
     }
 }

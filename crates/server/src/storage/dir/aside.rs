@@ -1,71 +1,53 @@
-//! Objects that were emptied before the record which says so was on stable storage: set aside whole, under another name.
+//! Objects that a cut emptied before the record of the cut was on stable storage: the cut sets them aside whole, under another
+//! name.
 //!
-//! Renaming is one step for the file system below, so after a power loss the bytes are under one of the two names. When the
-//! record is durable the object set aside is discarded. When the server starts, the journal is asked: what it knows of is
-//! discarded, what it does not know of is put back.
+//! A renaming is one step for the file system below, so after a power loss the bytes are under one of the two names. When the
+//! record is durable, the target discards the object set aside. When the server starts, the target asks the journal: it
+//! discards the objects whose cuts the journal knows, and puts all others back.
 
-use super::{lock, removed, subdirectory_of, Dir};
-use crate::storage::TargetFailure;
-use std::collections::{BTreeMap, BTreeSet};
+use super::names::{lock, removed, subdirectory_of, Aside};
+use super::{Dir, TargetFailure};
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::io;
 use std::sync::PoisonError;
 use weir_wire::Ino;
 
-/// An object that was set aside: whose, and at which epoch it was emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Aside {
-    pub(super) ino: Ino,
-    epoch: u64,
-}
-
-/// What became of a cut that must be undoable.
+/// The result of a cut that must be undoable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Done: no byte went.
+    /// The cut is done, and removed no byte.
     Done,
-    /// Done: the bytes are aside.
+    /// The cut is done, and its bytes are aside.
     SetAside(Aside),
-    /// Not done, and nothing changed: a part of the object would go. It has to wait for the journal.
+    /// The cut is not done, and nothing changed: a part of the object would go. The cut has to wait for the journal.
     NotYet,
 }
 
-/// What the journal knows of a file whose home this server is.
+/// The journal's knowledge about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// The home is another server.
     Elsewhere,
-    /// There is no such file any more.
+    /// The file was removed.
     Gone,
-    /// There is no such file: a power loss took the record that made it.
+    /// There is no file: a power loss took the record that made it.
     Lost,
-    /// The epoch of the last cut that was decided.
+    /// The file is there, with the epoch of the last decided cut.
     File { decided: u64 },
 }
 
-/// What putting a target right came to.
+/// The work of settling a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// Objects that were emptied by a cut of which no record is left, and have their bytes again.
+    /// Emptied objects that have their bytes again, as no record of the cut is left.
     pub(crate) restored: u64,
-    /// Objects of files of which no record is left.
+    /// Removed objects, as no record of their files is left.
     pub(crate) removed: u64,
 }
 
-const ASIDE_PREFIX: &str = "aside-";
-
-impl Aside {
-    /// By the name of a file, if it is one of those.
-    pub(super) fn parse(name: &str) -> Option<Aside> {
-        let (ino, extension) = name.split_once('.')?;
-        let epoch = extension.strip_prefix(ASIDE_PREFIX)?;
-        Some(Aside { ino: super::parse_ino(ino)?, epoch: u64::from_str_radix(epoch, 16).ok()? })
-    }
-}
-
 impl Dir {
-    /// As [`Dir::truncate`], before the record of the cut is durable: whatever is done can be undone.
+    /// Cuts as [`Dir::truncate`] does, before the record of the cut is durable: the next start can undo the cut.
     ///
     /// # Errors
     /// The device failed; the home will ask again.
@@ -86,15 +68,20 @@ impl Dir {
             return Ok(Cut::NotYet);
         }
         let aside = Aside { ino, epoch };
-        fs::rename(self.path(ino), self.aside_path(aside))?;
+        fs::rename(self.paths.object(ino), self.paths.aside(aside))?;
         lock(&self.objects).set_aside(aside);
         self.names_changed(ino);
         lock(&self.set_aside).insert(subdirectory_of(ino));
-        self.raise_epoch(ino, epoch)?;
+        let raised = self.raise_epoch(ino, epoch);
+        if raised.is_err() {
+            // The home will ask again, and must find the object in its place.
+            self.put_back(aside)?;
+        }
+        raised?;
         Ok(Cut::SetAside(aside))
     }
 
-    /// Frees an object that was set aside: the record of its cut is durable.
+    /// Removes an object that was set aside, once the record of its cut is durable.
     ///
     /// # Errors
     /// The device failed; the next start will try again.
@@ -105,16 +92,16 @@ impl Dir {
         Ok(())
     }
 
-    /// Brings the objects to what the journal knows, when the server starts: each object set aside is discarded or put
-    /// back, no epoch is ahead of its file's, and what no record is left of goes.
+    /// Makes the objects agree with the journal, when the server starts. Each object set aside is discarded or put back. No epoch
+    /// is ahead of its file's. Objects of files without a record are removed.
     ///
     /// # Errors
-    /// What the file system answers.
+    /// The file system's errors.
     pub(crate) fn settle(&self, known: impl Fn(Ino) -> Known) -> io::Result<Settled> {
         let found = std::mem::take(&mut *lock(&self.found));
         let mut settled = Settled::default();
         let mut changed = BTreeSet::new();
-        for (ino, epochs) in asides_by_object(&found.asides) {
+        for (ino, epochs) in found.asides_by_object() {
             changed.insert(subdirectory_of(ino));
             match known(ino) {
                 Known::File { decided } => {
@@ -143,12 +130,13 @@ impl Dir {
                 }
             }
         }
-        // Else what was put back could be taken for discarded, once the file has got that epoch in another way.
-        self.sync_names(changed)?;
+        // Otherwise a later start could discard an object that was put back, once the file has got that epoch in another way.
+        self.sync_all_names(&changed)?;
         Ok(settled)
     }
 
-    /// The objects of these files refuse who knows an older epoch, also where a power loss took the record of it here.
+    /// Raises the epochs of objects to those of their files: the objects refuse older epochs, also after a power loss that took
+    /// the records of epochs here.
     pub(crate) fn raise_known_epochs(&self, files: impl Iterator<Item = (Ino, u64)>) {
         let mut epochs = lock(&self.epochs);
         for (ino, epoch) in files {
@@ -157,46 +145,48 @@ impl Dir {
         }
     }
 
-    /// Makes durable that objects were set aside since the last call. Called before the journal is synced, where it lies on
-    /// another device than this target: a file system alone keeps the order of its names, two do not.
+    /// Makes the names of all objects durable that were set aside since the last call. The server calls this before it syncs a
+    /// journal on another device than this target's: one file system keeps the order of its names, two do not.
     ///
     /// # Errors
-    /// The device failed; the names stay noted.
+    /// The device failed; the next call tries these names again.
     pub(crate) fn sync_asides(&self) -> io::Result<()> {
         let changed = std::mem::take(&mut *lock(&self.set_aside));
-        let synced = self.sync_names(changed.clone());
+        let synced = self.sync_all_names(&changed);
         synced.inspect_err(|_| lock(&self.set_aside).extend(changed))
     }
 
-    fn sync_names(&self, changed: BTreeSet<usize>) -> io::Result<()> {
-        changed.into_iter().try_for_each(|number| self.names[number].sync(&self.subdirectory(number as u64)))
+    fn sync_all_names(&self, subdirectories: &BTreeSet<usize>) -> io::Result<()> {
+        subdirectories.iter().try_for_each(|&number| self.sync_names(number))
     }
 
-    /// Discards what was decided, puts back what was not: the object as it was before the first cut of which no record
-    /// is left. Tells whether there was one.
+    /// Discards the asides of decided cuts, and puts the object back as it was before the first cut that was not decided. Answers
+    /// whether there was such a cut.
     fn settle_asides(&self, ino: Ino, epochs: &[u64], decided: u64) -> io::Result<bool> {
         let first_undecided = epochs.iter().copied().find(|&epoch| epoch > decided);
         for &epoch in epochs.iter().filter(|&&epoch| Some(epoch) != first_undecided) {
             self.remove_aside(Aside { ino, epoch })?;
         }
         let Some(epoch) = first_undecided else { return Ok(false) };
-        let aside = Aside { ino, epoch };
-        fs::rename(self.aside_path(aside), self.path(ino))?;
-        let replaced_bytes = lock(&self.objects).put_back(aside);
-        self.count(replaced_bytes, 0);
-        self.names_changed(ino);
+        self.put_back(Aside { ino, epoch })?;
         Ok(true)
     }
 
-    /// Takes an epoch back to what the journal knows.
+    /// Gives an object set aside its name again, in place of the object that has the name now.
+    fn put_back(&self, aside: Aside) -> io::Result<()> {
+        fs::rename(self.paths.aside(aside), self.paths.object(aside.ino))?;
+        let replaced_bytes = lock(&self.objects).put_back(aside);
+        self.count(replaced_bytes, 0);
+        self.names_changed(aside.ino);
+        Ok(())
+    }
+
+    /// Takes an epoch back to the journal's.
     fn set_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
         self.names_changed(ino);
         if epoch == 0 {
             lock(&self.epochs).remove(&ino);
-            return match fs::remove_file(self.epoch_path(ino)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+            return removed(&self.paths.epoch(ino)).map(|_| ());
         }
         lock(&self.epochs).insert(ino, epoch);
         self.record_epoch(ino, epoch)
@@ -208,31 +198,11 @@ impl Dir {
         Ok(())
     }
 
-    fn aside_path(&self, aside: Aside) -> PathBuf {
-        self.path(aside.ino).with_extension(format!("{ASIDE_PREFIX}{:016x}", aside.epoch))
-    }
-
-    /// Removes an object that was set aside; tells whether there was one.
+    /// Removes an object that was set aside; answers whether there was one.
     fn remove_aside(&self, aside: Aside) -> io::Result<bool> {
-        let was_there = removed(&self.aside_path(aside))?;
+        let was_there = removed(&self.paths.aside(aside))?;
         let bytes = lock(&self.objects).forget_aside(aside);
         self.count(bytes, 0);
         Ok(was_there)
     }
-}
-
-/// The names that a target had when it was opened, until it is settled.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) objects: Vec<Ino>,
-    pub(super) asides: Vec<Aside>,
-}
-
-fn asides_by_object(asides: &[Aside]) -> BTreeMap<Ino, Vec<u64>> {
-    let mut objects: BTreeMap<Ino, Vec<u64>> = BTreeMap::new();
-    for aside in asides {
-        objects.entry(aside.ino).or_default().push(aside.epoch);
-    }
-    objects.values_mut().for_each(|epochs| epochs.sort_unstable());
-    objects
 }

@@ -1,9 +1,9 @@
 //! The bytes that each object of a target occupies.
 //!
 //! A file system may give a file more blocks, or fewer, after the last write to it (delayed allocation, extent trees). When an
-//! object goes, its count goes with it and not what the file system says then, so that the sum of the counts stays true.
+//! object goes, its own count goes with it, whatever the file system says then. So the sum of the counts stays true.
 
-use super::aside::Aside;
+use super::names::Aside;
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -26,12 +26,12 @@ pub(super) struct Open {
 }
 
 impl Objects {
-    /// Counts an object that was there when the target was opened.
+    /// Counts an object that the opening of the target found.
     pub(super) fn found(&mut self, ino: Ino, metadata: &Metadata) {
         self.closed_bytes.insert(ino, occupied_bytes(metadata));
     }
 
-    /// Counts an object set aside that was there when the target was opened.
+    /// Counts an object set aside that the opening of the target found.
     pub(super) fn found_aside(&mut self, aside: Aside, metadata: &Metadata) {
         self.aside_bytes.insert(aside, occupied_bytes(metadata));
     }
@@ -59,7 +59,7 @@ impl Objects {
         Arc::clone(open)
     }
 
-    /// Closes a file that nobody uses now; false where there is none.
+    /// Closes a file that nobody uses now; false if there is none.
     pub(super) fn close_idle(&mut self) -> bool {
         let idle = self.open.iter().find(|(_, open)| Arc::strong_count(open) == 1).map(|(&ino, _)| ino);
         let Some(ino) = idle else { return false };
@@ -76,13 +76,13 @@ impl Objects {
         }
     }
 
-    /// The object's count goes to what is aside now.
+    /// Moves the object's count to the object set aside.
     pub(super) fn set_aside(&mut self, aside: Aside) {
         let bytes = self.forget(aside.ino);
         self.aside_bytes.insert(aside, bytes);
     }
 
-    /// The object set aside has its name again; answers the count of the object that had the name before.
+    /// Gives the object set aside its name again; answers the count of the object that had the name.
     pub(super) fn put_back(&mut self, aside: Aside) -> u64 {
         let replaced = self.forget(aside.ino);
         let bytes = self.forget_aside(aside);

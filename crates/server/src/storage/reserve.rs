@@ -1,5 +1,5 @@
-//! Room on a file system that is kept for what gives room back: on a full disk names can still be removed, files be cut,
-//! and a server start.
+//! The reserve: room on a file system for changes that give room back. On a full disk the server can still start, remove names
+//! and cut files.
 
 use crate::privacy;
 use rustix::fs::FallocateFlags;
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is kept: the journal records of about five thousand removals, or the blocks of 256 small files.
+/// The size of a reserve: the journal records of about five thousand removals, or the blocks of 256 small files.
 const RESERVE_BYTES: u64 = 1024 * 1024;
-/// What is given at once: the records of some hundred removals.
+/// The bytes that the reserve gives at once: the records of some hundred removals.
 const GIVEN_BYTES: u64 = 64 * 1024;
-/// A start writes a log, its address and its lock: with less room than this it takes some of the reserve first.
+/// The room for a start, which writes a log, its address and its lock: with less room it takes some of the reserve first.
 const START_BYTES: u64 = 256 * 1024;
-/// The files of a start: with fewer inodes than this left, the file of the reserve goes.
+/// The inodes for a start: with fewer inodes left, the file of the reserve goes.
 const START_FILES: u64 = 8;
-/// The reserve is filled again when this much more than it is free, so that it does not take at once what was freed.
+/// The free room at which the reserve is filled again: more than its size, so that it does not take freed room at once.
 const REFILL_BYTES: u64 = 2 * RESERVE_BYTES;
 const NAME: &str = "reserve";
 
@@ -45,13 +45,13 @@ impl Reserve {
         reserve
     }
 
-    /// Gives some of it to whoever writes next; false where nothing is left.
+    /// Gives some of the reserve to the next writer; false if nothing is left.
     pub(crate) fn give(&self) -> bool {
         let mut kept_bytes = self.kept();
         let left = kept_bytes.saturating_sub(GIVEN_BYTES);
         let given = match (*kept_bytes, left) {
             (0, _) => Err(ErrorKind::NotFound.into()),
-            // The inode may be what is missing.
+            // An inode may be missing, too.
             (_, 0) => fs::remove_file(&self.path),
             _ => OpenOptions::new().write(true).open(&self.path).and_then(|file| file.set_len(left)),
         };
@@ -62,12 +62,12 @@ impl Reserve {
         given.is_ok()
     }
 
-    /// Whether some of it was given: what there is belongs to those that it was given for, until it is filled again.
+    /// Whether some of the reserve was given. Until it is filled again, free room is for changes that give room back.
     pub(crate) fn is_given(&self) -> bool {
         self.is_given.load(Ordering::SeqCst)
     }
 
-    /// Makes room for a start where the file system is full.
+    /// Makes room for a start on a full file system.
     pub(crate) fn make_room_to_start(&self) {
         let Ok(statistics) = self.path.parent().map_or(Err(rustix::io::Errno::NOENT), rustix::fs::statvfs)
         else {
@@ -83,20 +83,18 @@ impl Reserve {
         }
     }
 
-    /// Whether its file system has room beside it.
+    /// Whether the file system has room beside the reserve.
     pub(crate) fn has_room(&self) -> bool {
-        let free = || self.path.parent().and_then(free_bytes).is_some_and(|free| free >= GIVEN_BYTES);
-        !self.is_given() && free()
+        !self.is_given() && self.free_bytes() >= GIVEN_BYTES
     }
 
-    /// Fills it again once there is room.
+    /// Fills the reserve again if there is room.
     pub(crate) fn refill(&self) {
         let mut kept_bytes = self.kept();
         if *kept_bytes == RESERVE_BYTES {
             return;
         }
-        let has_room = self.path.parent().and_then(free_bytes).is_some_and(|free| free >= REFILL_BYTES);
-        if has_room && self.fill().is_ok() {
+        if self.free_bytes() >= REFILL_BYTES && self.fill().is_ok() {
             *kept_bytes = RESERVE_BYTES;
             self.is_given.store(false, Ordering::SeqCst);
         }
@@ -111,6 +109,11 @@ impl Reserve {
         }
     }
 
+    /// The room beside the reserve; 0 if the file system does not tell.
+    fn free_bytes(&self) -> u64 {
+        self.path.parent().and_then(|folder| free_bytes(folder).ok()).unwrap_or(0)
+    }
+
     fn kept(&self) -> MutexGuard<'_, u64> {
         self.kept_bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,10 +124,10 @@ fn write_zeros(mut file: &File) -> io::Result<()> {
     (0..RESERVE_BYTES / GIVEN_BYTES).try_for_each(|_| file.write_all(&zeros))
 }
 
-/// What a file system has left for this user.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let statistics = rustix::fs::statvfs(folder).ok()?;
-    Some(statistics.f_bavail.saturating_mul(statistics.f_frsize))
+/// The room that a file system has left for this user.
+pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let statistics = rustix::fs::statvfs(folder)?;
+    Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
 }
 
 #[cfg(test)]

@@ -1,0 +1,151 @@
+//! A target in a real directory.
+
+use super::aside::Cut;
+use super::*;
+
+const OPEN_MAX: usize = 4;
+const FILE: Ino = Ino(0x1_0000_0000_0007);
+
+fn range(offset: u64, length: u32) -> Extent {
+    Extent { offset, length }
+}
+
+#[test]
+fn bytes_and_epochs_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    dir.write(FILE, 0, &[range(100, 3), range(9000, 2)], b"abcde").unwrap();
+    dir.truncate(FILE, 9001, 1).unwrap();
+    dir.sync(FILE).unwrap();
+    let used = dir.used_bytes();
+    drop(dir);
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    assert_eq!(dir.used_bytes(), used);
+    assert_eq!(dir.read(FILE, 1, &[range(99, 5), range(9000, 3)]).unwrap(), b"\0abc\0d\0\0");
+    assert_eq!(dir.read(FILE, 0, &[range(0, 1)]), Err(StaleEpoch(1).into()));
+    dir.remove(FILE).unwrap();
+    assert_eq!(dir.used_bytes(), 0);
+    assert_eq!(dir.read(FILE, 0, &[range(0, 2)]).unwrap(), [0, 0]);
+}
+
+/// A server that was killed between the two steps of a cut once counted the file of the first for ever.
+#[test]
+fn a_cut_that_was_killed_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let temporary = dir.paths.unfinished_epoch(FILE);
+    fs::write(&temporary, "7").unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    assert_eq!(dir.used_bytes(), 0);
+    assert!(!temporary.exists());
+}
+
+/// An epoch that a power loss left empty once kept the server from starting.
+#[test]
+fn an_epoch_that_is_empty_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    fs::write(dir.paths.epoch(FILE), "").unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    dir.write(FILE, 0, &[range(0, 2)], b"ab").unwrap();
+    dir.truncate(FILE, 1, 1).unwrap();
+    assert_eq!(dir.read(FILE, 1, &[range(0, 2)]).unwrap(), b"a\0");
+}
+
+#[test]
+fn a_full_target_still_takes_overwrites() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(8192), OPEN_MAX).unwrap();
+    dir.write(FILE, 0, &[range(0, 8192)], &[1; 8192]).unwrap();
+    assert_eq!(dir.write(FILE, 0, &[range(8192, 1)], &[1]), Err(TargetFailure::Full));
+    dir.write(FILE, 0, &[range(10, 100)], &[2; 100]).unwrap();
+    assert_eq!(dir.reserve(FILE, 0, 0, 1 << 20, false), Err(TargetFailure::Full));
+    dir.reserve(FILE, 0, 0, 4096, true).unwrap();
+    assert_eq!(dir.seek(FILE, 0, 0, true).unwrap(), Some(4096));
+    assert_eq!(dir.seek(FILE, 0, 0, false).unwrap(), Some(0));
+}
+
+/// The home hears of successful calls only, so nobody removed the file that a refused call had made.
+#[test]
+fn a_refused_call_makes_no_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(4096), OPEN_MAX).unwrap();
+    assert_eq!(dir.write(FILE, 0, &[range(0, 8192)], &[1; 8192]), Err(TargetFailure::Full));
+    assert_eq!(dir.reserve(FILE, 0, 0, 8192, false), Err(TargetFailure::Full));
+    dir.reserve(FILE, 0, 0, 8192, true).unwrap();
+    assert!(!dir.paths.object(FILE).exists());
+}
+
+/// A file system may give a part of the blocks that it then refuses: they went uncounted.
+#[test]
+fn a_failed_reservation_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    dir.write(FILE, 0, &[range(0, 10)], &[1; 10]).unwrap();
+    fs::write(dir.paths.object(FILE), [7; 40_000]).unwrap();
+    dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
+    assert_eq!(dir.used_bytes(), occupied_bytes(&fs::metadata(dir.paths.object(FILE)).unwrap()));
+}
+
+/// A removal that failed half-way once forgot the epoch in memory, so the removal's repetition left the file of the epoch.
+#[test]
+fn a_removal_that_failed_is_repeated_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    dir.truncate(FILE, 0, 1).unwrap();
+    let epoch = dir.paths.epoch(FILE);
+    fs::remove_file(&epoch).unwrap();
+    fs::create_dir(&epoch).unwrap();
+    dir.remove(FILE).unwrap_err();
+    fs::remove_dir(&epoch).unwrap();
+    fs::write(&epoch, "1").unwrap();
+    dir.remove(FILE).unwrap();
+    assert!(!epoch.exists());
+}
+
+/// A cut that could not record its epoch left the object aside. The repetition did not find the object there, so its bytes
+/// stayed until the next start, and a write in between could take their place.
+#[test]
+fn a_cut_that_failed_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    dir.write(FILE, 0, &[range(0, 10)], &[1; 10]).unwrap();
+    let temporary = dir.paths.unfinished_epoch(FILE);
+    fs::create_dir(&temporary).unwrap();
+    dir.cut_undoably(FILE, 0, 1).unwrap_err();
+    assert_eq!(dir.read(FILE, 0, &[range(0, 10)]).unwrap(), [1; 10]);
+    fs::remove_dir(&temporary).unwrap();
+    let Ok(Cut::SetAside(aside)) = dir.cut_undoably(FILE, 0, 1) else { panic!("the object is set aside") };
+    dir.discard(aside).unwrap();
+    assert_eq!(dir.used_bytes(), 0);
+}
+
+/// A file system gives blocks when it writes back. They went unseen into the sum, which fell below zero when the object
+/// was discarded: the target was full for ever.
+#[test]
+fn blocks_that_come_after_the_last_write_do_not_change_the_sum() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), 1).unwrap();
+    let grow = |ino| {
+        File::options().write(true).open(dir.paths.object(ino)).unwrap().set_len(0).map(|()| {
+            fs::write(dir.paths.object(ino), [7; 40_000]).unwrap();
+        })
+    };
+    let other = Ino(FILE.0 + 1);
+    dir.write(FILE, 0, &[range(0, 10)], &[1; 10]).unwrap();
+    grow(FILE).unwrap();
+    dir.write(other, 0, &[range(0, 10)], &[1; 10]).unwrap();
+    grow(other).unwrap();
+    let used = dir.used_bytes();
+    assert_eq!(dir.read(FILE, 0, &[range(0, 1)]).unwrap(), [7]);
+    assert_eq!(dir.used_bytes(), used);
+    let Ok(Cut::SetAside(aside)) = dir.cut_undoably(FILE, 0, 1) else { panic!("the object is set aside") };
+    dir.write(FILE, 1, &[range(0, 10)], &[1; 10]).unwrap();
+    dir.discard(aside).unwrap();
+    assert_eq!(dir.used_bytes(), used);
+    grow(FILE).unwrap();
+    dir.remove(FILE).unwrap();
+    dir.remove(other).unwrap();
+    assert_eq!(dir.used_bytes(), 0);
+    assert!(dir.capacity_bytes() > 0);
+}
