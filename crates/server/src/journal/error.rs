@@ -7,7 +7,7 @@ use weir_wire::Errno;
 /// The way to accept a loss.
 pub(super) const ACCEPT_HINT: &str = "copy the directory, then start with --accept-journal-loss";
 
-/// Why the journal could not be opened, written or made durable.
+/// The reason for which the journal could not be opened, written or made durable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -16,7 +16,7 @@ pub enum JournalError {
     Io {
         /// The operation.
         action: &'static str,
-        /// Its file.
+        /// The file of the operation.
         file: String,
         /// The system's answer.
         source: io::Error,

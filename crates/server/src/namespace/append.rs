@@ -1,55 +1,56 @@
 //! Appends: one at a time for each file, at its end.
 
-use super::change::{Change, IntentId, OutcomeKind};
+use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Answer, Caller, Decision, Verdict};
 use super::draft::Draft;
 use super::errno::{EAGAIN, EBADF, EFBIG};
-use super::inode::Inode;
+use super::intent::IntentId;
 use super::turns::{Appender, Asked};
-use super::{Answer, Caller, Decision, Namespace, Verdict};
 use weir_placement::{Layout, TargetId};
 use weir_wire::{limits, Capability, Errno, Ino, Moment, Publication, Reply, Sequence};
 
-/// A turn that came: answer this request with the reply.
+/// A turn that came: the server answers the waiting request with the reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppendGrant {
-    /// Whose turn it is.
+    /// The appender that has the turn now.
     pub appender: Appender,
-    /// `Reply::Turn`, or `Failed` when the file is gone.
+    /// `Reply::Turn`, or `Failed` if the file is gone.
     pub reply: Reply,
 }
 
 /// An append turn that was taken from its client.
 #[derive(Clone, Debug)]
 pub struct TakenTurn {
-    /// To be journaled and committed.
+    /// The decision to journal and commit.
     pub decision: Decision,
-    /// Its cut; those who wait ask again when it is settled. None where the file is gone.
+    /// The cut of the file; the waiting appenders ask again when it is settled. None if the file is gone.
     pub cut: Option<IntentId>,
-    /// Who waits, in order.
+    /// The waiting appenders, in order.
     pub waiting: Vec<Appender>,
 }
 
-/// What becomes of `AppendBegin`.
-// Lives on the stack of one request; a box would cost it an allocation.
+/// The outcome of `AppendBegin`.
+// The outcome lives on the stack of one request; a box would cost it an allocation.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnReply {
-    /// It is this client's turn.
+    /// The client has the turn.
     Now(Reply),
     /// The turn comes as an [`AppendGrant`] later.
     Later,
-    /// The file is being cut: ask again when this intent is settled.
+    /// The file is being cut: the request asks again when this intent is settled.
     Wait(IntentId),
 }
 
-/// What becomes of `Append`.
+/// The outcome of `Append`.
 #[derive(Clone, Debug)]
 pub enum InlineAppend {
-    /// A resend: commit this decision and answer.
+    /// The request is a resend: the server commits this decision and answers.
     Done(Box<Decision>),
-    /// Write the payload here, then call [`Namespace::append_written`].
+    /// The server writes the payload here, then calls [`Namespace::append_written`].
     Here {
-        /// The turn that it holds.
+        /// The turn of the append.
         turn: Sequence,
         /// Target of this server.
         target: TargetId,
@@ -57,12 +58,12 @@ pub enum InlineAppend {
         object_offset: u64,
         /// Offset inside the file.
         offset: u64,
-        /// Epoch to write under.
+        /// Epoch of the write.
         epoch: u64,
     },
     /// The client has to use `AppendBegin`.
     Elsewhere,
-    /// The file is being cut: ask again when this intent is settled.
+    /// The file is being cut: the request asks again when this intent is settled.
     Wait(IntentId),
 }
 
@@ -70,7 +71,7 @@ impl Namespace {
     /// Asks for the append turn of a file.
     ///
     /// # Errors
-    /// EACCES, EBADF, ESTALE for the capability; EAGAIN when too many wait.
+    /// EACCES, EBADF, ESTALE for the capability; EAGAIN if too many appenders wait.
     pub fn append_begin(&mut self, caller: &Caller<'_>, capability: &Capability) -> Result<TurnReply, Errno> {
         self.writable(caller, capability)?;
         if let Some(&id) = self.state.cuts.get(&capability.ino) {
@@ -87,7 +88,7 @@ impl Namespace {
     /// Decides the end of a turn; after the commit, [`Namespace::next_turn`] follows.
     ///
     /// # Errors
-    /// EBADF where the client does not have the turn (it was lost with its session); else as `Publish`.
+    /// EBADF if the client does not have the turn (a session takes its turns along); otherwise as `Publish`.
     pub fn append_end(
         &self,
         caller: &Caller<'_>,
@@ -112,8 +113,8 @@ impl Namespace {
         self.publish_append(draft, capability, publication, OutcomeKind::Written { size_bytes, epoch })
     }
 
-    /// Begins an append in one step where nobody has the turn and one object of this server takes `length` bytes at
-    /// the end of the file.
+    /// Begins an append in one step if nobody has the turn and one object of this server takes `length` bytes at the end of the
+    /// file.
     ///
     /// # Errors
     /// EACCES, EBADF, ESTALE for the capability; EFBIG.
@@ -147,18 +148,18 @@ impl Namespace {
         }
     }
 
-    /// The target that would take an append of `length` bytes in one step, for choosing the device that serves it.
+    /// The target that would take an append of `length` bytes in one step. Its device then serves the append.
     pub fn append_target(&self, ino: Ino, length: u64) -> Option<TargetId> {
-        let file = self.state.inodes.get(&ino)?.regular()?;
+        let file = self.state.regular(ino)?;
         let piece = file.layout.pieces(file.size_bytes, length).next()?;
         Some(file.layout.targets()[piece.object])
     }
 
-    /// Decides the reply of an inline append whose bytes are written: `Appended`, or `StaleEpoch` when the file was
-    /// shortened meanwhile. After the commit, or when the write failed, [`Namespace::next_turn`] follows.
+    /// Decides the reply of an inline append after its bytes were written: `Appended`, or `StaleEpoch` if the file was shortened
+    /// meanwhile. After the commit, or after a failed write, [`Namespace::next_turn`] follows.
     ///
     /// # Errors
-    /// EBADF where the turn was lost with the client's session.
+    /// EBADF if the turn was lost with the client's session.
     pub fn append_written(
         &self,
         caller: &Caller<'_>,
@@ -215,7 +216,7 @@ impl Namespace {
     /// Whether a client still has the turn that it renews.
     ///
     /// # Errors
-    /// EACCES, EBADF, ESTALE for the capability; EBADF where the turn was lost.
+    /// EACCES, EBADF, ESTALE for the capability; EBADF if the turn was lost.
     pub fn append_renew(
         &self,
         caller: &Caller<'_>,
@@ -229,18 +230,18 @@ impl Namespace {
         }
     }
 
-    /// Takes the append turn of a file from a client that may be stopped in the midst of its writes. None while the file is
-    /// being cut: then it is to be tried again.
+    /// Takes the append turn of a file from a client that may have stopped in the midst of its writes. `None` while the file is
+    /// being cut: the caller tries again later.
     ///
-    /// The file is cut where it ends, which raises its epoch: what the late client wrote is gone, what it will write is
-    /// answered `StaleEpoch`, and its `AppendEnd` EBADF. So its append has not happened, and it may begin anew.
+    /// The file is cut at its end, which raises its epoch. Bytes that the late client wrote are gone, its later writes are
+    /// answered `StaleEpoch`, and its `AppendEnd` EBADF. So its append has not happened, and the client may begin anew.
     pub fn take_turn(&mut self, ino: Ino, now: Moment) -> Option<TakenTurn> {
         if self.state.cuts.contains_key(&ino) {
             return None;
         }
         let mut changes = self.abandonments(|moving, _| moving == ino);
         let moves = changes.iter().filter(|change| matches!(change, Change::MoveAbandoned { .. })).count();
-        let file = self.state.inodes.get(&ino).and_then(Inode::regular);
+        let file = self.state.regular(ino);
         let cut = file.map(|file| (IntentId(self.state.next_intent + moves as u64), file.size_bytes));
         changes.extend(cut.map(|(id, size_bytes)| Change::Resized {
             ino,
@@ -267,7 +268,7 @@ impl Namespace {
     }
 }
 
-/// The one object that holds this range of the file, and where in it.
+/// The one object that holds this range of the file, and the offset in the object.
 fn only_object(layout: &Layout, offset: u64, length: u64) -> Option<(TargetId, u64)> {
     let mut pieces = layout.pieces(offset, length);
     let piece = pieces.next()?;

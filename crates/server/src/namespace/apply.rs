@@ -1,19 +1,56 @@
-//! How each change alters the state.
+//! The effect of each change on the state.
 
-use super::change::{Birth, Bytes, Change, Intent, IntentId};
-use super::inode::{Holders, Inode, Node};
+use super::change::Change;
+use super::inode::{Birth, Holders, Inode, Node};
+use super::intent::{Bytes, Intent, IntentId};
+use super::layout::PLACEMENT;
 use super::state::State;
-use super::xattr::PLACEMENT;
 use weir_wire::{FileKind, Ino, Moment};
 
-/// Unit of the estimate of allocated bytes.
-const PAGE_BYTES: u64 = 4096;
-
 impl State {
-    /// Carries out a change. A record that does not fit the state (which no decision makes) has no effect.
+    /// Carries out a change. A record that does not fit the state has no effect; no decision makes such a record.
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
             Change::Started { number, at } => self.start(*number, *at),
+            Change::Counted { .. }
+            | Change::Kept { .. }
+            | Change::EntryKept { .. }
+            | Change::MadeKept { .. } => self.apply_kept(change),
+            Change::Created { .. }
+            | Change::CreatedUnnamed { .. }
+            | Change::Linked { .. }
+            | Change::Unlinked { .. }
+            | Change::Moved { .. } => self.apply_to_names(change),
+            Change::Disposed { ino, removal } => self.dispose(*ino, *removal),
+            Change::AttributesSet { .. }
+            | Change::Resized { .. }
+            | Change::Published { .. }
+            | Change::Touched { .. }
+            | Change::XattrSet { .. }
+            | Change::LayoutRequested { .. } => self.apply_to_inode(change),
+            Change::Intended { id, intent } => self.intend(*id, intent.clone()),
+            Change::Settled { id } => self.settle(*id),
+            Change::MadeForPeer { .. }
+            | Change::ForgottenForPeer { .. }
+            | Change::DirectoryRemoved { .. }
+            | Change::Reparented { .. } => self.apply_for_peer(change),
+            Change::Remembered { client, request, acknowledged, outcome } => {
+                self.replies.remember(*client, *request, *acknowledged, outcome.clone());
+            }
+            Change::ClientForgotten { client } => self.replies.forget(*client),
+            Change::MoveBegun { .. }
+            | Change::MoveFrozen { .. }
+            | Change::Relaid { .. }
+            | Change::MoveAbandoned { .. }
+            | Change::MoveKept { .. }
+            | Change::LaidOut { .. }
+            | Change::Detoured { .. } => self.apply_to_layout(change),
+        }
+    }
+
+    /// Carries out a change of a snapshot.
+    fn apply_kept(&mut self, change: &Change) {
+        match change {
             Change::Counted { next_sequence, next_intent, starts } => {
                 self.next_sequence = *next_sequence;
                 self.next_intent = *next_intent;
@@ -32,6 +69,14 @@ impl State {
                 }
                 self.hold(holder, *ino);
             }
+            Change::MadeKept { from, intent, ino } => _ = self.made.insert((*from, *intent), *ino),
+            _ => {}
+        }
+    }
+
+    /// Carries out a change of entries.
+    fn apply_to_names(&mut self, change: &Change) {
+        match change {
             Change::Created { parent, name, ino, birth, at } => {
                 let kind = self.give_birth(*ino, birth, (*parent, name), *at);
                 self.put(*parent, name, *ino, kind, *at);
@@ -56,33 +101,7 @@ impl State {
                 }
             }
             Change::Moved { .. } => self.move_entry(change),
-            Change::Disposed { ino, removal } => self.dispose(*ino, *removal),
-            Change::AttributesSet { .. }
-            | Change::Resized { .. }
-            | Change::Published { .. }
-            | Change::Touched { .. }
-            | Change::XattrSet { .. }
-            | Change::LayoutRequested { .. } => self.apply_to_inode(change),
-            Change::Intended { id, intent } => self.intend(*id, intent.clone()),
-            Change::Settled { id } => self.settle(*id),
-            Change::MadeForPeer { .. }
-            | Change::ForgottenForPeer { .. }
-            | Change::DirectoryRemoved { .. }
-            | Change::Reparented { .. } => self.apply_for_peer(change),
-            Change::Remembered { client, request, acknowledged, outcome } => {
-                self.replies.remember(*client, *request, *acknowledged, outcome.clone());
-            }
-            Change::MadeKept { from, intent, ino } => {
-                self.made.insert((*from, *intent), *ino);
-            }
-            Change::ClientForgotten { client } => self.replies.forget(*client),
-            Change::MoveBegun { .. }
-            | Change::MoveFrozen { .. }
-            | Change::Relaid { .. }
-            | Change::MoveAbandoned { .. }
-            | Change::MoveKept { .. }
-            | Change::LaidOut { .. }
-            | Change::Detoured { .. } => self.apply_to_layout(change),
+            _ => {}
         }
     }
 
@@ -94,7 +113,7 @@ impl State {
         kind
     }
 
-    /// Puts an entry into a directory and tells a directory here where its entry is.
+    /// Puts an entry into a directory. The inode learns the place of its entry.
     fn put(&mut self, parent: Ino, name: &[u8], ino: Ino, kind: FileKind, at: Moment) {
         let Some(inode) = self.inodes.get_mut(&parent) else { return };
         inode.modified = at;
@@ -126,7 +145,7 @@ impl State {
         }
     }
 
-    /// Notes once more which directories name each file: snapshots of earlier versions list entries before their inodes.
+    /// Notes the directories that name each file anew: snapshots of earlier versions list entries before their inodes.
     pub(super) fn index_holders(&mut self) {
         let directories = self.inodes.iter().filter_map(|(&ino, inode)| Some((ino, inode.directory()?)));
         let entries = directories.flat_map(|(directory, held)| {
@@ -222,63 +241,6 @@ impl State {
         }
     }
 
-    pub(super) fn intend(&mut self, id: IntentId, intent: Intent) {
-        self.next_intent = self.next_intent.max(id.0 + 1);
-        self.unindex(id);
-        match &intent {
-            Intent::Cut { ino, .. } | Intent::Freeze { ino } | Intent::Seal { ino, .. } => {
-                self.cuts.insert(*ino, id);
-            }
-            Intent::Fence { ino, .. } => *self.fences.entry(*ino).or_default() += 1,
-            Intent::RemoveDirectory { ino, .. } => _ = self.removing.insert(*ino, id),
-            Intent::MakeDirectory { parent, name, .. } => {
-                self.making.insert((*parent, name.clone()), id);
-                self.unsettled.insert(id);
-            }
-            Intent::ForgetDirectory { made, .. } => _ = self.unsettled.insert(*made),
-            Intent::Reparent { ino, .. } => _ = self.moving.insert(*ino, id),
-            Intent::Remove { .. } => {}
-        }
-        self.intents.insert(id, intent);
-    }
-
-    pub(super) fn settle(&mut self, id: IntentId) {
-        self.unindex(id);
-        if let Some(Intent::Cut { ino, size_bytes, epoch, at, .. }) = self.intents.remove(&id) {
-            self.resize(ino, size_bytes, epoch, at);
-        }
-    }
-
-    fn unindex(&mut self, id: IntentId) {
-        match self.intents.get(&id) {
-            Some(Intent::Cut { ino, .. } | Intent::Freeze { ino } | Intent::Seal { ino, .. }) => {
-                // Whatever follows a freeze takes its place before it is settled.
-                if self.cuts.get(ino) == Some(&id) {
-                    self.cuts.remove(ino);
-                }
-            }
-            Some(Intent::Fence { ino, .. }) => {
-                if let Some(count) = self.fences.get_mut(ino) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.fences.remove(ino);
-                    }
-                }
-            }
-            Some(Intent::RemoveDirectory { ino, .. }) => _ = self.removing.remove(ino),
-            Some(Intent::MakeDirectory { parent, name, .. }) => {
-                self.making.remove(&(*parent, name.clone()));
-                self.unsettled.remove(&id);
-            }
-            Some(Intent::ForgetDirectory { made, .. }) => {
-                let made = *made;
-                self.unsettled.remove(&made);
-            }
-            Some(Intent::Reparent { ino, .. }) => _ = self.moving.remove(ino),
-            Some(Intent::Remove { .. }) | None => {}
-        }
-    }
-
     fn apply_to_inode(&mut self, change: &Change) {
         match change {
             Change::AttributesSet { ino, permissions, uid, gid, accessed, modified, at } => {
@@ -322,23 +284,7 @@ impl State {
                 }
             }
             Change::XattrSet { ino, name, value, at } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.changed = *at;
-                if name.as_slice() == PLACEMENT {
-                    if let Some(file) = inode.regular_mut() {
-                        file.placement =
-                            value.as_ref().map_or_else(Box::default, |value| value.as_slice().into());
-                    }
-                    return;
-                }
-                let xattrs = inode.xattrs.get_or_insert_default();
-                match value {
-                    Some(value) => xattrs.insert(name.to_vec(), value.to_vec()),
-                    None => xattrs.remove(name.as_slice()),
-                };
-                if xattrs.is_empty() {
-                    inode.xattrs = None;
-                }
+                self.set_xattr(*ino, name, value.as_deref().map(Vec::as_slice), *at);
             }
             Change::LayoutRequested { ino, request, at } => {
                 let Some(inode) = self.inodes.get_mut(ino) else { return };
@@ -348,6 +294,25 @@ impl State {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn set_xattr(&mut self, ino: Ino, name: &[u8], value: Option<&[u8]>, at: Moment) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        inode.changed = at;
+        if name == PLACEMENT {
+            if let Some(file) = inode.regular_mut() {
+                file.placement = value.map_or_else(Box::default, Box::from);
+            }
+            return;
+        }
+        let xattrs = inode.xattrs.get_or_insert_default();
+        match value {
+            Some(value) => xattrs.insert(name.to_vec(), value.to_vec()),
+            None => xattrs.remove(name),
+        };
+        if xattrs.is_empty() {
+            inode.xattrs = None;
         }
     }
 
@@ -377,20 +342,4 @@ impl State {
             _ => {}
         }
     }
-
-    fn resize(&mut self, ino: Ino, size_bytes: u64, epoch: u64, at: Moment) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.modified = at;
-        inode.changed = at;
-        if let Some(file) = inode.regular_mut() {
-            file.size_bytes = size_bytes;
-            file.allocated_bytes = file.allocated_bytes.min(allocation_of(size_bytes));
-            file.epoch = epoch;
-        }
-    }
-}
-
-/// What a file of `size_bytes` without holes allocates: whole pages.
-pub(super) fn allocation_of(size_bytes: u64) -> u64 {
-    size_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(size_bytes)
 }

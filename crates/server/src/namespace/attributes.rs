@@ -1,20 +1,30 @@
-//! Attributes: reading, checking and changing them.
+//! Attributes: their reading, checks and changes.
 
 use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Caller, Decision, Step};
 use super::draft::Draft;
 use super::errno::{EACCES, EBADF, EFBIG, EINVAL, EISDIR, EPERM};
 use super::inode::Inode;
 use super::permission::{self, ALL_BITS, EXECUTE, SET_GID, WRITE};
 use super::walk::Last;
-use super::{Caller, Decision, Namespace, Step};
 use weir_wire::{limits, At, AttributeChange, Capability, Errno, FileKind, Identity, Ino, Moment, Reply};
 
 /// Every bit of the mask of `access(2)`.
 const ACCESS_MASK: u8 = permission::READ | WRITE | EXECUTE;
 
 impl Namespace {
+    /// Whether a request to set a size has the rights that it needs.
+    pub fn may_resize(&self, caller: &Caller<'_>, at: &At, change: &AttributeChange, now: Moment) -> bool {
+        let Some(size_bytes) = change.size_bytes else { return false };
+        let is_named = self.may_name(caller, at, now).is_ok();
+        let inode = self.inode(at.ino).ok().filter(|_| is_named);
+        let capability = change.capability.as_ref();
+        inode.is_some_and(|inode| self.check_size(caller, (at.ino, inode), size_bytes, capability).is_ok())
+    }
+
     pub(super) fn attributes(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
-        let ino = self.node(draft.who(), at, last(follow))?;
+        let ino = self.node(draft.who(), at, Last::following(follow))?;
         self.await_cut(ino)?;
         Ok(draft.reply(Reply::Attributes(self.inode(ino)?.attributes(ino))))
     }
@@ -23,12 +33,12 @@ impl Namespace {
         if mask & !ACCESS_MASK != 0 {
             return Err(EINVAL.into());
         }
-        let ino = self.node(draft.who(), at, last(follow))?;
+        let ino = self.node(draft.who(), at, Last::following(follow))?;
         permission::check(draft.who(), self.inode(ino)?, mask)?;
         Ok(draft.reply(Reply::Done))
     }
 
-    /// Changes attributes: all of what is asked, or nothing.
+    /// Changes attributes: all that the request names, or none.
     pub(super) fn change(
         &self,
         mut draft: Draft<'_>,
@@ -37,7 +47,7 @@ impl Namespace {
         change: &AttributeChange,
     ) -> Step<Decision> {
         let who = draft.who();
-        let ino = self.node(who, at, last(follow))?;
+        let ino = self.node(who, at, Last::following(follow))?;
         let inode = self.inode(ino)?;
         self.await_cut(ino)?;
         check_owner(who, inode, change)?;
@@ -59,7 +69,7 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Attributes(ino)))
     }
 
-    /// Sets the size of a regular file. The objects are cut where one may hold bytes that are not to be seen.
+    /// Sets the size of a regular file. The objects are cut if one may hold bytes that nobody may see.
     pub(super) fn resize(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
@@ -106,15 +116,7 @@ impl Namespace {
     }
 }
 
-fn last(follow: bool) -> Last {
-    if follow {
-        Last::Follow
-    } else {
-        Last::Keep
-    }
-}
-
-/// chown(2): only root gives files away; an owner may choose among its own groups.
+/// Checks a change of the owner, by chown(2): only root gives files away; an owner may choose among its own groups.
 fn check_owner(who: &Identity, inode: &Inode, change: &AttributeChange) -> Result<(), Errno> {
     if permission::is_root(who) {
         return Ok(());
@@ -131,11 +133,12 @@ fn check_owner(who: &Identity, inode: &Inode, change: &AttributeChange) -> Resul
     }
 }
 
-/// utimensat(2): both times "now" need write permission only; everything else belongs to the owner.
+/// Checks a change of times, by utimensat(2): setting both times to "now" needs write permission only, and all other changes
+/// belong to the owner.
 fn check_times(who: &Identity, inode: &Inode, change: &AttributeChange) -> Result<(), Errno> {
     let both_now = change.accessed == Some(None) && change.modified == Some(None);
     let touches = change.accessed.is_some() || change.modified.is_some();
-    // The data changes with a size, and its time with the data: no right beyond writing is asked for.
+    // A new size changes the data, and a change of data changes its time: the right to write is enough.
     let with_size = change.size_bytes.is_some()
         && change.accessed.unwrap_or(None).is_none()
         && change.modified.unwrap_or(None).is_none();
@@ -148,7 +151,7 @@ fn check_times(who: &Identity, inode: &Inode, change: &AttributeChange) -> Resul
     permission::check(who, inode, WRITE)
 }
 
-/// The permissions after the change, where they change.
+/// The permissions after the change; none if they stay.
 fn new_permissions(
     who: &Identity,
     ino: Ino,

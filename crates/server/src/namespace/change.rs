@@ -1,56 +1,51 @@
-//! The records of the journal: every way in which the state of the namespace changes.
+//! The records of the journal: every change of the namespace's state.
 //!
-//! A record is appended to the enum, never reordered or altered: postcard numbers variants by position.
+//! A new record stands at the end of the enum, and no record is moved or altered: postcard numbers variants by position.
 
+use super::inode::Birth;
+use super::inode::Inode;
+use super::intent::{Bytes, Intent, IntentId, MoveRecord};
 use serde::{Deserialize, Serialize};
-use weir_placement::{Layout, LayoutRequest, LayoutSpecification, ServerId, TargetId};
-use weir_wire::{limits, ClientId, FileKind, HandleId, Ino, Moment, ObjectMove, RequestId, Rights};
-
-/// A name or value, without a copy per byte in the encoded record.
-pub type Bytes = serde_bytes::ByteBuf;
-
-/// Number of an intent: work on other servers or on targets that outlives the reply. Never reused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct IntentId(pub u64);
+use weir_placement::{Layout, LayoutRequest, LayoutSpecification, ServerId};
+use weir_wire::{ClientId, FileKind, HandleId, Ino, Moment, ObjectMove, RequestId, Rights};
 
 /// One change of the namespace. Applying the same changes in the same order gives the same state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// The server started; unlinked files and reply records of earlier starts are kept for the grace period.
     Started {
-        /// Grows with every start; the upper half of this start's handles.
+        /// The number of the start, which grows with every start: the upper half of this start's handles.
         number: u32,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
-    /// Numbers that go on from here (written when the journal is compacted).
+    /// The next numbers (written when the journal is compacted).
     Counted {
-        /// Inodes made so far, as the next sequence number.
+        /// The next sequence number of an inode.
         next_sequence: u64,
         /// The next intent.
         next_intent: u64,
         /// The last start.
         starts: u32,
     },
-    /// An inode without its entries, as it stands (written when the journal is compacted).
+    /// An inode without its entries (written when the journal is compacted).
     Kept {
-        /// The inode.
+        /// The number of the inode.
         ino: Ino,
-        /// All of it.
-        inode: Box<super::inode::Inode>,
+        /// The inode.
+        inode: Box<Inode>,
     },
-    /// An entry under its cookie, as it stands (written when the journal is compacted).
+    /// An entry under its cookie (written when the journal is compacted).
     EntryKept {
         /// The directory.
         directory: Ino,
-        /// Its cookie.
+        /// The entry's cookie.
         cookie: u64,
-        /// Its name.
+        /// The entry's name.
         name: Bytes,
-        /// Inode.
+        /// The entry's inode.
         ino: Ino,
-        /// Kind.
+        /// The inode's kind.
         kind: FileKind,
     },
     /// A node was made under a name.
@@ -61,20 +56,20 @@ pub enum Change {
         name: Bytes,
         /// The node.
         ino: Ino,
-        /// What it is.
+        /// The new inode.
         birth: Birth,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// A regular file was made without a name (O_TMPFILE).
     CreatedUnnamed {
         /// The file.
         ino: Ino,
-        /// What it is.
+        /// The new inode.
         birth: Birth,
-        /// Whether a name may be given to it later.
+        /// Whether the file may get a name later.
         linkable: bool,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// A name was given to an inode of this server, or to a directory of another one.
@@ -85,9 +80,9 @@ pub enum Change {
         name: Bytes,
         /// The node.
         ino: Ino,
-        /// Its kind.
+        /// The node's kind.
         kind: FileKind,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// A name was removed; the link count of its inode dropped.
@@ -96,31 +91,31 @@ pub enum Change {
         parent: Ino,
         /// Name of the entry.
         name: Bytes,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
-    /// A name was moved, over an existing one if there was one.
+    /// A name was moved, over an existing name if there was one.
     Moved {
         /// Directory of the entry.
         from: Ino,
         /// Name of the entry.
         from_name: Bytes,
-        /// Directory that receives it.
+        /// New directory of the entry.
         to: Ino,
-        /// Name that it receives.
+        /// New name of the entry.
         to_name: Bytes,
         /// Whether the two entries changed places.
         exchange: bool,
-        /// Intents that tell the homes of directories that their entries moved: of `from`, of `to`.
+        /// Intents that tell the homes of the directories behind `from` and `to` that their entries moved.
         reparents: [Option<IntentId>; 2],
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
-    /// An inode without names and open descriptions is gone; its objects are removed under an intent.
+    /// An inode without names and open descriptions is gone; an intent removes its objects.
     Disposed {
         /// The inode.
         ino: Ino,
-        /// Absent when it has no objects.
+        /// The intent; absent if the inode has no objects.
         removal: Option<IntentId>,
     },
     /// Attributes were set.
@@ -137,7 +132,7 @@ pub enum Change {
         accessed: Option<Moment>,
         /// Modification time.
         modified: Option<Moment>,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// A file was shortened or lengthened. With an intent, the size holds once its objects have been cut.
@@ -146,24 +141,24 @@ pub enum Change {
         ino: Ino,
         /// New size.
         size_bytes: u64,
-        /// Set-id bits may have gone.
+        /// The permissions without set-id bits, if these went.
         permissions: Option<u16>,
-        /// Cuts the objects; absent when no byte was ever written.
+        /// The intent that cuts the objects; absent if no byte was ever written.
         cut: Option<IntentId>,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// Bytes were written.
     Published {
         /// The file.
         ino: Ino,
-        /// Size after it.
+        /// Size after the write.
         size_bytes: u64,
         /// Bytes that hold data.
         allocated_bytes: u64,
-        /// Set-id bits may have gone.
+        /// The permissions without set-id bits, if these went.
         permissions: Option<u16>,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// Objects of the file may exist although nothing was published.
@@ -171,7 +166,7 @@ pub enum Change {
         /// The file.
         ino: Ino,
     },
-    /// An extended attribute was set, or removed when it has no value.
+    /// An extended attribute was set, or removed if the record has no value.
     XattrSet {
         /// The inode.
         ino: Ino,
@@ -179,37 +174,37 @@ pub enum Change {
         name: Bytes,
         /// Value.
         value: Option<Bytes>,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// A directory got defaults for layouts.
     LayoutRequested {
         /// The directory.
         ino: Ino,
-        /// All of them.
+        /// The defaults.
         request: LayoutRequest,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
-    /// Another server is being asked.
+    /// An intent began.
     Intended {
-        /// Number.
+        /// The intent's number.
         id: IntentId,
-        /// What.
+        /// The intent.
         intent: Intent,
     },
     /// An intent was carried out or given up.
     Settled {
-        /// Number.
+        /// The intent's number.
         id: IntentId,
     },
     /// A directory was made here for an entry on another server.
     MadeForPeer {
         /// The other server.
         from: ServerId,
-        /// Its intent.
+        /// The other server's intent.
         intent: IntentId,
-        /// Its intents below this one are settled.
+        /// The other server's intents below this one are settled.
         settled: IntentId,
         /// Directory of the entry.
         parent: Ino,
@@ -217,54 +212,54 @@ pub enum Change {
         name: Bytes,
         /// The directory.
         ino: Ino,
-        /// What it is.
+        /// The new inode.
         birth: Birth,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// A directory that was made for another server (written when the journal is compacted).
     MadeKept {
         /// The other server.
         from: ServerId,
-        /// Its intent.
+        /// The other server's intent.
         intent: IntentId,
         /// The directory.
         ino: Ino,
     },
-    /// The directory made for an intent of another server is not wanted.
+    /// The directory that was made for an intent of another server is not wanted.
     ForgottenForPeer {
         /// The other server.
         from: ServerId,
-        /// Its intent.
+        /// The other server's intent.
         intent: IntentId,
     },
     /// An empty directory whose entry is on another server lost its only name.
     DirectoryRemoved {
         /// The directory.
         ino: Ino,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// The entry of a directory moved on another server.
     Reparented {
         /// The directory.
         ino: Ino,
-        /// The other server's intent; older ones are ignored.
+        /// The other server's intent; older intents change nothing.
         intent: IntentId,
-        /// Its parent.
+        /// The directory's parent.
         parent: Ino,
-        /// Its name.
+        /// The directory's name.
         name: Bytes,
     },
     /// The reply of a request, for a resend.
     Remembered {
         /// The client.
         client: ClientId,
-        /// Its request.
+        /// The client's request.
         request: RequestId,
-        /// Requests below this one are never sent again.
+        /// The client never sends requests below this one again.
         acknowledged: RequestId,
-        /// What was answered.
+        /// The answer.
         outcome: Outcome,
     },
     /// A client is gone for good: its reply records go.
@@ -276,41 +271,41 @@ pub enum Change {
     MoveBegun {
         /// The file.
         ino: Ino,
-        /// Who moves it.
+        /// The client that moves the objects.
         client: ClientId,
-        /// What goes where.
+        /// The objects and their new places.
         moves: Vec<ObjectMove>,
-        /// Empties the objects there; the number of the move.
+        /// The intent that empties the objects at the new places, and the number of the move.
         prepare: IntentId,
     },
-    /// The objects that move are kept from everyone else.
+    /// The objects of a move are kept from everyone but the mover.
     MoveFrozen {
         /// The file.
         ino: Ino,
-        /// Pending as long as they are.
+        /// The intent that is pending during the freeze.
         freeze: IntentId,
-        /// Raises their epochs.
+        /// The intent that raises the epochs of the objects.
         fence: IntentId,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
     /// The objects were copied: the file's layout names their new places.
     Relaid {
         /// The file.
         ino: Ino,
-        /// Raises the epochs of the copies, which shuts the one who made them out.
+        /// The intent that raises the epochs of the copies, which shuts the mover out.
         seal: IntentId,
-        /// Empties the objects that were copied.
+        /// The intent that empties the objects that were copied.
         vacate: IntentId,
     },
     /// A move was given up: the layout stays.
     MoveAbandoned {
         /// The file.
         ino: Ino,
-        /// Empties the copies.
+        /// The intent that empties the copies.
         vacate: IntentId,
     },
-    /// A move as it stands (written when the journal is compacted).
+    /// A move (written when the journal is compacted).
     MoveKept {
         /// The file.
         ino: Ino,
@@ -321,185 +316,32 @@ pub enum Change {
     LaidOut {
         /// The file.
         ino: Ino,
-        /// Its layout.
+        /// The file's layout.
         layout: Layout,
-        /// What was asked of it.
+        /// The request for the layout.
         asked: Box<LayoutSpecification>,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
-    /// Targets are full: from its end on the file goes to others.
+    /// Targets are full: from its end on the file goes to other targets.
     Detoured {
         /// The file.
         ino: Ino,
-        /// Its layout, the same as before as far as the file has bytes.
+        /// The file's layout, the same as before as far as the file has bytes.
         layout: Layout,
-        /// Raises the epochs of its objects, and cuts off what nobody published.
+        /// The intent that raises the epochs of the objects, and cuts off bytes that nobody published.
         seal: IntentId,
-        /// When.
+        /// The moment of the change.
         at: Moment,
     },
 }
 
-/// A move of objects of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MoveRecord {
-    /// Its number.
-    pub id: IntentId,
-    /// Who copies.
-    pub client: ClientId,
-    /// What goes where.
-    pub moves: Vec<ObjectMove>,
-    /// While the objects are kept from others.
-    pub freeze: Option<Frozen>,
-}
-
-/// The end of a move, in which its objects are kept from everyone else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frozen {
-    /// Pending as long as they are.
-    pub intent: IntentId,
-    /// Settled once no write of others is on its way to them.
-    pub fence: IntentId,
-    /// Since when.
-    pub since: Moment,
-}
-
-/// A new inode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Birth {
-    /// Kind, with what only that kind has.
-    pub node: BirthNode,
-    /// Permission bits.
-    pub permissions: u16,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
-
-/// What a new inode is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BirthNode {
-    /// A regular file.
-    Regular {
-        /// Where its bytes go.
-        layout: Layout,
-        /// What was asked of that; absent where nothing was.
-        asked: Option<Box<LayoutSpecification>>,
-    },
-    /// A directory.
-    Directory {
-        /// Defaults for the layouts of files made in it.
-        request: LayoutRequest,
-    },
-    /// A symbolic link.
-    Symlink {
-        /// Where it leads.
-        target: Bytes,
-    },
-    /// A pipe, socket or device node.
-    Special {
-        /// Which.
-        kind: FileKind,
-        /// Device number; 0 for pipes and sockets.
-        device: u64,
-    },
-}
-
-/// Work on targets or other servers that is carried out again after a restart until it is settled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Intent {
-    /// Objects of a file are being cut; then the size and epoch hold.
-    Cut {
-        /// The file.
-        ino: Ino,
-        /// Size that it gets.
-        size_bytes: u64,
-        /// Epoch that it gets.
-        epoch: u64,
-        /// Objects and the lengths that they get.
-        objects: Vec<(TargetId, u64)>,
-        /// Modification time that it gets.
-        at: Moment,
-    },
-    /// Objects of a file that is gone.
-    Remove {
-        /// The file.
-        ino: Ino,
-        /// Its targets.
-        targets: Vec<TargetId>,
-    },
-    /// Another server is making a directory; unless an entry follows it must forget it.
-    MakeDirectory {
-        /// The other server.
-        server: ServerId,
-        /// Directory of the entry.
-        parent: Ino,
-        /// Name of the entry.
-        name: Bytes,
-    },
-    /// Another server must forget the directory of this intent.
-    ForgetDirectory {
-        /// The other server.
-        server: ServerId,
-        /// The intent under which it was made.
-        made: IntentId,
-    },
-    /// Another server is removing a directory; then its entry goes.
-    RemoveDirectory {
-        /// The directory.
-        ino: Ino,
-        /// Directory of the entry.
-        parent: Ino,
-        /// Name of the entry.
-        name: Bytes,
-        /// Only this user may.
-        owner_only: Option<u32>,
-        /// The request that it carries out, unless it is only a part of one: a resend finds its reply.
-        request: Option<(ClientId, RequestId)>,
-    },
-    /// Another server must learn that the entry of its directory moved.
-    Reparent {
-        /// The directory.
-        ino: Ino,
-        /// Its parent.
-        parent: Ino,
-        /// Its name.
-        name: Bytes,
-    },
-    /// Epochs of objects that nobody uses are being raised: of copies, and of objects whose copies took their place.
-    /// Nobody waits for it.
-    Fence {
-        /// The file.
-        ino: Ino,
-        /// Epoch that they get.
-        epoch: u64,
-        /// Objects and the lengths that they get.
-        objects: Vec<(TargetId, u64)>,
-    },
-    /// Objects are kept from everyone but the one who moves them.
-    Freeze {
-        /// The file.
-        ino: Ino,
-    },
-    /// Copies get the epoch of the layout that names them; then the file is open to all again.
-    Seal {
-        /// The file.
-        ino: Ino,
-        /// Epoch that they get.
-        epoch: u64,
-        /// Objects and the lengths that they get.
-        objects: Vec<(TargetId, u64)>,
-    },
-}
-
-/// What a resend of a request is answered. Attributes are those of the moment of the resend.
+/// The answer to a resend of a request. Attributes are those at the moment of the resend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The reply.
     pub kind: OutcomeKind,
-    /// The reply waits until these intents are settled.
+    /// Intents that must be settled before the reply.
     pub wait: Vec<IntentId>,
 }
 
@@ -510,7 +352,7 @@ pub enum OutcomeKind {
     Done,
     /// `Reply::Attributes` of this inode.
     Attributes(Ino),
-    /// `Reply::Attributes` of a directory of another server, as it was made.
+    /// `Reply::Attributes` of a new directory of another server.
     Made(Box<weir_wire::Attributes>),
     /// `Reply::Opened`.
     Opened {
@@ -518,23 +360,23 @@ pub enum OutcomeKind {
         ino: Ino,
         /// The description.
         handle: HandleId,
-        /// What it may do.
+        /// The description's rights.
         rights: Rights,
         /// Whether the call made the file.
         created: bool,
     },
     /// `Reply::Written` of a published append.
     Written {
-        /// Size after it.
+        /// Size after the append.
         size_bytes: u64,
         /// Epoch of that size.
         epoch: u64,
     },
     /// `Reply::Appended`.
     Appended {
-        /// Where.
+        /// Offset of the append.
         offset: u64,
-        /// Size after it.
+        /// Size after the append.
         size_bytes: u64,
         /// Epoch of that size.
         epoch: u64,
@@ -553,19 +395,4 @@ pub enum OutcomeKind {
     },
     /// `Reply::Layout` of this file.
     Layout(Ino),
-}
-
-/// As the length of a fence: no byte goes.
-pub(super) const NO_CUT: u64 = limits::FILE_BYTES;
-
-impl Intent {
-    /// Cuts every object of `file` to what both the old and the new size hold: also a file that is lengthened is
-    /// cut at its old size, so that bytes that a dying writer left behind it never appear.
-    pub(super) fn cut(ino: Ino, file: &super::inode::RegularFile, size_bytes: u64, at: Moment) -> Intent {
-        let kept = size_bytes.min(file.size_bytes);
-        let objects = file.layout.targets().iter().enumerate();
-        let objects =
-            objects.map(|(object, &target)| (target, file.layout.object_bytes(object, kept))).collect();
-        Intent::Cut { ino, size_bytes, epoch: file.epoch + 1, objects, at }
-    }
 }

@@ -1,21 +1,24 @@
-//! Making and opening nodes.
+//! Creation and opening of nodes.
 
-use super::change::{Birth, BirthNode, Bytes, Change, OutcomeKind};
+use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Decision, Step, Stop, Verdict};
 use super::draft::Draft;
 use super::errno::{
     of_refusal, EEXIST, EINVAL, EISDIR, ELOOP, EMLINK, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO, EOPNOTSUPP,
     EPERM, EXDEV,
 };
-use super::inode::{Inode, Node};
+use super::inode::{Birth, BirthNode, Inode, Node};
+use super::intent::Bytes;
+use super::layout;
 use super::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
 use super::walk::{Last, Place, Walked};
-use super::{xattr, Decision, Namespace, Step, Stop, Verdict};
 use weir_placement::online::{Placed, Record};
 use weir_placement::{LayoutRequest, LayoutSpecification};
 use weir_wire::{limits, At, Errno, FileKind, HandleId, Identity, Ino, NodeKind, OpenFlags, Reply, Rights};
 
 impl Namespace {
-    /// The free name that `at` leads to. `slash` says whether a slash may stand behind it.
+    /// The free name at the end of `at`. `slash` says whether a slash may stand behind the name.
     pub(super) fn vacancy(&self, who: &Identity, at: &At, slash: bool) -> Step<Place> {
         match self.walk(who, at, Last::Name)? {
             Walked::Node(..) => Err(EEXIST.into()),
@@ -26,7 +29,7 @@ impl Namespace {
         }
     }
 
-    /// Whether `who` may enter names into the directory, and nobody else is about to enter this one.
+    /// Whether `who` may enter names into the directory, and nobody else is about to enter this name.
     pub(super) fn may_enter(&self, who: &Identity, parent: Ino, name: &[u8]) -> Step<&Inode> {
         let inode = self.inode(parent)?;
         if inode.names == 0 {
@@ -91,8 +94,7 @@ impl Namespace {
     /// Makes a hard link. Both paths must lead to this server.
     pub(super) fn link(&self, mut draft: Draft<'_>, from: &At, follow: bool, to: &At) -> Step<Decision> {
         let who = draft.who();
-        let last = if follow { Last::Follow } else { Last::Keep };
-        let ino = self.one_home(from, |at| self.node(who, at, last))?;
+        let ino = self.one_home(from, |at| self.node(who, at, Last::following(follow)))?;
         let place = self.one_home(to, |at| self.vacancy(who, at, false))?;
         let inode = self.inode(ino)?;
         if !permission::may_link(who, inode) {
@@ -120,7 +122,7 @@ impl Namespace {
         }
     }
 
-    /// Opens a node; may make it.
+    /// Opens a node, and makes a missing one if the flags say so.
     pub(super) fn open(
         &self,
         draft: Draft<'_>,
@@ -138,8 +140,7 @@ impl Namespace {
         let keep = flags.no_follow || (flags.create && flags.exclusive);
         let last = match (flags.create, keep) {
             (true, _) => Last::Make { follow: !keep },
-            (false, true) => Last::Keep,
-            (false, false) => Last::Follow,
+            (false, keep) => Last::following(!keep),
         };
         let ino = match self.walk(draft.who(), at, last)? {
             Walked::Node(..) if flags.create && flags.exclusive => return Err(EEXIST.into()),
@@ -161,7 +162,7 @@ impl Namespace {
         self.open_existing(draft, ino, flags)
     }
 
-    /// Ends a description. One that is not open is closed already, so a resend is harmless.
+    /// Ends a description. A description that is not open is closed already, so a resend is harmless.
     pub(super) fn close(&self, mut draft: Draft<'_>, ino: Ino, handle: HandleId) -> Step<Decision> {
         if self.open.held(draft.caller.client, ino, handle).is_some() {
             draft.close(handle);
@@ -196,8 +197,7 @@ impl Namespace {
         layout: Option<&LayoutSpecification>,
     ) -> Step<Decision> {
         let who = draft.who();
-        let last = if flags.no_follow { Last::Keep } else { Last::Follow };
-        let parent = self.inode(self.node(who, at, last)?)?;
+        let parent = self.inode(self.node(who, at, Last::following(!flags.no_follow))?)?;
         parent.directory().ok_or(ENOTDIR)?;
         if !flags.write {
             return Err(EINVAL.into());
@@ -211,7 +211,7 @@ impl Namespace {
         let birth = birth(who, parent, node, permissions);
         let (linkable, at) = (!flags.exclusive, draft.now);
         draft.push(Change::CreatedUnnamed { ino, birth, linkable, at });
-        draft.push(xattr::placement(ino, &why, at));
+        draft.push(layout::placement(ino, &why, at));
         draft.open(ino, rights(flags), true)
     }
 
@@ -258,7 +258,7 @@ impl Namespace {
         Ok(ino)
     }
 
-    /// Writes a new regular file under a name, with why it lies where it lies.
+    /// Writes a new regular file under a name, with the reasons of its placement.
     fn enter_regular(
         &self,
         draft: &mut Draft<'_>,
@@ -268,7 +268,7 @@ impl Namespace {
     ) -> Step<Ino> {
         let (node, why) = self.regular(parent, layout)?;
         let ino = self.enter(draft, place, node, permissions)?;
-        draft.push(xattr::placement(ino, &why, draft.now));
+        draft.push(layout::placement(ino, &why, draft.now));
         Ok(ino)
     }
 
@@ -281,7 +281,7 @@ impl Namespace {
         let specification = given.or(directory.request.layout.as_ref());
         let Placed { layout, record } =
             self.targets.place(self.state.next_sequence, specification).map_err(of_refusal)?;
-        // What comes with the call was predicted, so it binds nobody once its targets are full.
+        // The layout in the call is a prediction, so it binds nobody once its targets are full.
         let asked = specification.filter(|_| given.is_none()).cloned().map(Box::new);
         Ok((BirthNode::Regular { layout, asked }, record))
     }
@@ -300,8 +300,8 @@ impl Namespace {
         (server != self.settings.server).then_some(server)
     }
 
-    /// Resolves one of the two paths of an operation that must have both of its directories here. A detour is answered
-    /// as it is: the client then resolves both paths itself and asks again.
+    /// Resolves one of the two paths of an operation that must have both of its directories here. A detour goes to the client as
+    /// it is: the client then resolves both paths itself and asks again.
     pub(super) fn one_home<T>(&self, at: &At, resolve: impl FnOnce(&At) -> Step<T>) -> Step<T> {
         if at.ino.home() != self.settings.server {
             return Err(EXDEV.into());

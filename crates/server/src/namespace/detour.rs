@@ -1,21 +1,22 @@
-//! Full targets: from its end on a file goes to others, as far as what was asked of its layout leaves that to the store.
+//! Detours around full targets: from its end on a file goes to other targets, as far as the request for its layout leaves the
+//! choice to the store.
 //!
-//! Bytes that were published stay where they are, at their offsets, in the old layout and in the new one. So only what
-//! nobody was told of is cut off, and only objects of the new layout need the new epoch: whoever writes by the old layout
-//! is refused there, or by the home when the write is published.
+//! Published bytes stay in their places, at their offsets, in the old layout and in the new one. So a detour cuts off unpublished
+//! bytes alone, and only objects of the new layout need the new epoch. These objects refuse writes by the old layout, or the home
+//! refuses the publication of such a write.
 
-use super::change::{Change, Intent, IntentId, OutcomeKind};
+use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Decision, Step};
 use super::draft::Draft;
 use super::errno::{of_refusal, EINVAL};
-use super::state::State;
-use super::{xattr, Decision, Namespace, Step};
+use super::layout;
 use weir_placement::online::Placed;
-use weir_placement::{Layout, TargetId};
-use weir_wire::{limits, Capability, Ino, Moment};
+use weir_placement::TargetId;
+use weir_wire::{limits, Capability};
 
 impl Namespace {
-    /// Lays what follows the end of a file on targets that are not `full`. A client whose layout is not the last one gets
-    /// that.
+    /// Lays the part of a file behind its end on targets that are not `full`. A client with an older layout gets the present one.
     pub(super) fn detour(
         &self,
         mut draft: Draft<'_>,
@@ -40,31 +41,7 @@ impl Namespace {
         draft.wait.push(seal);
         let at = draft.now;
         draft.push(Change::Detoured { ino, layout, seal, at });
-        draft.push(xattr::placement(ino, &record, at));
+        draft.push(layout::placement(ino, &record, at));
         Ok(draft.done_once(OutcomeKind::Layout(ino)))
-    }
-}
-
-impl State {
-    /// Takes over the layout of a detour; nobody uses the file until its objects have the new epoch.
-    pub(super) fn detour(&mut self, ino: Ino, layout: &Layout, seal: IntentId, at: Moment) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.changed = at;
-        let Some(file) = inode.regular_mut() else { return };
-        let mut former: Vec<TargetId> = file.former.iter().chain(file.layout.targets()).copied().collect();
-        former.retain(|target| !layout.targets().contains(target));
-        former.sort_unstable();
-        former.dedup();
-        file.former = former.into();
-        file.layout = layout.clone();
-        file.epoch += 1;
-        file.layout_epoch = file.epoch;
-        // The objects have an epoch from here on, whatever is written.
-        file.untouched_start = 0;
-        let targets = layout.targets().iter().enumerate();
-        let length = |object| layout.object_bytes(object, file.size_bytes);
-        let objects = targets.map(|(object, &target)| (target, length(object))).collect();
-        let epoch = file.epoch;
-        self.intend(seal, Intent::Seal { ino, epoch, objects });
     }
 }

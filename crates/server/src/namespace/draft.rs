@@ -1,13 +1,16 @@
-//! A decision while it is being made.
+//! The draft of a decision.
 
-use super::change::{Change, IntentId, Outcome, OutcomeKind};
+use super::change::{Change, Outcome, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Answer, Caller, Decision, Step};
 use super::errno::{EIO, ENFILE, ENOSPC};
+use super::intent::IntentId;
 use super::open::Opening;
-use super::{Answer, Caller, Decision, Namespace, Step};
-use weir_wire::{Errno, FileKind, HandleId, Identity, Ino, Moment, Reply, Rights};
+use super::replies::Replies;
+use weir_wire::{Errno, HandleId, Identity, Ino, Moment, Reply, Rights};
 
-/// Intents that may be pending: what a lost server lets pile up. Beyond it operations that need one answer EIO,
-/// as does everything else that needs that server.
+/// The most pending intents, which a lost server lets pile up. An operation that needs one more is answered EIO, as are all
+/// other operations that need the lost server.
 const INTENTS_PENDING: usize = 1 << 20;
 
 /// Collects the changes of a decision.
@@ -59,7 +62,7 @@ impl<'a> Draft<'a> {
         self.space.next_ino().ok_or(ENOSPC)
     }
 
-    /// The inode lost its last name and nobody has it open: it goes, and its objects with it.
+    /// Disposes of an inode that lost its last name and that nobody has open; its objects go with it.
     pub(super) fn dispose(&mut self, ino: Ino, touched: bool) -> Result<(), Errno> {
         let removal = if touched { Some(self.intent()?) } else { None };
         self.push(Change::Disposed { ino, removal });
@@ -77,7 +80,7 @@ impl<'a> Draft<'a> {
         self.opened = Some(Opening { handle, client, uid, ino, rights });
         let outcome = OutcomeKind::Opened { ino, handle, rights, created };
         if self.changes.is_empty() {
-            // Descriptions end with the server, so a reply that only made one need not outlive it either.
+            // Descriptions end with the server, so a reply that made nothing but a description need not outlive the server.
             let mut decision = self.answered(Answer::Then(outcome.clone()));
             decision.recent = Some((request, acknowledged, Outcome { kind: outcome, wait: Vec::new() }));
             return Ok(decision);
@@ -89,7 +92,7 @@ impl<'a> Draft<'a> {
         self.closed = Some(handle);
     }
 
-    /// A mutation was decided: its outcome is remembered for a resend.
+    /// Ends the draft of a mutation: its outcome is remembered for a resend.
     pub(super) fn done(mut self, kind: OutcomeKind) -> Decision {
         let Caller { client, request, acknowledged, .. } = *self.caller;
         if !self.changes.is_empty() {
@@ -99,12 +102,12 @@ impl<'a> Draft<'a> {
         self.answered(Answer::Then(kind))
     }
 
-    /// A mutation was decided that a resend finds done: its outcome need not be remembered.
+    /// Ends the draft of a mutation that a resend finds done: its outcome need not be remembered.
     pub(super) fn done_once(self, kind: OutcomeKind) -> Decision {
         self.answered(Answer::Then(kind))
     }
 
-    /// Answers what a resend may find differently.
+    /// Ends the draft with a reply that a resend may find changed.
     pub(super) fn reply(self, reply: Reply) -> Decision {
         self.answered(Answer::Now(reply, Vec::new()))
     }
@@ -128,25 +131,24 @@ impl<'a> Draft<'a> {
 }
 
 impl Namespace {
-    /// The number of the next inode; none when there are as many as the settings allow.
-    pub(super) fn next_ino(&self) -> Option<Ino> {
-        let room = (self.state.inodes.len() as u64) < self.settings.inodes_max;
-        room.then(|| Ino::new(self.settings.server, self.state.next_sequence))
+    /// The decision on a request that was carried out before.
+    pub(super) fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
+        let find = |replies: &Replies| replies.find(caller.client, caller.request).cloned();
+        let outcome = find(&self.state.replies).or_else(|| find(&self.recent))?;
+        let mut decision = Decision::of(Vec::new(), Answer::Then(outcome.kind.clone()));
+        decision.client = caller.client;
+        decision.wait = outcome.wait;
+        decision.wait.retain(|id| self.state.intents.contains_key(id));
+        if let OutcomeKind::Opened { ino, handle, rights, .. } = outcome.kind {
+            if self.state.inodes.contains_key(&ino) {
+                let (client, uid) = (caller.client, caller.who.uid);
+                decision.opened = Some(Opening { handle, client, uid, ino, rights });
+            }
+        }
+        Some(decision)
     }
 
-    /// Whether objects of `ino` may exist, once nobody has it open.
-    pub(super) fn is_touched(&self, ino: Ino) -> bool {
-        let file = self.state.inodes.get(&ino).and_then(super::inode::Inode::regular);
-        file.is_some_and(|file| file.untouched_start != self.state.starts)
-    }
-
-    /// Whether objects of `ino` are at work: the file stays until they are done.
-    pub(super) fn is_settling(&self, ino: Ino) -> bool {
-        let state = &self.state;
-        state.cuts.contains_key(&ino) || state.moves.contains_key(&ino) || state.fences.contains_key(&ino)
-    }
-
-    /// Disposes of `ino` if that is due once a name of it, of `names`, is gone.
+    /// Disposes of `ino`, which is about to lose a name, if that name is its last and nothing else keeps the inode.
     pub(super) fn dispose_unless_open(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
         let last = self.inode(ino)?.names <= 1;
         let kept = self.in_grace || self.open.is_open(ino) || self.is_settling(ino);
@@ -154,10 +156,5 @@ impl Namespace {
             draft.dispose(ino, self.is_touched(ino))?;
         }
         Ok(())
-    }
-
-    /// Whether the kind of the entry is that of a directory held by another server.
-    pub(super) fn is_remote(&self, ino: Ino, kind: FileKind) -> bool {
-        kind == FileKind::Directory && ino.home() != self.settings.server
     }
 }

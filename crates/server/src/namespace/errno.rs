@@ -1,4 +1,4 @@
-//! The error numbers that the namespace answers, as the wire carries them.
+//! The error numbers in the namespace's replies, as the wire carries them.
 
 use rustix::io::Errno as System;
 use weir_placement::online::Refusal;
@@ -45,7 +45,7 @@ numbers! {
     EHOSTDOWN = HOSTDOWN,
 }
 
-/// The number for a file that gets no targets.
+/// The error number of a refused placement.
 pub(crate) fn of_refusal(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::Layout => EINVAL,

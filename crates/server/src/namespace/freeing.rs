@@ -1,16 +1,16 @@
-//! Which changes give room back: they are journaled on a full disk too, by room that is kept for them.
+//! The changes that give room back. The journal takes them on a full disk, too, from a reserve.
 
-use super::change::{Change, Intent};
-use super::inode::Inode;
-use super::Namespace;
+use super::change::Change;
+use super::core::Namespace;
+use super::intent::Intent;
 
 impl Namespace {
-    /// Whether nothing among `changes` takes room: names go, files are cut, work that was begun comes to its end.
+    /// Whether no change among `changes` takes room: names go, files are cut, begun work comes to its end.
     pub fn frees(&self, changes: &[Change]) -> bool {
         changes.iter().all(|change| self.is_freeing(change))
     }
 
-    /// No change that a client can repeat without end is among these: it would use up what is kept for all.
+    /// Whether a change gives room back. No client can repeat such a change without end: it would use up the reserve for all.
     fn is_freeing(&self, change: &Change) -> bool {
         match change {
             Change::Unlinked { .. }
@@ -20,10 +20,10 @@ impl Namespace {
             | Change::MoveAbandoned { .. }
             | Change::Settled { .. }
             | Change::Started { .. }
-            // Of whatever it accompanies.
+            // A reply record belongs to the other changes of its group.
             | Change::Remembered { .. } => true,
             Change::Resized { ino, size_bytes, .. } => {
-                let file = self.state.inodes.get(ino).and_then(Inode::regular);
+                let file = self.state.regular(*ino);
                 file.is_some_and(|file| *size_bytes < file.size_bytes)
             }
             Change::Intended { intent, .. } => {

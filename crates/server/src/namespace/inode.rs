@@ -1,6 +1,6 @@
 //! Inodes and directories as they are held in memory.
 
-use super::change::{Birth, BirthNode, IntentId};
+use super::intent::{Bytes, IntentId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,6 +13,51 @@ use weir_wire::{Attributes, FileKind, Ino, Moment};
 pub(super) const COOKIE_DOT: u64 = 1;
 /// Cookie of `..` in every listing.
 pub(super) const COOKIE_DOT_DOT: u64 = 2;
+
+/// A new inode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Birth {
+    /// Kind, with the attributes of that kind alone.
+    pub node: BirthNode,
+    /// Permission bits.
+    pub permissions: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// The kind of a new inode, with its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BirthNode {
+    /// A regular file.
+    Regular {
+        /// The layout of the file's bytes.
+        layout: Layout,
+        /// The request for the layout; absent if there was none.
+        asked: Option<Box<LayoutSpecification>>,
+    },
+    /// A directory.
+    Directory {
+        /// Defaults for the layouts of files made in the directory.
+        request: LayoutRequest,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// The target of the link.
+        target: Bytes,
+    },
+    /// A pipe, socket or device node.
+    Special {
+        /// Kind of the node.
+        kind: FileKind,
+        /// Device number; 0 for pipes and sockets.
+        device: u64,
+    },
+}
+
+/// Unit of the estimate of allocated bytes.
+const PAGE_BYTES: u64 = 4096;
 
 /// A map by inode number. The numbers come from this server's counter, so no client can make them collide.
 pub(super) type InoMap<V> = HashMap<Ino, V, BuildHasherDefault<NumberHasher>>;
@@ -44,7 +89,7 @@ impl Hasher for NumberHasher {
 pub struct Inode {
     pub(super) node: Node,
     pub(super) permissions: u16,
-    /// Names; for a directory only whether it has one (its link count follows from its subdirectories).
+    /// The number of names; for a directory 1 or 0 (its link count follows from its subdirectories).
     pub(super) names: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -53,7 +98,7 @@ pub struct Inode {
     pub(super) changed: Moment,
     pub(super) created: Moment,
     pub(super) xattrs: Option<Box<Xattrs>>,
-    /// Directories that hold names of it; a directory's own is in [`Directory::parent`]. Derived from the entries.
+    /// Directories that hold names of the inode, derived from the entries. [`Directory::parent`] has that of a directory.
     #[serde(skip)]
     pub(super) holders: Holders,
 }
@@ -63,7 +108,7 @@ pub struct Inode {
 pub(super) struct Holders {
     /// Nearly every file has one name.
     first: Option<Ino>,
-    // Eight bytes in every inode, not twenty-four.
+    // A box takes eight bytes in every inode, not twenty-four.
     #[allow(clippy::box_collection)]
     more: Option<Box<Vec<Ino>>>,
 }
@@ -71,7 +116,7 @@ pub(super) struct Holders {
 /// Extended attributes by name.
 pub(super) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What only one kind of inode has.
+/// The attributes that only one kind of inode has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Node {
     Regular(RegularFile),
@@ -87,18 +132,19 @@ pub(super) struct RegularFile {
     pub(super) allocated_bytes: u64,
     pub(super) epoch: u64,
     pub(super) layout: Layout,
-    /// What was asked of the layout: a detour around full targets keeps to it. Absent where nothing was.
+    /// The request for the layout: a detour around full targets keeps to it. Absent if there was no request.
     pub(super) asked: Option<Box<LayoutSpecification>>,
-    /// The epoch since which the layout holds.
+    /// The first epoch of the layout.
     pub(super) layout_epoch: u64,
-    /// Targets beside those of the layout that may hold an object: one that moved away and keeps its epoch, or a copy.
+    /// Targets beside those of the layout that may hold an object of the file: one that moved away and keeps its epoch, or a
+    /// copy.
     pub(super) former: Box<[TargetId]>,
-    /// The start during which the file was made, while nothing was published; else 0. Together with the open
-    /// descriptions of that same start it proves that no object exists.
+    /// The start during which the file was made, while nothing was published; otherwise 0. This number and the open descriptions
+    /// of the same start prove that no object exists.
     pub(super) untouched_start: u32,
-    /// Made without a name, and a name may still be given to it.
+    /// The file was made without a name and may still get one.
     pub(super) linkable: bool,
-    /// Why it lies where it lies, as [`weir_placement::online::Record`] writes it; empty where that is not known.
+    /// The reasons of the file's placement, as [`weir_placement::online::Record`] writes them; empty if they are not known.
     pub(super) placement: Box<[u8]>,
 }
 
@@ -106,9 +152,9 @@ pub(super) struct RegularFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Directory {
     pub(super) parent: Ino,
-    /// Name of its entry in `parent`; empty for the root.
+    /// Name of the directory's entry in `parent`; empty for the root.
     pub(super) name: Box<[u8]>,
-    /// The intent of the parent's server that last said so.
+    /// The last intent of the parent's server that told of the entry.
     pub(super) placed_by: IntentId,
     pub(super) request: LayoutRequest,
     next_cookie: u64,
@@ -129,7 +175,7 @@ pub(super) struct Entry {
 }
 
 impl Inode {
-    /// A new inode with one name, or none when it is made unnamed.
+    /// A new inode with one name.
     pub(super) fn new(birth: &Birth, place: (Ino, &[u8]), start: u32, at: Moment) -> Inode {
         let node = match &birth.node {
             BirthNode::Regular { layout, asked } => Node::Regular(RegularFile {
@@ -165,8 +211,7 @@ impl Inode {
         }
     }
 
-    /// A copy without the entries of a directory, which the journal keeps one by one so that no record grows
-    /// with a directory.
+    /// A copy without the entries of a directory. The journal keeps entries one by one, so that no record grows with a directory.
     pub(super) fn without_entries(&self) -> Inode {
         let node = match &self.node {
             Node::Directory(directory) => Node::Directory(Box::new(directory.without_entries())),
@@ -309,8 +354,8 @@ impl Directory {
             .filter_map(|(_, name)| self.entries.get(name).map(|entry| (&**name, *entry)))
     }
 
-    /// Adds an entry under a new cookie, or puts it in the place of the one that has its name: a name that is
-    /// replaced was there all the time, so a listing in progress must not miss it.
+    /// Adds an entry. A new name gets a new cookie. A replaced name keeps its cookie: the name was there all the time, so a listing
+    /// in progress must not miss it.
     pub(super) fn put(&mut self, name: &[u8], ino: Ino, kind: FileKind) {
         let replaced = self.remove(name);
         let cookie = replaced.map_or_else(|| self.next_cookie.max(COOKIE_DOT_DOT + 1), |entry| entry.cookie);
@@ -332,4 +377,9 @@ impl Directory {
         self.subdirectories -= u32::from(entry.kind == FileKind::Directory);
         Some(entry)
     }
+}
+
+/// The allocated bytes of a file of `size_bytes` without holes: whole pages.
+pub(super) fn allocation_of(size_bytes: u64) -> u64 {
+    size_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(size_bytes)
 }

@@ -1,11 +1,18 @@
-//! Layouts as text.
+//! Layouts and placements in the values of extended attributes.
 
+use super::change::Change;
 use super::errno::EINVAL;
+use super::intent::Bytes;
 use std::fmt::Write as _;
+use weir_placement::online::Record;
 use weir_placement::{LayoutDefaults, LayoutRequest, LayoutSpecification, Stripes};
 use weir_wire::Errno;
+use weir_wire::{Ino, Moment};
 
-/// The text of `weir.layout` on a directory: the layout that files made in it get, and whether it spreads.
+/// The attribute with the reasons of a file's placement. The server makes it with the file; nobody sets it.
+pub(super) const PLACEMENT: &[u8] = b"weir.placement";
+
+/// The text of `weir.layout` on a directory: the layout of files made in the directory, and whether it spreads.
 pub(super) fn directory_text(request: &LayoutRequest, defaults: LayoutDefaults) -> String {
     let default = LayoutSpecification::striped(None, Stripes::Default);
     let mut layout = request.layout.clone().unwrap_or(default);
@@ -24,7 +31,7 @@ pub(super) fn directory_text(request: &LayoutRequest, defaults: LayoutDefaults) 
     text
 }
 
-/// Reads what `weir.layout` is set to: a layout in the spelling of `lfs setstripe`, `spread=yes|no`, or both.
+/// Reads a value of `weir.layout`: a layout in the spelling of `lfs setstripe`, `spread=yes|no`, or both.
 pub(super) fn parse(text: &[u8]) -> Result<LayoutRequest, Errno> {
     let text = std::str::from_utf8(text).map_err(|_| EINVAL)?;
     let words = text.trim_end_matches('\0').split_ascii_whitespace();
@@ -43,6 +50,11 @@ pub(super) fn parse(text: &[u8]) -> Result<LayoutRequest, Errno> {
         request.layout = Some(layout);
     }
     Ok(request)
+}
+
+/// The record of a new file's placement, for the journal.
+pub(super) fn placement(ino: Ino, why: &Record, at: Moment) -> Change {
+    Change::XattrSet { ino, name: Bytes::from(PLACEMENT), value: Some(Bytes::from(why.encode())), at }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! Listing directories.
+//! Listings of directories.
 
+use super::core::Namespace;
+use super::decision::{Decision, Step};
 use super::draft::Draft;
 use super::errno::{EBADF, EINVAL, ENOENT, ENOTDIR};
 use super::inode::{Inode, COOKIE_DOT, COOKIE_DOT_DOT};
 use super::permission::{self, READ};
-use super::{Decision, Namespace, Step};
 use weir_wire::{encode_body, limits, At, Attributes, DirectoryEntry, FileKind, HandleId, Ino, Reply};
 
-/// Bytes of the count before the entries, as postcard encodes it: enough for every entry of a full payload.
+/// The most bytes of the count before the entries in postcard's encoding: enough for the entries of a full payload.
 const COUNT_BYTES_MAX: usize = 4;
 
 impl Namespace {
@@ -24,7 +25,7 @@ impl Namespace {
         match self.open.held(draft.caller.client, ino, handle) {
             Some(description) if description.rights.read => {}
             Some(_) => return Err(EBADF.into()),
-            // The description ended with an earlier start of the server: what it allowed is checked anew.
+            // The description ended with an earlier start of the server: its rights are checked anew.
             None => {
                 self.may_name(draft.caller, &At::inode(ino), draft.now)?;
                 permission::check(draft.who(), inode, READ)?;
@@ -46,15 +47,15 @@ impl Namespace {
         Ok(draft.reply_with(Reply::Listing { end }, payload))
     }
 
-    /// Attributes as a listing shows them: none where they are elsewhere or about to change.
+    /// The attributes of an inode for a listing; none if they are on another server or about to change.
     fn listed_attributes(&self, ino: Ino) -> Option<Attributes> {
         let inode: &Inode = self.state.inodes.get(&ino)?;
         (!self.state.cuts.contains_key(&ino)).then(|| inode.attributes(ino))
     }
 }
 
-/// The entries that fit into `room` bytes as one postcard sequence, and whether these were all. `None` when not
-/// even the first one fits.
+/// The entries that fit into `room` bytes as one postcard sequence, and whether these were all. `None` if not even the first
+/// entry fits.
 fn encoded(entries: impl Iterator<Item = DirectoryEntry>, room: usize) -> Option<(Vec<u8>, bool)> {
     let mut body = Vec::with_capacity(room.min(limits::INLINE_PAYLOAD_BYTES));
     let mut count = 0u32;

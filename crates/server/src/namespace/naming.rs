@@ -1,63 +1,43 @@
-//! Who may name an inode by its number, and what a capability is worth.
+//! The right to name an inode by its number, and the worth of a capability.
 //!
-//! Numbers can be guessed, so a number alone opens nothing: the caller holds a description of the inode, shows a proof, or
-//! could walk there from the root. Only a mount is believed, as its kernel asked for each step of the way.
+//! Callers can guess numbers, so a number alone opens nothing: the caller holds a description of the inode, shows a proof, or
+//! could walk to the inode from the root. The server believes a mount alone, as the mount's kernel asked for each step of the
+//! way.
 
+use super::core::Namespace;
+use super::decision::{Caller, Decision, Step};
 use super::draft::Draft;
 use super::errno::{EACCES, ENAMETOOLONG, ENOTDIR, ESTALE};
 use super::inode::{Inode, Node};
+use super::intent::IntentId;
+use super::passes::is_recent;
 use super::permission::{self, EXECUTE, READ, WRITE};
 use super::walk::{detour, Last};
-use super::{Caller, Decision, IntentId, Namespace, Step};
-use std::collections::HashMap;
 use weir_wire::{
-    limits, At, AttributeChange, Capability, ClientId, Description, Errno, HandleId, Identity, Ino, Moment,
-    Reply, Request, Rights,
+    limits, At, Capability, ClientId, Description, Errno, HandleId, Identity, Ino, Moment, Reply, Request,
+    Rights,
 };
 
-/// Passes remembered: what many users walk to on other servers within a minute, in a few megabytes.
-const PASSES: usize = 65_536;
-/// Directories above one that are looked at: no path that a client can send is deeper.
+/// The most directories on the way up from one: no path that a client can send is deeper.
 const DEPTH_MAX: usize = limits::PATH_BYTES / 2;
-/// Set in the handle of a capability that belongs to a move: starts are counted in seconds, so no description has it.
+/// The bit that marks the handle in the capability of a move. Starts are counted in seconds, so no description has the bit.
 const MOVE: u64 = 1 << 63;
 
-/// Directories of this server that users reached by walking over another one, by when that was.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Passes {
-    shown: HashMap<(u32, Ino), i64>,
-}
-
-/// Where the way from the root to a directory leads over.
+/// The way from the root to a directory.
 enum Way {
-    /// The caller may walk all of it.
+    /// The caller may walk the whole way.
     Open,
-    /// It begins on another server, at the parent of the first of these directories.
+    /// The way begins on another server, which has the parent of the last of these directories.
     Elsewhere(Vec<Ino>),
 }
 
-impl Passes {
-    fn note(&mut self, uid: u32, ino: Ino, now: Moment) {
-        if self.shown.len() >= PASSES {
-            self.shown.retain(|_, since| is_recent(*since, now));
-        }
-        if self.shown.len() < PASSES {
-            self.shown.insert((uid, ino), now.seconds);
-        }
-    }
-
-    fn holds(&self, uid: u32, ino: Ino, now: Moment) -> bool {
-        self.shown.get(&(uid, ino)).is_some_and(|&since| is_recent(since, now))
-    }
-}
-
-/// The handle in the capability of whoever carries out a move.
+/// The handle in the capability of a mover.
 pub(super) fn move_handle(id: IntentId) -> HandleId {
     HandleId(id.0 | MOVE)
 }
 
 impl Namespace {
-    /// The rights of the description `handle` of `ino` that `client` holds; none where it holds no such one.
+    /// The rights of the description `handle` of `ino`, if `client` holds it.
     pub fn held(&self, client: ClientId, ino: Ino, handle: HandleId) -> Option<Rights> {
         self.open.held(client, ino, handle).map(|description| description.rights)
     }
@@ -65,7 +45,7 @@ impl Namespace {
     /// Whether a capability of a file of this server is the caller's, and its description open.
     ///
     /// # Errors
-    /// EACCES for one that was forged or is another user's, ESTALE for one whose description is closed.
+    /// EACCES if the capability is forged or another user's, ESTALE if its description is closed.
     pub fn check_capability(&self, caller: &Caller<'_>, capability: &Capability) -> Result<(), Errno> {
         if !self.settings.key.admits(capability) || !caller.may_use(capability) {
             return Err(EACCES);
@@ -73,9 +53,9 @@ impl Namespace {
         self.is_live(capability).then_some(()).ok_or(ESTALE)
     }
 
-    /// Whether the description of a capability that this server made is open, or its move under way. During the grace
-    /// period a description of an earlier start counts as open: who holds it may not have come back yet, and whoever else has
-    /// it from there, as a program has it from a mount, cannot take it back.
+    /// Whether the description of a capability that this server made is open, or its move under way. During the grace period a
+    /// description of an earlier start counts as open: its holder may not have come back yet. A program that has the description
+    /// from another holder, such as a mount, cannot take it back itself.
     pub fn is_live(&self, capability: &Capability) -> bool {
         let Capability { ino, handle, .. } = *capability;
         if handle.0 & MOVE != 0 {
@@ -85,23 +65,12 @@ impl Namespace {
         handle != HandleId::NONE && (self.open.has(capability) || is_awaited)
     }
 
-    /// Whether this server has the file, with a name or open without one.
-    pub fn has(&self, ino: Ino) -> bool {
-        self.state.inodes.contains_key(&ino)
-    }
-
     /// Whether a description ends when `client` closes it.
     pub fn ends_with(&self, client: ClientId, ino: Ino, handle: HandleId) -> bool {
         self.open.held(client, ino, handle).is_some() && self.open.ends_with(handle, client)
     }
 
-    /// Whether nothing is known to have been written to the objects of a file.
-    pub fn is_untouched(&self, ino: Ino) -> bool {
-        let file = self.state.inodes.get(&ino).and_then(Inode::regular);
-        file.is_some_and(|file| file.untouched_start != 0)
-    }
-
-    /// Remembers the passes that a request carries, for what its sender will name below them.
+    /// Remembers the passes of a request: its sender will name inodes below their directories.
     pub fn note_passes(&mut self, caller: &Caller<'_>, request: &Request, now: Moment) {
         for at in request.places() {
             let Some(proof) = at.proof.filter(|proof| proof.handle == HandleId::NONE) else { continue };
@@ -111,16 +80,8 @@ impl Namespace {
         }
     }
 
-    /// Whether a request to set a size will not be refused for want of a right.
-    pub fn may_resize(&self, caller: &Caller<'_>, at: &At, change: &AttributeChange, now: Moment) -> bool {
-        let Some(size_bytes) = change.size_bytes else { return false };
-        let is_named = self.may_name(caller, at, now).is_ok();
-        let inode = self.inode(at.ino).ok().filter(|_| is_named);
-        let capability = change.capability.as_ref();
-        inode.is_some_and(|inode| self.check_size(caller, (at.ino, inode), size_bytes, capability).is_ok())
-    }
-
-    /// Checks that the caller may name the inode of `at`; a directory that is reached over another server redirects there.
+    /// Checks that the caller may name the inode of `at`. If the way to a directory leads over another server, the caller is sent
+    /// to that server.
     pub(super) fn may_name(&self, caller: &Caller<'_>, at: &At, now: Moment) -> Step<()> {
         // The walk checks that an anchor still holds, and everyone may search the root.
         let is_shown = at.ino == Ino::ROOT
@@ -146,7 +107,7 @@ impl Namespace {
         Err(EACCES.into())
     }
 
-    /// Answers a request to make metadata durable, once its caller may name the file: the journal is one for all files.
+    /// Answers a request to make metadata durable, if its caller may name the file. All files have one journal.
     pub(super) fn may_sync(&self, draft: Draft<'_>, at: &At) -> Step<Decision> {
         self.node(draft.who(), at, Last::Follow)?;
         Ok(draft.reply(Reply::Done))
@@ -155,9 +116,9 @@ impl Namespace {
     /// Whether the caller may take back a description after a lost connection, a restart, or in another process.
     ///
     /// # Errors
-    /// EACCES for a capability that was forged or is another user's. ESTALE where the description is not open (any more) and
-    /// its user could not open the file again: during the grace period nobody knows what was closed, after it a closed
-    /// description is worth what the permissions of the moment allow.
+    /// EACCES if the capability is forged or another user's. ESTALE if the description is not open and its user could not open
+    /// the file again. During the grace period nobody knows the closed descriptions. After it, the present permissions decide
+    /// about a closed description.
     pub(super) fn may_reclaim(&self, caller: &Caller<'_>, capability: &Capability) -> Result<(), Errno> {
         if !self.settings.key.admits(capability) || !caller.may_use(capability) {
             return Err(EACCES);
@@ -172,9 +133,9 @@ impl Namespace {
 
     fn may_open_again(&self, who: &Identity, (ino, inode): (Ino, &Inode), rights: Rights) -> bool {
         let mask = u8::from(rights.read) * READ + u8::from(rights.write) * WRITE;
-        // Its owner may have opened a file that is read-only since.
+        // The owner may have opened the file before it became read-only.
         let is_allowed = permission::owns(who, inode) || permission::permits(who, inode, mask);
-        // What stands above on another server is not known here.
+        // This server does not know the directories above on another server.
         let now = Moment::default();
         let is_reached = match inode.node {
             Node::Directory(_) => self.way_to(who, ino, now).is_ok(),
@@ -204,7 +165,7 @@ impl Namespace {
         }
     }
 
-    /// Whether the caller may walk into `directory`: the way to it, and search permission on it.
+    /// Whether the caller may walk into `directory`: along the way to it, and with search permission on it.
     fn way_into(&self, who: &Identity, directory: Ino, now: Moment) -> Result<Way, Errno> {
         permission::check(who, self.inode(directory)?, EXECUTE)?;
         self.way_to(who, directory, now)
@@ -217,7 +178,7 @@ impl Namespace {
             let inode = self.inode(here)?;
             let parent = inode.directory().filter(|_| inode.names > 0).ok_or(ESTALE)?.parent;
             passed.push(here);
-            // The root stays searchable for everyone, wherever it is.
+            // Everyone may search the root, on any server.
             if parent == Ino::ROOT {
                 break;
             }
@@ -233,8 +194,8 @@ impl Namespace {
         Ok(Way::Open)
     }
 
-    /// Sends the caller to the server above, from where it walks down again: `directories` lead from the one it named up to
-    /// the one whose parent is there.
+    /// Sends the caller to the server above, from where it walks down again. `directories` lead up from the directory that the
+    /// caller named to the directory with a parent on that server.
     fn redirect_above(&self, directories: &[Ino], at: &At) -> Result<Reply, Errno> {
         let (mut path, mut start) = (Vec::new(), at.ino);
         for &ino in directories.iter().rev() {
@@ -256,17 +217,6 @@ impl Namespace {
         let hops = at.hops.saturating_add(1);
         Ok(Reply::Redirect { at: At { hops, ..At::new(start, path) } })
     }
-}
-
-impl Caller<'_> {
-    /// Whether a capability was made for this caller. A mount carries those of all its users.
-    pub fn may_use(&self, capability: &Capability) -> bool {
-        capability.uid == self.who.uid || self.trusted || permission::is_root(self.who)
-    }
-}
-
-fn is_recent(since: i64, now: Moment) -> bool {
-    now.seconds.saturating_sub(since) <= limits::PASS_SECONDS as i64
 }
 
 /// Unix time in whole seconds.

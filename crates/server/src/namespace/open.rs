@@ -1,15 +1,14 @@
-//! Open descriptions: what keeps an unlinked file alive. They are not journaled; clients reclaim them.
+//! Open descriptions, which keep an unlinked file alive. The journal does not have them; clients reclaim them.
 
 use super::inode::InoMap;
 use std::collections::{BTreeSet, HashMap};
 use weir_wire::{Capability, ClientId, HandleId, Ino, Rights};
 
-/// Descriptions that one client may hold: above what the processes of a node have open through one mount. A client
-/// beyond it gets ENFILE, so that none can fill the server's memory, and what its end changes fits into one group of
-/// the journal.
+/// The most descriptions of one client: more than the processes of a node have open through one mount. One more is answered
+/// ENFILE. So no client can fill the server's memory, and the changes at a client's end fit into one group of the journal.
 const HANDLES_PER_CLIENT: usize = 1 << 17;
-/// Descriptions that all clients may hold, at some 300 bytes each. A user may hold as many as are left free, whatever
-/// the number of clients: one alone has half, and one that comes new always finds room. One more is answered ENFILE.
+/// The most descriptions of all clients, at some 300 bytes each. A user may hold as many as are left free, with any number of
+/// clients: one user alone has half of them, and a new user always finds room. One more is answered ENFILE.
 const HANDLES_MAX: usize = 1 << 20;
 
 /// The open descriptions of this server.
@@ -21,8 +20,9 @@ pub(super) struct OpenFiles {
     handles: HashMap<HandleId, Description>,
     counts: InoMap<Count>,
     clients: HashMap<ClientId, BTreeSet<(Ino, HandleId)>>,
-    /// How often descriptions are held, in all and by the user who opened them.
+    /// The number of holds on descriptions.
     held: usize,
+    /// The number of holds by the user who opened the descriptions.
     held_by_user: HashMap<u32, usize>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Description {
     pub(super) ino: Ino,
     pub(super) rights: Rights,
     uid: u32,
-    /// Who holds it: after fork and exec another client may, beside the one that opened it.
+    /// The clients that hold the description: after fork and exec another client may hold it beside the one that opened it.
     holders: Vec<ClientId>,
 }
 
@@ -99,7 +99,7 @@ impl OpenFiles {
         self.clients.get(&client).is_some_and(|held| held.range(of_ino).next().is_some())
     }
 
-    /// The description `handle` of `ino`, where `client` holds it.
+    /// The description `handle` of `ino`, if `client` holds it.
     pub(super) fn held(&self, client: ClientId, ino: Ino, handle: HandleId) -> Option<&Description> {
         let description = self.handles.get(&handle)?;
         (description.ino == ino && description.holders.contains(&client)).then_some(description)
@@ -136,7 +136,7 @@ impl OpenFiles {
         })
     }
 
-    /// Ends `client`'s hold; a handle that it does not hold is closed already.
+    /// Ends `client`'s hold on a description. A description that it does not hold is closed already.
     pub(super) fn close(&mut self, handle: HandleId, client: ClientId) {
         let Some(description) = self.handles.get_mut(&handle) else { return };
         let holders = description.holders.len();
@@ -208,7 +208,7 @@ mod tests {
         for client in (0..16).map(|part| ClientId(1 << 8 | part)) {
             for handle in open.held_by(client) {
                 open.close(handle, client);
-                // Closed already.
+                // A second close finds the description closed.
                 open.close(handle, client);
             }
         }

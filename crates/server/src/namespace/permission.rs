@@ -1,4 +1,4 @@
-//! Who may do what, as POSIX and the Linux VFS decide it.
+//! Permissions, as POSIX and the Linux VFS decide over them.
 
 use super::errno::{EACCES, EPERM};
 use super::inode::Inode;
@@ -108,8 +108,8 @@ pub(super) fn at_birth(who: &Identity, directory: &Inode, kind: FileKind, asked:
     (directory.gid, asked)
 }
 
-/// Whether `who` may make a hard link to the inode (the rule of `fs.protected_hardlinks`): else anyone could keep
-/// a set-id program alive after its owner replaced it.
+/// Whether `who` may make a hard link to the inode (the rule of `fs.protected_hardlinks`). Otherwise anyone could keep a set-id
+/// program alive after its owner replaced it.
 pub(super) fn may_link(who: &Identity, inode: &Inode) -> bool {
     let set_group = SET_GID | GROUP_EXECUTE;
     let safe = inode.kind() == FileKind::Regular

@@ -1,15 +1,18 @@
-//! What writers tell the home of a file: its size grows, its times move on.
+//! Publications: a writer tells the home of a file its new size and times.
 
 use super::change::Change;
+use super::core::Namespace;
+use super::decision::{Caller, Decision, Step};
 use super::draft::Draft;
 use super::errno::{EBADF, EFBIG, EINVAL};
+use super::inode::allocation_of;
 use super::inode::{Inode, RegularFile};
-use super::{permission, Caller, Decision, Namespace, Step};
+use super::permission;
 use weir_wire::{limits, Capability, Errno, Ino, Publication, Reply};
 
 impl Namespace {
-    /// Publishes a write; answered `Written`, or `StaleEpoch` when the file was shortened since. Publishing twice
-    /// is harmless, so the reply is not remembered.
+    /// Publishes a write. The answer is `Written`, or `StaleEpoch` if the file was shortened since. A second publication is
+    /// harmless, so the reply is not remembered.
     pub(super) fn publish(
         &self,
         mut draft: Draft<'_>,
@@ -43,9 +46,9 @@ impl Namespace {
         Ok((inode, inode.regular().ok_or(EINVAL)?))
     }
 
-    /// Size and epoch of a regular file of this server, for replies to reads; none while it is being cut.
+    /// Size and epoch of a regular file of this server, for replies to reads; none while the file is being cut.
     pub fn size_and_epoch(&self, ino: Ino) -> Option<(u64, u64)> {
-        let file = self.state.inodes.get(&ino)?.regular()?;
+        let file = self.state.regular(ino)?;
         (!self.state.cuts.contains_key(&ino)).then_some((file.size_bytes, file.epoch))
     }
 
@@ -59,8 +62,8 @@ impl Namespace {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
         let size_bytes = file.size_bytes.max(publication.end);
-        // Overwritten bytes are counted twice: no file allocates more than its whole pages.
-        let most = super::apply::allocation_of(size_bytes);
+        // Overwritten bytes are counted twice, but no file allocates more than its whole pages.
+        let most = allocation_of(size_bytes);
         let allocated_bytes = file.allocated_bytes.saturating_add(publication.written_bytes).min(most);
         let permissions = permission::after_write(draft.who(), inode);
         draft.push(Change::Published { ino, size_bytes, allocated_bytes, permissions, at: draft.now });

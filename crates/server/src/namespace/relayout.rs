@@ -1,25 +1,24 @@
-//! Where the bytes of a file that exists are, and how that changes: moves of its objects (docs/design/rebalancing.md),
-//! and a layout of its own for a file that holds nothing yet.
+//! Layouts of existing files: moves of objects (docs/design/rebalancing.md), and a new layout for a file that holds nothing yet.
 
-use super::change::{Change, Intent, IntentId, MoveRecord, OutcomeKind, NO_CUT};
+use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Answer, Decision, Step};
 use super::draft::Draft;
 use super::errno::{of_refusal, EAGAIN, EBUSY, EINVAL, EISDIR, EPERM, ESTALE};
 use super::inode::{Inode, RegularFile};
+use super::intent::{IntentId, MoveRecord};
+use super::layout;
 use super::naming::move_handle;
-use super::state::State;
+use super::permission;
 use super::walk::Last;
-use super::{layout, permission, xattr, Answer, Decision, Namespace, Step};
-use weir_placement::online::{Placed, Record};
-use weir_placement::{Component, Layout, TargetId};
+use weir_placement::online::Placed;
 use weir_wire::{limits, At, ClientId, Errno, Ino, Moment, ObjectMove, Reply, Rights, Sequence};
 
-/// Moves at once: what many movers of many objects need, and little enough to look through at every tick.
+/// The most moves at once: enough for many movers of many objects, and few enough to look through at every tick.
 const MOVES_MAX: usize = 1024;
-/// What decided over the targets of a file that was moved, for its record.
-const MOVED: &str = "rebalance";
 
 impl Namespace {
-    /// Layout, size and epoch of a file as they belong together.
+    /// Layout, size and epoch of a file, which belong together.
     pub(super) fn file_layout(&self, draft: Draft<'_>, at: &At) -> Step<Decision> {
         let ino = self.node(draft.who(), at, Last::Follow)?;
         self.await_cut(ino)?;
@@ -36,7 +35,7 @@ impl Namespace {
         })
     }
 
-    /// Begins a move: answered when the objects at the new places are empty.
+    /// Begins a move. The reply comes when the objects at the new places are empty.
     pub(super) fn begin_move(&self, mut draft: Draft<'_>, at: &At, moves: &[ObjectMove]) -> Step<Decision> {
         let ino = self.node(draft.who(), at, Last::Follow)?;
         let inode = self.inode(ino)?;
@@ -61,7 +60,7 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Moving { ino, id: prepare }))
     }
 
-    /// Keeps others from the objects of a move: answered when no write of theirs is on its way to them.
+    /// Keeps others from the objects of a move. The reply comes when no write of others is on its way to the objects.
     pub(super) fn freeze_move(&self, mut draft: Draft<'_>, ino: Ino, moving: Sequence) -> Step<Decision> {
         let record = self.move_of(draft.caller.client, ino, moving)?;
         if record.freeze.is_some() {
@@ -76,7 +75,7 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Frozen { epoch }))
     }
 
-    /// Ends a move, for the new places or for the old ones.
+    /// Ends a move, in favour of the new places or of the old ones.
     pub(super) fn end_move(
         &self,
         mut draft: Draft<'_>,
@@ -103,7 +102,7 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Done))
     }
 
-    /// A cut changes what would have to be copied: the move ends, and its client begins anew.
+    /// Ends a move before a cut, which changes the bytes to copy. The mover begins anew.
     pub(super) fn abandon_for_cut(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
         if self.state.moves.contains_key(&ino) {
             let vacate = draft.intent()?;
@@ -112,7 +111,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Gives up freezes that lasted too long, and moves of files that are gone but for them; none when there are none.
+    /// Gives up moves with a freeze that lasted too long, and moves of files that have no name and no description; `None` if there
+    /// are no such moves.
     pub fn expire_moves(&self, now: Moment) -> Option<Decision> {
         let is_overdue = |ino: Ino, record: &MoveRecord| {
             let is_nameless = self.inode(ino).is_ok_and(|inode| inode.names == 0) && !self.open.is_open(ino);
@@ -122,7 +122,7 @@ impl Namespace {
         self.abandonment(is_overdue)
     }
 
-    /// Gives up every move: after a start their clients begin anew. None when there are none.
+    /// Gives up every move, as their clients begin anew after a start; `None` if there are no moves.
     pub fn abandon_moves(&self) -> Option<Decision> {
         self.abandonment(|_, _| true)
     }
@@ -145,7 +145,7 @@ impl Namespace {
             .collect()
     }
 
-    /// The answer of a move that has begun, unless it is over.
+    /// The answer to the beginning of a move, unless the move is over.
     pub(super) fn moving_reply(&self, ino: Ino, id: IntentId, uid: u32, now: Moment) -> Reply {
         let is_on = self.state.moves.get(&ino).is_some_and(|record| record.id == id);
         let rights = Rights { read: true, write: true };
@@ -175,7 +175,7 @@ impl Namespace {
         let at = draft.now;
         let asked = Box::new(specification.clone());
         draft.push(Change::LaidOut { ino, layout, asked, at });
-        draft.push(xattr::placement(ino, &record, at));
+        draft.push(layout::placement(ino, &record, at));
         Ok(draft.done(OutcomeKind::Done))
     }
 
@@ -194,97 +194,4 @@ impl Namespace {
         let all = !moves.is_empty() && moves.iter().enumerate().all(is_right);
         all.then_some(()).ok_or(EINVAL)
     }
-}
-
-impl State {
-    /// Carries out a change of a layout, or of a move.
-    pub(super) fn apply_to_layout(&mut self, change: &Change) {
-        match change {
-            Change::MoveBegun { ino, client, moves, prepare } => {
-                self.begin_move(*ino, *client, moves, *prepare)
-            }
-            Change::MoveFrozen { ino, freeze, fence, at } => {
-                let Some(record) = self.moves.get_mut(ino) else { return };
-                record.freeze = Some(super::change::Frozen { intent: *freeze, fence: *fence, since: *at });
-                let objects = record.moves.iter().map(|one| (one.from, NO_CUT)).collect();
-                self.intend(*freeze, Intent::Freeze { ino: *ino });
-                self.fence(*ino, *fence, objects);
-            }
-            Change::Relaid { ino, seal, vacate } => self.relay(*ino, *seal, *vacate),
-            Change::MoveAbandoned { ino, vacate } => {
-                let Some(record) = self.moves.remove(ino) else { return };
-                let objects = record.moves.iter().map(|one| (one.to, 0)).collect();
-                self.fence(*ino, *vacate, objects);
-            }
-            Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
-            Change::Detoured { ino, layout, seal, at } => self.detour(*ino, layout, *seal, *at),
-            Change::LaidOut { ino, layout, asked, at } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.changed = *at;
-                if let Some(file) = inode.regular_mut() {
-                    file.epoch += 1;
-                    file.layout_epoch = file.epoch;
-                    file.layout = layout.clone();
-                    file.asked = Some(asked.clone());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn begin_move(&mut self, ino: Ino, client: ClientId, moves: &[ObjectMove], prepare: IntentId) {
-        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
-        // From here on the file leaves something behind at the new places, whatever becomes of the move.
-        file.untouched_start = 0;
-        let mut former = file.former.to_vec();
-        former.extend(moves.iter().map(|one| one.to));
-        former.sort_unstable();
-        former.dedup();
-        file.former = former.into();
-        let objects = moves.iter().map(|one| (one.to, 0)).collect();
-        self.fence(ino, prepare, objects);
-        let record = MoveRecord { id: prepare, client, moves: moves.to_vec(), freeze: None };
-        self.moves.insert(ino, record);
-    }
-
-    /// Raises the file's epoch, and that of objects which its clients do not use.
-    fn fence(&mut self, ino: Ino, id: IntentId, objects: Vec<(TargetId, u64)>) {
-        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
-        file.epoch += 1;
-        let epoch = file.epoch;
-        self.intend(id, Intent::Fence { ino, epoch, objects });
-    }
-
-    fn relay(&mut self, ino: Ino, seal: IntentId, vacate: IntentId) {
-        let Some(record) = self.moves.remove(&ino) else { return };
-        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
-        let Some(layout) = substituted(&file.layout, &record.moves) else { return };
-        file.layout = layout;
-        file.epoch += 1;
-        file.layout_epoch = file.epoch;
-        file.placement = Record { by: MOVED.into(), ..Record::default() }.encode().into();
-        let mut former = file.former.to_vec();
-        former.extend(record.moves.iter().map(|one| one.from));
-        former.retain(|target| !file.layout.targets().contains(target));
-        file.former = former.into();
-        let place = |target| file.layout.targets().iter().position(|&other| other == target);
-        let copies = record
-            .moves
-            .iter()
-            .filter_map(|one| Some((one.to, file.layout.object_bytes(place(one.to)?, file.size_bytes))));
-        let (copies, epoch) = (copies.collect(), file.epoch);
-        let left = record.moves.iter().map(|one| (one.from, 0)).collect();
-        self.intend(seal, Intent::Seal { ino, epoch, objects: copies });
-        self.intend(vacate, Intent::Fence { ino, epoch, objects: left });
-    }
-}
-
-/// The layout with other targets in the places of some: every byte keeps its object and its offset in it.
-fn substituted(layout: &Layout, moves: &[ObjectMove]) -> Option<Layout> {
-    let now = |target: &TargetId| moves.iter().find(|one| one.from == *target).map_or(*target, |one| one.to);
-    let components = layout.components().iter().map(|component| Component {
-        targets: component.targets.iter().map(now).collect(),
-        ..component.clone()
-    });
-    Layout::new(components.collect()).ok()
 }

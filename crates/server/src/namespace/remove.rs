@@ -1,12 +1,13 @@
-//! Removing names.
+//! Removals of names.
 
 use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Decision, Step, Stop, Verdict};
 use super::draft::Draft;
 use super::errno::{EBUSY, EINVAL, EISDIR, ENOTDIR, ENOTEMPTY};
-use super::inode::{Entry, Inode};
+use super::inode::Entry;
 use super::permission::{self, EXECUTE, WRITE};
 use super::walk::{Ending, Last, Walked};
-use super::{Decision, Namespace, Step, Stop, Verdict};
 use weir_wire::{At, Errno, FileKind, Identity, Ino};
 
 impl Namespace {
@@ -52,7 +53,7 @@ impl Namespace {
         Ok(Verdict::Done(draft.done(OutcomeKind::Done)))
     }
 
-    /// Whether `who` may take the entry out of its directory. Who owns a directory of another server is asked there.
+    /// Whether `who` may take the entry out of its directory. The home of a directory on another server checks its owner.
     pub(super) fn may_remove(&self, who: &Identity, parent: Ino, entry: Entry) -> Step<()> {
         self.await_move(entry.ino)?;
         let directory = self.inode(parent)?;
@@ -72,20 +73,9 @@ impl Namespace {
         }
     }
 
-    /// Waits where another server is removing the directory, or does not know yet where its entry moved.
+    /// Waits if another server is removing the directory, or does not know yet of a move of its entry.
     pub(super) fn await_move(&self, ino: Ino) -> Step<()> {
         let pending = self.state.removing.get(&ino).or_else(|| self.state.moving.get(&ino));
         pending.map_or(Ok(()), |&id| Err(Stop::Wait(id)))
-    }
-
-    /// The only user who may remove an entry of this directory beside its own owner, when it is `who`'s duty to be.
-    pub(super) fn owner_only(&self, who: &Identity, directory: &Inode) -> Option<u32> {
-        permission::sticky_asks_owner(who, directory).then_some(who.uid)
-    }
-
-    /// Whether the place still holds this inode.
-    pub(super) fn still_holds(&self, parent: Ino, name: &[u8], ino: Ino) -> bool {
-        let directory = self.state.inodes.get(&parent).and_then(Inode::directory);
-        directory.and_then(|directory| directory.find(name)).is_some_and(|entry| entry.ino == ino)
     }
 }

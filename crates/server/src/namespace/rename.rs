@@ -1,22 +1,23 @@
-//! Moving names, as rename(2) and renameat2(2) say and in the order in which Linux checks.
+//! Moves of names, by the rules of rename(2) and renameat2(2) and with the checks in the order of Linux.
 
 use super::change::{Change, OutcomeKind};
+use super::continuation::Grants;
+use super::core::Namespace;
+use super::decision::{Step, Verdict};
 use super::draft::Draft;
 use super::errno::{EBUSY, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY, EXDEV};
 use super::inode::Entry;
-use super::peers::Grants;
 use super::permission::{self, WRITE};
 use super::walk::{Last, Place, Walked};
-use super::{Namespace, Step, Verdict};
 use weir_wire::{At, Errno, FileKind, Identity, Ino, RenameMode};
 
-/// How far the directories above one are known here.
+/// The directories above one, as far as this server knows them.
 enum Ancestry {
     /// The sought directory is among them.
     Found,
-    /// It is not, and all up to the root are here.
+    /// The sought directory is not among them, and all up to the root are on this server.
     Complete,
-    /// It is not among those of this server, of which this is the uppermost.
+    /// The sought directory is not among those of this server; this one is the uppermost here.
     Leaves(Ino),
 }
 
@@ -25,7 +26,7 @@ impl Namespace {
         self.rename_with(draft, (from, to, mode), &Grants::default())
     }
 
-    /// Decides a rename, given what other servers have granted so far.
+    /// Decides a rename with the grants of other servers so far.
     pub(super) fn rename_with(
         &self,
         mut draft: Draft<'_>,
@@ -69,7 +70,7 @@ impl Namespace {
         Ok(Verdict::Done(draft.done(OutcomeKind::Done)))
     }
 
-    /// The two names, the first of which exists.
+    /// The two names; the first one exists.
     fn endpoints(&self, who: &Identity, from: &At, to: &At, mode: RenameMode) -> Step<(Place, Place)> {
         let source = self.one_home(from, |at| self.walk(who, at, Last::Name))?;
         let target = self.one_home(to, |at| self.walk(who, at, Last::Name))?;
@@ -112,7 +113,7 @@ impl Namespace {
         }
     }
 
-    /// Permissions on the two directories, and that the kinds fit.
+    /// Checks the permissions on the two directories.
     fn may_move(
         &self,
         who: &Identity,
@@ -132,8 +133,8 @@ impl Namespace {
         self.may_remove(who, target.parent, victim)
     }
 
-    /// A directory that changes its parent is written to, as its `..` changes; and without exchange, what is
-    /// replaced is of the kind that replaces it.
+    /// Checks the two inodes. A directory with a new parent is written to, as its `..` changes. Without exchange, the replaced
+    /// inode is of the kind of its replacement.
     fn check_permissions_inside(
         &self,
         who: &Identity,
@@ -161,9 +162,9 @@ impl Namespace {
         Ok(())
     }
 
-    /// Moving a directory must not make a loop through directories of other servers, which are not seen from
-    /// here. Inside one contiguous tree of this server, or below a parent whose directories are all here, none
-    /// can arise; every other move is answered as between file systems.
+    /// Checks that the move of a directory makes no loop. A loop could lead through directories of other servers, which this server
+    /// does not see. No loop can arise inside one contiguous tree of this server, or below a parent with all directories above it
+    /// on this server. Every other move is answered as one between file systems.
     fn check_loops(&self, source: &Place, target: &Place, moved: Entry, exchange: bool) -> Step<()> {
         if source.parent == target.parent {
             return Ok(());
@@ -187,7 +188,7 @@ impl Namespace {
         }
     }
 
-    /// Whether `sought` is `directory` or one of those above it.
+    /// Whether `sought` is `directory` or a directory above it.
     fn ancestry(&self, directory: Ino, sought: Ino) -> Ancestry {
         let mut here = directory;
         loop {
@@ -197,7 +198,7 @@ impl Namespace {
             if here == Ino::ROOT {
                 return Ancestry::Complete;
             }
-            let inode = self.state.inodes.get(&here).and_then(super::inode::Inode::directory);
+            let inode = self.state.directory(here);
             let Some(parent) = inode.map(|directory| directory.parent) else { return Ancestry::Leaves(here) };
             if parent.home() != self.settings.server {
                 return if parent == sought { Ancestry::Found } else { Ancestry::Leaves(here) };
@@ -206,7 +207,7 @@ impl Namespace {
         }
     }
 
-    /// Whether the home of a directory held elsewhere must say if `who` may move its entry.
+    /// Whether this server must ask the home of a directory on another server for `who`'s right to move the entry.
     fn must_ask_home(
         &self,
         who: &Identity,

@@ -1,14 +1,14 @@
-//! Replies of mutations, kept so that a resend gets the answer of the original.
+//! The replies of mutations, for resends: a resend gets the answer of the original.
 
 use super::change::{Change, Outcome};
 use std::collections::{BTreeMap, HashMap};
 use weir_wire::{limits, ClientId, RequestId};
 
-/// Replies kept for one client: four connections' worth of outstanding requests, so that only a client that
-/// never acknowledges loses one.
+/// The most replies that stay for one client: the outstanding requests of four connections. Only a client that never
+/// acknowledges loses a reply.
 const REPLIES_PER_CLIENT: usize = 4 * limits::OUTSTANDING_PER_CONNECTION;
-/// Replies kept for all clients; those of the client that has been silent for longest make room. It bounds the memory
-/// that processes without end can take to some 30 MiB, and is far above the requests that can be in flight.
+/// The most replies that stay for all clients; the replies of the client that has been silent for longest make room. The limit
+/// keeps the memory for ever new processes at some 30 MiB, and is far above the number of requests in flight.
 const REPLIES: usize = 262_144;
 
 /// The remembered replies.

@@ -1,30 +1,32 @@
-//! Clients that come back and clients that go.
+//! Sessions of clients: their return and their end.
 
 use super::append::AppendGrant;
-use super::change::{Change, IntentId};
+use super::change::Change;
+use super::core::Namespace;
+use super::decision::{Answer, Caller, Decision};
 use super::errno::ESTALE;
+use super::intent::IntentId;
 use super::open::Opening;
-use super::{Answer, Caller, Decision, Namespace};
 use weir_wire::{Capability, ClientId, HandleId, Ino, Reply};
 
-/// Files disposed of at once: their changes stay far below what one group of the journal takes.
+/// The most files in one decision of disposals: their changes stay far below the limit of one group of the journal.
 const DISPOSALS_PER_DECISION: usize = 16_384;
 
-/// What a client leaves behind.
+/// The legacy of a client that is gone.
 #[derive(Clone, Debug)]
 pub struct Departure {
-    /// To be journaled and committed: files that only it kept alive go.
+    /// The decision to journal and commit: files that only the client kept alive go.
     pub decision: Decision,
     /// Append turns that pass on to others.
     pub grants: Vec<AppendGrant>,
-    /// Descriptions that nobody holds any more: their locks go.
+    /// Descriptions without any holder: their locks go.
     pub closed: Vec<(Ino, HandleId)>,
 }
 
 impl Namespace {
-    /// Takes back descriptions after a lost connection or a restart. Those that can be taken are, also when the reply
-    /// is ESTALE for another one: its file is gone, as a server that keeps nothing restarted or the grace period is
-    /// over.
+    /// Takes back descriptions after a lost connection or a restart. ESTALE says that one of them could not be taken back: its
+    /// file is gone, as after the restart of a server that keeps nothing, or the grace period is over. All others are taken
+    /// back.
     pub fn reclaim(&mut self, caller: &Caller<'_>, handles: &[Capability]) -> Reply {
         let mut failed = None;
         for capability in handles {
@@ -58,7 +60,7 @@ impl Namespace {
             if self.description(handle).is_none() {
                 closed.push((ino, handle));
             }
-            // It may have died between writing and publishing.
+            // The client may have died between a write and its publication.
             if rights.write && self.is_untouched_for_good(ino) {
                 changes.push(Change::Touched { ino });
             }
@@ -73,8 +75,8 @@ impl Namespace {
         Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), grants, closed }
     }
 
-    /// Ends the grace period after a start: files without a name that nobody reclaimed go, some with each decision,
-    /// until there is none.
+    /// Ends the grace period after a start: files without a name that nobody reclaimed go, some with each decision, until none is
+    /// left.
     pub fn expire_orphans(&mut self) -> Option<Decision> {
         self.in_grace = false;
         let due = |ino: &Ino| !self.open.is_open(*ino) && !self.is_settling(*ino);
@@ -87,8 +89,8 @@ impl Namespace {
         Some(Decision::of(changes, Answer::Now(Reply::Done, Vec::new())))
     }
 
-    /// Disposes of those inodes without a name that nobody has open. While orphans can still be reclaimed, each
-    /// stays: its other holders may not have come back yet.
+    /// Disposes of orphans that nobody has open. During the grace period all orphans stay, as their other holders may not have
+    /// come back yet.
     fn disposals(&self, orphans: Vec<Ino>, before: &[Change]) -> Vec<Change> {
         if self.in_grace {
             return Vec::new();
@@ -109,7 +111,7 @@ impl Namespace {
     }
 
     fn is_untouched_for_good(&self, ino: Ino) -> bool {
-        let file = self.state.inodes.get(&ino).and_then(super::inode::Inode::regular);
+        let file = self.state.regular(ino);
         file.is_some_and(|file| file.untouched_start == self.state.starts)
     }
 }

@@ -1,16 +1,18 @@
-//! The part of the namespace that the journal keeps, and the one way to change it.
+//! The part of the namespace that the journal keeps.
 
-use super::change::{Birth, BirthNode, Bytes, Change, Intent, IntentId, MoveRecord};
-use super::inode::{InoMap, Inode};
+use super::change::Change;
+use super::inode::{Birth, BirthNode, InoMap, Inode};
+use super::inode::{Directory, RegularFile};
+use super::intent::{Bytes, Intent, IntentId, MoveRecord};
 use super::replies::Replies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
 use weir_wire::{Ino, Moment};
 
-/// Seconds from the Unix epoch to 2026-01-01, from where starts and inode numbers are counted.
+/// Seconds from the Unix epoch to 2026-01-01, the origin of the numbers of starts and inodes.
 const EPOCH_SECONDS: i64 = 1_767_225_600;
-/// A server that kept nothing, or not all, must not give inode numbers out again, as their objects may stand on other
-/// servers: a start's first number follows from the time, with room for 2^17 new inodes a second.
+/// The room for new inodes in a second, in bits. The first number of a start follows from the time. So a server that lost some or
+/// all of its state does not give inode numbers out again, whose objects may stand on other servers.
 const SEQUENCES_PER_SECOND_BITS: u32 = 17;
 /// Mode of the root directory: everyone may make entries, and remove their own.
 const ROOT_PERMISSIONS: u16 = 0o1777;
@@ -26,15 +28,15 @@ pub(super) struct State {
     pub(super) intents: BTreeMap<IntentId, Intent>,
     pub(super) made: BTreeMap<(ServerId, IntentId), Ino>,
     pub(super) replies: Replies,
-    /// Files of which objects are being moved.
+    /// Files with objects that are being moved.
     pub(super) moves: BTreeMap<Ino, MoveRecord>,
-    /// Files whose size, epoch or layout is about to change. Derived from `intents`, like the next ones up to `making`.
+    /// Files whose size, epoch or layout is about to change. The fields from here to `making` are derived from `intents`.
     pub(super) cuts: InoMap<IntentId>,
-    /// Files of which objects that nobody uses are being fenced, and how many fences those are.
+    /// The numbers of pending fences of files.
     pub(super) fences: InoMap<u32>,
     /// Directories of other servers that are being removed.
     pub(super) removing: InoMap<IntentId>,
-    /// Directories of other servers that do not know yet where their entries moved.
+    /// Directories of other servers that do not know yet of a move of their entries.
     pub(super) moving: InoMap<IntentId>,
     /// Directories that other servers may have made without an entry here.
     pub(super) unsettled: BTreeSet<IntentId>,
@@ -66,7 +68,7 @@ impl State {
         }
     }
 
-    /// The number of a start at `now`: it grows also when the server kept nothing.
+    /// The number of a start at `now`, which is greater than the last one even if the server kept nothing.
     pub(super) fn next_start(&self, now: Moment) -> u32 {
         let seconds = u32::try_from(seconds_since_epoch(now)).unwrap_or(u32::MAX);
         seconds.max(self.starts.saturating_add(1))
@@ -97,7 +99,7 @@ impl State {
             let inode = self.inodes.get(&ino)?;
             Some(Change::Kept { ino, inode: Box::new(inode.without_entries()) })
         });
-        // An entry tells its file where a name of it is, so the files come first.
+        // An entry tells its file the place of a name, so the files come first.
         let inodes = inodes.chain(entries);
         let intents =
             self.intents.iter().map(|(&id, intent)| Change::Intended { id, intent: intent.clone() });
@@ -107,10 +109,24 @@ impl State {
         first.chain(intents).chain(made).chain(self.replies.snapshot())
     }
 
+    pub(super) fn regular(&self, ino: Ino) -> Option<&RegularFile> {
+        self.inodes.get(&ino)?.regular()
+    }
+
+    pub(super) fn directory(&self, ino: Ino) -> Option<&Directory> {
+        self.inodes.get(&ino)?.directory()
+    }
+
+    /// Whether the entry `name` of `parent` still names this inode.
+    pub(super) fn still_holds(&self, parent: Ino, name: &[u8], ino: Ino) -> bool {
+        let entry = self.directory(parent).and_then(|directory| directory.find(name));
+        entry.is_some_and(|entry| entry.ino == ino)
+    }
+
     pub(super) fn start(&mut self, number: u32, at: Moment) {
         self.starts = number;
         let first = (seconds_since_epoch(at) << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;
-        // Also after a power loss, which may have taken the records of numbers that objects and other servers know.
+        // A power loss may have taken the records of numbers that objects and other servers know.
         self.next_sequence = self.next_sequence.max(first);
         self.next_intent = self.next_intent.max(first);
         if self.server == Ino::ROOT.home() && !self.inodes.contains_key(&Ino::ROOT) {

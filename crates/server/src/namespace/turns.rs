@@ -1,19 +1,19 @@
-//! Append turns: one appender of a file at a time, in the order in which they asked.
+//! Append turns: one appender of a file at a time, in the order of their requests.
 
 use super::inode::InoMap;
 use std::collections::{HashMap, HashSet, VecDeque};
 use weir_wire::{ClientId, Ino, RequestId, Sequence};
 
-/// Appenders that may wait for one file: every connection of a thousand clients at its limit of outstanding
-/// requests. One more is answered EAGAIN.
+/// The most appenders that may wait for one file: every connection of a thousand clients at its limit of outstanding requests.
+/// One more is answered EAGAIN.
 const WAITERS_PER_FILE: usize = 65_536;
 
-/// Who asks for a turn.
+/// A request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appender {
     /// The client.
     pub client: ClientId,
-    /// Its request, which is answered when the turn comes.
+    /// The client's request, which is answered when the turn comes.
     pub request: RequestId,
 }
 
@@ -32,7 +32,7 @@ struct Turns {
     waiting: VecDeque<Appender>,
 }
 
-/// What became of a request for a turn.
+/// The outcome of a request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Granted(Sequence),
@@ -50,7 +50,7 @@ impl AppendTurns {
         self.files.get(&ino).is_some_and(|turns| turns.turn == turn && turns.holder.client == client)
     }
 
-    /// Takes the turn or waits for it. A request that has it, or waits for it, is a resend.
+    /// Takes the turn or waits for it. A request that has the turn, or waits for it already, is a resend.
     pub(super) fn ask(&mut self, ino: Ino, appender: Appender) -> Asked {
         let Some(turns) = self.files.get_mut(&ino) else {
             self.last += 1;
@@ -96,7 +96,7 @@ impl AppendTurns {
         contested.map(|(&ino, turns)| (ino, turns.turn))
     }
 
-    /// Ends the turn and empties the queue; answers those who waited, in their order.
+    /// Ends the turn and empties the queue; answers the waiting appenders, in their order.
     pub(super) fn take(&mut self, ino: Ino) -> Vec<Appender> {
         let Some(turns) = self.files.remove(&ino) else { return Vec::new() };
         self.forget_unless_queued(ino, turns.holder.client);

@@ -1,36 +1,48 @@
-//! Path resolution: from a directory inode along a relative path, as far as this server's own tree reaches.
+//! Path resolution: from a directory inode along a relative path, to the borders of this server's own tree.
 
+use super::core::Namespace;
+use super::decision::{Step, Stop};
 use super::errno::{EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ESTALE};
 use super::inode::{Directory, Entry, Inode, Node};
 use super::permission::{self, EXECUTE};
-use super::{Namespace, Step, Stop};
 use std::borrow::Cow;
 use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply};
 
-/// What is done with a symbolic link that the last component names.
+/// The treatment of a symbolic link that the last component names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Last {
-    /// It is followed.
+    /// The walk follows the link.
     Follow,
-    /// It is meant itself, unless a slash stands behind it.
+    /// The walk ends at the link itself, unless a slash stands behind the name.
     Keep,
-    /// The name itself is meant: it is about to be made, removed or moved.
+    /// The walk ends at the name, which is about to be made, removed or moved.
     Name,
-    /// A file is opened, and made if it is not there: never under a name with a slash behind it, whatever that
-    /// leads to.
+    /// The walk is for opening a file, which is made if it is missing. It never follows a name with a slash behind it, whatever
+    /// the goal of the link.
     Make { follow: bool },
 }
 
-/// Where a path led.
+impl Last {
+    /// Whether the last symbolic link is followed, as most calls say it.
+    pub(super) fn following(follow: bool) -> Last {
+        if follow {
+            Last::Follow
+        } else {
+            Last::Keep
+        }
+    }
+}
+
+/// The end of a walk.
 #[derive(Clone, Debug)]
 pub(super) enum Walked {
-    /// To an inode without naming it: the path was empty or ended in `.` or `..`.
+    /// An inode without a name: the path was empty or ended in `.` or `..`.
     Node(Ino, Ending),
-    /// To a name in a directory.
+    /// A name in a directory.
     Name(Place),
 }
 
-/// How a path ends that does not end in a name.
+/// The end of a path that does not end in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Empty,
@@ -57,7 +69,7 @@ struct Component<'a> {
 }
 
 impl Place {
-    /// Checks the length of a name that was not looked up yet; what it is asked for decides when.
+    /// Checks the length of a name. Each operation has its own moment for this check.
     pub(super) fn check_name(&self) -> Result<(), Errno> {
         if self.name.len() > limits::NAME_BYTES {
             return Err(ENAMETOOLONG);
@@ -91,11 +103,6 @@ impl Namespace {
             return Err(self.redirect(entry.ino, (place.parent, &place.name), &[], place.hops));
         }
         Ok(entry.ino)
-    }
-
-    /// The inode with this number; only requests for an inode of the past or of another server miss it.
-    pub(super) fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
-        self.state.inodes.get(&ino).ok_or(ESTALE)
     }
 
     /// Walks along the path of `at`.
@@ -164,7 +171,7 @@ impl Namespace {
         }
     }
 
-    /// Checks what every request must keep to, and that an anchor still holds.
+    /// Checks the limits of every request, and that an anchor still holds.
     fn check_start(&self, at: &At) -> Step<()> {
         if at.path.len() > limits::PATH_BYTES {
             return Err(ENAMETOOLONG.into());
@@ -196,7 +203,7 @@ impl Namespace {
         Ok(directory)
     }
 
-    /// The directory above; above the root it is the client who knows.
+    /// The directory above. Above the root, the client knows the directory.
     fn above(&self, ino: Ino, directory: &Directory, rest: &[u8], hops: u8) -> Step<Ino> {
         if ino == Ino::ROOT {
             let path = [b"../", rest].concat();
@@ -210,7 +217,7 @@ impl Namespace {
         Ok(directory.parent)
     }
 
-    /// The path that goes on where the symbolic link `ino` leads.
+    /// The path from the goal of the symbolic link `ino` on.
     fn follow(&self, ino: Ino, component: &Component<'_>, hops: u8) -> Step<Vec<u8>> {
         if hops > limits::SYMLINK_HOPS {
             return Err(ELOOP.into());
@@ -233,7 +240,7 @@ impl Namespace {
     /// Sends the client on to the home of the directory that `place` names. A name in the root becomes an anchor.
     fn redirect(&self, ino: Ino, place: (Ino, &[u8]), rest: &[u8], hops: u8) -> Stop {
         if let Some(&id) = self.state.moving.get(&ino) {
-            // The home would call the new name stale until it has heard of the move.
+            // Until the home has heard of the move, it would call the new name stale.
             return Stop::Wait(id);
         }
         let anchor = (place.0 == Ino::ROOT).then(|| place.1.to_vec().into());

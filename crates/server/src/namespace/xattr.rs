@@ -1,26 +1,26 @@
 //! Extended attributes, as xattr(7) divides them.
 
-use super::change::{Bytes, Change, OutcomeKind};
+use super::change::{Change, OutcomeKind};
+use super::core::Namespace;
+use super::decision::{Decision, Step};
 use super::draft::Draft;
 use super::errno::{of_refusal, E2BIG, EACCES, EEXIST, EINVAL, ENODATA, ENOSPC, EOPNOTSUPP, EPERM, ERANGE};
 use super::inode::{Inode, Node};
-use super::layout;
+use super::intent::Bytes;
+use super::layout::{self, PLACEMENT};
 use super::permission::{self, READ, STICKY, WRITE};
 use super::walk::Last;
-use super::{Decision, Namespace, Step};
 use weir_placement::online::Record;
-use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Moment, Reply, XattrMode};
+use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply, XattrMode};
 
-/// The layout of a file, or what a directory asks of the layouts of its files.
+/// The attribute with the layout of a file, or with the request of a directory for the layouts of its files.
 const LAYOUT: &[u8] = b"weir.layout";
-/// Why a file lies where it lies. Made with the file; nobody sets it.
-pub(super) const PLACEMENT: &[u8] = b"weir.placement";
-/// Bytes of all names and values of one inode: four values of the largest size. It bounds memory and journal.
+/// The most bytes of all names and values of one inode: four values of the largest size. The limit bounds memory and journal.
 const INODE_BYTES: usize = 4 * limits::XATTR_VALUE_BYTES;
-/// Bytes of all names of one inode with their zero bytes (XATTR_LIST_MAX of Linux).
+/// The most bytes of all names of one inode with their zero bytes (XATTR_LIST_MAX of Linux).
 const LIST_BYTES: usize = 64 * 1024;
 
-/// Who decides over an attribute.
+/// The class of an attribute, which decides over access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// `user.*`: the permissions of the file.
@@ -33,13 +33,13 @@ enum Class {
     Layout,
     /// [`PLACEMENT`].
     Placement,
-    /// Any other: there is none such here.
+    /// Any other name: the namespace has no such attribute.
     Unknown,
 }
 
 impl Namespace {
     pub(super) fn xattr_get(&self, draft: Draft<'_>, at: &At, follow: bool, name: &[u8]) -> Step<Decision> {
-        let inode = self.inode(self.node(draft.who(), at, last(follow))?)?;
+        let inode = self.inode(self.node(draft.who(), at, Last::following(follow))?)?;
         let class = classify(name)?;
         check_access(draft.who(), inode, class, READ)?;
         check_name(class, name)?;
@@ -58,7 +58,7 @@ impl Namespace {
         follow: bool,
         (name, mode, value): (&[u8], XattrMode, &[u8]),
     ) -> Step<Decision> {
-        let ino = self.node(draft.who(), at, last(follow))?;
+        let ino = self.node(draft.who(), at, Last::following(follow))?;
         let inode = self.inode(ino)?;
         let class = classify(name)?;
         if value.len() > limits::XATTR_VALUE_BYTES {
@@ -81,7 +81,7 @@ impl Namespace {
     }
 
     pub(super) fn xattr_list(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
-        let inode = self.inode(self.node(draft.who(), at, last(follow))?)?;
+        let inode = self.inode(self.node(draft.who(), at, Last::following(follow))?)?;
         let mut names = Vec::new();
         for name in inode.xattrs.iter().flat_map(|xattrs| xattrs.keys()) {
             let hidden = classify(name) == Ok(Class::Trusted) && !permission::is_root(draft.who());
@@ -100,7 +100,7 @@ impl Namespace {
         follow: bool,
         name: &[u8],
     ) -> Step<Decision> {
-        let ino = self.node(draft.who(), at, last(follow))?;
+        let ino = self.node(draft.who(), at, Last::following(follow))?;
         let inode = self.inode(ino)?;
         let class = classify(name)?;
         check_access(draft.who(), inode, class, WRITE)?;
@@ -145,23 +145,10 @@ impl Namespace {
     }
 }
 
-/// The record of a new file's placement, for the journal.
-pub(super) fn placement(ino: Ino, why: &Record, at: Moment) -> Change {
-    Change::XattrSet { ino, name: Bytes::from(PLACEMENT), value: Some(Bytes::from(why.encode())), at }
-}
-
 fn placement_text(inode: &Inode) -> Result<Vec<u8>, Errno> {
     let file = inode.regular().ok_or(ENODATA)?;
     let record = Record::decode(&file.placement).ok_or(ENODATA)?;
     Ok(record.told().into_bytes())
-}
-
-fn last(follow: bool) -> Last {
-    if follow {
-        Last::Follow
-    } else {
-        Last::Keep
-    }
 }
 
 /// The classes by prefix.
@@ -184,7 +171,7 @@ fn classify(name: &[u8]) -> Result<Class, Errno> {
     Ok(found.map_or(Class::Unknown, |(_, class)| class))
 }
 
-/// Checks what is asked about the name only once the file may be accessed.
+/// Checks the name, once the caller may access the file.
 fn check_name(class: Class, name: &[u8]) -> Result<(), Errno> {
     if class == Class::Unknown {
         return Err(EOPNOTSUPP);
@@ -213,7 +200,7 @@ fn check_access(who: &Identity, inode: &Inode, class: Class, access: u8) -> Resu
             permission::check(who, inode, access)
         }
         Class::Unknown => permission::check(who, inode, access),
-        // Whoever may see a file may see where its bytes are; the owner is asked for where it is set.
+        // Everyone who sees a file may see its layout. A change of the layout asks for the owner later.
         Class::Layout => Ok(()),
         Class::Placement if access == WRITE => Err(EPERM),
         Class::Placement => Ok(()),

@@ -1,4 +1,4 @@
-//! Servers in memory that do what the event loop does: journal, commit, carry out effects, ask each other.
+//! Servers in memory that do the work of the event loop: they journal, commit, carry out effects and ask each other.
 
 use super::super::{
     Answer, Caller, Change, Decision, Effect, Namespace, PeerFailure, Question, Settings, Verdict,
@@ -19,11 +19,11 @@ const TARGETS_EACH: u16 = 2;
 pub(super) struct Cluster {
     pub(super) servers: Vec<Namespace>,
     pub(super) journals: Vec<Vec<Change>>,
-    /// Objects as targets have them: lengths by epoch, to see what effects did.
+    /// The objects of the targets, as lengths by epoch: they show the work of effects.
     pub(super) objects: BTreeMap<(Ino, TargetId), (u64, u64)>,
-    /// Servers that answer no one.
+    /// Servers that answer nobody.
     pub(super) unreachable: BTreeSet<ServerId>,
-    /// Effects for them.
+    /// Effects for the servers that answer nobody.
     pub(super) undone: VecDeque<Effect>,
     /// Whether effects are kept back.
     pub(super) holds_effects: bool,
@@ -97,7 +97,7 @@ impl Cluster {
         self.carry_out_all(server, effects);
     }
 
-    /// Takes a description back, as a client does that finds its server restarted.
+    /// Takes a description back, as a client does after a restart of its server.
     pub(super) fn reclaim(&mut self, who: &Identity, capability: Capability) {
         let (client, request, acknowledged) = (self.client, RequestId(0), RequestId(0));
         let caller = Caller { client, request, acknowledged, who, trusted: false };
@@ -245,7 +245,7 @@ impl Cluster {
         self.follow_where(who, at, payload, request).map(|(answer, _)| answer)
     }
 
-    /// As [`Cluster::follow`], and where the home that answered finds the path.
+    /// Sends a request as [`Cluster::follow`] does; answers also the place at which the home found the path.
     fn follow_where(
         &mut self,
         who: &Identity,
@@ -271,7 +271,7 @@ impl Cluster {
         self.found(who, at, follow).map(|(attributes, _)| attributes)
     }
 
-    /// The attributes of a node, and where its home finds it.
+    /// The attributes of a node, and the place at which its home finds the node.
     pub(super) fn found(&mut self, who: &Identity, at: At, follow: bool) -> Result<(Attributes, At), Errno> {
         match self.follow_where(who, at, &[], |at| Request::Attributes { at, follow })? {
             ((Reply::Attributes(attributes), _), at) => Ok((attributes, at)),
@@ -327,8 +327,8 @@ impl Cluster {
         }
     }
 
-    /// Checks what holds at rest: replaying the journal gives the live state, a snapshot restores it, and nothing
-    /// is left over.
+    /// Checks the cluster at rest: a replay of the journal gives the live state, a snapshot restores that state, and nothing is
+    /// left over.
     pub(super) fn check(&self) {
         for (server, namespace) in self.servers.iter().enumerate() {
             let live: Vec<Change> = namespace.snapshot().collect();

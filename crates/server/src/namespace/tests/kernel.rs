@@ -12,14 +12,14 @@ use weir_wire::{At, Capability, FileKind, Identity, Ino, NodeKind, OpenFlags, Re
 
 /// Directories above the base: more than any path or chain of links of the operations climbs.
 const DEPTH: usize = 64;
-/// Sequences tried, and operations in each.
+/// The number of sequences, and of the operations in each.
 const CASES: u32 = 400;
 const OPERATIONS: usize = 60;
 
 /// Operations between two restarts of a server.
 const RESTART_EVERY: usize = 13;
 
-/// What the kernel was told to do beyond POSIX.
+/// The kernel's settings beyond POSIX.
 #[derive(Clone, Copy)]
 struct KernelSettings {
     protects_sticky: bool,
@@ -63,7 +63,7 @@ fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("its owner may");
 }
 
-/// The directory in which both sides work, and the right of the description that the store's client holds of it.
+/// The directory in which both sides work, and the rights of the client's description of the directory.
 fn cluster_base(cluster: &mut Cluster, owner: &Identity) -> (Ino, Capability) {
     let mut ino = Ino::ROOT;
     for _ in 0..DEPTH {
@@ -72,7 +72,7 @@ fn cluster_base(cluster: &mut Cluster, owner: &Identity) -> (Ino, Capability) {
         let Reply::Attributes(attributes) = reply else { panic!("{reply:?}") };
         ino = attributes.ino;
     }
-    // The kernel's side holds a descriptor of it too: whatever becomes of the directories above, it may be named.
+    // The kernel's side holds a descriptor of the directory, too, so it may name the directory after any change above.
     let flags = OpenFlags { directory: true, ..OpenFlags::default() };
     match cluster.open(owner, At::inode(ino), flags) {
         Ok(Reply::Opened { capability, .. }) => (ino, capability),
@@ -93,7 +93,7 @@ fn is_skipped(operation: &Operation, who: &Identity, settings: KernelSettings, x
     match operation {
         // The kernel does not even look the file up.
         Operation::Times(_, None, None) => true,
-        // A client has nothing to send; the kernel drops set-id bits also then.
+        // A client sends no empty write, but the kernel drops set-id bits even then.
         Operation::ChangeOwner(_, None, None, _) => true,
         Operation::Link(..) => !settings.protects_links && who.uid != 0,
         Operation::SetXattr(..)
@@ -158,7 +158,7 @@ fn compare(servers: u16, operations: &[(usize, Operation)]) -> Result<(), TestCa
             continue;
         }
         if ours == Err(EINVAL) && matches!(operation, Operation::Truncate(..)) {
-            // Here the kernel is told to open the pipe first, and answers about that.
+            // Here the kernel opens the pipe first, and answers about the opening.
             continue;
         }
         let theirs = actor.carry_out(&operation);
@@ -180,7 +180,7 @@ fn compare(servers: u16, operations: &[(usize, Operation)]) -> Result<(), TestCa
     Ok(())
 }
 
-/// Every inode is reached from the root, and every object belongs to one.
+/// Checks that every inode has a way from the root, and that every object belongs to an inode.
 fn assert_no_leaks(cluster: &mut Cluster) {
     let tree = tree_of_cluster(cluster, Ino::ROOT);
     let numbers: std::collections::BTreeSet<usize> = tree.values().map(|(_, number)| *number).collect();

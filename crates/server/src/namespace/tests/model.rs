@@ -13,11 +13,11 @@ use weir_wire::{
     Publication, RenameMode, Reply, Request, XattrMode,
 };
 
-/// What an operation answered.
+/// The answer of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Nothing,
-    /// Kind, permissions, links, owner, group, size of what has one.
+    /// Kind, permissions, links, owner, group, and the size of a node that has one.
     Node(FileKind, u16, u32, u32, u32, u64),
     Bytes(Vec<u8>),
     Names(Vec<Vec<u8>>),
@@ -46,7 +46,7 @@ pub(super) enum Operation {
     Xattr(String, String),
     Xattrs(String),
     RemoveXattr(String, String),
-    /// Of the store alone: new subdirectories get homes on all servers.
+    /// An operation of the store alone: new subdirectories get homes on all servers.
     Spread(String),
 }
 
@@ -80,7 +80,7 @@ fn flags() -> impl Strategy<Value = OpenFlags> {
             create,
             exclusive: exclusive && create,
             truncate,
-            // Linux refuses the two together only since 6.4.
+            // Before 6.4 Linux did not refuse the two together.
             directory: directory && !create,
             no_follow,
             unnamed: false,
@@ -144,7 +144,7 @@ pub(super) fn operation() -> impl Strategy<Value = Operation> {
 }
 
 impl Operation {
-    /// Without sticky bits, whose meaning in the kernel depends on its settings.
+    /// An operation without sticky bits, as their meaning in the kernel depends on its settings.
     pub(super) fn without_sticky(self) -> Operation {
         match self {
             Operation::Make(at, kind, mode) => Operation::Make(at, kind, mode & !0o1000),
@@ -259,7 +259,7 @@ impl Operation {
         }
     }
 
-    /// Carries the operation out on the kernel, as whoever the thread is.
+    /// Carries the operation out on the kernel, as the user of the thread.
     pub(super) fn on_kernel(&self, base: BorrowedFd<'_>) -> Result<Seen, Errno> {
         self.try_kernel(base).map_err(|error| Errno(error.raw_os_error().unwrap_or(0) as u16))
     }
@@ -504,7 +504,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Needs root where `who` is someone else. Only the new thread changes its identity.
+    /// Starts the thread, which needs root if `who` is another user. Only the new thread changes its identity.
     pub(super) fn new(who: Identity, base: &OwnedFd) -> Actor {
         let (operations, inbox) = std::sync::mpsc::sync_channel::<Operation>(1);
         let (outbox, results) = std::sync::mpsc::sync_channel(1);

@@ -1,4 +1,4 @@
-//! Directories on several servers: who holds what, and what a lost server leaves behind.
+//! Directories on several servers: their homes, and the traces of a lost server.
 
 use super::super::errno::{EIO, ENOTEMPTY, EPERM, EXDEV};
 use super::super::{Caller, Verdict};
@@ -17,7 +17,7 @@ fn make(cluster: &mut Cluster, who: &Identity, at: At) -> Result<Ino, weir_wire:
     }
 }
 
-/// A name in the root whose directory the ring gives to the other server.
+/// A name in the root; the ring gives its directory to the other server.
 fn name_elsewhere(number: usize) -> String {
     let ring = weir_placement::Ring::new([ServerId(0), OTHER]);
     let names = (0..).map(|number| format!("project-{number}"));
@@ -217,7 +217,7 @@ fn no_rename_makes_a_loop_over_servers() {
         cluster.follow(&root(), at, b"spread=yes", set).unwrap();
     };
     spread(&mut cluster, At::inode(top));
-    // Down to another server and back to the first.
+    // The path leads down to another server and back to the first.
     let mut path = vec![top];
     while path.len() < 30 {
         let parent = path[path.len() - 1];

@@ -1,4 +1,4 @@
-//! What a restart keeps: replies for resends, files that are open without a name, unfinished truncations.
+//! Restarts keep replies for resends, files that are open without a name, and unfinished truncations.
 
 use super::super::errno::{ENOENT, ESTALE};
 use super::super::{Caller, Change};
@@ -42,7 +42,7 @@ fn a_resend_gets_the_answer_of_the_original_also_after_a_restart() {
     assert_eq!(resend(&mut cluster, 1000, &make("file")), made);
     let again = resend(&mut cluster, 1001, &create("open"));
     let Reply::Opened { handle, attributes, capability, layout, .. } = opened else { panic!("{opened:?}") };
-    // Its right to the bytes is made anew, as everything else is what it was.
+    // The server makes the right to the bytes anew; all other parts of the reply are as before.
     let Reply::Opened { capability: renewed, created: true, .. } = again else { panic!("{again:?}") };
     let expected = Reply::Opened { handle, attributes, capability: renewed, layout, created: true };
     assert_eq!(again, expected);

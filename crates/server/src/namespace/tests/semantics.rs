@@ -1,4 +1,4 @@
-//! What the kernel cannot be compared with: epochs, appends, cookies, layouts, paths that leave the server.
+//! Behaviour without a counterpart in the kernel: epochs, appends, cookies, layouts, paths that leave the server.
 
 use super::super::errno::{E2BIG, EACCES, EBADF, EBUSY, EINVAL, ELOOP, ENOSPC, ENXIO, EOPNOTSUPP, EPERM};
 use super::super::{Caller, Change, InlineAppend, TurnReply, Verdict};
@@ -58,7 +58,7 @@ fn every_change_of_size_begins_an_epoch_and_cuts_every_object() {
     assert_eq!(publish(&mut cluster, capability, 60_000, 0), Ok(Reply::StaleEpoch { epoch: 1 }));
     let lengths: Vec<(u64, u64)> = cluster.objects.values().copied().collect();
     assert_eq!(lengths, [(0, 1), (0, 1), (0, 1)], "the test's objects begin empty");
-    // Lengthening cuts too: what a dying writer left behind the old size must not appear.
+    // A file that grows is cut, too: bytes that a dying writer left behind the old size must not appear.
     truncate(&mut cluster, ino, 9000).unwrap();
     assert_eq!(cluster.servers[0].size_and_epoch(ino), Some((9000, 2)));
     truncate(&mut cluster, ino, 9000).unwrap();
@@ -237,7 +237,7 @@ fn layouts_are_inherited_but_spreading_is_not() {
     assert_eq!(set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"-S 5"), Err(EINVAL));
 }
 
-/// As `lfs setstripe` on a new file.
+/// Makes a file with a layout, as `lfs setstripe` does.
 #[test]
 fn a_file_that_holds_nothing_and_is_open_nowhere_can_be_laid_out() {
     let mut cluster = Cluster::new(2);

@@ -1,0 +1,213 @@
+//! The namespace as a whole, and the look-ups that all operations share.
+
+use super::change::Change;
+use super::decision::{Step, Stop};
+use super::errno::ESTALE;
+use super::inode::{BirthNode, Inode};
+use super::intent::IntentId;
+use super::open::OpenFiles;
+use super::outstanding::Effects;
+use super::passes::Passes;
+use super::replies::Replies;
+use super::state::State;
+use super::turns::AppendTurns;
+use weir_placement::online::Placer;
+use weir_placement::{LayoutDefaults, Ring, ServerId, TargetId};
+use weir_wire::{ClientId, Errno, FileKind, Ino, Moment, RequestId, SiteKey, StoreStatistics};
+
+/// The settings of a running server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This server.
+    pub server: ServerId,
+    /// Every server of the cluster.
+    pub servers: Vec<ServerId>,
+    /// Every target of the cluster.
+    pub targets: Vec<TargetId>,
+    /// Defaults for layouts that set nothing.
+    pub layout: LayoutDefaults,
+    /// The most inodes, so that they fit into memory.
+    pub inodes_max: u64,
+    /// Key of the site, for capabilities.
+    pub key: SiteKey,
+}
+
+/// The namespace of one server.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    pub(super) settings: Settings,
+    pub(super) ring: Ring,
+    /// Chooses the targets of new files. The journal has its choices, so it needs no record itself.
+    pub(super) targets: Placer,
+    pub(super) state: State,
+    pub(super) open: OpenFiles,
+    pub(super) turns: AppendTurns,
+    pub(super) effects: Effects,
+    /// Replies that need not outlive the server.
+    pub(super) recent: Replies,
+    pub(super) passes: Passes,
+    /// Whether descriptions of earlier starts can still be reclaimed.
+    pub(super) in_grace: bool,
+}
+
+impl Namespace {
+    /// An empty namespace.
+    ///
+    /// The owner replays the journal with [`Namespace::apply`], then journals and applies [`Namespace::start`], then carries out
+    /// [`Namespace::pending_effects`]. When the grace period is over (at once if there was no journal), the owner commits
+    /// [`Namespace::expire_orphans`] until it answers `None`.
+    pub fn new(settings: Settings) -> Namespace {
+        Namespace {
+            ring: Ring::new(settings.servers.iter().copied()),
+            targets: Placer::new(settings.server, &settings.targets, settings.layout),
+            state: State::new(settings.server),
+            open: OpenFiles::default(),
+            turns: AppendTurns::default(),
+            effects: Effects::default(),
+            recent: Replies::default(),
+            passes: Passes::default(),
+            in_grace: false,
+            settings,
+        }
+    }
+
+    /// The change that begins a start of the server. The owner journals and applies the change before the first request.
+    pub fn start(&self, now: Moment) -> Change {
+        Change::Started { number: self.state.next_start(now), at: now }
+    }
+
+    /// Applies a change of the journal, or of a question before it is sent.
+    pub fn apply(&mut self, change: &Change) {
+        // A start that is not the first may have left descriptions that clients will reclaim.
+        let restarted = matches!(change, Change::Started { .. }) && self.state.starts > 0;
+        self.in_grace |= restarted;
+        self.state.apply(change);
+        if let Change::Started { number, .. } = change {
+            self.open.begin(*number);
+        }
+    }
+
+    /// Completes the replay of a journal: indexes facts that no record tells alone.
+    pub fn index(&mut self) {
+        self.state.index_holders();
+    }
+
+    /// The content of a compacted journal: changes that bring an empty namespace to the journaled state of this one. Their
+    /// order depends on that state alone.
+    pub fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
+        self.state.snapshot()
+    }
+
+    /// The numbers of existing inodes and of those that can still be made. The caller fills in the rest of the reply.
+    pub fn statistics(&self) -> StoreStatistics {
+        let inodes = self.state.inodes.len() as u64;
+        let inodes_free = self.settings.inodes_max.saturating_sub(inodes);
+        StoreStatistics { inodes, inodes_free, ..StoreStatistics::default() }
+    }
+
+    /// Whether this server has the file, with a name or open without one.
+    pub fn has(&self, ino: Ino) -> bool {
+        self.state.inodes.contains_key(&ino)
+    }
+
+    /// Whether the intent is settled.
+    pub fn is_settled(&self, intent: IntentId) -> bool {
+        !self.state.intents.contains_key(&intent)
+    }
+
+    /// Whether this server knows of no write to the objects of a file.
+    pub fn is_untouched(&self, ino: Ino) -> bool {
+        let file = self.state.regular(ino);
+        file.is_some_and(|file| file.untouched_start != 0)
+    }
+
+    /// Whether a request was carried out before: a resend of it gets the same answer.
+    pub(crate) fn remembers(&self, client: ClientId, request: RequestId) -> bool {
+        self.state.replies.find(client, request).or_else(|| self.recent.find(client, request)).is_some()
+    }
+
+    /// The record that forgets the replies of a client that will not send again.
+    pub fn forget_client(&self, client: ClientId) -> Change {
+        Change::ClientForgotten { client }
+    }
+
+    /// Clients whose replies are remembered in the journal, the longest silent first.
+    pub fn remembered_clients(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.state.replies.clients()
+    }
+
+    /// The placer, which chooses the targets of new files.
+    pub(crate) fn placer(&self) -> &Placer {
+        &self.targets
+    }
+
+    /// The placer, for news about the store.
+    pub(crate) fn placer_mut(&mut self) -> &mut Placer {
+        &mut self.targets
+    }
+
+    /// The inode with this number. Only requests for an inode of the past or of another server miss it.
+    pub(super) fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
+        self.state.inodes.get(&ino).ok_or(ESTALE)
+    }
+
+    /// The number of the next inode; none if there are as many inodes as the settings allow.
+    pub(super) fn next_ino(&self) -> Option<Ino> {
+        let room = (self.state.inodes.len() as u64) < self.settings.inodes_max;
+        room.then(|| Ino::new(self.settings.server, self.state.next_sequence))
+    }
+
+    /// Whether objects of `ino` may exist while nobody has the file open.
+    pub(super) fn is_touched(&self, ino: Ino) -> bool {
+        let file = self.state.regular(ino);
+        file.is_some_and(|file| file.untouched_start != self.state.starts)
+    }
+
+    /// Whether effects on objects of `ino` are under way: the file stays until they are done.
+    pub(super) fn is_settling(&self, ino: Ino) -> bool {
+        let state = &self.state;
+        state.cuts.contains_key(&ino) || state.moves.contains_key(&ino) || state.fences.contains_key(&ino)
+    }
+
+    /// Whether the kind of the entry is that of a directory held by another server.
+    pub(super) fn is_remote(&self, ino: Ino, kind: FileKind) -> bool {
+        kind == FileKind::Directory && ino.home() != self.settings.server
+    }
+
+    /// Waits if the size and epoch of a file are about to change. A client must not learn the new epoch before every object has
+    /// it: a cut could remove bytes that the client wrote under that epoch.
+    pub(super) fn await_cut(&self, ino: Ino) -> Step<()> {
+        self.state.cuts.get(&ino).map_or(Ok(()), |&id| Err(Stop::Wait(id)))
+    }
+
+    /// Tells the placer of files that are made, written and removed, as these change the work of targets.
+    pub(super) fn count_placed(&mut self, change: &Change) {
+        match change {
+            Change::Created { ino, birth, at, .. } | Change::CreatedUnnamed { ino, birth, at, .. } => {
+                if let BirthNode::Regular { layout, .. } = &birth.node {
+                    self.targets.placed(layout, at.seconds);
+                    self.targets.awaits(ino.0, layout, unix_seconds(*at));
+                }
+            }
+            Change::Published { ino, at, .. } => self.targets.written(ino.0, unix_seconds(*at)),
+            Change::LaidOut { ino, layout, at, .. } | Change::Detoured { ino, layout, at, .. } => {
+                self.count_removed(*ino);
+                self.targets.placed(layout, at.seconds);
+            }
+            Change::Disposed { ino, .. } => self.count_removed(*ino),
+            _ => {}
+        }
+    }
+
+    fn count_removed(&mut self, ino: Ino) {
+        let inode = self.state.inodes.get(&ino);
+        if let Some((inode, file)) = inode.and_then(|inode| Some((inode, inode.regular()?))) {
+            self.targets.removed(&file.layout, inode.created.seconds);
+        }
+    }
+}
+
+/// A moment as seconds of Unix time.
+fn unix_seconds(at: Moment) -> f64 {
+    at.seconds as f64 + f64::from(at.nanoseconds) / 1e9
+}

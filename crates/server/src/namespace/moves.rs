@@ -1,0 +1,127 @@
+//! Changes of layouts and moves, as they alter the state.
+
+use super::change::Change;
+use super::inode::Inode;
+use super::intent::{Frozen, Intent, IntentId, MoveRecord, NO_CUT};
+use super::state::State;
+use weir_placement::online::Record;
+use weir_placement::{Component, Layout, TargetId};
+use weir_wire::{ClientId, Ino, Moment, ObjectMove};
+
+/// The reason in the placement record of a file that was moved.
+const MOVED: &str = "rebalance";
+
+impl State {
+    /// Carries out a change of a layout, or of a move.
+    pub(super) fn apply_to_layout(&mut self, change: &Change) {
+        match change {
+            Change::MoveBegun { ino, client, moves, prepare } => {
+                self.begin_move(*ino, *client, moves, *prepare)
+            }
+            Change::MoveFrozen { ino, freeze, fence, at } => {
+                let Some(record) = self.moves.get_mut(ino) else { return };
+                record.freeze = Some(Frozen { intent: *freeze, fence: *fence, since: *at });
+                let objects = record.moves.iter().map(|one| (one.from, NO_CUT)).collect();
+                self.intend(*freeze, Intent::Freeze { ino: *ino });
+                self.fence(*ino, *fence, objects);
+            }
+            Change::Relaid { ino, seal, vacate } => self.relay(*ino, *seal, *vacate),
+            Change::MoveAbandoned { ino, vacate } => {
+                let Some(record) = self.moves.remove(ino) else { return };
+                let objects = record.moves.iter().map(|one| (one.to, 0)).collect();
+                self.fence(*ino, *vacate, objects);
+            }
+            Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
+            Change::Detoured { ino, layout, seal, at } => self.detour(*ino, layout, *seal, *at),
+            Change::LaidOut { ino, layout, asked, at } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.changed = *at;
+                if let Some(file) = inode.regular_mut() {
+                    file.epoch += 1;
+                    file.layout_epoch = file.epoch;
+                    file.layout = layout.clone();
+                    file.asked = Some(asked.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_move(&mut self, ino: Ino, client: ClientId, moves: &[ObjectMove], prepare: IntentId) {
+        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
+        // From here on the file leaves objects behind at the new places, however the move ends.
+        file.untouched_start = 0;
+        let mut former = file.former.to_vec();
+        former.extend(moves.iter().map(|one| one.to));
+        former.sort_unstable();
+        former.dedup();
+        file.former = former.into();
+        let objects = moves.iter().map(|one| (one.to, 0)).collect();
+        self.fence(ino, prepare, objects);
+        let record = MoveRecord { id: prepare, client, moves: moves.to_vec(), freeze: None };
+        self.moves.insert(ino, record);
+    }
+
+    /// Raises the file's epoch, and the epochs of objects that its clients do not use.
+    fn fence(&mut self, ino: Ino, id: IntentId, objects: Vec<(TargetId, u64)>) {
+        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
+        file.epoch += 1;
+        let epoch = file.epoch;
+        self.intend(id, Intent::Fence { ino, epoch, objects });
+    }
+
+    fn relay(&mut self, ino: Ino, seal: IntentId, vacate: IntentId) {
+        let Some(record) = self.moves.remove(&ino) else { return };
+        let Some(file) = self.inodes.get_mut(&ino).and_then(Inode::regular_mut) else { return };
+        let Some(layout) = substituted(&file.layout, &record.moves) else { return };
+        file.layout = layout;
+        file.epoch += 1;
+        file.layout_epoch = file.epoch;
+        file.placement = Record { by: MOVED.into(), ..Record::default() }.encode().into();
+        let mut former = file.former.to_vec();
+        former.extend(record.moves.iter().map(|one| one.from));
+        former.retain(|target| !file.layout.targets().contains(target));
+        file.former = former.into();
+        let place = |target| file.layout.targets().iter().position(|&other| other == target);
+        let copies = record
+            .moves
+            .iter()
+            .filter_map(|one| Some((one.to, file.layout.object_bytes(place(one.to)?, file.size_bytes))));
+        let (copies, epoch) = (copies.collect(), file.epoch);
+        let left = record.moves.iter().map(|one| (one.from, 0)).collect();
+        self.intend(seal, Intent::Seal { ino, epoch, objects: copies });
+        self.intend(vacate, Intent::Fence { ino, epoch, objects: left });
+    }
+
+    /// Takes over the layout of a detour. Nobody uses the file until its objects have the new epoch.
+    fn detour(&mut self, ino: Ino, layout: &Layout, seal: IntentId, at: Moment) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        inode.changed = at;
+        let Some(file) = inode.regular_mut() else { return };
+        let mut former: Vec<TargetId> = file.former.iter().chain(file.layout.targets()).copied().collect();
+        former.retain(|target| !layout.targets().contains(target));
+        former.sort_unstable();
+        former.dedup();
+        file.former = former.into();
+        file.layout = layout.clone();
+        file.epoch += 1;
+        file.layout_epoch = file.epoch;
+        // The objects have an epoch from here on, even if nobody writes.
+        file.untouched_start = 0;
+        let targets = layout.targets().iter().enumerate();
+        let length = |object| layout.object_bytes(object, file.size_bytes);
+        let objects = targets.map(|(object, &target)| (target, length(object))).collect();
+        let epoch = file.epoch;
+        self.intend(seal, Intent::Seal { ino, epoch, objects });
+    }
+}
+
+/// The layout after moves to other targets: every byte keeps its object and its offset in the object.
+fn substituted(layout: &Layout, moves: &[ObjectMove]) -> Option<Layout> {
+    let now = |target: &TargetId| moves.iter().find(|one| one.from == *target).map_or(*target, |one| one.to);
+    let components = layout.components().iter().map(|component| Component {
+        targets: component.targets.iter().map(now).collect(),
+        ..component.clone()
+    });
+    Layout::new(components.collect()).ok()
+}
