@@ -93,7 +93,7 @@ fn is_skipped(operation: &Operation, who: &Identity, settings: KernelSettings, x
     match operation {
         // The kernel does not even look the file up.
         Operation::Times(_, None, None) => true,
-        // A client sends no empty write, but the kernel drops set-id bits even then.
+        // A client has no change to send, but the kernel drops set-id bits even then.
         Operation::ChangeOwner(_, None, None, _) => true,
         Operation::Link(..) => !settings.protects_links && who.uid != 0,
         Operation::SetXattr(..)

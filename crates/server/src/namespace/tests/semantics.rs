@@ -237,7 +237,7 @@ fn layouts_are_inherited_but_spreading_is_not() {
     assert_eq!(set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"-S 5"), Err(EINVAL));
 }
 
-/// Makes a file with a layout, as `lfs setstripe` does.
+/// The store gives an empty file another layout, as `lfs setstripe` does.
 #[test]
 fn a_file_that_holds_nothing_and_is_open_nowhere_can_be_laid_out() {
     let mut cluster = Cluster::new(2);
