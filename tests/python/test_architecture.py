@@ -25,16 +25,15 @@ ALLOWED = {
     "weir-mount": {"weir-client", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
     "weir-python": LEAVES,
+    "weir-testing": {"weir-fairshare", "weir-placement", "weir-wire"},
 }
 """Which crates of this workspace each one may depend on."""
 
-TEST_ONLY = {
-    "weir-client": {"weir-server"},
-    "weir-mount": {"weir-server"},
-    "weir-preload": {"weir-server"},
-    "weir-device": {"weir-placement"},
-}
-"""What tests may use beyond that: real servers; and all decisions of a store beside a device."""
+SUPPORTS = "weir-testing"
+"""The supports of tests: every crate may use them, in its tests alone."""
+
+TEST_ONLY = {"weir-device": {"weir-placement"}}
+"""The crates that only tests may use beside the supports: all decisions of a store beside a device."""
 
 PACKAGES = {
     "cli": {"adaptive", "experiments", "placement", "lustre", "prediction", "tracing", "store", "native", "errors"},
@@ -85,8 +84,15 @@ def test_every_crate_is_placed(packages: dict[str, dict[str, Any]]) -> None:
 def test_dependencies_point_down(packages: dict[str, dict[str, Any]]) -> None:
     for name, package in packages.items():
         assert ours(package, development=False) <= ALLOWED[name], name
-        allowed = ALLOWED[name] | TEST_ONLY.get(name, set()) | {name}
+        allowed = ALLOWED[name] | TEST_ONLY.get(name, set()) | {name, SUPPORTS}
         assert ours(package, development=True) <= allowed, f"{name}, in its tests"
+
+
+def test_supports_of_tests_stay_in_tests(packages: dict[str, dict[str, Any]]) -> None:
+    assert packages[SUPPORTS]["publish"] == [], "the supports of tests are published nowhere"
+    for name, package in packages.items():
+        kinds = {dependency["kind"] for dependency in package["dependencies"] if dependency["name"] == SUPPORTS}
+        assert kinds <= {"dev"}, f"{name} names {SUPPORTS} outside its dev-dependencies"
 
 
 def test_folders_have_plain_names(packages: dict[str, dict[str, Any]]) -> None:

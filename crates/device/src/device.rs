@@ -316,7 +316,7 @@ mod tests {
     use super::*;
     use std::num::NonZeroU64;
     use std::sync::Arc;
-    use weir_fairshare::{Entitlement, Entitlements, GroupId, Holder, JobName, Priority, UserId};
+    use weir_fairshare::{Entitlement, Entitlements, Holder, Priority, UserId};
 
     const WRITE: Work = Work { direction: Direction::Write, bytes: 1_000_000 };
     /// A megabyte takes a millisecond, and every request ten microseconds more.
@@ -331,14 +331,7 @@ mod tests {
     }
 
     fn job(id: u64) -> JobAttributes {
-        JobAttributes {
-            job: JobId(id),
-            name: JobName(id),
-            user: UserId(id),
-            group: GroupId(1),
-            nodes: 1,
-            priority: Priority(0),
-        }
+        JobAttributes { priority: Priority(0), ..weir_testing::job(id, id, 1, 1) }
     }
 
     fn device(speed: Option<DeviceSpeed>) -> Device {

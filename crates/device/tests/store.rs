@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use weir_device::{Device, Health, Load, Peers, Work};
 use weir_fairshare::{
-    DeviceSpeed, Direction, Dispatch, GroupId, JobAttributes, JobId, JobName, Nanos, Priority, Sharing,
-    StoreDevice, StoreUses, TransferSpeed, UserId,
+    DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, Nanos, Priority, Sharing, StoreDevice, StoreUses,
+    TransferSpeed,
 };
 use weir_placement::online::{Figures, Heard, Placer};
 use weir_placement::{LayoutDefaults, ServerId, TargetId};
@@ -16,9 +16,9 @@ const DEFAULTS: LayoutDefaults = LayoutDefaults { stripe_bytes: 1 << 20, stripe_
 /// Requests that a job has queued on each device that it uses.
 const QUEUED: u64 = 4;
 
+/// A job of a user of its own.
 fn job(id: u64, nodes: u32) -> JobAttributes {
-    let (name, user) = (JobName(id), UserId(id));
-    JobAttributes { job: JobId(id), name, user, group: GroupId(1), nodes, priority: Priority(0) }
+    JobAttributes { priority: Priority(0), ..weir_testing::job(id, id, 1, nodes) }
 }
 
 fn speed(megabytes_per_second: u64) -> DeviceSpeed {

@@ -2,11 +2,8 @@
 //!
 //! The last line on stdout is one JSON object.
 
-#[path = "../tests/all/support/mod.rs"]
-mod support;
-
 use std::time::{Duration, Instant};
-use support::{claims, dir, head, key, server_toml, Cluster, File, Line, Transport, READ_WRITE};
+use weir_testing::{claims, dir, head, key, server_toml, Cluster, File, Line, Transport, READ_WRITE};
 use weir_wire::{limits, Claims, Credential, Extent, IdentityId, Reply, Request, RequestId};
 
 const MIB: usize = 1 << 20;

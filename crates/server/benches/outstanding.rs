@@ -2,10 +2,7 @@
 //!
 //! The last line on stdout is one JSON object.
 
-#[path = "../tests/all/support/mod.rs"]
-mod support;
-
-use support::flood;
+use weir_testing::flood;
 
 const CONNECTIONS: usize = 1_000;
 const OUTSTANDING: usize = 10;

@@ -2,12 +2,9 @@
 //!
 //! The last line on stdout is one JSON object.
 
-#[path = "../tests/all/support/mod.rs"]
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{claims, get, key, ram, Cluster, Line, Transport};
+use weir_testing::{claims, get, key, ram, Cluster, Line, Transport};
 use weir_wire::{Claims, Reply, Request};
 
 const JOBS: usize = 1_500;

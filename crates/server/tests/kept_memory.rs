@@ -3,11 +3,8 @@
 //! The bounds are numbers of things (descriptions, gone clients, jobs) and, for locks, bytes. Unit tests show that no more of
 //! them are kept; these measure that one of each takes no more than is said of it, in a process without other tests.
 
-#[path = "all/support/mod.rs"]
-mod support;
-
-use support::{claims, key, ram, Cluster, Line, Transport, READ_WRITE};
 use weir_server::locks::{LockRequest, LockTable, Outcome};
+use weir_testing::{claims, key, ram, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
     At, Claims, ClientId, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, Reply, Request,
     RequestId,

@@ -21,14 +21,10 @@ const CASES: u32 = 20_000;
 /// Above the number of variants of every message, so that unknown ones are met as well.
 const VARIANTS: u8 = 64;
 
-/// A runner whose seed is printed; `WEIR_SEED` repeats it.
+/// A runner of cases that [`weir_testing::seed`] repeats.
 fn runner() -> TestRunner {
-    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let fresh = clock.map_or(1, |elapsed| elapsed.as_nanos() as u64);
-    let seed: u64 = std::env::var("WEIR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fresh);
-    println!("WEIR_SEED={seed}");
     let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[..8].copy_from_slice(&weir_testing::seed().to_le_bytes());
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }

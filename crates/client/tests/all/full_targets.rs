@@ -1,18 +1,15 @@
 //! Targets that fill up: a write that one of them refuses stands elsewhere, within the layout's rules, until the store is full.
 
-use crate::cluster::{Choices, Cluster};
-use crate::files::{make_directory, open, read_all, CALLER};
+use crate::files::{make_directory, open, read_all, store_on, CALLER};
 use std::collections::HashMap;
 use std::io::IoSlice;
-use std::time::{Duration, Instant};
 use weir_client::wire::*;
 use weir_client::{File, Place, Store, TransportChoice};
+use weir_testing::{servers, wait_until, Choices, Cluster};
 
-/// Bound on everything that is waited for: far above what it takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 const SMALL_BYTES: usize = 256 << 10;
 const STRIPE_BYTES: usize = 1 << 20;
-const SERVERS: u16 = 3;
+const SERVERS: usize = 3;
 /// Of each server's one target.
 const CAPACITY: &str = "100MiB";
 /// News of full targets are late: far later than it takes to fill one.
@@ -20,7 +17,12 @@ const LAMBDA_MILLISECONDS: u32 = 5_000;
 const STORE_BYTES: u64 = SERVERS as u64 * (100 << 20);
 
 fn start(backend: &str) -> Cluster {
-    Cluster::start_targets(SERVERS, 1, backend, CAPACITY, LAMBDA_MILLISECONDS)
+    start_servers(SERVERS, 1, backend, CAPACITY)
+}
+
+fn start_servers(count: usize, targets: usize, backend: &str, capacity: &str) -> Cluster {
+    let servers = servers(count, targets, backend, capacity);
+    Cluster::start(&format!("lambda_milliseconds = {LAMBDA_MILLISECONDS}\n{servers}"))
 }
 
 /// The bytes of file `number`.
@@ -69,7 +71,7 @@ fn small_files_fill_every_target(backend: &str) {
     let cluster = start(backend);
     let written: Vec<u64> = std::thread::scope(|scope| {
         let writers = (0..3u64).map(|writer| {
-            let store = cluster.store(TransportChoice::Unix);
+            let store = store_on(&cluster, TransportChoice::Unix);
             scope.spawn(move || {
                 let mut done = 0;
                 let name = |number| format!("{writer}-{number}");
@@ -84,7 +86,7 @@ fn small_files_fill_every_target(backend: &str) {
         let writers: Vec<_> = writers.collect();
         writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
     });
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(&cluster, TransportChoice::Unix);
     let (bytes, used) = (written.iter().sum::<u64>() * SMALL_BYTES as u64, used_bytes(&store));
     println!("{backend}: {bytes} bytes of files, {used} used of {STORE_BYTES}");
     assert!(bytes >= STORE_BYTES / 100 * 95, "{bytes} bytes of files in {STORE_BYTES}, {used} of them used");
@@ -111,11 +113,7 @@ fn freed(store: &Store, paths: impl Iterator<Item = String>) {
             Err(error) => assert_eq!(error.errno(), libc::ENOENT, "{path}: {error}"),
         }
     }
-    let began = Instant::now();
-    while used_bytes(store) > 0 {
-        assert!(began.elapsed() < PATIENCE, "{} bytes stay of files that are gone", used_bytes(store));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("no byte stays of files that are gone", || used_bytes(store) == 0);
 }
 
 #[test]
@@ -132,7 +130,7 @@ fn small_files_fill_every_target_on_disk() {
 /// store is full; nothing of it is lost.
 fn a_striped_file_goes_on_without_the_full_target(backend: &str) {
     let cluster = start(backend);
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(&cluster, TransportChoice::Unix);
     let large = open(&store, "large", false);
     let step = 3 * STRIPE_BYTES;
     let write =
@@ -161,7 +159,7 @@ fn a_striped_file_goes_on_without_the_full_target(backend: &str) {
     let used = used_bytes(&store);
     println!("{backend}: {steps} steps, {small} small files, {used} used of {STORE_BYTES}");
     assert!(used >= STORE_BYTES / 100 * 95, "{used} used of {STORE_BYTES} after {steps} steps");
-    let fresh = cluster.store(TransportChoice::Tcp);
+    let fresh = store_on(&cluster, TransportChoice::Tcp);
     let file = open(&fresh, "large", false);
     let bytes = read_all(&file, (steps as usize + 1) * step);
     assert_eq!(bytes.len(), steps as usize * step + refused);
@@ -213,7 +211,7 @@ fn targets_of(store: &Store, path: &str) -> Vec<String> {
 #[test]
 fn a_layout_that_was_asked_for_is_kept() {
     let cluster = start("ram");
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(&cluster, TransportChoice::Unix);
     for (directory, layout) in
         [("named", "-o 0.0"), ("three", "-c 3"), ("one", "-c 1"), ("two", "-c 2"), ("any", "-c -1")]
     {
@@ -253,7 +251,8 @@ fn a_layout_that_was_asked_for_is_kept() {
 #[test]
 fn each_way_to_grow_a_file_goes_elsewhere() {
     let cluster = start("ram");
-    let (store, other) = (cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp));
+    let (store, other) =
+        (store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp));
     let files: Vec<[File; 2]> = ["small", "large", "reserved", "written"]
         .map(|name| [open(&store, name, true), open(&other, name, true)])
         .into_iter()
@@ -290,9 +289,9 @@ fn each_way_to_grow_a_file_goes_elsewhere() {
 /// Files that two clients write, append to, cut and remove on targets that are full most of the time, compared with plain
 /// bytes: what was acknowledged is there, wherever it went.
 fn model_on_full_targets(backend: &str) {
-    let cluster = Cluster::start_targets(2, 2, backend, "2MiB", LAMBDA_MILLISECONDS);
+    let cluster = start_servers(2, 2, backend, "2MiB");
     let mut choices = Choices::new();
-    let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
+    let stores = [store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp)];
     make_directory(&stores[0], "model", "-c -1 -S 64k");
     let count = 16u64;
     let pairs: Vec<[File; 2]> = (0..count)
@@ -304,7 +303,7 @@ fn model_on_full_targets(backend: &str) {
         let number = choices.below(count) as usize;
         let (file, model) = (&pairs[number][choices.below(2) as usize], &mut models[number]);
         let bytes = choices.below(300_000) as usize + 1;
-        let bytes = choices.bytes(bytes);
+        let bytes = choices.data(bytes);
         let before = file.layout_epoch();
         let written = match choices.below(10) {
             0..=3 => {
@@ -335,7 +334,7 @@ fn model_on_full_targets(backend: &str) {
     }
     println!("{backend}: {refused} refused, {layouts} layouts learned");
     assert!(layouts > 20, "the targets were not full");
-    let fresh = cluster.store(TransportChoice::Unix);
+    let fresh = store_on(&cluster, TransportChoice::Unix);
     for (number, model) in models.iter().enumerate() {
         let file = open(&fresh, &format!("model/{number}"), false);
         assert!(read_all(&file, model.len() + 1) == *model, "file {number}");
@@ -355,8 +354,8 @@ fn files_on_full_targets_on_disk_are_what_was_written() {
 /// A file was removed and another one written at once. The home of the removed file was another server than that of the full
 /// target, and had not had the object removed: the write was refused, though the room was free a moment later.
 fn what_another_home_removes_is_free_for_the_next_write(backend: &str) {
-    let cluster = Cluster::start_targets(2, 1, backend, CAPACITY, LAMBDA_MILLISECONDS);
-    let store = cluster.store(TransportChoice::Unix);
+    let cluster = start_servers(2, 1, backend, CAPACITY);
+    let store = store_on(&cluster, TransportChoice::Unix);
     let target = "1.0";
     // The homes of directories are spread over the servers by their names.
     let names = (0..64).map(|number| format!("from-{number}"));

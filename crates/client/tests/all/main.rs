@@ -1,6 +1,5 @@
 //! The tests of the crate from outside: one program, so that what they share is compiled and linked once.
 
-mod cluster;
 mod files;
 mod full_targets;
 mod moving;
@@ -8,4 +7,4 @@ mod protocol;
 mod real_servers;
 mod reliability;
 mod renewal;
-mod support;
+mod scripted_server;

@@ -1,21 +1,18 @@
 //! Objects move between targets of real servers under those who read, write, append to and cut their files; movers and
 //! servers die in every phase. At every moment a file holds what was written to it.
 
-use crate::cluster::{Choices, Cluster};
-use crate::files::{make_directory, open, read_all, CALLER};
+use crate::files::{make_directory, open, read_all, store_on, CALLER};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_client::wire::*;
 use weir_client::{File, Moving, Place, Store, TransportChoice};
 use weir_placement::{ServerId, TargetId};
+use weir_testing::{servers, wait_until, Choices, Cluster, PATIENCE};
 
-/// Bound on everything that is waited for: far above what it takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a fresh client finds: no layout, size or epoch is remembered.
+/// The bytes that a fresh client finds, which remembers no layout, size or epoch.
 fn read_afresh(cluster: &Cluster, path: &str, length: usize) -> Vec<u8> {
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(cluster, TransportChoice::Unix);
     let file = open(&store, path, false);
     let bytes = read_all(&file, length);
     file.close(&CALLER).expect("closed");
@@ -71,12 +68,12 @@ fn keep_moving(store: &Store, path: &str, choices: &mut Choices, is_over: &Atomi
 
 /// One file that two clients change in turn, compared with plain bytes at every step, while its objects move.
 fn model_under_moves(backend: &str, layout: &str, rounds: u64, reach: u64) {
-    let cluster = Cluster::start(2, backend, "256MiB");
+    let cluster = Cluster::start(&servers(2, 2, backend, "256MiB"));
     let mut choices = Choices::new();
-    let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
+    let stores = [store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp)];
     make_directory(&stores[0], "model", layout);
     let files: Vec<File> = (0..4).map(|index| open(&stores[index % 2], "model/file", false)).collect();
-    let mover = cluster.store(TransportChoice::Unix);
+    let mover = store_on(&cluster, TransportChoice::Unix);
     let is_over = AtomicBool::new(false);
     let mut model: Vec<u8> = Vec::new();
     let moves = std::thread::scope(|scope| {
@@ -100,15 +97,11 @@ fn model_under_moves(backend: &str, layout: &str, rounds: u64, reach: u64) {
     }
     assert!(read_afresh(&cluster, "model/file", model.len() + 1) == model);
     mover.unlink(&CALLER, Place::root(b"model/file"), false).expect("removed");
-    let began = Instant::now();
     let used = || {
         let statistics = mover.statistics(&CALLER).expect("asked");
         statistics.capacity_bytes - statistics.free_bytes
     };
-    while used() > 0 && backend == "ram" {
-        assert!(began.elapsed() < PATIENCE, "{} bytes stay of a file that is gone", used());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("no byte stays of a file that is gone", || used() == 0 || backend != "ram");
 }
 
 fn change_and_compare(file: &File, model: &mut Vec<u8>, choices: &mut Choices, reach: u64, round: u64) {
@@ -116,14 +109,14 @@ fn change_and_compare(file: &File, model: &mut Vec<u8>, choices: &mut Choices, r
     let length = 1 + choices.below(reach / 3) as usize;
     match choices.below(20) {
         0..=6 => {
-            let data = choices.bytes(length);
+            let data = choices.data(length);
             assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&data)], offset).expect("written"), length);
             let end = offset as usize + length;
             model.resize(model.len().max(end), 0);
             model[offset as usize..end].copy_from_slice(&data);
         }
         7..=8 => {
-            let data = choices.bytes(length.min(10_000));
+            let data = choices.data(length.min(10_000));
             let (at, written) = file.append(&CALLER, &[IoSlice::new(&data)]).expect("appended");
             assert_eq!((at as usize, written), (model.len(), data.len()), "round {round}");
             model.extend_from_slice(&data);
@@ -181,13 +174,13 @@ fn writers_and_appenders_lose_nothing_to_moves() {
     const ROUNDS: u32 = 150;
     const RECORD: usize = 300;
     const REGION: usize = 100_000;
-    let cluster = Cluster::start(2, "ram", "256MiB");
+    let cluster = Cluster::start(&servers(2, 2, "ram", "256MiB"));
     let mut choices = Choices::new();
-    let stores: Vec<Store> = (0..WRITERS).map(|_| cluster.store(TransportChoice::Unix)).collect();
+    let stores: Vec<Store> = (0..WRITERS).map(|_| store_on(&cluster, TransportChoice::Unix)).collect();
     make_directory(&stores[0], "shared", "-S 4k -c 2");
     let (regions, log) = (open(&stores[0], "shared/regions", false), open(&stores[0], "shared/log", false));
     let is_over = AtomicBool::new(false);
-    let mover = cluster.store(TransportChoice::Unix);
+    let mover = store_on(&cluster, TransportChoice::Unix);
     std::thread::scope(|scope| {
         let movers: Vec<_> = ["shared/regions", "shared/log"]
             .map(|path| {
@@ -239,7 +232,7 @@ fn write_and_append(
     for round in 0..rounds {
         let at = choices.below(region as u64 - 1) as usize;
         let length = 1 + choices.below((region - at) as u64) as usize;
-        let data = choices.bytes(length);
+        let data = choices.data(length);
         let offset = (writer * region + at) as u64;
         assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&data)], offset).expect("written"), length);
         model[at..at + length].copy_from_slice(&data);
@@ -320,7 +313,7 @@ struct Writer {
 
 impl Writer {
     fn new(store: &Store, path: &str, bytes: usize, choices: &mut Choices) -> Writer {
-        let (file, model) = (open(store, path, false), choices.bytes(bytes));
+        let (file, model) = (open(store, path, false), choices.data(bytes));
         assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&model)], 0).expect("written"), bytes);
         Writer { file, model }
     }
@@ -329,7 +322,7 @@ impl Writer {
     fn write(&mut self, choices: &mut Choices) {
         let at = choices.below(self.model.len() as u64 - 1) as usize;
         let length = (1 + choices.below(20_000) as usize).min(self.model.len() - at);
-        let data = choices.bytes(length);
+        let data = choices.data(length);
         let began = Instant::now();
         while !matches!(self.file.write_at(&CALLER, &[IoSlice::new(&data)], at as u64), Ok(done) if done == length)
         {
@@ -350,9 +343,9 @@ fn move_at_last(store: &Store, path: &str, one: ObjectMove) {
 
 #[test]
 fn a_mover_that_dies_in_any_phase_leaves_the_file_whole() {
-    let cluster = Cluster::start(3, "dir", "256MiB");
+    let cluster = Cluster::start(&servers(3, 2, "dir", "256MiB"));
     let mut choices = Choices::new();
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(&cluster, TransportChoice::Unix);
     let directory = directory_of_far_objects(&store);
     std::thread::scope(|scope| {
         for phase in PHASES {
@@ -360,7 +353,7 @@ fn a_mover_that_dies_in_any_phase_leaves_the_file_whole() {
             let (cluster, store, mut choices) = (&cluster, &store, choices.branch());
             scope.spawn(move || {
                 let mut writer = Writer::new(store, &path, 3_000_000, &mut choices);
-                let mover = cluster.store(TransportChoice::Unix);
+                let mover = store_on(cluster, TransportChoice::Unix);
                 let mut moving =
                     mover.begin_move(&CALLER, Place::root(path.as_bytes()), &[FAR_MOVE]).expect("begun");
                 advance(&mut moving, phase);
@@ -381,23 +374,23 @@ fn a_mover_that_dies_in_any_phase_leaves_the_file_whole() {
 
 #[test]
 fn a_server_that_dies_in_any_phase_leaves_the_file_whole() {
-    let mut cluster = Cluster::start(3, "dir", "256MiB");
+    let mut cluster = Cluster::start(&servers(3, 2, "dir", "256MiB"));
     let mut choices = Choices::new();
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(&cluster, TransportChoice::Unix);
     let directory = directory_of_far_objects(&store);
     for phase in PHASES {
         for (victim, part) in ["home", "source", "destination"].into_iter().enumerate() {
             let path = format!("{directory}/{phase:?}-{part}");
             let mut writer = Writer::new(&store, &path, 2_000_000, &mut choices);
-            let mover = cluster.store(TransportChoice::Unix);
+            let mover = store_on(&cluster, TransportChoice::Unix);
             let mut moving =
                 mover.begin_move(&CALLER, Place::root(path.as_bytes()), &[FAR_MOVE]).expect("begun");
             advance(&mut moving, phase);
             if phase < Phase::Frozen {
                 writer.write(&mut choices);
             }
-            cluster.kill_server(victim as u16);
-            cluster.start_server(victim as u16);
+            cluster.kill_server(victim);
+            cluster.start_server(victim);
             // What the mover still tries fails, or the move is whole.
             let committed = match end(&mut moving, phase) {
                 Ok(()) => moving.commit(),
@@ -423,12 +416,12 @@ fn a_server_that_dies_in_any_phase_leaves_the_file_whole() {
 /// Servers are killed at random moments of moves, also in the midst of a commit.
 #[test]
 fn servers_that_die_at_any_moment_lose_no_byte() {
-    const SERVERS: u16 = 2;
-    let mut cluster = Cluster::start(SERVERS, "dir", "256MiB");
+    const SERVERS: usize = 2;
+    let mut cluster = Cluster::start(&servers(SERVERS, 2, "dir", "256MiB"));
     let mut choices = Choices::new();
-    let store = cluster.store(TransportChoice::Unix);
+    let store = store_on(&cluster, TransportChoice::Unix);
     make_directory(&store, "kept", "-S 64k -c 2");
-    let mover = cluster.store(TransportChoice::Unix);
+    let mover = store_on(&cluster, TransportChoice::Unix);
     let mut writer = Writer::new(&store, "kept/file", 400_000, &mut choices);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -455,7 +448,7 @@ fn servers_that_die_at_any_moment_lose_no_byte() {
         let over = Over(is_over);
         for _ in 0..12 {
             std::thread::sleep(Duration::from_millis(50 + choices.below(250)));
-            let victim = choices.below(u64::from(SERVERS)) as u16;
+            let victim = choices.below(SERVERS as u64) as usize;
             cluster.kill_server(victim);
             cluster.start_server(victim);
         }

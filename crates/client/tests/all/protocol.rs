@@ -1,6 +1,6 @@
 //! The epoch protocol, several targets at once and paths, against scripted servers.
 
-use crate::support::*;
+use crate::scripted_server::*;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;

@@ -1,18 +1,18 @@
 //! The client against real servers, over both transports: bytes against a model, paths, locks and a killed server.
 
-use crate::cluster::{Choices, Cluster};
-use crate::files::{make_directory, open, read_all, CALLER};
+use crate::files::{make_directory, open, read_all, store_on, CALLER};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_client::wire::*;
 use weir_client::{File, LockRequest, LockWait, Place, Store, TransportChoice};
+use weir_testing::{servers, Choices, Cluster};
 
 /// One file, opened by clients of both transports, changed in turn and compared with plain bytes.
 fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
-    let cluster = Cluster::start(2, backend, "256MiB");
+    let cluster = Cluster::start(&servers(2, 2, backend, "256MiB"));
     let mut choices = Choices::new();
-    let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
+    let stores = [store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp)];
     make_directory(&stores[0], "model", layout);
     let files: Vec<File> = (0..4).map(|index| open(&stores[index % 2], "model/file", false)).collect();
     let mut model: Vec<u8> = Vec::new();
@@ -22,7 +22,7 @@ fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
         let length = 1 + choices.below(reach / 3) as usize;
         match choices.below(10) {
             0..=2 => {
-                let data = choices.bytes(length);
+                let data = choices.data(length);
                 let (front, back) = data.split_at(choices.below(length as u64) as usize);
                 let buffers = [IoSlice::new(front), IoSlice::new(&[]), IoSlice::new(back)];
                 assert_eq!(file.write_at(&CALLER, &buffers, offset).expect("written"), length);
@@ -31,7 +31,7 @@ fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
                 model[offset as usize..end].copy_from_slice(&data);
             }
             3 => {
-                let data = choices.bytes(length.min(10_000));
+                let data = choices.data(length.min(10_000));
                 let (at, written) = file.append(&CALLER, &[IoSlice::new(&data)]).expect("appended");
                 assert_eq!((at as usize, written), (model.len(), data.len()), "round {round}");
                 model.extend_from_slice(&data);
@@ -93,15 +93,15 @@ fn directories_hold_what_the_model_holds() {
 
 #[test]
 fn transfers_of_many_windows_come_back_whole() {
-    let cluster = Cluster::start(2, "ram", "256MiB");
+    let cluster = Cluster::start(&servers(2, 2, "ram", "256MiB"));
     let mut choices = Choices::new();
     for (transport, layout) in [(TransportChoice::Unix, "-S 1M -c -1"), (TransportChoice::Tcp, "-S 64k -c 1")]
     {
-        let store = cluster.store(transport);
+        let store = store_on(&cluster, transport);
         let name = format!("large-{transport:?}");
         make_directory(&store, &name, layout);
         let file = open(&store, &format!("{name}/file"), false);
-        let data: Vec<u8> = choices.bytes(1 << 16).into_iter().cycle().take(21_000_001).collect();
+        let data: Vec<u8> = choices.data(1 << 16).into_iter().cycle().take(21_000_001).collect();
         assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&data)], 77).expect("written"), data.len());
         let back = read_all(&file, data.len() + 77);
         assert!(back[..77].iter().all(|byte| *byte == 0) && back[77..] == data);
@@ -113,10 +113,12 @@ fn transfers_of_many_windows_come_back_whole() {
 fn writers_and_appenders_at_once_lose_nothing() {
     const WRITERS: usize = 6;
     const RECORD: usize = 300;
-    let cluster = Cluster::start(2, "ram", "256MiB");
+    let cluster = Cluster::start(&servers(2, 2, "ram", "256MiB"));
     let mut choices = Choices::new();
     let stores: Vec<Store> = (0..3)
-        .map(|index| cluster.store(if index == 1 { TransportChoice::Tcp } else { TransportChoice::Unix }))
+        .map(|index| {
+            store_on(&cluster, if index == 1 { TransportChoice::Tcp } else { TransportChoice::Unix })
+        })
         .collect();
     make_directory(&stores[0], "shared", "-S 4k -c -1");
     let region = 50_000usize;
@@ -131,7 +133,7 @@ fn writers_and_appenders_at_once_lose_nothing() {
                 for round in 0..60u32 {
                     let at = choices.below(region as u64 - 1) as usize;
                     let length = 1 + choices.below((region - at) as u64) as usize;
-                    let data = choices.bytes(length);
+                    let data = choices.data(length);
                     let offset = (writer * region + at) as u64;
                     assert_eq!(
                         file.write_at(&CALLER, &[IoSlice::new(&data)], offset).expect("written"),
@@ -170,8 +172,8 @@ fn writers_and_appenders_at_once_lose_nothing() {
 /// Far more threads than a process has connections, each needing several at once.
 #[test]
 fn many_threads_share_few_connections() {
-    let cluster = Cluster::start(2, "ram", "256MiB");
-    let store = cluster.store(TransportChoice::Unix);
+    let cluster = Cluster::start(&servers(2, 2, "ram", "256MiB"));
+    let store = store_on(&cluster, TransportChoice::Unix);
     make_directory(&store, "busy", "-S 64k -c -1");
     let file = open(&store, "busy/file", false);
     std::thread::scope(|scope| {
@@ -199,8 +201,8 @@ fn many_threads_share_few_connections() {
 #[test]
 fn a_growing_file_is_never_seen_with_holes() {
     for backend in ["ram", "dir"] {
-        let cluster = Cluster::start(2, backend, "256MiB");
-        let store = cluster.store(TransportChoice::Unix);
+        let cluster = Cluster::start(&servers(2, 2, backend, "256MiB"));
+        let store = store_on(&cluster, TransportChoice::Unix);
         make_directory(&store, "tail", "-S 4k -c -1");
         let (writer, reader) = (open(&store, "tail/file", true), open(&store, "tail/file", false));
         let is_done = AtomicBool::new(false);
@@ -227,9 +229,9 @@ fn a_growing_file_is_never_seen_with_holes() {
 /// Writers race with one that shortens the file: every read must be bytes of a writer or zeros, and the end must come.
 #[test]
 fn truncation_under_load_ends_in_the_last_size() {
-    let cluster = Cluster::start(2, "ram", "256MiB");
+    let cluster = Cluster::start(&servers(2, 2, "ram", "256MiB"));
     let mut choices = Choices::new();
-    let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
+    let stores = [store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp)];
     make_directory(&stores[0], "cut", "-S 4k -c -1");
     std::thread::scope(|scope| {
         for number in 0..3usize {
@@ -269,8 +271,8 @@ fn truncation_under_load_ends_in_the_last_size() {
 #[test]
 fn a_cut_of_a_file_of_holes_is_seen_by_those_who_know_its_old_size() {
     for backend in ["ram", "dir"] {
-        let cluster = Cluster::start(2, backend, "64MiB");
-        let store = cluster.store(TransportChoice::Unix);
+        let cluster = Cluster::start(&servers(2, 2, backend, "64MiB"));
+        let store = store_on(&cluster, TransportChoice::Unix);
         make_directory(&store, "sparse", "-S 4k -c -1");
         let (one, two) = (open(&store, "sparse/file", false), open(&store, "sparse/file", false));
         one.truncate(&CALLER, 100_000).expect("grown");
@@ -289,8 +291,8 @@ fn a_cut_of_a_file_of_holes_is_seen_by_those_who_know_its_old_size() {
 
 #[test]
 fn names_links_and_listings_work_over_two_homes() {
-    let cluster = Cluster::start(2, "ram", "64MiB");
-    let store = cluster.store(TransportChoice::Automatic);
+    let cluster = Cluster::start(&servers(2, 2, "ram", "64MiB"));
+    let store = store_on(&cluster, TransportChoice::Automatic);
     let at = |path: &'static str| Place::root(path.as_bytes());
     let mut homes = std::collections::BTreeSet::new();
     for index in 0..16 {
@@ -347,8 +349,8 @@ fn names_links_and_listings_work_over_two_homes() {
 
 #[test]
 fn locks_hold_between_clients_and_waits_can_be_cancelled() {
-    let cluster = Cluster::start(1, "ram", "64MiB");
-    let stores = [cluster.store(TransportChoice::Unix), cluster.store(TransportChoice::Tcp)];
+    let cluster = Cluster::start(&servers(1, 2, "ram", "64MiB"));
+    let stores = [store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp)];
     let files = [open(&stores[0], "locked", false), open(&stores[1], "locked", false)];
     let request = |lock| LockRequest {
         owner: LockOwner(1),
@@ -381,8 +383,8 @@ fn locks_hold_between_clients_and_waits_can_be_cancelled() {
 /// What was acknowledged before a server was killed is there after it came back, under the same open files.
 #[test]
 fn work_goes_on_after_a_killed_server_came_back() {
-    let mut cluster = Cluster::start(2, "dir", "256MiB");
-    let store = cluster.store(TransportChoice::Unix);
+    let mut cluster = Cluster::start(&servers(2, 2, "dir", "256MiB"));
+    let store = store_on(&cluster, TransportChoice::Unix);
     make_directory(&store, "kept", "-S 4k -c -1");
     let file = open(&store, "kept/file", false);
     let acknowledged = AtomicU64::new(0);
@@ -421,8 +423,8 @@ fn work_goes_on_after_a_killed_server_came_back() {
 
 #[test]
 fn a_full_store_says_so_and_reports_only_what_it_holds() {
-    let cluster = Cluster::start(1, "ram", "1MiB");
-    let store = cluster.store(TransportChoice::Unix);
+    let cluster = Cluster::start(&servers(1, 2, "ram", "1MiB"));
+    let store = store_on(&cluster, TransportChoice::Unix);
     make_directory(&store, "full", "-S 64k -c -1");
     let file = open(&store, "full/file", false);
     let data = vec![9; 400_000];
@@ -442,8 +444,8 @@ fn a_full_store_says_so_and_reports_only_what_it_holds() {
 /// An allocation for which there was no room once left what targets gave before, for ever, when its file went.
 #[test]
 fn space_that_a_failed_allocation_took_goes_with_its_file() {
-    let cluster = Cluster::start(1, "ram", "8MiB");
-    let store = cluster.store(TransportChoice::Unix);
+    let cluster = Cluster::start(&servers(1, 2, "ram", "8MiB"));
+    let store = store_on(&cluster, TransportChoice::Unix);
     make_directory(&store, "full", "-S 64k -c 1");
     make_directory(&store, "wide", "-S 64k -c -1");
     let filler = open(&store, "full/file", false);

@@ -1,7 +1,7 @@
 //! Broken connections, silent servers, restarts, wrong keys and forks, against scripted servers.
 
-use crate::support;
-use crate::support::*;
+use crate::scripted_server;
+use crate::scripted_server::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
         Request::Open { .. } => Reply::Opened {
             attributes: attributes(Ino(9), FileKind::Regular, 0, 0),
             handle: HandleId(77),
-            capability: support::capability(Ino(9), HandleId(77)),
+            capability: scripted_server::capability(Ino(9), HandleId(77)),
             layout: Some(weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed")),
             created: false,
         }

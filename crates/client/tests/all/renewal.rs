@@ -1,11 +1,11 @@
 //! Credentials that expire while a program runs: it goes on where their file was renewed, and is refused where it was not.
 
-use crate::cluster::Cluster;
-use crate::files::{open, read_all, CALLER};
+use crate::files::{grant, open, read_all, store_with, CALLER};
 use std::io::IoSlice;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_client::wire::OpenFlags;
 use weir_client::{File, Place, Store, TransportChoice};
+use weir_testing::{servers, Cluster};
 
 /// Life of the first credential: it is doubled where a busy machine does not get to work within it.
 const LIFE_SECONDS: u64 = 3;
@@ -33,8 +33,8 @@ fn work_until_expiry(cluster: &Cluster, name: &str, transport: TransportChoice) 
     let mut life = LIFE_SECONDS;
     loop {
         let expires_seconds = unix_seconds() + life;
-        cluster.grant(name, expires_seconds);
-        let store = cluster.store_of(name, transport);
+        grant(cluster, name, expires_seconds);
+        let store = store_with(cluster, name, transport);
         // An attempt on a machine too busy for this life ends with a refusal, and is made again.
         let flags = OpenFlags { read: true, write: true, create: true, ..OpenFlags::default() };
         let files = (0..THREADS).map(|number| {
@@ -61,10 +61,10 @@ fn holds(file: &File, steps: usize) {
 /// Several threads of a program use the store as its credential expires, whose file was renewed before: nobody notices.
 #[test]
 fn a_running_program_goes_on_with_the_renewed_file() {
-    let cluster = Cluster::start_targets(2, 1, "ram", "64MiB", 100);
+    let cluster = Cluster::start(&servers(2, 1, "ram", "64MiB"));
     for (name, transport) in [("unix", TransportChoice::Unix), ("tcp", TransportChoice::Tcp)] {
         let (store, files) = work_until_expiry(&cluster, name, transport);
-        cluster.grant(name, u64::MAX / 2);
+        grant(&cluster, name, u64::MAX / 2);
         std::thread::scope(|scope| {
             for file in &files {
                 scope.spawn(|| {
@@ -83,7 +83,7 @@ fn a_running_program_goes_on_with_the_renewed_file() {
 /// A credential that nobody renewed gives no access; as soon as its file is renewed the same descriptors work again.
 #[test]
 fn a_late_renewal_gives_the_same_descriptors_access_again() {
-    let cluster = Cluster::start_targets(2, 1, "ram", "64MiB", 100);
+    let cluster = Cluster::start(&servers(2, 1, "ram", "64MiB"));
     let (store, files) = work_until_expiry(&cluster, "late", TransportChoice::Unix);
     for file in &files {
         let error = write(file, 1).expect_err("the credential has expired");
@@ -93,9 +93,9 @@ fn a_late_renewal_gives_the_same_descriptors_access_again() {
     let error = store.statistics(&CALLER).expect_err("the credential has expired");
     assert_eq!(error.errno(), libc::EACCES, "{error}");
     // A credential of another user, or one that has expired too, is no renewal.
-    cluster.grant("late", unix_seconds() - 1);
+    grant(&cluster, "late", unix_seconds() - 1);
     assert_eq!(write(&files[0], 1).expect_err("expired as well").errno(), libc::EACCES);
-    cluster.grant("late", u64::MAX / 2);
+    grant(&cluster, "late", u64::MAX / 2);
     for file in &files {
         assert_eq!(write(file, 1).expect("renewed"), STEP);
         holds(file, 2);

@@ -5,23 +5,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_fairshare::{
-    scheduler, Entitlement, Entitlements, GroupId, Holder, JobAttributes, JobId, JobName, Nanos, Priority,
-    Scheduler, Settings, Sharing, Token, UserId,
+    scheduler, Entitlement, Entitlements, GroupId, Holder, JobAttributes, JobId, JobName, Nanos, Scheduler,
+    Settings, Sharing, Token, UserId,
 };
+use weir_testing::job;
 
 const COST: Nanos = Nanos::from_micros(100);
 const SECOND: Nanos = Nanos::from_millis(1_000);
-
-fn job(id: u64, user: u64, group: u64, nodes: u32) -> JobAttributes {
-    JobAttributes {
-        job: JobId(id),
-        name: JobName(id),
-        user: UserId(user),
-        group: GroupId(group),
-        nodes,
-        priority: Priority(1),
-    }
-}
 
 fn sharing(policy: &str, granted: &[(Holder, Entitlement)]) -> Sharing {
     let mut entitlements = Entitlements::default();

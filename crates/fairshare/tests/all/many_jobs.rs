@@ -3,22 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
-use weir_fairshare::{
-    scheduler, GroupId, JobAttributes, JobId, JobName, Nanos, Priority, Scheduler, Settings, Sharing, Token,
-    UserId,
-};
+use weir_fairshare::{scheduler, JobAttributes, JobId, Nanos, Priority, Scheduler, Settings, Sharing, Token};
 
 const COST: Nanos = Nanos::from_micros(50);
 
+/// A job whose priority follows from its nodes.
 fn job(id: u64, user: u64, group: u64, nodes: u32) -> JobAttributes {
-    JobAttributes {
-        job: JobId(id),
-        name: JobName(id),
-        user: UserId(user),
-        group: GroupId(group),
-        nodes,
-        priority: Priority(1 + nodes % 3),
-    }
+    JobAttributes { priority: Priority(1 + nodes % 3), ..weir_testing::job(id, user, group, nodes) }
 }
 
 fn under(policy: &str) -> Box<dyn Scheduler> {

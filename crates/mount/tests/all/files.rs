@@ -1,18 +1,18 @@
 //! Files and names on a mounted store, by the programs that everybody uses.
 
-use crate::support::{as_nobody, can_mount, checked, python, shell, shell_by, Cluster};
 use rustix::fs::{open, AtFlags, Mode, OFlags};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use weir_testing::{as_nobody, can_mount, checked, python, ram, shell, shell_by, Cluster};
 
 #[test]
 fn coreutils_find_a_file_system() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     shell(
         mount.path(),
@@ -55,7 +55,7 @@ fn git_works_on_the_store() {
         eprintln!("skipped: git is not installed");
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     shell(
         mount.path(),
@@ -74,7 +74,7 @@ fn open_files_outlive_their_names() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     let path = mount.path().join("gone");
     let mut file =
@@ -109,7 +109,7 @@ fn renames_exchange_and_refuse_to_replace() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     let folder = fs::File::open(mount.path()).expect("the root");
     let write = |name: &str, text: &str| fs::write(mount.path().join(name), text).expect("written");
@@ -131,7 +131,7 @@ fn an_unnamed_file_gets_a_name() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
     let unnamed =
         open(mount.path(), OFlags::TMPFILE | OFlags::RDWR, Mode::from_raw_mode(0o600)).expect("unnamed");
@@ -151,7 +151,7 @@ fn special_files_are_the_kernels() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
     shell(
         mount.path(),
@@ -175,7 +175,7 @@ fn extended_attributes_are_kept() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
     python(
         mount.path(),
@@ -210,7 +210,7 @@ fn sparse_files_have_holes() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     python(
         mount.path(),
@@ -258,7 +258,7 @@ fn a_large_directory_is_listed_whole_while_it_shrinks() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
     python(
         mount.path(),
@@ -291,7 +291,7 @@ fn permissions_are_the_callers_own() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     let folder = mount.path();
     shell(
@@ -333,7 +333,7 @@ fn appends_from_many_processes_lose_nothing() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     let script = r#"
 import os, sys
@@ -347,7 +347,7 @@ for number in range(200):
             std::thread::spawn(move || {
                 let mut command = std::process::Command::new("python3");
                 command.args(["-c", script, &writer.to_string()]).current_dir(folder);
-                checked(&mut command, "a writer");
+                checked(&mut command);
             })
         })
         .collect();

@@ -1,14 +1,15 @@
 //! Beginning and end of a mount: users, bad arguments, lost servers, unmounting from inside and outside.
 
-use crate::support::{
-    as_nobody, bounded, can_mount, checked, python, shell, shell_by, wait_until, Cluster, Mount, NOBODY,
-};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::{chown, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
-use weir_client::wire::Role;
+use weir_client::wire::{Claims, Role};
+use weir_testing::{
+    as_nobody, can_mount, checked, claims, output, python, ram, server_toml, servers, shell, shell_by,
+    wait_until, Cluster, Mount, NOBODY,
+};
 
 fn is_mounted(path: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("proc is there");
@@ -18,7 +19,7 @@ fn is_mounted(path: &Path) -> bool {
 /// The mount program where every user can run it.
 fn program_for_all(cluster: &Cluster) -> std::path::PathBuf {
     let program = cluster.folder().join("weir-mount");
-    fs::copy(env!("CARGO_BIN_EXE_weir-mount"), &program).expect("copied");
+    fs::copy(weir_testing::programs::mount(), &program).expect("copied");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("own file");
     program
 }
@@ -32,13 +33,13 @@ fn a_user_mounts_through_fusermount3() {
         eprintln!("skipped: fusermount3 is not installed");
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let everyone = cluster.mount("all");
     shell(everyone.path(), "mkdir open && chmod 777 open && echo s > secret && chmod 600 secret");
     let path = cluster.folder().join("mine");
     fs::create_dir(&path).expect("made");
     chown(&path, Some(NOBODY), Some(NOBODY)).expect("root may");
-    let credential = cluster.credential("own", NOBODY, Role::User);
+    let credential = cluster.credential("own", claims(NOBODY));
     let mut mount =
         Mount::start(as_nobody(&program_for_all(&cluster), &[]), &cluster, &credential, path.clone());
     shell_by(
@@ -62,7 +63,7 @@ fn it_ends_when_told_and_when_unmounted() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mut mount = cluster.mount("m");
     assert!(is_mounted(mount.path()));
     mount.signal(Signal::INT);
@@ -70,7 +71,7 @@ fn it_ends_when_told_and_when_unmounted() {
     assert!(!is_mounted(mount.path()));
 
     let mut mount = cluster.mount("m");
-    checked(Command::new("umount").arg(mount.path()), "umount");
+    checked(Command::new("umount").arg(mount.path()));
     assert_eq!(mount.ended(), Some(0));
 
     let mut mount = cluster.mount("m");
@@ -87,9 +88,9 @@ fn what_is_wrong_is_said_in_one_line() {
     if !can_mount() {
         return;
     }
-    let mut cluster = Cluster::start(1);
+    let mut cluster = Cluster::start(&ram(1, "256MiB"));
     let cluster_file = cluster.cluster_file();
-    let credential = cluster.credential("mount", 0, Role::Mount);
+    let credential = cluster.credential("mount", Claims { role: Role::Mount, ..claims(0) });
     let forged = cluster.folder().join("forged.json");
     let text = fs::read_to_string(&credential).expect("read");
     fs::write(&forged, text.replace("\"nodes\": 1", "\"nodes\": 64")).expect("written");
@@ -98,10 +99,10 @@ fn what_is_wrong_is_said_in_one_line() {
     let point = cluster.folder().join("point");
     fs::create_dir(&point).expect("made");
     let run = |arguments: [&Path; 3]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir-mount"));
+        let mut command = Command::new(weir_testing::programs::mount());
         command.env("WEIR_TIMEOUT_SECONDS", "2");
         command.arg("--cluster").arg(arguments[0]).arg("--credential").arg(arguments[1]).arg(arguments[2]);
-        let output = bounded(&mut command);
+        let output = output(&mut command);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let missing = Path::new("/nonexistent/file");
@@ -131,7 +132,7 @@ fn a_lost_server_is_an_error_and_its_return_is_not() {
     if !can_mount() {
         return;
     }
-    let mut cluster = Cluster::start_with(1, "size-fair", "backend = \"dir\"\ncapacity = \"256MiB\"\n");
+    let mut cluster = Cluster::start(&servers(1, 2, "dir", "256MiB"));
     let mount = cluster.mount_with("m", &[("WEIR_TIMEOUT_SECONDS", "2")]);
     let path = mount.path().join("f");
     fs::write(&path, "before").expect("written");
@@ -150,7 +151,7 @@ fn a_killed_mount_frees_its_locks() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mut first = cluster.mount("m1");
     let second = cluster.mount("m2");
     let locked = fs::File::create(first.path().join("f")).expect("made");
@@ -168,23 +169,14 @@ fn the_job_comes_from_the_callers_environment() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
-    let credential = cluster.credential("checkpoint", 0, Role::User);
+    let credential = cluster.credential("checkpoint", Claims { job: "checkpoint".into(), ..claims(0) });
     let script = "dd if=/dev/zero of=f bs=1M count=4 status=none";
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(mount.path()).env("WEIR_CREDENTIAL", &credential);
-    checked(&mut command, script);
-    let addresses = fs::read_to_string(cluster.cluster_file()).expect("read");
-    let addresses: serde_json::Value = serde_json::from_str(&addresses).expect("JSON");
-    let control = addresses["servers"][0]["control"].as_str().expect("an address").to_owned();
-    let mut stream = std::net::TcpStream::connect(control).expect("the control API");
-    use std::io::{Read, Write};
-    stream.write_all(b"GET /v1/jobs HTTP/1.0\r\n\r\n").expect("asked");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answered");
-    let body = answer.split("\r\n\r\n").nth(1).expect("a body");
-    let jobs: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    checked(&mut command);
+    let jobs = cluster.show(0, "/v1/jobs");
     let jobs = jobs["jobs"].as_array().expect("a list");
     let job = jobs.iter().find(|job| job["job"] == "checkpoint").expect("the job is known");
     assert_eq!(job["bytes_written"], 4 << 20, "{job}");
@@ -197,7 +189,7 @@ fn requests_that_are_held_back_leave_room_for_others() {
         return;
     }
     let slow = "backend = \"ram\"\ncapacity = \"64MiB\"\nspeed = { read = \"1GB/s\", write = \"1GB/s\", fixed = \"100ms\" }\n";
-    let cluster = Cluster::start_with(1, "fifo", slow);
+    let cluster = Cluster::start(&format!("policy = \"fifo\"\n{}", server_toml(2, slow)));
     let mount = cluster.mount("m");
     // Each other call would need a place that a held write gives up, where places are short.
     let script = r#"

@@ -1,10 +1,10 @@
 //! Locks between processes and between mounts: fcntl, open file description and flock locks, and waits that end.
 
-use crate::support::{can_mount, checked, python, Cluster};
 use std::path::Path;
 use std::process::Command;
+use weir_testing::{can_mount, checked, python, ram, Cluster};
 
-/// What the scripts share: locks as the C library makes them, and a child process that waits to be told.
+/// Helpers of all scripts: locks as the C library makes them, and a child process that waits for orders.
 const PRELUDE: &str = r#"
 import contextlib, errno, fcntl, os, signal, struct, subprocess, sys, threading, time
 F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW = 36, 37, 38
@@ -54,7 +54,7 @@ fn process_locks_exclude_other_processes() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     run(
         mount.path(),
@@ -89,7 +89,7 @@ fn a_waiting_process_gets_the_lock_when_it_is_free() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     let script = format!(
         "{PRELUDE}\n{}",
@@ -120,7 +120,7 @@ fn description_locks_belong_to_descriptions() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     run(
         mount.path(),
@@ -160,7 +160,7 @@ fn flock_is_a_lock_of_its_own() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     run(
         first.path(),
@@ -180,11 +180,8 @@ for _ in range(100):
     );
     let script = "exec 9>f; flock -n 9 || exit 3; exec 8>f; flock -n 8 && exit 4; flock -n ../m2/f true && exit 5; exit 0";
     let mut command = Command::new("sh");
-    checked(command.args(["-c", script]).current_dir(first.path()), script);
-    checked(
-        Command::new("flock").args(["-n", "f", "true"]).current_dir(second.path()),
-        "flock by the second mount",
-    );
+    checked(command.args(["-c", script]).current_dir(first.path()));
+    checked(Command::new("flock").args(["-n", "f", "true"]).current_dir(second.path()));
 }
 
 #[test]
@@ -192,7 +189,7 @@ fn a_signal_ends_a_wait() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     run(
         mount.path(),
@@ -238,7 +235,7 @@ fn processes_that_wait_for_each_other_are_told() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let mount = cluster.mount("m");
     run(
         mount.path(),
@@ -265,7 +262,7 @@ fn many_waiters_leave_room_for_other_requests() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
     run(
         mount.path(),

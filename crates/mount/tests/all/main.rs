@@ -4,4 +4,3 @@ mod files;
 mod life;
 mod locks;
 mod mappings;
-mod support;

@@ -1,8 +1,8 @@
 //! Shared mappings: what one mount stores, another sees, and what is written by calls shows in mapped pages.
 
-use crate::support::{can_mount, python, shell, wait_until, Cluster};
 use std::fs;
 use std::os::unix::fs::FileExt;
+use weir_testing::{can_mount, python, ram, servers, shell, wait_until, Cluster};
 
 /// Two processes that do what a driver tells them, each with the file mapped by another mount.
 const DRIVER: &str = r#"
@@ -51,7 +51,7 @@ fn two_mounts_see_each_others_stores_and_writes() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, _second) = (cluster.mount("m1"), cluster.mount("m2"));
     fs::write(first.path().join("f"), vec![b'.'; 3 << 20]).expect("written");
     let script = r#"
@@ -89,7 +89,7 @@ fn a_file_that_grew_elsewhere_is_mapped_whole() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     fs::write(first.path().join("f"), b"12345678").expect("written");
     let script = r#"
@@ -121,7 +121,7 @@ fn pages_are_dropped_when_a_server_starts_anew() {
     if !can_mount() {
         return;
     }
-    let mut cluster = Cluster::start_with(1, "size-fair", "backend = \"dir\"\ncapacity = \"256MiB\"\n");
+    let mut cluster = Cluster::start(&servers(1, 2, "dir", "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     fs::write(first.path().join("f"), b"before").expect("written");
     fs::File::open(first.path().join("f")).expect("open").sync_all().expect("synced");
@@ -169,7 +169,7 @@ fn a_mapping_outlives_its_descriptor_and_its_name() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(&ram(1, "256MiB"));
     let mount = cluster.mount("m");
     python(
         mount.path(),
@@ -196,7 +196,7 @@ fn programs_run_from_the_store_and_can_be_replaced() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     shell(first.path(), "cp /bin/echo program && test \"$(./program one)\" = one");
     shell(
@@ -211,7 +211,7 @@ fn reads_and_writes_past_the_size_the_kernel_knows_are_right() {
     if !can_mount() {
         return;
     }
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(&ram(2, "256MiB"));
     let (first, second) = (cluster.mount("m1"), cluster.mount("m2"));
     let path = first.path().join("f");
     let one = fs::File::options().read(true).write(true).create_new(true).open(path).expect("made");

@@ -1,23 +1,16 @@
 //! Files that an interaction database foresaw are made with their layouts, and everything else goes on as without one.
 
-use crate::support::{can_mount, compile, stdout, Store, Way};
+use crate::store::{compile, ways, Store, Way};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
+use weir_testing::{can_mount, checked};
 
 /// A little more than the interval at which a changed database is looked for.
 const NOTICED: Duration = Duration::from_millis(1200);
 const LAYOUT: &str = "-o 1.1,0.0 -S 64k";
-
-fn ways() -> Vec<Way> {
-    if can_mount() {
-        vec![Way::Preload, Way::Prefix]
-    } else {
-        vec![Way::Prefix]
-    }
-}
 
 /// Writes an interaction database as SQLite does, in place of the one at `file`.
 fn write_database(file: &Path, rows: &[(&Path, &str)]) {
@@ -95,7 +88,7 @@ impl Bench {
     /// A fresh folder of the store, and the test program with the database.
     fn start(&self, way: Way, name: &str) -> (PathBuf, Command) {
         let folder = self.store.root(way).join(format!("{name}-{way:?}"));
-        stdout(self.store.command(way, "mkdir").arg(&folder));
+        checked(self.store.command(way, "mkdir").arg(&folder));
         let mut command = self.store.command(way, &self.program);
         command.env("WEIR_PLACEMENT", &self.database).env("WEIR_PLACEMENT_REPORT", &self.report);
         let _ = std::fs::remove_file(&self.report);
@@ -108,7 +101,7 @@ impl Bench {
     }
 
     fn layout(&self, way: Way, path: &Path) -> String {
-        stdout(self.store.command(way, "getfattr").args(["--only-values", "-n", "weir.layout"]).arg(path))
+        checked(self.store.command(way, "getfattr").args(["--only-values", "-n", "weir.layout"]).arg(path))
     }
 
     /// A count of the reports of all processes, summed.
@@ -157,7 +150,7 @@ fn foreseen_files_get_their_layouts_however_they_are_made() {
         assert_eq!(maker.end(), "", "{way:?}");
         for path in &paths {
             assert_eq!(bench.layout(way, path), LAYOUT, "{} by {way:?}", path.display());
-            assert_eq!(stdout(bench.store.command(way, "cat").arg(path)), "words");
+            assert_eq!(checked(bench.store.command(way, "cat").arg(path)), "words");
         }
         let reports = bench.reports();
         assert_eq!(bench.reported("placed"), paths.len() as u64, "{way:?}: {reports:?}");
@@ -210,7 +203,7 @@ fn a_layout_that_the_store_refuses_leaves_the_place_to_the_store() {
         }
         assert_eq!(maker.end(), "");
         for (path, _) in &rows {
-            assert_eq!(stdout(bench.store.command(way, "cat").arg(path)), "words");
+            assert_eq!(checked(bench.store.command(way, "cat").arg(path)), "words");
         }
         assert_eq!(bench.reported("refused"), 3, "{way:?}: {:?}", bench.reports());
         assert_eq!(bench.reported("placed"), 0, "{way:?}: {:?}", bench.reports());
@@ -310,7 +303,7 @@ fn a_database_that_is_cut_under_a_running_program_does_not_end_it() {
          INSERT INTO placement SELECT '{}/file.' || n, {ROW} FROM number;",
         folder.display()
     );
-    stdout(Command::new("sqlite3").arg(&bench.database).arg(more));
+    checked(Command::new("sqlite3").arg(&bench.database).arg(more));
     assert!(std::fs::metadata(&bench.database).expect("it is there").len() > 16 << 20);
     let mut maker = Maker::start(command);
     assert_eq!(maker.make("open", &paths[0]), "0 640");

@@ -1,10 +1,10 @@
 //! No call on files may be forgotten: each one of the C libraries that are supported (`libc_calls.txt`) is either defined
 //! by the library or listed in `passed_through.txt` with the reason why libc's own is right.
 
-use crate::support;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weir_testing::programs;
 
 /// Parts of names that say of a libc function that it may touch files, descriptors or processes.
 const PARTS: &[&str] = &[
@@ -104,7 +104,7 @@ fn is_about_threads(name: &str) -> bool {
 #[test]
 fn every_file_call_of_the_c_library_is_decided() {
     let (listed, passed) = (names("libc_calls.txt"), names("passed_through.txt"));
-    let ours = symbols(&[support::library()], "--defined-only");
+    let ours = symbols(&[programs::preload().to_owned()], "--defined-only");
     let undecided: Vec<&String> =
         listed.iter().filter(|name| !ours.contains(*name) && !passed.contains(*name)).collect();
     assert!(undecided.is_empty(), "neither defined nor passed through: {undecided:?}");
@@ -131,7 +131,7 @@ fn tell_of_more_than(listed: &BTreeSet<String>) {
 #[test]
 fn no_symbol_of_a_newer_libc_is_required() {
     let output =
-        Command::new("objdump").arg("-T").arg(support::library()).output().expect("objdump is there");
+        Command::new("objdump").arg("-T").arg(programs::preload()).output().expect("objdump is there");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let newer = |line: &&str| {
         let Some((_, rest)) = line.split_once("(GLIBC_2.") else { return false };

@@ -1,18 +1,9 @@
 //! One program, three ways: what it prints on the store must be what it prints on a plain directory.
 
-use crate::support;
-use crate::support::{can_mount, compile, run, stdout, Store, Way};
+use crate::store::{compile, ways, Store, Way};
 use std::path::Path;
 use std::process::Command;
-
-/// The ways that this machine has.
-fn ways() -> Vec<Way> {
-    if can_mount() {
-        vec![Way::Preload, Way::Prefix]
-    } else {
-        vec![Way::Prefix]
-    }
-}
+use weir_testing::{can_mount, checked, output, programs};
 
 /// Name of the way as the C programs know it.
 fn word(way: Way) -> &'static str {
@@ -24,13 +15,13 @@ fn word(way: Way) -> &'static str {
 
 fn plain(program: &Path, way: Way) -> String {
     let folder = tempfile::tempdir().expect("a fresh directory");
-    stdout(Command::new(program).arg(folder.path()).arg(word(way)))
+    checked(Command::new(program).arg(folder.path()).arg(word(way)))
 }
 
 fn on_store(store: &Store, program: &Path, name: &str, way: Way) -> String {
     let root = store.root(way).join(name);
-    stdout(store.command(way, "mkdir").arg(&root));
-    stdout(store.command(way, program).arg(root).arg(word(way)))
+    checked(store.command(way, "mkdir").arg(&root));
+    checked(store.command(way, program).arg(root).arg(word(way)))
 }
 
 fn assert_same(plain: &str, store: &str, way: Way) {
@@ -74,11 +65,11 @@ fn a_session_of_usual_programs_goes_as_on_a_plain_directory() {
     let store = Store::start(can_mount());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/session.sh");
     let folder = tempfile::tempdir().expect("a fresh directory");
-    let expected = stdout(Command::new("bash").arg(&script).arg(folder.path()));
+    let expected = checked(Command::new("bash").arg(&script).arg(folder.path()));
     for way in ways() {
         let root = store.root(way).join(word(way));
-        stdout(store.command(way, "mkdir").arg(&root));
-        let printed = stdout(store.command(way, "bash").arg(&script).arg(root));
+        checked(store.command(way, "mkdir").arg(&root));
+        let printed = checked(store.command(way, "bash").arg(&script).arg(root));
         assert_same(&expected, &printed, way);
         let counted = store.counted();
         assert!(counted["bytes_written"] > 0 && counted["bytes_read"] > 0, "{way:?}: {counted:?}");
@@ -92,7 +83,7 @@ fn dd_takes_the_fast_path() {
     for way in ways() {
         let file = store.root(way).join(format!("dd-{}", word(way)));
         let output = format!("of={}", file.display());
-        stdout(store.command(way, "dd").args(["if=/dev/zero", "bs=64k", "count=16", &output]));
+        checked(store.command(way, "dd").args(["if=/dev/zero", "bs=64k", "count=16", &output]));
         let counted = store.counted();
         assert_eq!(counted.get("bytes_written"), Some(&(16 << 16)), "{way:?}: {counted:?}");
         assert_eq!(counted["passed_to_kernel"], 0, "{way:?}: {counted:?}");
@@ -104,7 +95,7 @@ fn a_missing_store_is_an_error_and_no_hang() {
     let store = Store::start(false);
     let mut command = store.command(Way::Prefix, "cat");
     command.env("WEIR_CLUSTER", store.folder().join("none.json")).env("WEIR_TIMEOUT_SECONDS", "1");
-    let output = run(command.arg(store.root(Way::Prefix).join("x")));
+    let output = output(command.arg(store.root(Way::Prefix).join("x")));
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
 }
@@ -119,7 +110,7 @@ fn the_cost_of_starting_is_shown() {
             .map(|_| {
                 let mut command = Command::new(&program);
                 if with_library {
-                    command.env("LD_PRELOAD", support::library()).env("WEIR_MOUNT", "/nowhere");
+                    command.env("LD_PRELOAD", programs::preload()).env("WEIR_MOUNT", "/nowhere");
                 }
                 let start = std::time::Instant::now();
                 assert!(command.status().expect("it starts").success());

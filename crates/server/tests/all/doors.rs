@@ -1,12 +1,11 @@
 //! The doors of a server: who may come in, how many, and who goes first when there is no room.
 
-use crate::support;
-use crate::support::{await_until, claims, dir, get, key, ram, Cluster, File, Line, Transport, PATIENCE};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use weir_testing::{claims, dir, get, key, ram, wait_until, Cluster, File, Line, Transport, PATIENCE};
 use weir_wire::{Claims, Reply, Request};
 
 /// Callers that the control API serves at once.
@@ -116,7 +115,7 @@ fn an_answer_shows_what_was_done_before_the_question() {
     let cluster = Cluster::start(&ram(1, "64MiB"));
     let mut line: Line = cluster.root(0);
     for round in 1..=10 {
-        assert!(line.open(&format!("file-{round}"), support::READ_WRITE).is_ok());
+        assert!(line.open(&format!("file-{round}"), weir_testing::READ_WRITE).is_ok());
         let jobs = cluster.show(0, "/v1/jobs");
         let before = jobs["jobs"][0]["operations"].as_u64().expect("a count");
         assert!(line.attributes(&format!("file-{round}")).is_ok());
@@ -124,21 +123,22 @@ fn an_answer_shows_what_was_done_before_the_question() {
         assert_eq!(jobs["jobs"][0]["operations"].as_u64(), Some(before + 1), "{jobs}");
         assert_eq!(cluster.figure(0, "inodes"), round + 1);
     }
-    await_until("the connection is counted", || cluster.figure(0, "connections") == 1);
+    wait_until("the connection is counted", || cluster.figure(0, "connections") == 1);
 }
 
 /// As many connections of `user` as the server takes, and what became of the last.
 fn fill(cluster: &Cluster, user: u32, most: usize) -> Vec<Line> {
     let credential = key().mint(claims(user));
-    let line =
-        |_| Line::prove(cluster.connection(0, Transport::Unix), &credential, support::random_client()).ok();
+    let line = |_| {
+        Line::prove(cluster.connection(0, Transport::Unix), &credential, weir_testing::random_client()).ok()
+    };
     (0..most).map_while(line).collect()
 }
 
 /// Connections that said nothing once took every place, and kept it for ten seconds.
 #[test]
 fn silent_connections_of_another_user_keep_nobody_out() {
-    let cluster = Cluster::start_limited(&ram(1, "64MiB"), Some(128));
+    let cluster = Cluster::start_within(&ram(1, "64MiB"), "-n 128");
     let (address, socket) = (cluster.address(0).tcp, cluster.address(0).unix.expect("a socket"));
     open_to_all(&socket);
     let stop = AtomicBool::new(false);
@@ -162,7 +162,7 @@ fn silent_connections_of_another_user_keep_nobody_out() {
                 }
             });
         }
-        await_until("the flood runs", || opened.load(Ordering::Relaxed) > 1_000);
+        wait_until("the flood runs", || opened.load(Ordering::Relaxed) > 1_000);
         let credential = key().mint(claims(0));
         for _ in 0..200 {
             let mut line = cluster.line(0, Transport::Unix, &credential);
@@ -190,24 +190,24 @@ fn become_nobody() {
 /// One user's connections once filled the server.
 #[test]
 fn a_user_with_many_connections_leaves_room_for_others() {
-    let cluster = Cluster::start_limited(&ram(1, "64MiB"), Some(160));
+    let cluster = Cluster::start_within(&ram(1, "64MiB"), "-n 160");
     let first = fill(&cluster, 1000, 400);
     assert!((20..100).contains(&first.len()), "{}", first.len());
     let second = fill(&cluster, 1001, 400);
     assert!((10..first.len()).contains(&second.len()), "{}", second.len());
     assert_eq!(cluster.root(0).reply(&Request::Ping), Reply::Done);
     drop(first);
-    await_until("what the first had is free", || !fill(&cluster, 1000, 1).is_empty());
+    wait_until("what the first had is free", || !fill(&cluster, 1000, 1).is_empty());
 }
 
 /// Files that were kept open once took the last descriptor, and connections hung from then on.
 #[test]
 fn open_objects_leave_descriptors_for_connections() {
-    let cluster = Cluster::start_limited(&dir(1), Some(96));
+    let cluster = Cluster::start_within(&dir(1), "-n 96");
     let mut root = cluster.root(0);
     let files: Vec<File> = (0..200)
         .map(|number| {
-            let mut file = root.open(&format!("file-{number}"), support::READ_WRITE).expect("opened");
+            let mut file = root.open(&format!("file-{number}"), weir_testing::READ_WRITE).expect("opened");
             root.write(&mut file, 0, &[7; 100]).expect("written");
             file
         })
@@ -230,9 +230,9 @@ fn what_strangers_do_is_told_in_few_short_lines() {
     let credential = weir_wire::SiteKey::new([9; 32]).mint(forged);
     for _ in 0..500 {
         let connection = cluster.connection(0, Transport::Unix);
-        assert!(Line::prove(connection, &credential, support::random_client()).is_err());
+        assert!(Line::prove(connection, &credential, weir_testing::random_client()).is_err());
     }
-    await_until("it is told how many lines were withheld", || {
+    wait_until("it is told how many lines were withheld", || {
         cluster.log(0).contains("more refused credentials")
     });
     let log = cluster.log(0);

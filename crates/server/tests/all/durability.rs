@@ -1,12 +1,11 @@
 //! `dir` servers that are killed: what was acknowledged is there, a resend is not applied twice, locks and unlinked
 //! files can be reclaimed, and a journal that is being compacted loses nothing.
 
-use crate::support;
-use crate::support::{
-    await_until, claims, dir, key, Choices, Cluster, File, Line, Transport, PATIENCE, READ_WRITE,
-};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use weir_testing::{
+    claims, dir, key, wait_until, Choices, Cluster, File, Line, Transport, PATIENCE, READ_WRITE,
+};
 use weir_wire::{
     At, ClientId, Errno, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, OpenFlags,
     RenameMode, Reply, Request, RequestId, XattrMode,
@@ -82,7 +81,7 @@ fn what_was_acknowledged_survives_a_kill() {
                 scope.spawn(move || work(cluster, writer, choices, done))
             };
             let writers: Vec<_> = (0..WRITERS).map(spawn).collect();
-            await_until("they are at work", || done.load(Ordering::Relaxed) >= moment);
+            wait_until("they are at work", || done.load(Ordering::Relaxed) >= moment);
             kill(pid);
             writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
         });
@@ -289,14 +288,14 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     assert_eq!(other.reply(&lock(&same, (100, 100), false)), Reply::Done);
     assert_eq!(other.reply(&lock(&same, (0, 0), true)), Reply::Failed(ENOLCK), "the time to reclaim is over");
     cluster.await_figure(0, "inodes", 2);
-    await_until("what nobody reclaimed is free", || cluster.used_bytes(0) <= 8192);
+    wait_until("what nobody reclaimed is free", || cluster.used_bytes(0) <= 8192);
     let stale = holder.reply(&Request::Reclaim { handles: vec![lost.capability] });
     assert!(matches!(stale, Reply::Failed(Errno(116))), "{stale:?}");
     close(&mut holder, file.ino, file.handle);
     close(&mut other, file.ino, same.handle);
     close(&mut thief, file.ino, file.handle);
     cluster.await_figure(0, "inodes", 1);
-    await_until("all is free", || cluster.used_bytes(0) == 0);
+    wait_until("all is free", || cluster.used_bytes(0) == 0);
 }
 
 fn close(line: &mut Line, ino: Ino, handle: HandleId) {
@@ -306,7 +305,7 @@ fn close(line: &mut Line, ino: Ino, handle: HandleId) {
 /// A server that keeps nothing says so: handles and files of an earlier start are stale.
 #[test]
 fn a_server_in_memory_forgets_and_says_so() {
-    let mut cluster = Cluster::start(&support::ram(1, "64MiB"));
+    let mut cluster = Cluster::start(&weir_testing::ram(1, "64MiB"));
     let mut line = cluster.root(0);
     let mut file = line.open("file", READ_WRITE).expect("opened");
     line.write(&mut file, 0, b"gone").expect("written");

@@ -1,7 +1,6 @@
 //! The rules of bytes at the level of the protocol: epochs, cuts, appends, full targets, holes; on both backends.
 
-use crate::support;
-use crate::support::{await_until, head, server_toml, Choices, Cluster, File, Line, Transport, READ_WRITE};
+use weir_testing::{head, server_toml, wait_until, Choices, Cluster, File, Line, Transport, READ_WRITE};
 use weir_wire::{
     At, AttributeChange, Errno, Extent, IdentityId, Publication, Reply, Request, RequestId, Seek, XattrMode,
 };
@@ -68,7 +67,7 @@ fn whoever_missed_a_cut_is_told_on_every_way_to_the_bytes() {
 }
 
 fn root() -> weir_wire::Credential {
-    support::key().mint(support::claims(0))
+    weir_testing::key().mint(weir_testing::claims(0))
 }
 
 #[test]
@@ -85,7 +84,7 @@ fn a_cut_in_the_middle_of_a_write_wins() {
         );
         writer.connection.send_bytes(&head(RequestId(500), IdentityId(0), &write, 2 * MIB));
         writer.connection.send_bytes(&[9; MIB]);
-        await_until("the write has begun", || cluster.figure(0, "outstanding") == 1);
+        wait_until("the write has begun", || cluster.figure(0, "outstanding") == 1);
         cutter.truncate(&mut file, 50);
         writer.connection.send_bytes(&[9; MIB]);
         let (request, reply, _) = writer.receive();
@@ -304,7 +303,7 @@ fn a_full_target_takes_all_of_a_write_or_nothing() {
         assert_eq!(cluster.used_bytes(0), used);
 
         line.truncate(&mut file, 0);
-        await_until("the room is back", || cluster.used_bytes(0) == 0);
+        wait_until("the room is back", || cluster.used_bytes(0) == 0);
         line.write(&mut file, 0, &[1; 900_000]).expect("written");
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! The device is real: a file system in a sparse file whose own file system is full, so that the kernel cannot write to it.
 
-use crate::support::{await_until, get, Cluster, READ_WRITE};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weir_testing::{get, wait_until, Cluster, READ_WRITE};
 use weir_wire::{At, Errno, Ino, OpenFlags, Reply, Request};
 
 const EIO: Errno = Errno(5);
@@ -144,7 +144,7 @@ fn a_server_outlives_a_failure_of_its_journals_device() {
     assert!(metrics.contains("weir_journal_stopped 1"), "{metrics}");
 
     device.work();
-    await_until("the journal has begun anew", || cluster.status(0)["journal"]["state"] == "works");
+    wait_until("the journal has begun anew", || cluster.status(0)["journal"]["state"] == "works");
     assert!(matches!(line.make_directory("accepted"), Reply::Attributes(_)));
     assert_eq!(line.reply(&sync), Reply::Done);
     assert_eq!(line.unlink("file", false), Reply::Done);

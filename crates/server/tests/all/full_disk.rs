@@ -1,11 +1,11 @@
 //! Servers on small file systems that are really full: calls answer ENOSPC and nothing else, names can be removed and files be
 //! cut to make room, and a server starts.
 
-use crate::support::{await_until, dir, Cluster, File, Line, READ_WRITE};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weir_testing::{dir, wait_until, Cluster, File, Line, READ_WRITE};
 use weir_wire::{
     At, AttributeChange, Errno, Ino, NodeKind, OpenFlags, Publication, RenameMode, Reply, Request, Sequence,
     XattrMode,
@@ -244,7 +244,7 @@ fn on_a_full_disk(kind: &str) {
     exhaust(&mut line, "first");
     each_call_is_done_or_answers_enospc(&mut line, &file);
     check_kept(&mut line);
-    assert!(cluster.is_running(0), "{}", cluster.log(0));
+    cluster.assert_running(0);
 
     // It starts on the full disk, killed or not, as often as need be, and is as full then.
     for start in 0..3 {
@@ -269,7 +269,7 @@ fn on_a_full_disk(kind: &str) {
         disk.fill();
         assert_eq!(line.unlink(&format!("kept-{number}"), false), Reply::Done, "kept-{number}");
     }
-    await_until("it says that it is full", || cluster.status(0)["full"] == true);
+    wait_until("it says that it is full", || cluster.status(0)["full"] == true);
     cluster.kill_server(0);
     disk.fill();
     cluster.start_server(0);
@@ -279,14 +279,14 @@ fn on_a_full_disk(kind: &str) {
         assert_eq!(line.attributes(&format!("kept-{number}")), Err(Errno(2)), "kept-{number} is back");
     }
     disk.free();
-    await_until("there is room again", || match line.open("after", READ_WRITE) {
+    wait_until("there is room again", || match line.open("after", READ_WRITE) {
         Ok(_) => true,
         Err(errno) => {
             assert_eq!(errno, ENOSPC);
             false
         }
     });
-    await_until("it says that it is not", || cluster.status(0)["full"] == false);
+    wait_until("it says that it is not", || cluster.status(0)["full"] == false);
     let mut after = line.open("after", READ_WRITE).expect("opened");
     line.write(&mut after, 0, &content(5)).expect("written");
     assert_eq!(line.read(&after, 0, KEPT_BYTES).expect("read"), content(5));

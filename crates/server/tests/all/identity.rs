@@ -1,9 +1,8 @@
 //! Who is who: what a credential proves, what a mount may say for others, and what is refused and logged.
 
-use crate::support;
-use crate::support::{claims, key, ram, random_client, Cluster, Line, Transport, READ_WRITE};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_placement::{ServerId, TargetId};
+use weir_testing::{claims, key, ram, random_client, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
     AccountNames, At, AttributeChange, Claims, ClientId, Credential, DelegatedJob, Errno, Extent, Identity,
     IdentityId, Ino, NodeKind, PeerRequest, Publication, Reply, Request, RequestId, Rights, Role, SiteKey,
@@ -262,7 +261,7 @@ fn a_capability_of_one_server_is_good_at_another_for_its_user() {
 fn a_second_greeting_and_an_unknown_client_are_refused() {
     let cluster = one_server();
     let mut connection = cluster.connection(0, Transport::Unix);
-    connection.send_bytes(&support::frame(RequestId(1), IdentityId(0), &Request::Ping, &[]));
+    connection.send_bytes(&weir_testing::frame(RequestId(1), IdentityId(0), &Request::Ping, &[]));
     let (refusals, _) = connection.drain();
     assert_eq!(refusals, ["a connection begins with Hello and Prove"]);
     let mut line = cluster.root(0);

@@ -15,5 +15,4 @@ mod pressure;
 mod sharing;
 mod starving;
 mod strangers;
-mod support;
 mod two_servers;

@@ -1,10 +1,10 @@
 //! Bytes that are no frames, and frames that no client sends: 2,000 in each state of a connection. Nothing crashes,
 //! nothing leaks, and a good client is served all the time.
 
-use crate::support::{await_until, claims, dir, frame, head, key, ram, random_client};
-use crate::support::{Choices, Cluster, Connection, File, Line, Transport, PATIENCE, READ_WRITE};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_placement::{ServerId, TargetId};
+use weir_testing::{claims, dir, frame, head, key, ram, random_client, wait_until};
+use weir_testing::{Choices, Cluster, Connection, File, Line, Transport, PATIENCE, READ_WRITE};
 use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, AttributeChange, Capability, ClientId, Credential,
     Extent, HandleId, Header, Identity, IdentityId, Ino, Kind, LockKind, LockOwner, LockRange, LockType,
@@ -79,7 +79,7 @@ impl Scene {
                 assert!(!good.is_finished(), "the good client is not served");
             }
             let done = rounds.load(Ordering::Relaxed);
-            await_until("the good client is served", || rounds.load(Ordering::Relaxed) > done + 1);
+            wait_until("the good client is served", || rounds.load(Ordering::Relaxed) > done + 1);
             stop.store(true, Ordering::Relaxed);
         });
         self.cluster.await_figure(0, "connections", baseline);
@@ -89,7 +89,7 @@ impl Scene {
 
         let mut owner = self.cluster.line(0, Transport::Unix, &self.stranger);
         remove_below(&mut owner, b"shared");
-        await_until("what the frames wrote is gone", || self.cluster.used_bytes(0) <= used_before);
+        wait_until("what the frames wrote is gone", || self.cluster.used_bytes(0) <= used_before);
     }
 
     /// A good client: writes and reads its own file until told to stop.

@@ -1,14 +1,13 @@
 //! Writes to a file of which a mount holds pages: they wait for what was stored there, or are refused to who can write
 //! through a mount.
 
-use crate::support;
-use crate::support::{key, ram, random_client, Cluster, File, Line, Transport, READ_WRITE};
+use weir_testing::{key, ram, random_client, Cluster, File, Line, Transport, READ_WRITE};
 use weir_wire::{At, AttributeChange, Reply, Request, Sequence};
 
 const MIB: usize = 1 << 20;
 
 fn root() -> weir_wire::Credential {
-    key().mint(support::claims(0))
+    key().mint(weir_testing::claims(0))
 }
 
 /// A mount that holds pages of `file`.

@@ -1,11 +1,11 @@
 //! Where real servers put the stripes of new files: evenly, and not on slow, full or dead targets.
 
-use crate::support::{
-    await_until, claims, dir, get, key, put, server_toml, Cluster, File, Line, Transport, READ_WRITE,
-};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_placement::{LayoutSpecification, ServerId, TargetId};
+use weir_testing::{
+    claims, dir, get, key, put, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
+};
 use weir_wire::{
     decode_body, encode_body, At, Claims, Errno, Ino, MachineLoad, OpenFlags, PeerReply, PeerRequest, Reply,
     Request, Role, ServerReport, TargetReport,
@@ -77,7 +77,7 @@ fn target(cluster: &Cluster, server: usize, index: usize) -> Value {
 fn await_all(cluster: &Cluster) {
     let is_heard = |peer: &Value| peer["age_seconds"].is_number();
     let peers = || cluster.status(0)["peers"].as_array().expect("peers").clone();
-    await_until("all servers report", || peers().iter().all(is_heard));
+    wait_until("all servers report", || peers().iter().all(is_heard));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_slow_target_is_avoided_after_the_first_files_shown_and_used_again_once_it_i
     let mut line = cluster.root(0);
     assert_eq!(set_speed(&cluster, 0, "0.3", "{\"write\": \"2MB/s\", \"read\": \"2MB/s\"}"), 200);
     let before = counts(&write_files(&mut line, "before", 60));
-    await_until("the slow target is seen", || target(&cluster, 0, 3)["slow_since"].is_number());
+    wait_until("the slow target is seen", || target(&cluster, 0, 3)["slow_since"].is_number());
     let slow = target(&cluster, 0, 3);
     let rate = |name: &str| slow[name].as_f64().expect("a rate");
     assert!(rate("achieved_bytes_per_second") < 0.1 * rate("expected_bytes_per_second"), "{slow}");
@@ -134,7 +134,7 @@ fn a_slow_target_is_avoided_after_the_first_files_shown_and_used_again_once_it_i
     // Requests to files that lie there show that it is well again.
     assert_eq!(set_speed(&cluster, 0, "0.3", "{\"write\": \"100MB/s\", \"read\": \"100MB/s\"}"), 200);
     let mut file = make(&mut line, "there", "-o 0.3").expect("who names it gets it");
-    await_until("it is found well", || {
+    wait_until("it is found well", || {
         line.write(&mut file, 0, &[7; 64 << 10]).expect("written");
         target(&cluster, 0, 3)["slow_since"].is_null()
     });
@@ -177,7 +177,7 @@ fn a_dead_server_gets_nothing_until_it_is_back() {
     assert_eq!(all.layout.targets().len(), 6);
     cluster.kill_server(1);
     let mut tries = 0;
-    await_until("server 1 is known to be dead", || {
+    wait_until("server 1 is known to be dead", || {
         tries += 1;
         let refusal = probe(&mut line, &format!("try-{tries}"), "-o 1.0").err();
         assert!(matches!(refusal, None | Some(EHOSTDOWN)), "{refusal:?}");
@@ -197,7 +197,7 @@ fn a_dead_server_gets_nothing_until_it_is_back() {
     );
 
     cluster.start_server(1);
-    await_until("server 1 is back", || {
+    wait_until("server 1 is back", || {
         tries += 1;
         probe(&mut line, &format!("back-{tries}"), "-o 1.0").is_ok()
     });
@@ -262,7 +262,7 @@ fn a_server_whose_machine_is_busy_gets_little() {
     };
     // What was reported counts from the next exchange on.
     let mut tries = 0;
-    await_until("both servers are known as they are", || {
+    wait_until("both servers are known as they are", || {
         tries += 1;
         let name = format!("try-{tries}");
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -281,8 +281,8 @@ fn a_server_whose_machine_is_busy_gets_little() {
 fn a_server_tells_how_busy_its_machine_is() {
     let cluster = Cluster::start(&server_toml(1, "backend = \"ram\"\ncapacity = \"16MiB\""));
     let is_part = |part: &Value| part.as_f64().is_some_and(|part| (0.0..=1.0).contains(&part));
-    await_until("its memory is known", || is_part(&cluster.status(0)["load"]["memory"]));
-    await_until("its processors were watched for ten seconds", || {
+    wait_until("its memory is known", || is_part(&cluster.status(0)["load"]["memory"]));
+    wait_until("its processors were watched for ten seconds", || {
         is_part(&cluster.status(0)["load"]["processors"])
     });
     let metrics = get(&cluster.address(0).control, "/metrics").body;
@@ -306,7 +306,7 @@ fn a_full_target_gets_nothing_and_is_refused_by_name() {
         filled += 64 << 10;
     }
     let mut tries = 0;
-    await_until("the target is known to be full", || {
+    wait_until("the target is known to be full", || {
         tries += 1;
         make(&mut line, &format!("try-{tries}"), "-o 0.0").err() == Some(ENOSPC)
     });
@@ -321,7 +321,7 @@ fn a_full_target_gets_nothing_and_is_refused_by_name() {
     assert!(refused["full"].as_u64() >= Some(1) && refused["unknown"] == 2, "{refused}");
     assert_eq!(line.unlink("large", false), Reply::Done);
     line.close(&large);
-    await_until("it has room again", || {
+    wait_until("it has room again", || {
         tries += 1;
         make(&mut line, &format!("try-{tries}"), "-o 0.0").is_ok()
     });

@@ -2,14 +2,13 @@
 //! reached the disk, which is the worst that a file system below may do. Each name has a content that it had, and none from
 //! before what fsync promised.
 
-use crate::support;
-use crate::support::{await_until, Choices, Cluster, File, Line, READ_WRITE};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_placement::TargetId;
+use weir_testing::{wait_until, Choices, Cluster, File, Line, READ_WRITE};
 use weir_wire::{At, Errno, Extent, Ino, ObjectMove, OpenFlags, RenameMode, Reply, Request};
 
 const ENOENT: Errno = Errno(2);
@@ -266,7 +265,7 @@ fn recovered(cluster: &mut Cluster, history: &[Files]) -> Files {
 
 fn start(servers: usize) -> Cluster {
     let layout = "[layout]\nstripe_size = \"16KiB\"\nstripe_count = 2\n";
-    let server = support::server_toml(TARGETS_EACH.into(), "backend = \"dir\"\ncapacity = \"1GiB\"");
+    let server = weir_testing::server_toml(TARGETS_EACH.into(), "backend = \"dir\"\ncapacity = \"1GiB\"");
     Cluster::start(&format!("{layout}{}", server.repeat(servers)))
 }
 
@@ -341,7 +340,7 @@ fn what_was_renamed_over_and_removed_is_not_lost() {
     for number in 20..30 {
         client.unlink(&format!("file-{number}"));
     }
-    await_until("the old bytes are free", || cluster.used_bytes(0) <= used * 3 / 4);
+    wait_until("the old bytes are free", || cluster.used_bytes(0) <= used * 3 / 4);
     let Client { history, durable, .. } = client;
     let found = recovered(&mut cluster, &history);
     assert!(history[durable..].contains(&found), "{:?}", found.keys());
@@ -368,14 +367,14 @@ fn a_truncation_that_was_never_durable_is_undone() {
     client.create("file", &[9; 30_000]);
     client.truncate("file", 100);
     assert_eq!(client.read("file"), Some(vec![9; 100]));
-    await_until("nothing is kept for ever", || cluster.used_bytes(0) <= 2 * 4096);
+    wait_until("nothing is kept for ever", || cluster.used_bytes(0) <= 2 * 4096);
 }
 
 /// What was removed or emptied is free only once the journal says so durably: whoever needs that room meanwhile gets it, late.
 #[test]
 fn room_that_is_about_to_be_free_is_waited_for() {
     let target = "backend = \"dir\"\ncapacity = \"1MiB\"";
-    let cluster = Cluster::start(&support::server_toml(1, target));
+    let cluster = Cluster::start(&weir_testing::server_toml(1, target));
     let mut client = Client::new(&cluster);
     let bytes = vec![1; 900 << 10];
     for _ in 0..10 {

@@ -1,10 +1,9 @@
 //! Many at once, slow ones, stalled ones and dead ones: memory stays bounded and the others are served.
 
-use crate::support;
-use crate::support::{
-    await_until, claims, flood, head, key, ram, server_toml, Cluster, File, Line, Transport, READ_WRITE,
-};
 use std::time::Duration;
+use weir_testing::{
+    claims, flood, head, key, ram, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
+};
 use weir_wire::{
     limits, Extent, IdentityId, LockKind, LockOwner, LockRange, LockType, Publication, Reply, Request,
     RequestId,
@@ -40,7 +39,7 @@ fn a_job_that_fills_the_memory_for_payloads_delays_nobody_else() {
             let mut line = cluster.line(0, Transport::Unix, &flood::flooder());
             line.connection.set_write_timeout(Duration::from_millis(300));
             let (write, payload) = flood::request(&file, 0);
-            let bytes = support::frame(RequestId(1), IdentityId(0), &write, &payload);
+            let bytes = weir_testing::frame(RequestId(1), IdentityId(0), &write, &payload);
             while std::io::Write::write_all(&mut line.connection, &bytes).is_ok() {}
             line
         };
@@ -59,7 +58,7 @@ fn a_job_that_fills_the_memory_for_payloads_delays_nobody_else() {
     let left = cluster.figure(0, "outstanding");
     assert!(left > filled / 2, "the victim waited until {filled} requests had become {left}");
     drop(lines);
-    await_until("what the flood had in hand is given up", || cluster.figure(0, "outstanding") <= 1);
+    wait_until("what the flood had in hand is given up", || cluster.figure(0, "outstanding") <= 1);
     cluster.await_figure(0, "connections", 2);
     assert!(matches!(victim.call(&write, &payload).0, Reply::Written { .. }));
 }
@@ -116,16 +115,16 @@ fn a_sender_that_dies_in_mid_payload_frees_what_it_had() {
         let mut dying = cluster.line(0, transport, &key().mint(claims(0)));
         let file = dying.open("new", READ_WRITE).expect("opened");
         begin_write(&mut dying, &file, 2 * MIB, &[9; MIB]);
-        await_until("its pages are staged", || cluster.used_bytes(0) > used);
+        wait_until("its pages are staged", || cluster.used_bytes(0) > used);
         drop(dying);
-        await_until("its pages are free again", || cluster.used_bytes(0) == used);
+        wait_until("its pages are free again", || cluster.used_bytes(0) == used);
     }
     assert_eq!(root.attributes("new").expect("still there").size_bytes, 0, "nothing of it is in the file");
     assert!(root.read(&other, 0, MIB).expect("read") == [5; MIB], "other files have their bytes");
     assert_eq!(root.unlink("new", false), Reply::Done);
     root.close(&other);
     assert_eq!(root.unlink("other", false), Reply::Done);
-    await_until("all is free", || cluster.used_bytes(0) == 0);
+    wait_until("all is free", || cluster.used_bytes(0) == 0);
     cluster.await_figure(0, "outstanding", 0);
 }
 
@@ -140,7 +139,7 @@ fn a_sender_that_dies_while_overwriting_leaves_old_and_new_bytes_only_in_its_ran
     let mut dying = cluster.root(0);
     let same = dying.open("file", READ_WRITE).expect("opened");
     begin_write(&mut dying, &same, MIB / 2, &[9; MIB / 4]);
-    await_until("some of it has arrived", || root.read(&file, 0, 1).expect("read") == [9]);
+    wait_until("some of it has arrived", || root.read(&file, 0, 1).expect("read") == [9]);
     drop(dying);
     cluster.await_figure(0, "outstanding", 0);
     let bytes = root.read(&file, 0, MIB).expect("read");
@@ -185,20 +184,20 @@ fn a_client_that_dies_with_every_request_waiting_lets_go_of_its_locks() {
 /// The listener reports each arrival once, so connections that found no descriptor once waited for ever.
 #[test]
 fn connections_that_found_no_descriptor_are_taken_when_there_is_one() {
-    let mut cluster = Cluster::start_limited(&ram(1, "64MiB"), Some(64));
+    let mut cluster = Cluster::start_within(&ram(1, "64MiB"), "-n 64");
     let credential = key().mint(claims(0));
     for transport in Transport::BOTH {
         let many: Vec<_> = (0..100).map(|_| cluster.connection(0, transport)).collect();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                Line::prove(cluster.connection(0, transport), &credential, support::random_client())
+                Line::prove(cluster.connection(0, transport), &credential, weir_testing::random_client())
             });
             std::thread::sleep(Duration::from_millis(100));
             drop(many);
             assert!(waiting.join().expect("no panic").is_ok(), "welcome at last");
         });
     }
-    assert!(cluster.is_running(0));
+    cluster.assert_running(0);
     cluster.await_figure(0, "connections", 0);
 }
 
@@ -259,6 +258,6 @@ fn a_read_of_the_largest_size_by_a_slow_taker_does_not_hold_the_others() {
     // Its answers name pages of the file: they stay until it took them, or is gone.
     assert_eq!(good.unlink("file", false), Reply::Done);
     drop(slow);
-    await_until("all is free", || cluster.used_bytes(0) == 0);
+    wait_until("all is free", || cluster.used_bytes(0) == 0);
     cluster.await_figure(0, "outstanding", 0);
 }

@@ -1,10 +1,10 @@
 //! Jobs share emulated devices by the policy in force, the policy changes under them, and the account is public.
 
-use crate::support::{await_until, claims, get, key, put, server_toml, Cluster, Line, Transport, READ_WRITE};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use weir_testing::{claims, get, key, put, server_toml, wait_until, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{Claims, Credential};
 
 /// Two jobs at work: "large" of 4 nodes with 3 connections, "small" of 1 node with 6.
@@ -77,7 +77,7 @@ impl Scene {
                     scope.spawn(move || keep_reading(&mut line, name, stop, count));
                 }
             }
-            await_until("both jobs run", || counts.iter().all(|count| count.load(Ordering::Relaxed) > 50));
+            wait_until("both jobs run", || counts.iter().all(|count| count.load(Ordering::Relaxed) > 50));
             watch();
             stop.store(true, Ordering::Relaxed);
         });
@@ -89,7 +89,7 @@ impl Scene {
         let before = self.accounts();
         let served = |accounts: &BTreeMap<String, [f64; 4]>| accounts.values().map(|job| job[3]).sum::<f64>();
         let goal = served(&before) + requests as f64;
-        await_until("enough is served", || served(&self.accounts()) >= goal);
+        wait_until("enough is served", || served(&self.accounts()) >= goal);
         let share = |(name, after): (String, [f64; 4])| {
             let before = before[&name];
             let contended = after[0] - before[0];
@@ -185,12 +185,12 @@ fn the_account_says_what_was_charged_where_and_who_waited_for_whom() {
     };
     scene.run(|| {
         scene.shares(500);
-        await_until("both are owed their shares of the target at once", || {
+        wait_until("both are owed their shares of the target at once", || {
             (owed_on_target("large"), owed_on_target("small")) == (0.8, 0.2)
         });
     });
     scene.cluster.await_figure(0, "outstanding", 0);
-    await_until("an idle job is owed nothing", || owed_on_target("large") == 0.0);
+    wait_until("an idle job is owed nothing", || owed_on_target("large") == 0.0);
 
     let metrics = parse(&get(&scene.cluster.address(0).control, "/metrics").body).1;
     let waits = &metrics["weir_job_waited_for_seconds_total"];
@@ -340,7 +340,7 @@ fn a_flood_keeps_every_byte_under_every_scheduler_and_while_it_changes() {
                 set_sharing(&cluster, policy, Some(scheduler));
                 assert_eq!(cluster.status(0)["scheduler"], scheduler);
                 let goal = count.load(Ordering::Relaxed) + 150;
-                await_until(&format!("{scheduler} serves"), || count.load(Ordering::Relaxed) >= goal);
+                wait_until(&format!("{scheduler} serves"), || count.load(Ordering::Relaxed) >= goal);
             }
             set_sharing(&cluster, "user-fair", None);
         }
@@ -422,7 +422,7 @@ fn a_caller_that_sends_no_body_harms_nobody() {
         assert_eq!(cluster.show(0, "/v1/policy")["policy"], "fifo");
     }
     drop(stalled);
-    assert!(cluster.is_running(0));
+    cluster.assert_running(0);
 }
 
 /// One sample of an exposition: its labels and value.

@@ -1,11 +1,10 @@
 //! What costs a client nothing costs the others nothing: slots, turns of the loop and memory are somebody's.
 
-use crate::support;
-use crate::support::{
-    await_until, claims, dir, frame, head, key, server_toml, Cluster, File, Line, Transport, READ_WRITE,
-};
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
+use weir_testing::{
+    claims, dir, frame, head, key, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
+};
 use weir_wire::{
     limits, Claims, Credential, Extent, IdentityId, OpenFlags, Reply, Request, RequestId, Sequence,
 };
@@ -126,7 +125,7 @@ fn senders_that_die_anywhere_leave_no_page_behind() {
     assert_eq!(victim.unlink("own", false), Reply::Done);
     assert_eq!(victim.unlink("dying", false), Reply::Failed(weir_wire::Errno(1)), "the root is sticky");
     victim.close(&own);
-    await_until("all is free", || cluster.used_bytes(0) == 0);
+    wait_until("all is free", || cluster.used_bytes(0) == 0);
 }
 
 /// A server that stands still while requests are sent to it, so that it finds all of them at once.
@@ -143,7 +142,7 @@ fn while_stopped(cluster: &Cluster, send: impl FnOnce()) {
 fn a_job_has_its_share_of_the_loop_whatever_the_number_of_its_connections() {
     const CONNECTIONS: usize = 20;
     const EACH: usize = 200;
-    let config = format!("policy = \"job-fair\"\n{}", support::ram(1, "64MiB"));
+    let config = format!("policy = \"job-fair\"\n{}", weir_testing::ram(1, "64MiB"));
     let cluster = Cluster::start(&config);
     let open = |credential: &Credential, name: &str| {
         let mut line = cluster.line(0, Transport::Unix, credential);
@@ -189,7 +188,7 @@ const ADDRESS_SPACE: &str = "-v 1500000";
 
 /// A server with `dir` targets and little memory, and a file of the longest read that everybody may read.
 fn tight_server() -> Cluster {
-    let cluster = Cluster::start_within(&dir(1), Some(ADDRESS_SPACE.into()));
+    let cluster = Cluster::start_within(&dir(1), ADDRESS_SPACE);
     let mut root = cluster.root(0);
     let mut file = root.open("large", READ_WRITE).expect("opened");
     root.write(&mut file, 0, &vec![3; limits::PAYLOAD_BYTES]).expect("written");
@@ -231,7 +230,7 @@ fn replies_that_nobody_takes_are_bounded_and_cost_the_others_nothing() {
     println!("{held} MiB are held, {growth} MiB more memory at the peak");
     assert!(held <= 140, "{held} MiB held");
     assert!(growth < 400, "{growth} MiB more than before");
-    assert!(cluster.is_running(0));
+    cluster.assert_running(0);
     drop(slow);
     cluster.await_figure(0, "outstanding", 0);
     cluster.await_figure(0, "held_bytes", 0);
@@ -242,7 +241,7 @@ fn replies_that_nobody_takes_are_bounded_and_cost_the_others_nothing() {
 fn a_connection_that_takes_no_replies_gives_way_to_others_of_its_job() {
     let cluster = tight_server();
     let slow: Vec<Line> = (0..10).map(|_| ask_and_take_nothing(&cluster, &small("job"))).collect();
-    await_until("the job has taken its memory", || cluster.figure(0, "held_bytes") > 48 << 20);
+    wait_until("the job has taken its memory", || cluster.figure(0, "held_bytes") > 48 << 20);
     let mut good = cluster.line(0, Transport::Unix, &small("job"));
     let file = good.open("large", READ).expect("opened");
     for _ in 0..10 {
@@ -272,7 +271,7 @@ fn writers_that_stall_above_a_directory_take_bounded_memory() {
     }
     let held = cluster.figure(0, "held_bytes") >> 20;
     assert!(held <= 140, "{held} MiB held");
-    assert!(cluster.is_running(0));
+    cluster.assert_running(0);
     // Who goes on is served: none of them is lost.
     let mut line = stalled.swap_remove(0);
     line.connection.send_bytes(&vec![9; limits::PAYLOAD_BYTES - MIB / 10]);

@@ -3,11 +3,10 @@
 //! `docs/reference/messages.md` holds the same table for readers. A message without a rule does not compile here, one that
 //! is not sent fails, and so does one that the table does not list.
 
-use crate::support;
-use crate::support::{claims, key, ram, random_client, Cluster, File, Line, Transport, READ_WRITE};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_placement::{LayoutRequest, ServerId, TargetId};
+use weir_testing::{claims, key, ram, random_client, Cluster, File, Line, Transport, READ_WRITE};
 use weir_wire::{
     AccountNames, At, AttributeChange, Capability, Claims, Description, Errno, Extent, HandleId, Identity,
     IdentityId, Ino, LockKind, LockOwner, LockRange, LockType, Moment, NodeKind, ObjectMove, OpenFlags,
@@ -594,20 +593,20 @@ fn a_closed_description_of_a_removed_file_writes_nothing_that_stays() {
     // Bytes that are never told of are removed with their file, too.
     assert_eq!(other.call(&write(target_at(1)), &vec![1; 1 << 20]).0, Reply::Written { size: None });
     assert_eq!(home.call(&write(target_at(0)), &vec![1; 1 << 20]).0, Reply::Written { size: None });
-    support::await_until("the home knows of the object", || cluster.used_bytes(1) > 0);
+    weir_testing::wait_until("the home knows of the object", || cluster.used_bytes(1) > 0);
     assert_eq!(home.unlink("gone", false), Reply::Done);
     home.close(&file);
     assert_eq!(home.call(&write(target_at(0)), &vec![2; 1 << 20]).0, Reply::Failed(ESTALE));
     let late = other.call(&write(target_at(1)), &vec![2; 1 << 20]).0;
     assert!(matches!(late, Reply::Failed(ESTALE) | Reply::Written { .. }), "{late:?}");
-    support::await_until("nothing stays", || cluster.used_bytes(0) == 0 && cluster.used_bytes(1) == 0);
+    weir_testing::wait_until("nothing stays", || cluster.used_bytes(0) == 0 && cluster.used_bytes(1) == 0);
     // An old token of a removed file is asked about, and the home does not know it.
     let old = key().capability(file.description(STRANGER), capability.rights, now_seconds() - 3600);
     let extents = vec![Extent { offset: 0, length: 1 }];
     let stale = Request::Write { capability: old, target: target_at(1), epoch, extents, publication: None };
     assert_eq!(other.call(&stale, b"x").0, Reply::Failed(ESTALE));
     assert_eq!(home.reply(&Request::Reclaim { handles: vec![capability] }), Reply::Failed(ESTALE));
-    support::await_until("nothing stays", || cluster.used_bytes(0) == 0 && cluster.used_bytes(1) == 0);
+    weir_testing::wait_until("nothing stays", || cluster.used_bytes(0) == 0 && cluster.used_bytes(1) == 0);
 }
 
 /// A description that stays open keeps its right at other servers, however long ago it was opened.

@@ -1,15 +1,14 @@
 //! Two servers: directories and objects on both, operations that need both, and either of them killed in between.
 
-use crate::support::{
-    await_until, claims, dir, key, ram, random_client, Choices, Cluster, Connection, Line, Transport,
-    PATIENCE,
-};
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
+use weir_testing::{
+    claims, dir, key, ram, random_client, wait_until, Choices, Cluster, Connection, Line, Transport, PATIENCE,
+};
 use weir_wire::{
     At, AttributeChange, Attributes, Claims, ClientId, DirectoryEntry, Errno, Extent, Ino, NodeKind,
     OpenFlags, Publication, RenameMode, Reply, Request, RequestId, XattrMode,
@@ -224,8 +223,8 @@ fn is_empty(cluster: &Cluster) {
     cluster.await_figure(0, "inodes", 1);
     cluster.await_figure(1, "inodes", 0);
     for server in [0, 1] {
-        await_until(&format!("server {server} has no object"), || objects_of(cluster, server).is_empty());
-        await_until(&format!("server {server} counts no byte"), || cluster.used_bytes(server) == 0);
+        wait_until(&format!("server {server} has no object"), || objects_of(cluster, server).is_empty());
+        wait_until(&format!("server {server} counts no byte"), || cluster.used_bytes(server) == 0);
     }
 }
 
@@ -350,7 +349,7 @@ fn either_server_may_die_in_the_middle_of_what_takes_both() {
         let workers: Vec<_> = clients.into_iter().enumerate().map(spawn).collect();
         for _ in 0..KILLS {
             let goal = steps.load(Ordering::Relaxed) + 20;
-            await_until("there is some progress", || {
+            wait_until("there is some progress", || {
                 steps.load(Ordering::Relaxed) >= goal || workers.iter().any(|worker| worker.is_finished())
             });
             std::thread::sleep(Duration::from_micros(choices.below(30_000)));
@@ -372,7 +371,7 @@ fn either_server_may_die_in_the_middle_of_what_takes_both() {
     let known: BTreeSet<String> =
         works.into_iter().flat_map(|work| work.directories.into_iter().chain(work.files)).collect();
     // What EIO left open is settled as soon as both servers are there.
-    await_until("each entry is one that somebody knows", || names(&client.entries("")) == known);
+    wait_until("each entry is one that somebody knows", || names(&client.entries("")) == known);
     for entry in client.entries("") {
         let name = String::from_utf8(entry.name).expect("own names");
         assert_eq!(client.attributes(&name).map(|found| found.ino), Ok(entry.ino), "{name} does not resolve");
@@ -385,7 +384,7 @@ fn either_server_may_die_in_the_middle_of_what_takes_both() {
 #[test]
 fn a_server_whose_peer_is_gone_answers_within_its_bound_and_goes_on() {
     let mut cluster = Cluster::start(&dir(2));
-    await_until("the servers know each other", || cluster.status(0)["peers"][0]["age_seconds"].is_f64());
+    wait_until("the servers know each other", || cluster.status(0)["peers"][0]["age_seconds"].is_f64());
     let mut client = Client::new(&cluster);
     let made = |client: &mut Client, name: &str| match client.make(name) {
         Reply::Attributes(attributes) => attributes.ino.home(),
@@ -404,8 +403,8 @@ fn a_server_whose_peer_is_gone_answers_within_its_bound_and_goes_on() {
     assert_eq!(ages[0]["server"], 1);
     assert!(ages[0]["age_seconds"].as_f64().is_some_and(|age| age > 1.0), "{ages}");
     cluster.start_server(1);
-    await_until("the removal is carried out after all", || client.attributes(&there) == Err(ENOENT));
-    await_until("the peer is heard again", || {
+    wait_until("the removal is carried out after all", || client.attributes(&there) == Err(ENOENT));
+    wait_until("the peer is heard again", || {
         cluster.status(0)["peers"][0]["age_seconds"].as_f64().is_some_and(|age| age < 1.0)
     });
 }
@@ -414,7 +413,7 @@ fn a_server_whose_peer_is_gone_answers_within_its_bound_and_goes_on() {
 fn servers_hear_of_each_other_every_interval() {
     let cluster = Cluster::start(&format!("lambda_milliseconds = 20\n{}", ram(3, "64MiB")));
     for server in 0..3 {
-        await_until("it has heard of both others", || {
+        wait_until("it has heard of both others", || {
             let peers = cluster.status(server)["peers"].clone();
             let peers = peers.as_array().expect("peers");
             let others: Vec<u64> = peers.iter().filter_map(|peer| peer["server"].as_u64()).collect();
@@ -424,7 +423,7 @@ fn servers_hear_of_each_other_every_interval() {
         });
     }
     let addresses: Vec<_> = (0..3).map(|server| cluster.address(server)).collect();
-    await_until("each server can name all", || {
+    wait_until("each server can name all", || {
         let known = |server| match cluster.root(server).reply(&Request::Cluster) {
             Reply::Cluster(known) => known.servers,
             other => panic!("{other:?}"),
@@ -446,7 +445,7 @@ fn servers_with_thousands_of_jobs_still_hear_of_each_other() {
     for server in [0, 1] {
         let uptime = || cluster.status(server)["uptime_seconds"].as_f64().expect("seconds");
         let begun = uptime();
-        await_until("there is a report that began after all jobs were there", || {
+        wait_until("there is a report that began after all jobs were there", || {
             let age = cluster.status(server)["peers"][0]["age_seconds"].as_f64();
             age.is_some_and(|age| uptime() - begun > 0.5 && age < 0.4)
         });

@@ -3,20 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_fairshare::{
-    Algorithm, GroupId, JobAttributes, JobId, JobName, Nanos, Priority, Scheduler, Sharing, Token, UserId,
-};
+use weir_fairshare::{Algorithm, JobAttributes, JobId, Nanos, Priority, Scheduler, Sharing, Token};
 
 /// A job of user 1000 and group 100.
 pub(crate) fn job(id: u64, nodes: u32) -> JobAttributes {
-    JobAttributes {
-        job: JobId(id),
-        name: JobName(id),
-        user: UserId(1_000),
-        group: GroupId(100),
-        nodes,
-        priority: Priority(0),
-    }
+    JobAttributes { priority: Priority(0), ..weir_testing::job(id, 1_000, 100, nodes) }
 }
 
 /// A policy under a scheduler, where they go together.

@@ -188,8 +188,7 @@ fn assert_no_leaks(cluster: &mut Cluster) {
 }
 
 fn run(servers: u16) {
-    let seed = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand_seed);
-    eprintln!("WEIR_SEED={seed}");
+    let seed = weir_testing::seed();
     let config = Config {
         cases: CASES,
         rng_seed: RngSeed::Fixed(seed),
@@ -200,11 +199,6 @@ fn run(servers: u16) {
     TestRunner::new(config)
         .run(&operations, |operations| compare(servers, &operations))
         .unwrap_or_else(|failure| panic!("WEIR_SEED={seed}\n{failure}"));
-}
-
-fn rand_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }
 
 #[test]

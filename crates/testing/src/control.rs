@@ -4,17 +4,20 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 /// Status and body of an answer.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: String,
+pub struct Answer {
+    /// The status code of HTTP.
+    pub status: u16,
+    /// The text behind the head.
+    pub body: String,
 }
 
-pub(crate) fn get(address: &str, path: &str) -> Answer {
+/// `GET` of a path at `host:port`.
+pub fn get(address: &str, path: &str) -> Answer {
     ask(address, &format!("GET {path} HTTP/1.0\r\n\r\n"))
 }
 
 /// `PUT` of a JSON text, with a bearer token where one is given.
-pub(crate) fn put(address: &str, path: &str, body: &str, token: Option<&str>) -> Answer {
+pub fn put(address: &str, path: &str, body: &str, token: Option<&str>) -> Answer {
     let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     let length = body.len();
     ask(address, &format!("PUT {path} HTTP/1.0\r\n{authorization}Content-Length: {length}\r\n\r\n{body}"))
@@ -22,7 +25,7 @@ pub(crate) fn put(address: &str, path: &str, body: &str, token: Option<&str>) ->
 
 fn ask(address: &str, request: &str) -> Answer {
     let mut stream = TcpStream::connect(address).expect("the control API listens");
-    stream.set_read_timeout(Some(super::PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(crate::processes::PATIENCE)).expect("a timeout");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("answered");

@@ -9,6 +9,7 @@ use std::time::Duration;
 use weir_client::wire::*;
 use weir_client::{Settings, Store};
 use weir_placement::{Layout, ServerId, TargetId};
+use weir_testing::{claims, key, write_private};
 
 /// What a script does with a request.
 pub(crate) enum Answer {
@@ -49,26 +50,6 @@ pub(crate) struct FakeServer {
     pub(crate) path: PathBuf,
     pub(crate) boot: Arc<AtomicU64>,
     pub(crate) log: Arc<Mutex<Vec<Arrived>>>,
-}
-
-pub(crate) fn key() -> SiteKey {
-    SiteKey::new([9; 32])
-}
-
-pub(crate) fn claims() -> Claims {
-    Claims {
-        job: "test".into(),
-        user: "alice".into(),
-        group: "physics".into(),
-        uid: 1000,
-        gid: 1000,
-        groups: vec![],
-        nodes: 1,
-        priority: 1,
-        role: Role::Mount,
-        issued_seconds: 0,
-        expires_seconds: u64::MAX,
-    }
 }
 
 impl FakeServer {
@@ -220,7 +201,8 @@ pub(crate) fn store(folder: &Path, servers: &[&FakeServer], silence: Duration) -
     std::fs::write(&cluster, format!(r#"{{"version":1,"servers":[{}]}}"#, listed.join(",")))
         .expect("written");
     let credential = folder.join("credential.json");
-    std::fs::write(&credential, key().mint(claims()).to_json()).expect("written");
+    let claims = Claims { role: Role::Mount, ..claims(1000) };
+    write_private(&credential, &key().mint(claims).to_json(), None);
     let mut settings = Settings::explicit(cluster, credential, Some("/weir".into()));
     settings.silence = silence;
     Store::new(settings)

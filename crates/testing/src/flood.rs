@@ -1,6 +1,6 @@
 //! Many connections with many requests outstanding on a slow device, every reply checked.
 
-use super::{claims, key, server_toml, Cluster, File, Line, Transport, READ_WRITE};
+use crate::{claims, key, server_toml, Cluster, File, Line, Transport, READ_WRITE};
 use std::sync::Barrier;
 use std::time::Instant;
 use weir_wire::{limits, Claims, Credential, Extent, Reply, Request};
@@ -11,17 +11,18 @@ const BYTES: usize = limits::INLINE_PAYLOAD_BYTES;
 const BLOCKS: u64 = 16;
 const STACK_BYTES: usize = 128 * 1024;
 
-/// What a flood came to.
-pub(crate) struct Flood {
+/// The figures of a flood.
+pub struct Flood {
     /// Most requests that the server had received and not answered.
-    pub(crate) outstanding_max: u64,
+    pub outstanding_max: u64,
     /// Growth of the server's resident memory at its peak, in KiB.
-    pub(crate) growth_kib: u64,
-    pub(crate) seconds: f64,
+    pub growth_kib: u64,
+    /// Time from the first request to the last reply.
+    pub seconds: f64,
 }
 
 /// A server with one target of this speed in each direction.
-pub(crate) fn slow_server(rate: &str) -> Cluster {
+pub fn slow_server(rate: &str) -> Cluster {
     let target = format!(
         "backend = \"ram\"\ncapacity = \"256MiB\"\nspeed = {{ read = \"{rate}\", write = \"{rate}\", fixed = \"10us\" }}"
     );
@@ -35,12 +36,12 @@ fn block(number: usize) -> (u64, u8) {
 }
 
 /// A job of the user whose file it is.
-pub(crate) fn flooder() -> Credential {
+pub fn flooder() -> Credential {
     key().mint(Claims { job: "flood".into(), ..claims(0) })
 }
 
 /// A file of the flooder with every block written, and the connection that holds it open: its right ends with that.
-pub(crate) fn prepare(cluster: &Cluster) -> (Line, File) {
+pub fn prepare(cluster: &Cluster) -> (Line, File) {
     let mut root = cluster.root(0);
     let mut file = root.open("flooded", READ_WRITE).expect("opened");
     for number in 0..BLOCKS as usize {
@@ -51,7 +52,7 @@ pub(crate) fn prepare(cluster: &Cluster) -> (Line, File) {
 }
 
 /// The write or read of request `number`.
-pub(crate) fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
+pub fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
     let (offset, byte) = block(number);
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset, length: BYTES as u32 }];
@@ -63,7 +64,7 @@ pub(crate) fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
 }
 
 /// `connections` connections, each with `outstanding` requests sent before the first reply is taken.
-pub(crate) fn run(cluster: &Cluster, connections: usize, outstanding: usize) -> Flood {
+pub fn run(cluster: &Cluster, connections: usize, outstanding: usize) -> Flood {
     let (_holder, file) = prepare(cluster);
     let resident_before = cluster.memory_kib(0, "VmRSS");
     let lines: Vec<Line> = (0..connections).map(|_| cluster.line(0, Transport::Unix, &flooder())).collect();

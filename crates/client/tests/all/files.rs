@@ -1,10 +1,10 @@
-//! Files of tests, through the client.
-
-#![allow(dead_code)]
+//! Stores and files of tests, through the client.
 
 use std::io::IoSliceMut;
+use std::time::Duration;
 use weir_client::wire::*;
-use weir_client::{Caller, File, Place, Store};
+use weir_client::{Caller, File, Place, Settings, Store, TransportChoice};
+use weir_testing::{claims, Cluster};
 
 /// This process.
 pub(crate) const CALLER: Caller = Caller::own();
@@ -19,6 +19,26 @@ const READ_WRITE: OpenFlags = OpenFlags {
     no_follow: false,
     unnamed: false,
 };
+
+/// The store of a cluster, with a client id of its own, as another process would have it.
+pub(crate) fn store_on(cluster: &Cluster, transport: TransportChoice) -> Store {
+    grant(cluster, "credential", u64::MAX / 2);
+    store_with(cluster, "credential", transport)
+}
+
+/// As [`store_on`], by the credential of this name.
+pub(crate) fn store_with(cluster: &Cluster, credential: &str, transport: TransportChoice) -> Store {
+    let credential = cluster.folder().join(format!("{credential}.json"));
+    let mut settings = Settings::explicit(cluster.cluster_file(), credential, None);
+    settings.transport = transport;
+    settings.silence = Duration::from_secs(20);
+    Store::new(settings)
+}
+
+/// Makes or renews a credential of root that holds until this moment of Unix time, in seconds.
+pub(crate) fn grant(cluster: &Cluster, name: &str, expires_seconds: u64) {
+    cluster.credential(name, Claims { expires_seconds, ..claims(0) });
+}
 
 /// The file of this path.
 pub(crate) fn open(store: &Store, path: &str, append: bool) -> File {
