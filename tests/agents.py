@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +14,6 @@ _END_SECONDS = 60.0
 
 TwoWays = Callable[[Callable[[Path], None], str, str], "list[Remote]"]
 """Starts an agent by each of two ways into one directory: the fixture `two_ways`."""
-
-
-def seeded() -> random.Random:
-    """Numbers that WEIR_TEST_SEED repeats."""
-    seed = int(os.environ.get("WEIR_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
-    print(f"to repeat it: WEIR_TEST_SEED={seed}")
-    return random.Random(seed)
 
 
 class Agent:

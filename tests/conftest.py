@@ -5,14 +5,14 @@ import os
 import re
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from agents import Remote, TwoWays
-from store import Store
+from store import Store, fresh
 from ways import ALL, MOUNTED, Way, has_fuse, make_way
 
 _FOLDERS = itertools.count()
@@ -27,20 +27,8 @@ def interrupts() -> None:
 @pytest.fixture
 def make_store() -> Iterator[Callable[[], Store]]:
     """Make homes for stores; whatever was brought up in them is taken down at the end."""
-    made: list[Store] = []
-
-    def make() -> Store:
-        # Not below pytest's private folder: other users must be able to pass.
-        root = Path(tempfile.mkdtemp(prefix="weir-test-"))
-        root.chmod(0o755)
-        made.append(Store(root))
-        return made[-1]
-
-    yield make
-    for store in made:
-        if store.home.is_dir():
-            store.weir("down", "--force", "--discard", code=None)
-        shutil.rmtree(store.root, ignore_errors=True)
+    with ExitStack() as ends:
+        yield lambda: ends.enter_context(fresh())
 
 
 @pytest.fixture
@@ -87,15 +75,9 @@ def fuse() -> None:
 @pytest.fixture(scope="session")
 def shared_store() -> Iterator[Store]:
     """One store for all tests that only put files into a directory of their own: two servers of two targets each."""
-    root = Path(tempfile.mkdtemp(prefix="weir-shared-"))
-    root.chmod(0o755)
-    store = Store(root)
-    try:
+    with fresh("weir-shared-") as store:
         store.up(servers=2, targets=2)
         yield store
-    finally:
-        store.weir("down", "--force", "--discard", code=None)
-        shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture(params=ALL)

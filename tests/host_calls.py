@@ -6,12 +6,11 @@
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store import Store
+from store import Store, fresh
 from ways import PREFIX, PREFIX_PATH, PRELOAD, Way
 from weir import native
 
@@ -105,16 +104,11 @@ def defined() -> set[str]:
 
 def measure() -> dict[str, int]:
     """The number of calls made with the library in all ways, and of those that were not as without it."""
-    # Servers end with the block, and files of the store go with the directory.
-    with tempfile.TemporaryDirectory(prefix="weir-host-calls-") as folder:
-        program = build(Path(folder))
-        store = Store(Path(folder))
+    with fresh("weir-host-calls-") as store:
+        program = build(store.root)
         store.up(servers=1)
-        try:
-            runs = [program.storeless(name) for name in STORELESS]
-            runs += [program.beside(store, name) for name in WITH_STORE]
-        finally:
-            store.weir("down", "--force", "--discard", code=None)
+        runs = [program.storeless(name) for name in STORELESS]
+        runs += [program.beside(store, name) for name in WITH_STORE]
     return {
         "host_calls": sum(len(run) for run in runs),
         "host_call_differences": sum(len(program.differences(run)) for run in runs),

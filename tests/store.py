@@ -3,11 +3,14 @@
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +73,18 @@ class Store:
         """The JSON that a command prints."""
         return json.loads(self.weir(*arguments, "--output", "json", code=code).stdout)
 
+    def grant(self, uid: int, *options: str) -> dict[str, str]:
+        """Mint a credential for a user whose group has the same number; returns the environment that this user has.
+
+        The environment names the store and the credential, and a home that is not there.
+        """
+        document = self.json("grant", "--uid", str(uid), "--gid", str(uid), *options)
+        return {
+            "WEIR_CLUSTER": document["cluster"],
+            "WEIR_CREDENTIAL": document["credential"],
+            "WEIR_HOME": str(self.root / "none"),
+        }
+
     def up(self, file: Path | None = None, **settings: Any) -> None:
         """Bring the store up, for a test of something else than `weir up`; its settings are those of `weir.store.up`.
 
@@ -82,6 +97,30 @@ class Store:
         """The process of each server."""
         records = sorted((self.home / "servers").glob("*/pid"))
         return {int(record.parent.name): int(record.read_text().split()[0]) for record in records}
+
+
+@contextmanager
+def kept_for(root: Path) -> Iterator[Store]:
+    """A store whose home lies in `root`; everything that was brought up there is taken down at the end."""
+    store = Store(root)
+    try:
+        yield store
+    finally:
+        if store.home.is_dir():
+            store.weir("down", "--force", "--discard", code=None)
+
+
+@contextmanager
+def fresh(prefix: str = "weir-test-") -> Iterator[Store]:
+    """A store with a root of its own, which goes at the end."""
+    # Not below pytest's private folder: other users must be able to pass.
+    root = Path(tempfile.mkdtemp(prefix=prefix))
+    root.chmod(0o755)
+    try:
+        with kept_for(root) as store:
+            yield store
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def kill(pid: int) -> None:

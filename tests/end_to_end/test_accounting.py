@@ -59,12 +59,6 @@ def bring_up(store: Store, *, shares: str = "", mount: bool) -> None:
     store.weir("run", "--prefix", "/weir", "--", "chmod", "1777", "/weir")
 
 
-def grant(store: Store, *options: str) -> dict[str, str]:
-    """The environment of nobody's job."""
-    document = store.json("grant", "--uid", str(NOBODY), "--gid", str(NOBODY), *options)
-    return {"WEIR_CLUSTER": document["cluster"], "WEIR_CREDENTIAL": document["credential"], "WEIR_HOME": "/nonexistent"}
-
-
 def run(store: Store, environment: dict[str, str], *options: str, uid: int | None = None) -> Popen[str]:
     """Start a flood by `weir run`."""
     how: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -114,7 +108,7 @@ def test_a_user_with_and_without_a_credential_is_one_user(
 ) -> None:
     """Without a credential the user was accounted as its number: another user for the policy, and out of its own share."""
     bring_up(store, shares=shares, mount=True)
-    programs.append(run(store, grant(store, "--job", "granted"), uid=NOBODY))
+    programs.append(run(store, store.grant(NOBODY, "--job", "granted"), uid=NOBODY))
     programs.append(run_without_credential(store.mount))
     programs.append(run(store, {}, "--job", "roots"))
     jobs = owed(store, {"granted", f"uid-{NOBODY}", "roots"})
@@ -130,7 +124,7 @@ def test_a_user_with_and_without_a_credential_is_one_user(
 def test_claimed_nodes_win_nothing_from_another_user(store: Store, programs: list[Popen[str]]) -> None:
     """A thousand nodes that a job does not have count among its own user's jobs, where the user stands before the size."""
     bring_up(store, mount=False)
-    programs.append(run(store, grant(store, "--job", "honest", "--nodes", "1"), uid=NOBODY))
+    programs.append(run(store, store.grant(NOBODY, "--job", "honest", "--nodes", "1"), uid=NOBODY))
     programs.append(run(store, {}, "--job", "claims", "--nodes", "999"))
     programs.append(run(store, {}, "--nodes", "1", "--job", "small"))
     jobs = owed(store, {"honest", "claims", "small"})
@@ -141,7 +135,7 @@ def test_claimed_nodes_win_nothing_from_another_user(store: Store, programs: lis
 def test_nodes_that_were_not_granted_are_refused(store: Store) -> None:
     """The claims of a credential are signed: who changes them in its own file is nobody for the server."""
     bring_up(store, mount=False)
-    environment = grant(store, "--job", "granted", "--nodes", "2")
+    environment = store.grant(NOBODY, "--job", "granted", "--nodes", "2")
     arguments = ("run", "--prefix", "/weir", "--", "stat", "/weir")
     store.weir(*arguments, uid=NOBODY, environment=environment)
     file = Path(environment["WEIR_CREDENTIAL"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from disks import Disk, small
-from store import Store, kill
+from store import Store, kept_for, kill
 
 pytestmark = pytest.mark.usefixtures("root_only")
 
@@ -23,9 +23,8 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 @pytest.fixture
 def stored(disk: Disk) -> Iterator[Store]:
     """A store whose home is on the disk."""
-    store = Store(disk.path)
-    yield store
-    store.weir("down", "--force", "--discard", code=None)
+    with kept_for(disk.path) as store:
+        yield store
 
 
 def processes_of(home: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from disks import Disk, failing
-from store import COMMAND_SECONDS, Store
+from store import COMMAND_SECONDS, Store, kept_for
 
 MAKE = """
 import os
@@ -68,9 +68,8 @@ def device(tmp_path: Path, root_only: None) -> Iterator[Disk]:
 @pytest.fixture
 def store_on_device(device: Disk) -> Iterator[Store]:
     """A store whose home is on a device that can fail."""
-    store = Store(device.path)
-    yield store
-    store.weir("down", "--force", "--discard", code=None)
+    with kept_for(device.path) as store:
+        yield store
 
 
 def test_a_stopped_journal_is_told_of_until_its_device_works(device: Disk, store_on_device: Store) -> None:

@@ -79,12 +79,7 @@ def open_folder(prefix: str) -> Path:
 
 def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Way:
     """A way for a user who holds a grant and nothing else of the store."""
-    document = store.json("grant", "--uid", str(uid), "--gid", str(uid), "--groups", ",".join(map(str, groups)))
-    environment = {
-        "WEIR_CLUSTER": document["cluster"],
-        "WEIR_CREDENTIAL": document["credential"],
-        "WEIR_HOME": str(store.root / "none"),
-    }
+    environment = store.grant(uid, "--groups", ",".join(map(str, groups)))
     root = store.mount if name != PREFIX else Path("/weir")
     return Way(name, store, root / folder, environment=environment, uid=uid, groups=groups)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Remote, TwoWays, seeded
+from agents import Agent, Remote, TwoWays
+from seeds import seeded
 from ways import MOUNT, PREFIX, PRELOAD
 
 STEPS = 400

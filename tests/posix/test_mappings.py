@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Remote, TwoWays, seeded
+from agents import Agent, Remote, TwoWays
+from seeds import seeded
 from ways import MOUNT, PREFIX, PRELOAD, Way
 
 STEPS = 500

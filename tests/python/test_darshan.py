@@ -1,10 +1,10 @@
 """Darshan logs as runs; whatever is no log, or a damaged one, ends in one error that names it."""
 
 import os
-import random
 from pathlib import Path
 
 import pytest
+from seeds import seeded
 from weir.tracing import darshan
 from weir.tracing.darshan import DarshanError, DarshanLog, read_log, read_logs
 from weir.tracing.records import SHARED
@@ -108,9 +108,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_logs_never_pass_for_whole_ones(tmp_path: Path) -> None:
     """Cut short or with bytes changed: an error, or all that the log says; the library may crash on any of them."""
-    seed = int(os.environ.get("WEIR_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-    print(f"WEIR_TEST_SEED={seed}")
-    dice = random.Random(seed)
+    dice = seeded()
     source = log_of("ior_hdf5_example")
     whole, content = read_log(source), source.read_bytes()
     paths = []

@@ -23,6 +23,7 @@ import numpy
 import pytest
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
+from seeds import seed
 from weir import adaptive, cli
 from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
@@ -261,18 +262,17 @@ def test_a_decoder_of_foreign_files_ends_with_a_result_or_its_own_error(name: st
     samples = tmp_path / "samples"
     samples.mkdir()
     make(samples)
-    seed = int(os.environ.get("WEIR_SEED", "0")) or time.time_ns() % (1 << 32)
-    print(f"WEIR_SEED={seed}")
+    number = seed()
     # No store and no setting of the one who runs the tests: the samples alone.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
     # Each thread would reserve address space of its own, for its arena or its share of a product.
     environment |= {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment |= {"WEIR_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
-    program = [sys.executable, str(ROOT / "tests" / "foreign.py"), name, str(samples), str(seed), str(rounds)]
+    program = [sys.executable, str(ROOT / "tests" / "foreign.py"), name, str(samples), str(number), str(rounds)]
     answer = subprocess.run(
         program, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment, cwd=tmp_path
     )
-    assert answer.returncode == 0, f"WEIR_SEED={seed}\n{answer.stdout[-2000:]}\n{answer.stderr[-6000:]}"
+    assert answer.returncode == 0, f"WEIR_SEED={number}\n{answer.stdout[-2000:]}\n{answer.stderr[-6000:]}"
 
 
 def parameters(command: click.Command, path: list[str], context: click.Context) -> Iterator[str]:

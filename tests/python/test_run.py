@@ -152,15 +152,11 @@ class TestGrants:
 
     def grant(self, store: Store, *arguments: str, uid: int = OTHER) -> dict[str, str]:
         """Mint a grant and return the environment of its user."""
-        document = store.json("grant", "--uid", str(uid), "--gid", str(uid), *arguments)
-        path = Path(document["credential"])
+        environment = store.grant(uid, *arguments)
+        path = Path(environment["WEIR_CREDENTIAL"])
         assert path.stat().st_uid == uid
         assert path.stat().st_mode & 0o777 == 0o600
-        return {
-            "WEIR_CLUSTER": document["cluster"],
-            "WEIR_CREDENTIAL": str(path),
-            "WEIR_HOME": str(store.root / "none"),
-        }
+        return environment
 
     def run(self, store: Store, environment: dict[str, str], *arguments: str, code: int, uid: int = OTHER) -> str:
         answer = store.weir(

@@ -2,13 +2,13 @@
 
 import json
 import os
-import random
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from seeds import seeded
 from store import COMMAND_SECONDS, Store, kill, program
 
 SERVICES = ("weir-server", "weir-mount")
@@ -141,9 +141,7 @@ def test_a_store_on_directories_goes_on_where_it_was(store: Store) -> None:
 
 
 def test_up_can_be_killed_at_any_moment_and_run_again(store: Store) -> None:
-    seed = int(os.environ.get("WEIR_TEST_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"WEIR_TEST_SEED={seed}")
-    chance = random.Random(seed)
+    chance = seeded()
     command = [*program(), "up", "--no-mount", "--servers", "2"]
     for _ in range(5):
         with subprocess.Popen(
@@ -311,12 +309,7 @@ class TestOtherUsers:
         shared.chmod(0o1777)
         private = store.mount / "private"
         private.mkdir(mode=0o700)
-        grant = store.json("grant", "--uid", str(OTHER), "--gid", str(OTHER))
-        environment = {
-            "WEIR_CLUSTER": grant["cluster"],
-            "WEIR_CREDENTIAL": grant["credential"],
-            "WEIR_HOME": str(store.root / "none"),
-        }
+        environment = store.grant(OTHER)
         script = (
             'echo words > "$WEIR_MOUNT/shared/file" && stat -c %u "$WEIR_MOUNT/shared/file"; ls "$WEIR_MOUNT/private"'
         )
@@ -348,8 +341,7 @@ class TestOtherUsers:
     @pytest.mark.usefixtures("user_fuse")
     def test_a_user_mounts_the_store_of_root_with_a_grant(self, store: Store) -> None:
         store.json("up", "--no-mount")
-        grant = store.json("grant", "--uid", str(OTHER), "--gid", str(OTHER))
-        environment = {**self.own(store), "WEIR_CLUSTER": grant["cluster"], "WEIR_CREDENTIAL": grant["credential"]}
+        environment = {**store.grant(OTHER), **self.own(store)}
         point = Path(environment["WEIR_HOME"]).parent / "point"
         store.weir("mount", point, uid=OTHER, environment=environment)
         try:

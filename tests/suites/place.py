@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from store import Store
+from store import kept_for
 from ways import MOUNT, MOUNTED, Way, make_way
 
 from suites.comparison import Outcome
@@ -218,32 +218,22 @@ def reference(out: Path, seconds: float, uid: int | None = None) -> Iterator[Pla
 @contextmanager
 def in_store(name: str, out: Path, seconds: float, options: Sequence[str], uid: int | None = None) -> Iterator[Place]:
     """A directory of a fresh store, by the way of this name; the store is taken down at the end."""
-    with _folders(out) as (root, log):
-        store = Store(root)
+    with _folders(out) as (root, log), kept_for(root) as store:
+        store.json("up", *options, *([] if name in MOUNTED else ["--no-mount"]))
+        way = make_way(name, store, "suite")
+        if uid is not None:
+            way = _as_user(way, uid)
+        place = Place(name, way.folder, root, log, time.monotonic() + seconds, way=way, uid=uid)
         try:
-            store.json("up", *options, *([] if name in MOUNTED else ["--no-mount"]))
-            way = make_way(name, store, "suite")
-            if uid is not None:
-                way = _as_user(way, uid)
-            place = Place(name, way.folder, root, log, time.monotonic() + seconds, way=way, uid=uid)
-            try:
-                yield place
-            finally:
-                place.end_all()
+            yield place
         finally:
-            store.weir("down", "--force", "--discard", code=None)
+            place.end_all()
 
 
 def _as_user(way: Way, uid: int) -> Way:
     """The same directory for a user who holds a grant and owns the directory, and nothing else of the store."""
     way.run("chown", f"{uid}:{uid}", way.folder)
-    document = way.store.json("grant", "--uid", str(uid), "--gid", str(uid))
-    environment = {
-        "WEIR_CLUSTER": document["cluster"],
-        "WEIR_CREDENTIAL": document["credential"],
-        "WEIR_HOME": str(way.store.root / "none"),
-    }
-    return Way(way.name, way.store, way.folder, environment=environment, uid=uid)
+    return Way(way.name, way.store, way.folder, environment=way.store.grant(uid), uid=uid)
 
 
 @contextmanager
