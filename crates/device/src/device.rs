@@ -38,10 +38,10 @@ pub struct Device {
     scheduler: Option<Box<dyn Scheduler>>,
     usage: Usage,
     model: CostModel,
-    /// What requests really achieve.
+    /// The speeds that requests really achieve.
     rates: Rates,
     speed: Option<DeviceSpeed>,
-    /// When the emulated device has finished all that it was given.
+    /// The moment at which the emulated device has finished all its requests.
     busy_until: Nanos,
     /// Requests were queued, and withheld: the device then stood idle until the next was dispatched.
     withheld: bool,
@@ -95,12 +95,12 @@ impl Device {
         (self.speed, self.model) = (speed, model(speed));
     }
 
-    /// What requests achieved lately.
+    /// The speeds that requests achieved lately.
     pub fn rates(&self) -> &Rates {
         &self.rates
     }
 
-    /// What its requests cost, as far as it is known or learned.
+    /// The cost of the device's requests, as far as it is known or learned.
     pub fn cost(&self) -> DeviceSpeed {
         self.model.speed()
     }
@@ -137,14 +137,15 @@ impl Device {
         self.in_service < if self.speed.is_some() { 1 } else { SLOTS }
     }
 
-    /// When a request that is queued and withheld may be dispatched, if a slot is free for it.
+    /// The moment at which a withheld request may be dispatched, if a slot is free for it.
     pub fn next_release(&self) -> Option<Nanos> {
         self.scheduler.as_ref().filter(|_| self.withheld)?.next_release()
     }
 
-    /// When the emulated device will have finished a request dispatched now; it was queued since `arrived`.
+    /// The moment at which the emulated device finishes a request that is dispatched now and was queued since
+    /// `arrived`.
     ///
-    /// The device starts it when it became free, not when this process woke up, so oversleep does not add up.
+    /// The device starts a request when it became free, not when this process woke up, so oversleep does not add up.
     pub fn emulate(&mut self, dispatch: &Dispatch, work: Work, arrived: Nanos) -> Option<Nanos> {
         let finish = self.busy_until.max(arrived) + self.emulated_time(work)?;
         self.busy_until = finish;
@@ -152,7 +153,7 @@ impl Device {
         Some(finish)
     }
 
-    /// How long the emulated device has been at a request that it will have finished at `finish`.
+    /// The time that the emulated device has spent on a request that it finishes at `finish`.
     pub fn served_of(&self, work: Work, finish: Nanos, now: Nanos) -> Nanos {
         let whole = self.emulated_time(work).unwrap_or(Nanos::ZERO);
         whole.saturating_since(finish.saturating_since(now))
@@ -169,7 +170,7 @@ impl Device {
         }
     }
 
-    /// When the next emulated request finishes.
+    /// The moment at which the next emulated request finishes.
     pub fn next_finish(&self) -> Option<Nanos> {
         self.finishing.peek().map(|&Reverse((finish, _))| finish)
     }
@@ -249,7 +250,7 @@ impl Device {
         }
     }
 
-    /// What the emulated device takes for a request, whatever it is charged.
+    /// The time of a request on the emulated device, whatever the request is charged.
     fn emulated_time(&self, work: Work) -> Option<Nanos> {
         let speed = self.speed?;
         Some(match work.direction {

@@ -8,7 +8,7 @@ use crate::rates::{is_streaming, size_of, CLASSES};
 const SLOW_BELOW: f64 = 0.5;
 /// A slow one is no longer so once it achieves this part: between the two nothing changes.
 const WELL_FROM: f64 = 0.75;
-/// What differs by less than this from the usual counts as usual: so noise does not unbalance files.
+/// Speeds that count as usual, beside the usual speed, so that noise does not unbalance files.
 const USUAL: std::ops::RangeInclusive<f64> = 0.75..=1.5;
 
 /// One target's usual rates by class, as [`crate::Rates::present`] tells them.
@@ -35,16 +35,16 @@ impl<'a> FromIterator<(Option<&'a str>, Usual<'a>)> for Peers<'a> {
     }
 }
 
-/// What is known of one target's speed.
+/// Figures of one target's speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Health {
-    /// What its last requests achieved, in bytes a second; none before the first few.
+    /// The speed that its last requests achieved, in bytes a second; none before the first few.
     pub achieved_bytes_per_second: Option<f64>,
-    /// What such requests were expected to achieve.
+    /// The speed that such requests were expected to achieve.
     pub expected_bytes_per_second: Option<f64>,
-    /// How fast it is beside the store's usual target.
+    /// Its speed beside the store's usual target.
     pub speed: f64,
-    /// Since when it is slow, in milliseconds of Unix time.
+    /// The begin of its slowness, in milliseconds of Unix time.
     pub slow_since: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl Health {
     }
 }
 
-/// How fast a class is beside all targets.
+/// The speed of a class beside all targets.
 fn relative(class: &[Usual], all: &[Usual]) -> f64 {
     if class.len() == all.len() {
         return 1.0;

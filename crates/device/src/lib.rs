@@ -1,9 +1,9 @@
 //! A device of a server: one target, or the metadata service.
 //!
-//! A [`Device`] divides its time among jobs by a scheduler of `weir-fairshare`, emulates another speed where it is told
-//! to, and notes what jobs want of it. [`Rates`] tell what its requests achieve, [`Load`] how busy it is, and [`Health`] whether that is what is
-//! expected. Time is an argument everywhere; nothing here reads a clock or moves bytes, so that a simulator runs the
-//! same device as a server.
+//! A [`Device`] divides its time among jobs by a scheduler of `weir-fairshare`. It emulates another speed on request,
+//! and notes the demands of jobs. [`Rates`] are the speeds that its requests achieve, [`Load`] is its use, and
+//! [`Health`] compares its speed with the expected one. Time is an argument everywhere. Nothing here reads a clock or
+//! moves bytes, so that a simulator runs the same device as a server.
 #![forbid(unsafe_code)]
 
 mod device;

@@ -10,16 +10,16 @@ pub(crate) const CLASSES: u8 = 2 * SIZE_CLASSES;
 const SMALLEST_BYTES: u64 = 4096;
 /// The usual rate is the median of the last so many requests of a class, which single stalls do not move.
 const KEPT: usize = 9;
-/// With fewer requests than this nothing is said. Of two the faster counts.
+/// Least number of requests for a speed. Of two speeds the faster counts.
 const FEW: usize = 2;
 /// Times below this are as good as this: each request takes as much on its way, so that no job feels the difference.
 const TIME_MIN: Nanos = Nanos::from_micros(200);
 /// A request that has been in service for less says nothing yet: it may wait for its sender.
 const UNDER_WAY_MIN: Nanos = Nanos::from_millis(100);
-/// What was seen of a class so long before the device's last request is not compared any more.
+/// Age, before the device's last request, from which on a class is not compared any more.
 const FORGOTTEN: Nanos = Nanos::from_millis(10_000);
 
-/// What a device achieved lately.
+/// The speeds that a device achieved lately.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     classes: [Recent; CLASSES as usize],
@@ -33,7 +33,7 @@ pub struct UnderWay {
     pub direction: Direction,
     /// The bytes of the whole request.
     pub bytes: u64,
-    /// How long the device has been at it.
+    /// The time that the device spent on the request.
     pub service: Nanos,
 }
 
@@ -106,7 +106,7 @@ fn class_of(direction: Direction, bytes: u64) -> u8 {
     base + (steps as u8).min(SIZE_CLASSES - 1)
 }
 
-/// How large the requests of a class are, of either direction.
+/// The size of a class's requests, of either direction.
 pub(crate) fn size_of(class: u8) -> u8 {
     class % SIZE_CLASSES
 }

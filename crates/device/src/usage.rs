@@ -1,9 +1,9 @@
-//! What jobs want of a device: as much as they can get, or just what they use.
+//! Demands of jobs on a device: all the time that a job can get, or just the time that it uses.
 
 use std::collections::{HashMap, HashSet};
 use weir_fairshare::{JobId, JobShare, Nanos};
 
-/// What a job did is judged over one to two of these: several requests of any size, soon after a change.
+/// A job is judged over one to two of these windows: several requests of any size, soon after a change.
 const WINDOW: Nanos = Nanos::from_millis(50);
 /// A device is short of time when requests waited for at least this part of the last interval; while some are
 /// waiting still, for this lesser part. Else everybody gets what they ask for.
@@ -72,7 +72,7 @@ impl Usage {
         self.backlogged = backlogged;
     }
 
-    /// What each job that uses the device wants of its time: `None` is all that it can get.
+    /// The demand of each job on the device's time: `None` is all that the job can get.
     pub(crate) fn wanted(&self) -> &HashMap<JobId, Option<f64>> {
         &self.wanted
     }

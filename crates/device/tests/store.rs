@@ -1,5 +1,5 @@
-//! The decisions of a whole store in virtual time, by the leaves alone: a device serves by a policy, what it achieves
-//! and what jobs want of it is told to all servers, and by that files are placed and devices divided.
+//! The decisions of a whole store in virtual time, by the leaves alone. A device serves by a policy. All servers hear
+//! of its speed and of the demands of jobs. By that they place files and divide devices.
 
 use std::collections::HashMap;
 use weir_device::{Device, Health, Load, Peers, Work};

@@ -31,7 +31,7 @@ impl Accounts {
     }
 }
 
-/// What a database says of a number. A database that does not answer is asked again the next time.
+/// The answer of a database for a number. A database that does not answer is asked again the next time.
 enum Said {
     Name(String),
     Nobody,

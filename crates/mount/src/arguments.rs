@@ -20,7 +20,7 @@ As root it mounts for all users where the credential allows to act for them; as 
 WEIR_TRANSPORT (unix or tcp) and WEIR_TIMEOUT_SECONDS (bound on a server's silence) are honoured.
 ";
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A text for stdout.
@@ -29,7 +29,7 @@ pub(crate) enum Action {
     Mount(Arguments),
 }
 
-/// What a mount needs.
+/// The settings of a mount.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) cluster: PathBuf,

@@ -4,11 +4,11 @@ use crate::abi::{self, Fixed, InHeader};
 use weir_client::wire::Ino;
 use weir_client::ClientError;
 
-/// Why a request fails: an error number of Linux.
+/// The error number of Linux with which a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure(pub(crate) i32);
 
-/// What a request is answered with.
+/// The result of a request.
 pub(crate) type Answer = Result<Reply, Failure>;
 
 /// A successful answer.
@@ -18,9 +18,9 @@ pub(crate) enum Reply {
     Silent,
     /// Success and no more.
     Done,
-    /// These bytes.
+    /// Bytes of its own.
     Bytes(Vec<u8>),
-    /// So many bytes at the start of the scratch buffer.
+    /// The first bytes of the scratch buffer, by their number.
     Scratch(usize),
 }
 

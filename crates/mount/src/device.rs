@@ -20,7 +20,7 @@ pub(crate) struct Device {
     descriptor: OwnedFd,
 }
 
-/// What came out of the device.
+/// A message of the device, or its end.
 pub(crate) enum Received {
     /// A request of this many bytes.
     Request(usize),

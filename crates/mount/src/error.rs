@@ -1,4 +1,4 @@
-//! What keeps a store from being mounted; each message ends with what to do about it.
+//! Errors that keep a store from being mounted. Each message ends with advice.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) enum MountError {
     Refused {
         /// The mount point.
         path: PathBuf,
-        /// What the helper said.
+        /// The helper's words.
         message: String,
     },
     /// The mount point cannot be used.
@@ -29,17 +29,17 @@ pub(crate) enum MountError {
     MountPoint {
         /// The mount point.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
-        /// What helps.
+        /// Advice to the user.
         hint: &'static str,
     },
     /// The cluster or the credential cannot be used.
     #[error("{message} hint: {hint}")]
     Store {
-        /// What failed, with its path.
+        /// The thing that failed, with its path.
         message: String,
-        /// What helps.
+        /// Advice to the user.
         hint: &'static str,
     },
     /// The kernel speaks a protocol that is too old.
@@ -53,9 +53,9 @@ pub(crate) enum MountError {
     /// The device or a thread failed.
     #[error("{what}: {source}. hint: see the log of weir-mount and mount again")]
     System {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
 }

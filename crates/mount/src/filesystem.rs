@@ -28,7 +28,7 @@ pub(crate) struct Filesystem {
     callers: Callers,
 }
 
-/// What was agreed with the kernel.
+/// The features that the kernel and the mount agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Features {
     flags: u64,
@@ -65,7 +65,7 @@ impl Filesystem {
         }
     }
 
-    /// On whose behalf a request is made.
+    /// The caller for whom a request is made.
     pub(crate) fn caller(&self, header: &InHeader) -> Caller {
         self.callers.of(header, &self.store)
     }

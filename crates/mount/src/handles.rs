@@ -1,4 +1,4 @@
-//! What the kernel holds open: handle numbers, the files and directories behind them, and who opened them.
+//! The handles that the kernel holds open: their numbers, the files and directories behind them, and their openers.
 
 use crate::call::Failure;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_client::wire::{DirectoryEntry, HandleId, Ino};
 use weir_client::{Caller, File};
 
-/// How long a lock call waits for a close of the same file that is still under way.
+/// Bound on the wait of a lock call for a close of the same file that is still under way.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
 
 /// An open regular file.
@@ -15,7 +15,8 @@ const RELEASE_WAIT: Duration = Duration::from_secs(2);
 pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     pub(crate) file: File,
-    /// Who opened it; his rights and job stand for every use of the descriptor, whoever holds it.
+    /// The process that opened the file. Its rights and its job count for every use of the descriptor, whoever holds
+    /// it.
     pub(crate) opener: Caller,
 }
 

@@ -1,4 +1,4 @@
-//! Who makes a request: user and groups from the kernel and `/proc`, the job from the caller's environment.
+//! The caller of a request: user and groups from the kernel and `/proc`, the job from the caller's environment.
 
 use crate::abi::InHeader;
 use crate::accounts::Accounts;
@@ -15,8 +15,8 @@ const CREDENTIAL_VARIABLE: &str = "WEIR_CREDENTIAL";
 const CREDENTIAL_BYTES_MAX: u64 = 64 * 1024;
 /// Processes remembered. At the limit all are forgotten: looking one up again takes some tens of microseconds.
 const CALLERS_MAX: usize = 4096;
-/// For how long a process is believed to be the same without a look at `/proc`: a number is not reused that fast, and a
-/// program started in its place is accounted to the job before it for no longer.
+/// Time for which a process counts as the same without a look at `/proc`. A number is not reused that fast. A program
+/// that starts in its place is accounted to the former job for no longer than this.
 const BELIEF: Duration = Duration::from_millis(50);
 
 /// The callers seen, by process and user.

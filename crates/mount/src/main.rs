@@ -37,9 +37,9 @@ use weir_client::wire::{Credential, Role};
 use weir_client::{Caller, ClientError, Place, Settings, Store};
 use workers::Workers;
 
-/// How often servers are told that the mount lives: several times within the grace of any job.
+/// Interval of the mount's heartbeats to the servers: several within the grace of any job.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// How long the end of the last requests is waited for after an unmount.
+/// Bound on the wait for the last requests after an unmount.
 const END_WAIT: Duration = Duration::from_secs(5);
 /// Longest credential file that is read.
 const CREDENTIAL_BYTES_MAX: u64 = 64 * 1024;

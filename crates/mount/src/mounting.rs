@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 
 /// Program that mounts for users.
 const HELPER: &str = "fusermount3";
-/// How `mount` lists the store.
+/// The source that `mount` lists for the store.
 const SOURCE: &str = "weir";
 
 /// A mounted store.
@@ -27,14 +27,14 @@ pub(crate) struct MountedAt {
     by_helper: bool,
 }
 
-/// How an unmount went.
+/// The outcome of an unmount.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unmounted {
-    /// It is gone.
+    /// The mount is gone.
     Clean,
-    /// It was in use and is only detached: it goes when the last program leaves it.
+    /// The mount was in use and is only detached: it goes when the last program leaves it.
     Detached,
-    /// It was no longer there.
+    /// The mount was gone before.
     Already,
 }
 
@@ -106,7 +106,7 @@ fn mount_by_helper(path: &Path) -> Result<OwnedFd, MountError> {
     let received = receive_descriptor(&ours);
     let mut message = String::new();
     if let Some(mut stderr) = child.stderr.take() {
-        // What the helper says is only for the error message, so its own loss changes nothing.
+        // The helper's words are for the error message alone, so their loss changes nothing.
         let _ = stderr.read_to_string(&mut message);
     }
     let status = child.wait().map_err(MountError::NoHelper)?;
@@ -133,7 +133,7 @@ fn receive_descriptor(socket: &OwnedFd) -> rustix::io::Result<Option<OwnedFd>> {
 }
 
 impl MountedAt {
-    /// Where it is.
+    /// The mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

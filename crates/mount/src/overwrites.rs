@@ -14,7 +14,7 @@ use weir_client::wire::Ino;
 /// call and dropped them, so only the calls of the last moments matter: as many as there are workers, with room to spare.
 const DONE_MAX: usize = 1024;
 
-/// What calls wrote of each file that has pages.
+/// Ranges that calls wrote, for each file that has pages.
 #[derive(Default)]
 pub(crate) struct Overwrites {
     files: Mutex<HashMap<Ino, Written>>,
@@ -22,9 +22,9 @@ pub(crate) struct Overwrites {
 
 #[derive(Default)]
 struct Written {
-    /// By calls that are under way.
+    /// Ranges of calls that are under way.
     under_way: Vec<Range<u64>>,
-    /// By calls that are over, and not read into a page since: starts and ends, none touching another.
+    /// Ranges of finished calls that no page was read from since: starts and ends, none touching another.
     done: BTreeMap<u64, u64>,
 }
 

@@ -1,10 +1,10 @@
-//! Which files have pages in the kernel's cache, and dropping them when others write.
+//! Files that have pages in the kernel's cache, and dropping those pages when others write.
 //!
 //! A file is watched at its layout's servers from its first page fault until its last close. The kernel drops a file's
 //! pages at every open, so pages that outlive the last close are never seen again.
 //!
-//! A server that starts anew knows no watches. Writes to it do not wait until the mounts that had some find it again,
-//! which takes them the client's longest pause between two attempts at most; then they drop every page.
+//! A server that starts anew knows no watches. Writes to this server do not wait until the mounts find it again, which
+//! takes a mount at most the client's longest pause between two attempts. A mount then drops every page.
 
 use crate::call::Failure;
 use crate::device::Device;
@@ -20,7 +20,7 @@ use weir_placement::ServerId;
 /// Longest wait for another thread that registers or ends the watch of the same file: above the usual bound on a server's
 /// silence, after which that thread gives up by itself.
 const WATCH_WAIT: Duration = Duration::from_secs(60);
-/// How often a watch is registered anew because a server was lost in between.
+/// Most registrations of one watch. A lost server makes a registration void.
 const REGISTRATIONS_MAX: u32 = 3;
 /// Pause before the invalidations of a lost server are asked for again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ struct Watches {
     followed: HashSet<ServerId>,
     /// Whether these are all.
     is_listening: bool,
-    /// How often all watches were given up because a server was lost.
+    /// Number of times that a lost server ended all watches.
     losses: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What `/proc` tells of the process that made a request.
+//! Facts of `/proc` about the process that made a request.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -9,7 +9,7 @@ use weir_client::wire::limits;
 const ENVIRONMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Commands of `fcntl(2)` that lock for an open description: F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW.
 const DESCRIPTION_COMMANDS: std::ops::RangeInclusive<u64> = 36..=38;
-/// How often a caller that has not gone to sleep yet is looked at again.
+/// Most looks at a caller that has not gone to sleep yet.
 const SYSCALL_LOOKS_MAX: u32 = 50;
 const SYSCALL_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_micros(50);
 
@@ -21,7 +21,7 @@ pub(crate) struct Incarnation {
 }
 
 impl Incarnation {
-    /// That of thread or process `pid`; `None` when it is gone or out of sight.
+    /// The incarnation of thread or process `pid`; `None` when it is gone or out of sight.
     pub(crate) fn of(pid: u32) -> Option<Incarnation> {
         parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }

@@ -8,13 +8,14 @@ use crate::filesystem::Features;
 /// Requests that the kernel may have outstanding without a waiting process: asynchronous I/O, read-ahead, pages written
 /// back and closes. They share the workers with all others, so they stay well below their number.
 const BACKGROUND_MAX: u16 = 96;
-/// From where on the kernel tells its writers to slow down: three quarters, as it does by itself.
+/// Number of requests from which on the kernel slows its writers down: three quarters, the kernel's own choice.
 const BACKGROUND_CONGESTED: u16 = BACKGROUND_MAX / 4 * 3;
 const PAGE_BYTES: u32 = 4096;
 
-/// What this program asks for. Not the write-back cache and no timeouts: other clients write too. Not READDIRPLUS: its
-/// attributes would be stale at once. Not ATOMIC_O_TRUNC: the kernel refuses to truncate a running program only after such
-/// an open, when its bytes are gone. Set-id bits are cleared by the servers (HANDLE_KILLPRIV).
+/// The features that this program asks for. Three are left out. With the write-back cache or timeouts, writes of other
+/// clients would be missed. The attributes of READDIRPLUS would be stale at once. After an open with ATOMIC_O_TRUNC the
+/// kernel refuses to truncate a running program only when its bytes are gone. The servers clear set-id bits
+/// (HANDLE_KILLPRIV).
 const WANTED: u64 = flags::init::ASYNC_READ
     | flags::init::POSIX_LOCKS
     | flags::init::BIG_WRITES
@@ -29,7 +30,7 @@ const WANTED: u64 = flags::init::ASYNC_READ
     | flags::init::INIT_EXT
     | flags::init::DIRECT_IO_ALLOW_MMAP;
 
-/// What the kernel offers.
+/// The features that the kernel offers.
 struct Offer {
     major: u32,
     minor: u32,

@@ -1,8 +1,9 @@
-//! What a program is about to do with a pipe or socket that it looks up.
+//! The intention of a program that looks up a pipe or socket.
 //!
-//! The kernel opens these without a word to the mount, and without `default_permissions` it checks nothing; with it, each
-//! step of each path would cost one more request. But it looks up every name anew, while the program sleeps in the system
-//! call that names it. A call that opens, or one that is not known, needs the permissions; one that only looks does not.
+//! The kernel opens pipes and sockets without a word to the mount, and without `default_permissions` it checks nothing.
+//! With that option each step of each path would cost one more request. But the kernel looks up every name anew, while
+//! the program sleeps in the system call that names the file. A call that opens needs the permissions, and so does an
+//! unknown call. A call that only looks needs none.
 
 use libc::{c_int, c_long};
 

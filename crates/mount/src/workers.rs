@@ -25,7 +25,7 @@ const ERROR_PAUSE: Duration = Duration::from_millis(100);
 /// Errors of the device in a row after which it counts as broken.
 const ERRORS_MAX: u32 = 20;
 
-/// Where a lock call gets leave to wait.
+/// The source of a lock call's leave to wait.
 pub(crate) trait WaitBudget {
     /// Takes a place, given back when it is dropped; `None` when all are taken.
     fn enter(&self) -> Option<WaitPlace<'_>>;
@@ -53,7 +53,7 @@ struct Shared {
 struct Counts {
     /// Threads that read or serve; those that wait for a lock are not among them.
     serving: usize,
-    /// Of these, threads that read.
+    /// Threads that read, a part of the running ones.
     idle: usize,
     /// Threads that wait for a lock.
     waiting: usize,

@@ -29,10 +29,10 @@ targets on standard input.
   --version          the version
 ";
 
-/// How far above the mean a target may be filled, where nothing else is said.
+/// Default tolerance: how far a target may be filled above the mean.
 const TOLERANCE: f64 = 0.05;
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// A text for stdout.
@@ -41,7 +41,7 @@ pub(crate) enum Action {
     Move(Box<Arguments>),
 }
 
-/// What a run needs.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Arguments {
     pub(crate) cluster: PathBuf,

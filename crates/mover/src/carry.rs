@@ -20,17 +20,19 @@ const TOGETHER_BYTES: u64 = 1 << 30;
 const ENDED: i32 = libc::EINTR;
 /// The error number of a move of a file that another mover moves.
 const BUSY: i32 = libc::EBUSY;
-/// How long a file is tried again that another one moves: a mover that was killed is known to be gone within a few seconds.
+/// Time for which a file that another mover moves is tried again: the end of a killed mover is known within a few
+/// seconds.
 const BUSY_TIME: Duration = Duration::from_secs(15);
 /// Between two such attempts.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// Exit code of what was ended by SIGINT, as a shell counts.
 const INTERRUPTED: u8 = 130;
 
-/// Moves what is planned, until it is done or ended.
+/// Carries out the planned moves, until all are done or the run ends.
 ///
 /// # Errors
-/// None but those of the first look; a file that cannot be moved is told of and left as it is.
+///
+/// The first look alone can fail. A file that cannot be moved is reported and left as it is.
 pub(crate) fn out(
     store: &Store,
     arguments: &Arguments,

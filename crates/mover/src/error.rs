@@ -1,9 +1,9 @@
-//! What ends the program.
+//! Errors that end the program.
 
 use weir_client::ClientError;
 use weir_placement::ServerId;
 
-/// Why it ended.
+/// The reason for the end of the program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum MoverError {
@@ -16,9 +16,9 @@ pub(crate) enum MoverError {
     /// No signal can be waited for, or no thread started.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The store cannot be used at all.
@@ -27,7 +27,7 @@ pub(crate) enum MoverError {
     /// The home of a path that was named does not answer.
     #[error("cannot look at {path}: server {server}, its home, does not answer; hint: start it again with `weir up`")]
     Silent {
-        /// Which, in the store.
+        /// Its path in the store.
         path: String,
         /// Its home.
         server: ServerId,
@@ -35,9 +35,9 @@ pub(crate) enum MoverError {
     /// A file or directory cannot be looked at.
     #[error("cannot look at {path}: {source}")]
     Look {
-        /// Which, in the store.
+        /// Its path in the store.
         path: String,
-        /// Why not.
+        /// The client's error.
         source: ClientError,
     },
 }

@@ -1,4 +1,4 @@
-//! What happens, as JSON objects on standard output.
+//! The events of a run, as JSON objects on standard output.
 
 use serde::Serialize;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::io::Write;
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Event {
-    /// What is to be moved; `stuck` objects have no place to go to.
+    /// The plan. A `stuck` object has no place to go to.
     Planned { objects: usize, files: usize, bytes: u64, stuck: usize },
     /// An object that would be moved, of a file in the store.
     Would { path: String, from: String, to: String, bytes: u64 },

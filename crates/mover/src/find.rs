@@ -21,7 +21,7 @@ pub(crate) struct Found {
     pub(crate) objects: FileObjects,
 }
 
-/// What the search came to.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) found: Vec<Found>,
@@ -30,12 +30,13 @@ pub(crate) struct Search {
     seen: HashSet<Ino>,
 }
 
-/// Every file below `paths` with an object on one of `givers`, each once. What has its home on one of the `silent` servers
-/// is left out without a question: each would wait for the bound on silence.
+/// Every file below `paths` with an object on one of `givers`, each once. A file whose home is one of the `silent`
+/// servers is left out without a question, because each question would wait for the bound on silence.
 ///
 /// # Errors
-/// [`MoverError::Look`] where a path that was named cannot be looked at, [`MoverError::Silent`] where its home does not
-/// answer; what is gone below it is left out.
+///
+/// [`MoverError::Look`] where a named path cannot be looked at, [`MoverError::Silent`] where its home does not answer.
+/// Files below it that are gone are left out.
 pub(crate) fn files(
     store: &Store,
     paths: &[Vec<u8>],
@@ -73,7 +74,7 @@ pub(crate) fn files(
             };
             match looked {
                 Err(error) if path == shown => return Err(look(error)),
-                // It went while others were looked at, or is not this user's.
+                // The file was removed during the search, or is not this user's.
                 Err(error) if [ENOENT, ESTALE, EACCES].contains(&error.errno()) => {}
                 Err(source) => return Err(MoverError::Look { path, source }),
                 Ok(()) => {}

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(error) => {
-            // Words that cannot be written are lost; the exit code tells of the failure all the same.
+            // Words that cannot be written are lost; the exit code reports the failure all the same.
             let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
             ExitCode::from(error.exit_code())
         }
@@ -63,7 +63,7 @@ fn run() -> Result<ExitCode, MoverError> {
     carry::out(&store, &arguments, &search, &plan, &stop)
 }
 
-/// The servers of the store that have no targets among those that were told of: they did not say how full theirs are.
+/// The servers of the store without a target in `targets`: they did not report their fills.
 fn silent_servers(store: &Store, targets: &[TargetFill]) -> Result<HashSet<ServerId>, MoverError> {
     let told: HashSet<ServerId> = targets.iter().map(|target| target.target.server).collect();
     let cluster = store.cluster().map_err(MoverError::Store)?;

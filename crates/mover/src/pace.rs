@@ -9,7 +9,7 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Pace {
     rate: Option<u64>,
-    /// When the next part may pass.
+    /// The moment at which the next part may pass.
     next: Instant,
 }
 
@@ -19,7 +19,7 @@ impl Pace {
         Pace { rate, next: now }
     }
 
-    /// When `bytes` may pass that come at `now`; those after them later. What was not used before is lost.
+    /// The moment at which `bytes` that come at `now` may pass. Later bytes pass after them. Unused time is lost.
     fn admit(&mut self, bytes: u64, now: Instant) -> Instant {
         let Some(rate) = self.rate else { return now };
         let at = self.next.max(now);

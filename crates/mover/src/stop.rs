@@ -1,4 +1,4 @@
-//! When to end: a signal, or nobody at the other end of standard input.
+//! The end of a run: a signal, or a closed standard input.
 
 use crate::error::MoverError;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-/// How often the end was asked for.
+/// The number of requests to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicU32>);
 

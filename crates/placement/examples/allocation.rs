@@ -1,6 +1,7 @@
-//! How long allocators take on a large file system, as one JSON object: the Rust side of `benchmarks/allocation.py`.
+//! The time of allocators on a large file system, as one JSON object: the Rust side of `benchmarks/allocation.py`.
 //!
-//! 3,600 targets on 450 servers, each with a load of its own; every time is the median of several runs.
+//! The file system has 3,600 targets on 450 servers, each with a load of its own. Every time is the median of several
+//! runs.
 
 use std::time::Instant;
 use weir_placement::{

@@ -16,8 +16,8 @@ pub fn contiguous_stripe_bytes(bytes: u64, stripes: u16, alignment: u64) -> u64 
 }
 
 impl ComponentSpecification {
-    /// This component, which begins at file byte `start`, with one run on each target for a file of `file_bytes`. Where
-    /// the number of targets is not known it is left as it is.
+    /// Changes this component, which begins at file byte `start`, so that each target has one run of a file of
+    /// `file_bytes`. A component with an unknown number of targets stays as it is.
     pub fn contiguous(mut self, start: u64, file_bytes: u64, alignment: u64) -> ComponentSpecification {
         let end = self.end.unwrap_or(file_bytes).min(file_bytes.max(start));
         let stripes = match &self.stripes {

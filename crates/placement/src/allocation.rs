@@ -1,7 +1,7 @@
-//! Which targets take the stripes of files that are about to be made.
+//! The choice of targets for the stripes of files that are about to be made.
 //!
-//! An [`Allocator`] is given a [`View`] of targets and servers and the [`Demand`]s of predicted files, all jobs
-//! together, and answers with the targets of each. Randomness comes in as an argument.
+//! An [`Allocator`] receives a [`View`] of targets and servers and the [`Demand`]s of predicted files, all jobs
+//! together. It returns the targets of each demand. Randomness comes in as an argument.
 
 mod balanced;
 mod bound;
@@ -51,7 +51,7 @@ impl Demand {
     }
 }
 
-/// Where the stripes of each demand go.
+/// The targets of the stripes of each demand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
     targets: Vec<u32>,
@@ -86,7 +86,7 @@ impl Allocation {
         self.bound.map(|bound| if bound > 0.0 { self.cost / bound } else { 1.0 })
     }
 
-    /// What `targets`, the stripes of all demands, cost on `view`.
+    /// The cost of `targets`, the stripes of all demands, on `view`.
     fn new(view: &View, demands: &[Demand], targets: Vec<u32>) -> Allocation {
         let mut ends = Vec::with_capacity(demands.len());
         let mut end = 0;
@@ -154,7 +154,7 @@ impl AllocatorName {
     const ALL: [AllocatorName; 3] =
         [AllocatorName::Balanced, AllocatorName::LustreStandard, AllocatorName::Random];
 
-    /// As it is written.
+    /// The name as users write it.
     pub fn text(self) -> &'static str {
         Self::NAMES[self as usize]
     }

@@ -12,7 +12,7 @@ const PASSES_MAX: usize = 8;
 const COMPARISONS_MAX: u64 = 50_000_000;
 /// Files on each side of one's own whose stripes at the same place may be exchanged for one's own.
 const NEIGHBOURS: usize = 32;
-/// How much a byte that two write at once weighs beside one that follows on another's heels.
+/// Weight of a byte that two write at once, beside a byte that one writes directly after the other.
 const AT_ONCE: f64 = 4.0;
 
 /// One stripe, and when its bytes are written: its writer has written `begin` bytes before it, `end` with it.
@@ -22,7 +22,7 @@ pub struct Stripe {
     pub begin: u64,
     /// Bytes written when its last one is.
     pub end: u64,
-    /// What it holds: fewer than `end - begin` where others take turns with it.
+    /// The bytes of the stretch: fewer than `end - begin` where other writers take turns with it.
     pub bytes: u64,
 }
 
@@ -56,7 +56,7 @@ pub fn arrange(stretches: &[Stretch], limits_bytes: &[u64], targets: &mut [u32])
 
 struct Search<'a> {
     stretches: &'a [Stretch],
-    /// Which stretch each stripe is of.
+    /// The stretch of each stripe.
     owners: Vec<u32>,
     starts: Vec<usize>,
     targets: Vec<u32>,
@@ -185,7 +185,8 @@ impl Search<'_> {
         self.rooms[there as usize] = self.rooms[there as usize] + others - bytes;
     }
 
-    /// What a stripe and those of other files on `target` but `left_out` keep each other waiting, in bytes of a kind.
+    /// The time for which a stripe and stripes of other files on `target`, without `left_out`, keep each other waiting,
+    /// in bytes of a kind.
     fn cost(&self, stripe: usize, target: u32, left_out: usize) -> f64 {
         let others = self.on[target as usize].iter().map(|&other| other as usize);
         others

@@ -44,7 +44,7 @@ impl Component {
         }
     }
 
-    /// How many of the first `bytes` of the component lie on the target of stripe index `stripe`.
+    /// The number of the component's first `bytes` that lie on the target of stripe index `stripe`.
     pub(crate) fn share(&self, stripe: usize, bytes: u64) -> u64 {
         share(self.stripe_bytes, self.targets.len(), stripe, bytes)
     }
@@ -61,7 +61,7 @@ impl Component {
     }
 }
 
-/// How many of the first `bytes` of a component of `count` stripes lie on the target of stripe index `stripe`.
+/// The number of the first `bytes` of a component of `count` stripes that lie on the target of stripe index `stripe`.
 pub(crate) fn share(stripe_bytes: u64, count: usize, stripe: usize, bytes: u64) -> u64 {
     let count = count as u64;
     if count == 1 {

@@ -1,7 +1,7 @@
 //! Layouts as text: the configuration file of Tarazu (section 5.5.2, figure 12).
 //!
-//! `[Client]` says the number of `Buckets`; each `[Bucket_N]` is a component with the `Extent` at which it ends and the
-//! number of `Stripe`s, and, beyond the figure, the stripe `Size`. What stands behind `;` or `#` is a remark.
+//! `[Client]` gives the number of `Buckets`. Each `[Bucket_N]` is a component with the `Extent` at which it ends and
+//! the number of `Stripe`s, and, beyond the figure, the stripe `Size`. Text behind `;` or `#` is a remark.
 
 use crate::spelling::{size, stripe_count, Size};
 use crate::{ComponentSpecification, LayoutSpecification, SpellingError, Stripes};
@@ -17,7 +17,7 @@ pub enum IniError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What stands there.
+        /// The text in that place.
         text: String,
     },
     /// A section or setting that there is none of.
@@ -27,7 +27,7 @@ pub enum IniError {
     Unknown {
         /// Its number, from 1.
         line: usize,
-        /// What stands there.
+        /// The text in that place.
         text: String,
     },
     /// A bucket that is missing, or a setting of it.
@@ -41,9 +41,9 @@ pub enum IniError {
     /// A number of buckets that does not fit.
     #[error("[Client] says {said} buckets, and the file has {found}")]
     Buckets {
-        /// What the file says.
+        /// The number that the file gives.
         said: String,
-        /// How many there are.
+        /// The number that the file has.
         found: usize,
     },
     /// A value that is wrong.
@@ -51,7 +51,7 @@ pub enum IniError {
     Value {
         /// Its number, from 1.
         line: usize,
-        /// Why.
+        /// The error of the spelling.
         error: SpellingError,
     },
     /// Buckets that make no layout.

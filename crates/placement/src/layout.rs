@@ -9,25 +9,25 @@ use crate::component::{Component, END_OF_FILE};
 use crate::{ServerId, TargetId};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Where the bytes of a file go.
+/// The targets of a file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<Component>")]
 pub struct Layout {
     components: Vec<Component>,
-    /// Of layouts with more than one component.
+    /// The shared objects of a layout with more than one component.
     shared: Option<Box<SharedObjects>>,
 }
 
-/// Which objects the components of a layout use together.
+/// The objects that components of a layout use together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SharedObjects {
-    /// Each target once, by its first stripe.
+    /// The targets, each once, in the order of their first stripes.
     targets: Vec<TargetId>,
     /// For each component, by its stripe index, where its bytes lie.
     shares: Vec<Vec<Share>>,
 }
 
-/// What a component has of an object.
+/// The part of an object that belongs to one component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     object: usize,
@@ -48,7 +48,7 @@ pub struct Piece {
     pub length: u64,
 }
 
-/// Why components do not make a layout.
+/// The reason why components do not make a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -72,7 +72,7 @@ pub enum LayoutError {
     Overlap {
         /// Its number, from 1.
         component: usize,
-        /// Where it ends.
+        /// The end of the component.
         end: u64,
     },
     /// The last component ends before the file may.
@@ -80,7 +80,7 @@ pub enum LayoutError {
         "the last component ends at {end}: give it the end -1, or a file that grows beyond has no place"
     )]
     Open {
-        /// Where it ends.
+        /// The end of the component.
         end: u64,
     },
     /// More stripes than there are targets.
@@ -88,9 +88,9 @@ pub enum LayoutError {
     TooManyStripes {
         /// Its number, from 1.
         component: usize,
-        /// What it asks for.
+        /// The number of stripes that the component asks for.
         stripes: u16,
-        /// How many there are.
+        /// The number of targets.
         targets: usize,
     },
     /// A target named twice in a component.
@@ -203,7 +203,7 @@ impl Layout {
         END_OF_FILE
     }
 
-    /// What each component has of object `object` in a file of `file_bytes`: (component, stripe index, bytes).
+    /// The parts of object `object` in a file of `file_bytes`, by component: (component, stripe index, bytes).
     fn parts_of(&self, object: usize, file_bytes: u64) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         self.components.iter().enumerate().filter_map(move |(index, component)| {
             let stripe = match &self.shared {
@@ -340,7 +340,7 @@ mod tests {
         })
     }
 
-    /// Where each byte of a file of [`SMALL`] bytes lies, found byte by byte: a stripe at a time goes to the next
+    /// The place of each byte of a file of [`SMALL`] bytes, found byte by byte: a stripe at a time goes to the next
     /// target of its component, and a target takes its bytes in the order in which they come.
     fn naive(layout: &Layout) -> Vec<(TargetId, u64)> {
         let mut lengths: HashMap<TargetId, u64> = HashMap::new();

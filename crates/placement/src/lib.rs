@@ -1,10 +1,9 @@
-//! Where the bytes of a file go.
+//! The placement of a file's bytes.
 //!
-//! A [`Layout`] cuts a file into components and those into stripes over the targets of all servers; a
-//! [`LayoutSpecification`] is what is asked for before targets are chosen. A [`Ring`] gives the
+//! A [`Layout`] cuts a file into components, and components into stripes over the targets of all servers. A
+//! [`LayoutSpecification`] is a request for a layout, before its targets are chosen. A [`Ring`] gives the
 //! subdirectories of a spread directory their home servers by consistent hashing. [`online`] is the placement of a home
-//! server. Everything here is a pure
-//! function of its arguments, so the server, the client and the simulator share it.
+//! server. Everything here is a pure function of its arguments, so the server, the client and the simulator share it.
 #![forbid(unsafe_code)]
 
 mod alignment;

@@ -1,19 +1,20 @@
-//! Which objects of existing files should go to other targets: from the fullest to the emptiest, the largest first.
+//! The plan of a rebalancing: objects of existing files that should go to other targets, from the fullest to the
+//! emptiest, the largest first.
 //!
-//! Fills, not loads: how full a target is lasts, how busy it is does not. An object leaves a target only for one that is
-//! then less full, of the same class, where its file has none yet, and on a server where its file has none where there is
-//! a choice. Naming the drained targets makes everything leave them.
+//! The plan follows fills, not loads: the fill of a target lasts, and its use does not. An object leaves a target only
+//! for a target that is less full afterwards, of the same class, and without an object of the file. Where there is a
+//! choice, the new server has no object of the file either. A drained target loses all its objects.
 
 use crate::TargetId;
 use std::collections::{HashMap, HashSet};
 
-/// How full a receiving target may get, where a target is drained: the rest is for files that grow.
+/// Highest fill of a receiving target where a target is drained: the rest is for files that grow.
 const RECEIVER_FILL_MAX: f64 = 0.95;
 
 /// One target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetFill {
-    /// Which.
+    /// The target.
     pub target: TargetId,
     /// Capacity.
     pub capacity_bytes: u64,
@@ -30,7 +31,7 @@ pub struct FileObjects {
     pub objects: Vec<(TargetId, u64)>,
 }
 
-/// What is to be reached.
+/// The aim of a rebalancing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     /// Nothing leaves a target whose fill is at most this much above the mean.
@@ -50,15 +51,15 @@ pub struct Goal {
 pub struct PlannedMove {
     /// Index of the file.
     pub file: usize,
-    /// Where the object is.
+    /// The present target of the object.
     pub from: TargetId,
-    /// Where it is to be.
+    /// The future target of the object.
     pub to: TargetId,
     /// Its bytes.
     pub bytes: u64,
 }
 
-/// What is to be done.
+/// The moves of a rebalancing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// In the order in which they help most.
@@ -115,7 +116,7 @@ pub fn plan(targets: &[TargetFill], files: &[FileObjects], goal: &Goal) -> Plan 
         match receiver(&tanks, giver, bytes, must_leave, taken) {
             Some(index) => {
                 let to = targets[index].target;
-                // What it leaves stays taken: the moves of a file are made at once.
+                // The target that the object leaves stays taken: the moves of a file are made at once.
                 taken.insert(to);
                 tanks[giver].used_bytes = tanks[giver].used_bytes.saturating_sub(bytes);
                 tanks[index].used_bytes += bytes;

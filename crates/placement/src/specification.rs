@@ -1,4 +1,4 @@
-//! What is asked of a layout, before its targets are chosen.
+//! Requests for a layout, before its targets are chosen.
 
 use crate::component::{share, END_OF_FILE};
 use crate::layout::check;
@@ -26,14 +26,14 @@ pub struct ComponentSpecification {
 /// The targets that a component asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stripes {
-    /// As many as the store gives by default.
+    /// The number that the store gives by default.
     #[default]
     Default,
     /// So many, where there are so many.
     Count(u16),
     /// Every target.
     All,
-    /// These, in this order.
+    /// These targets, in this order.
     Targets(Vec<TargetId>),
 }
 
@@ -46,7 +46,7 @@ pub struct LayoutDefaults {
     pub stripe_count: u16,
 }
 
-/// What a directory asks of the files and directories made in it; absent values are inherited.
+/// The request of a directory for the files and directories made in it; absent values are inherited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutRequest {
     /// Layout of new files.
@@ -56,7 +56,7 @@ pub struct LayoutRequest {
 }
 
 impl Stripes {
-    /// How many targets, of a store that has `targets` and gives `default` (0: all) where nothing is asked.
+    /// The number of targets, in a store that has `targets` and gives `default` (0: all) without a request.
     pub fn count(&self, default: u16, targets: usize) -> usize {
         let asked = match self {
             Stripes::Default if default > 0 => usize::from(default),
@@ -135,9 +135,9 @@ impl LayoutSpecification {
         shares.collect()
     }
 
-    /// What the Lustre manual advises against on a system of `targets`: a layout should stop growing when its stripes
-    /// together equal or exceed the number of targets (Lustre Operations Manual, "Progressive File Layout"; Tarazu,
-    /// section 2.3). `None` where there is nothing to say.
+    /// The Lustre manual's advice against this layout on a system of `targets`. A layout should stop growing when its
+    /// stripes together equal or exceed the number of targets (Lustre Operations Manual, "Progressive File Layout";
+    /// Tarazu, section 2.3). `None` where there is no such advice.
     pub fn warning(&self, targets: usize) -> Option<String> {
         let mut sum = 0usize;
         for (index, component) in self.components.iter().enumerate() {
@@ -158,7 +158,7 @@ impl LayoutSpecification {
 }
 
 impl LayoutRequest {
-    /// This request with `parent`'s values where it has none.
+    /// This request, with values of `parent` in place of absent ones.
     pub fn or(self, parent: &LayoutRequest) -> LayoutRequest {
         LayoutRequest {
             layout: self.layout.or_else(|| parent.layout.clone()),

@@ -43,9 +43,9 @@ pub enum SpellingError {
     CountOfTargets {
         /// Its number, from 1.
         component: usize,
-        /// What `-c` says.
+        /// The number of `-c`.
         count: u16,
-        /// How many `-o` names.
+        /// The number of targets that `-o` names.
         named: usize,
     },
     /// More than this crate reads.
@@ -59,7 +59,7 @@ pub enum SpellingError {
     Layout(#[from] LayoutError),
 }
 
-/// What stands between two `-E`.
+/// The options between two `-E`.
 #[derive(Default)]
 struct Options {
     end: Option<Option<u64>>,

@@ -141,7 +141,8 @@ fn demands(is_one_count: bool, stripe_bytes: BoxedStrategy<u64>) -> impl Strateg
     })
 }
 
-/// With one stripe size `balanced` costs what brute force finds, and refuses what brute force cannot place.
+/// With one stripe size `balanced` reaches the cost that brute force finds, and refuses demands that brute force cannot
+/// place.
 fn is_exact(view: &View, demands: &[Demand]) {
     let least = BruteForce::least_cost(view, demands);
     match (balanced(view, demands), least) {
@@ -224,7 +225,7 @@ proptest! {
         let demand = Demand { stripes, stripe_bytes: 10, program: 0 };
         let least = BruteForce::least_cost(&view, &[demand]);
         let mut balanced = Balanced::default();
-        // What was placed earlier only changes whose turn it is among equals.
+        // Demands of before only change the turn among equals.
         let _ = balanced.place_one(&view, Demand { stripes: before.max(1), stripe_bytes: 1, program: 0 }, &mut Vec::new());
         let mut targets = Vec::new();
         match (balanced.place_one(&view, demand, &mut targets), least) {

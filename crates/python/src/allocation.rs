@@ -15,7 +15,7 @@ pub(crate) struct Allocator {
     random: SplitMix64,
 }
 
-/// Where the stripes of each demand go.
+/// The targets of the stripes of each demand.
 #[pyclass(module = "weir._core", frozen)]
 pub(crate) struct Allocation {
     names: Vec<String>,
@@ -187,7 +187,7 @@ impl Allocation {
         self.allocation.cost
     }
 
-    /// What no placement can cost less than; None where the allocator proves nothing.
+    /// The least cost of any placement; None where the allocator proves nothing.
     #[getter]
     fn bound(&self) -> Option<f64> {
         self.allocation.bound

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use weir_fairshare::{Algorithm, Policy, Sharing};
 use weir_wire::{Claims, Credential, Role, SiteKey};
 
-/// What the command line needs of the pure leaves.
+/// The module `weir._core`: the pure leaves as Python uses them.
 #[pymodule]
 mod _core {
     #[pymodule_export]

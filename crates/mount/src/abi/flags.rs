@@ -7,7 +7,7 @@ pub(crate) const MINOR: u32 = 45;
 /// Oldest minor version that is served (Linux 5.4).
 pub(crate) const MINOR_MIN: u32 = 31;
 
-/// What both sides can do, as one 64-bit mask (the upper half travels in `flags2`).
+/// Features of both sides, as one 64-bit mask (the upper half travels in `flags2`).
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1 << 0;
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;

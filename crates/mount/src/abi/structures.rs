@@ -54,12 +54,12 @@ structures! {
     Rename2In { new_parent: u64, flags: u32, padding: u32 }
     LinkIn { old_node: u64 }
     OpenIn { flags: u32, open_flags: u32 }
-    /// Also of TMPFILE.
+    /// The body of CREATE and TMPFILE.
     CreateIn { flags: u32, mode: u32, umask: u32, open_flags: u32 }
     OpenOut { handle: u64, open_flags: u32, backing: i32 }
     ReleaseIn { handle: u64, flags: u32, release_flags: u32, lock_owner: u64 }
     FlushIn { handle: u64, unused: u32, padding: u32, lock_owner: u64 }
-    /// Also of READDIR.
+    /// The body of READ and READDIR.
     ReadIn {
         handle: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32,
     }
@@ -71,12 +71,12 @@ structures! {
         blocks: u64, free: u64, available: u64, files: u64, files_free: u64,
         block_size: u32, name_length: u32, fragment_size: u32, padding: u32, spare: [u32; 6],
     }
-    /// Also of FSYNCDIR.
+    /// The body of FSYNC and FSYNCDIR.
     FsyncIn { handle: u64, flags: u32, padding: u32 }
     SetxattrIn { size: u32, flags: u32, setxattr_flags: u32, padding: u32 }
     /// The short form, where the kernel does not know `SETXATTR_EXT`.
     SetxattrShortIn { size: u32, flags: u32 }
-    /// Also of LISTXATTR.
+    /// The body of GETXATTR and LISTXATTR.
     GetxattrIn { size: u32, padding: u32 }
     GetxattrOut { size: u32, padding: u32 }
     FileLock { start: u64, end: u64, kind: u32, pid: u32 }

@@ -13,16 +13,16 @@ use weir_client::wire::{limits, Seek};
 /// Most bytes copied for one request: the caller goes on with the rest, and can be interrupted in between.
 const COPY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// What the kernel does with the pages of a range that was changed beside them.
+/// The fate of cached pages after a call changed their range beside them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Afterwards {
-    /// They are dropped, and read again before they are stored to.
+    /// The kernel drops the pages, and reads them again before a program stores to them.
     Dropped,
-    /// Those of which only a part was changed stay, with zeros in that part.
+    /// The kernel keeps a page of which a part was changed, with zeros in that part.
     Kept,
 }
 
-/// What `fallocate(2)` is to do.
+/// The modes of `fallocate(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Allocation {
     Reserve { keep_size: bool },

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use weir_client::wire::{limits, OpenFlags};
 use weir_client::Place;
 
-/// Most bytes of entries asked of the server at once: some hundred names, one small frame.
+/// Most bytes of entries in one answer of a server: some hundred names, one small frame.
 const LISTING_BYTES: u32 = limits::INLINE_PAYLOAD_BYTES as u32;
 impl Filesystem {
     pub(crate) fn open_directory(&self, call: &mut Call<'_>) -> Answer {
@@ -72,7 +72,7 @@ impl Filesystem {
 }
 
 impl Listed {
-    /// Where the listing after `cookie` goes on in this part; `None` when that is not known here.
+    /// The place in this part at which the listing after `cookie` goes on; `None` when this part does not hold it.
     fn position(&self, cookie: u64) -> Option<usize> {
         if self.entries.is_empty() {
             return (self.end && self.from == cookie && cookie != 0).then_some(0);

@@ -13,8 +13,9 @@ use std::time::Duration;
 use weir_client::wire::{Ino, LockKind, LockOwner, LockRange, LockType};
 use weir_client::LockRequest;
 
-/// How often, and after which pauses, a conflict looks for a close that was announced before it. The worker that has read
-/// it needs a processor to tell of it, and a program that asks without waiting can do without ten milliseconds.
+/// Number of looks of a conflict for a close that was announced before it, and the pauses between them. The worker that
+/// has read the close needs a processor to report it. A program that asks without waiting can do without ten
+/// milliseconds.
 const CLOSE_LOOKS: u32 = 10;
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 /// Last byte of "to the end of the file" in the kernel's locks.
@@ -22,8 +23,8 @@ const KERNEL_END: u64 = i64::MAX as u64;
 
 /// The owners that may hold POSIX locks, and the handles through which they set them.
 ///
-/// The kernel tells of each closed descriptor, and does not tell a description's owner from a process: what is still here
-/// when a handle is released was set for the description.
+/// The kernel reports each closed descriptor, but does not tell the owner of a description from a process. An owner
+/// that is still here when a handle is released is therefore a description's.
 #[derive(Default)]
 pub(crate) struct PosixLocks {
     owners: Mutex<HashMap<(Ino, LockOwner), HashSet<u64>>>,
@@ -164,8 +165,8 @@ impl Filesystem {
         Ok(open.file.lock(&open.opener, request, &wait, &|| false)?)
     }
 
-    /// A signal for the caller of another request. Lock calls end with EINTR; all others end by themselves, so that what
-    /// they did is told.
+    /// Handles a signal for the caller of another request. Lock calls end with EINTR. All other calls end by
+    /// themselves, so that their result reaches the program.
     pub(crate) fn interrupt(&self, call: &mut Call<'_>) -> Answer {
         let asked: InterruptIn = call.take()?;
         if let Some(waiting) = self.flights.interrupt(asked.unique) {

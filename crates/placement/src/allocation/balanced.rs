@@ -10,7 +10,7 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// With more stripe sizes than this, demands are placed one by one: few are alike then.
+/// Number of stripe sizes above which demands are placed one by one: few are alike then.
 const SIZES_MAX: usize = 64;
 
 /// Files of so many stripe sizes can be placed in turn without looking at all targets anew.
@@ -25,11 +25,11 @@ const STANDINGS_MAX: usize = 4;
 /// would take long.
 #[derive(Clone, Debug, Default)]
 pub struct Balanced {
-    /// Where among equals the next stripe goes.
+    /// The place among equals that gets the next stripe.
     rotation: u32,
     levels: Levels,
     frontier: Frontier,
-    /// Of the stripe sizes of single files, the last one first.
+    /// Standings for the stripe sizes of single files, the last one first.
     standings: Vec<Standings>,
 }
 
@@ -136,7 +136,7 @@ impl Balanced {
     }
 }
 
-/// What does not fit of one size does not fit of all.
+/// Demands of one size that do not fit leave no room for all demands either.
 fn of_all(error: AllocationError, stripes: usize) -> AllocationError {
     match error {
         AllocationError::DoesNotFit { missing, .. } => {

@@ -1,4 +1,4 @@
-//! What no placement of stripes of unequal size can undercut.
+//! A lower bound on the cost of any placement of stripes of unequal size.
 
 use super::fill::Level;
 use super::levels::{Group, Levels};
@@ -79,7 +79,7 @@ fn least_of_group(group: &Group, price: f64) -> f64 {
     (group.load + work) * (group.load + work) * group.slope - price * work
 }
 
-/// What the stripes add to the cost if each demand is placed where it costs least and meets no other.
+/// The cost that the stripes add if each demand is placed where it costs least and meets no other demand.
 fn alone(levels: &Levels, kinds: &BTreeMap<Demand, u64>) -> f64 {
     let mut added = Vec::with_capacity(levels.len());
     let mut sum = 0.0;

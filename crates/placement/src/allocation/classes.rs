@@ -7,12 +7,12 @@ use super::levels::Levels;
 pub(super) struct Class {
     /// Stripes of each.
     pub(super) stripes: u32,
-    /// Which demands.
+    /// The demands, by number.
     pub(super) demands: Vec<u32>,
 }
 
 impl Class {
-    /// How many demands they are.
+    /// The number of demands.
     pub(super) fn members(&self) -> u32 {
         self.demands.len() as u32
     }
@@ -49,7 +49,8 @@ impl Sizes {
         each.sum()
     }
 
-    /// What is asked of `targets` targets that take all they can, and of the other targets then.
+    /// The stripes that `targets` targets receive when they take all they can, and the stripes that remain for the
+    /// other targets.
     pub(super) fn split(&self, targets: u32) -> (Sizes, Sizes) {
         let inside = self.0.iter().map(|&(stripes, members)| (stripes.min(targets), members));
         let outside = self.0.iter().map(|&(stripes, members)| (stripes.saturating_sub(targets), members));
@@ -80,7 +81,8 @@ pub(super) fn share_out(classes: &[Class], mut counts: Vec<u32>, levels: &Levels
     shares
 }
 
-/// What one class takes of `counts`. Where some of equal positions give a stripe less, the first from `start` in `order` do.
+/// The share of one class in `counts`. Where some of equal positions give a stripe less, the first positions from
+/// `start` in `order` do.
 fn take(class: &Class, counts: &[u32], order: &[u32], start: usize) -> Vec<u32> {
     let members = class.members();
     let need = u64::from(class.stripes) * u64::from(members);

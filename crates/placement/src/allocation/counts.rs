@@ -1,10 +1,11 @@
-//! How many stripes of one size each target takes, where demands ask for different numbers of them.
+//! The number of stripes of one size on each target, where demands ask for different numbers of stripes.
 //!
-//! Counts can be dealt out to the demands exactly when no set of targets has more stripes than the demands can have
-//! on so many targets (Gale and Ryser), which is a polymatroid. Water-filling ignores that; where its answer breaks the
-//! condition, the targets of the worst breach take exactly what they can, and both sides are filled by themselves:
-//! Groenevelt's decomposition (European Journal of Operational Research 54, 1991), exact for a separable convex cost.
-//! Where servers' loads cost too, the two sides are not independent and `exchange` mends the rest.
+//! Counts can be dealt out to the demands exactly when no set of targets has more stripes than the demands can have on
+//! so many targets (Gale and Ryser). This condition is a polymatroid. Water-filling ignores the condition. Where the
+//! answer of water-filling breaks it, the targets of the worst breach take exactly as much as they can, and both sides
+//! are filled by themselves: Groenevelt's decomposition (European Journal of Operational Research 54, 1991), exact for
+//! a separable convex cost. Where servers' loads cost too, the two sides depend on each other, and `exchange` mends the
+//! rest.
 
 use super::classes::Sizes;
 use super::fill::fill;
@@ -37,7 +38,8 @@ pub(super) fn counts(
     Ok(Counts { counts, is_optimal: parts == 1 || is_separable })
 }
 
-/// How many stripes of `sizes` find no room in the best case (Gale and Ryser, with room for so many on each target).
+/// The number of stripes of `sizes` that find no room in the best case (Gale and Ryser, with room for so many on each
+/// target).
 fn missing(levels: &Levels, sizes: &Sizes) -> u64 {
     let members = sizes.members();
     let mut rooms: Vec<u32> =

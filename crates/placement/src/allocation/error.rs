@@ -1,9 +1,9 @@
-//! What can be wrong with what is to be placed, or with where.
+//! Errors in the demands of an allocation, or in the view of its targets.
 
 use super::AllocatorName;
 use thiserror::Error;
 
-/// Why stripes could not be placed.
+/// The reason why stripes could not be placed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum AllocationError {
@@ -12,13 +12,13 @@ pub enum AllocationError {
         "no target can take stripes: all {targets} are full, dead or have no speed; free or mend one of them"
     )]
     NoTarget {
-        /// How many targets the view has.
+        /// The number of targets of the view.
         targets: usize,
     },
     /// A demand of no stripes.
     #[error("demand {demand} asks for no stripes; ask for at least one")]
     NoStripes {
-        /// Which demand, from 0.
+        /// The number of the demand, from 0.
         demand: usize,
     },
     /// A demand of more stripes than there are targets for them.
@@ -27,11 +27,11 @@ pub enum AllocationError {
          stripes; ask for at most {used}"
     )]
     TooManyStripes {
-        /// Which demand, from 0.
+        /// The number of the demand, from 0.
         demand: usize,
-        /// How many it asks for.
+        /// The number of stripes that the demand asks for.
         stripes: u16,
-        /// How many targets there are for them.
+        /// The number of targets that can take them.
         used: usize,
     },
     /// More stripes than fit into the free space.
@@ -40,9 +40,9 @@ pub enum AllocationError {
          targets; free space or ask for fewer or smaller stripes"
     )]
     DoesNotFit {
-        /// How many stripes are left over in the best case.
+        /// The number of stripes left over in the best case.
         missing: u64,
-        /// How many are to be placed.
+        /// The number of stripes to place.
         stripes: u64,
     },
     /// A target or server that was named twice.
@@ -53,7 +53,7 @@ pub enum AllocationError {
         "{what} has speed {speed} and load {load_bytes}: speeds are numbers, loads are finite and not negative"
     )]
     NotANumber {
-        /// Which target or server.
+        /// The target or server.
         what: String,
         /// The speed it was given.
         speed: f64,

@@ -32,7 +32,7 @@ pub(super) fn settle(levels: &mut Levels, classes: &[Class], shares: &mut [Vec<u
             if cycles.is_empty() {
                 break;
             }
-            // They share no node, so none changes what another costs.
+            // The cycles share no node, so no cycle changes the cost of another.
             cycles.iter().for_each(|cycle| graph.cancel(levels, shares, cycle));
             if work + graph.work > WORK_MAX {
                 return false;
@@ -63,7 +63,7 @@ const NONE: u32 = u32::MAX;
 struct Graph<'a> {
     members: &'a [u32],
     step: u32,
-    /// Of each group: to and from the sink, then from and to each class.
+    /// The arcs of each group: to and from the sink, then from and to each class.
     arcs: Vec<Arc>,
     aside: StepsAside,
     distance: Vec<f64>,
@@ -274,7 +274,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Which classes may add a step on a target where others take one away: as bits, which are checked when they are used.
+/// The classes that may add a step on a target where other classes take one away. They are kept as bits, which are
+/// checked when they are used.
 struct StepsAside {
     words: usize,
     bits: Vec<u64>,
@@ -314,7 +315,7 @@ impl StepsAside {
         })
     }
 
-    /// Where `to` takes a step away and `from` adds one; forgotten where that is not possible any more.
+    /// The position at which `to` takes a step away and `from` adds one; forgotten where that is no longer possible.
     fn position(&mut self, members: &[u32], shares: &[Vec<u32>], from: u32, to: u32, step: u32) -> u32 {
         let (own, other) = (&shares[from as usize], &shares[to as usize]);
         let most = members[from as usize];

@@ -1,9 +1,10 @@
-//! How many stripes of one size each target takes at the least cost: water-filling.
+//! The number of stripes of one size on each target at the least cost: water-filling.
 //!
 //! Every stripe that a target could take has a marginal cost, which grows with the stripes there and on its server.
-//! Taking the cheapest stripe again and again is exact, because a sum of convex functions over a laminar family (targets
-//! within servers) is M-natural-convex (Murota, Discrete Convex Analysis, 2003, sections 6.3 and 10.1). Most of it is
-//! skipped: the stripes below a threshold of the marginal cost are counted directly, and a heap takes the rest.
+//! Taking the cheapest stripe again and again is exact, because a sum of convex functions over a laminar family
+//! (targets within servers) is M-natural-convex (Murota, Discrete Convex Analysis, 2003, sections 6.3 and 10.1). Most
+//! steps are skipped: the stripes below a threshold of the marginal cost are counted directly, and a heap takes the
+//! rest.
 
 use super::levels::{Frontier, Group, Levels};
 
@@ -54,7 +55,8 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Where filling `levels`, which count in whole stripes, stops when it has hardly fewer than `total`.
+    /// The level at which filling `levels`, which count in whole stripes, has placed nearly `total` stripes and no
+    /// more.
     pub(super) fn of(levels: &Levels, total: u64) -> Level {
         let mut search = Search::new(levels);
         let price = search.threshold(total).unwrap_or(0.0);
@@ -72,7 +74,7 @@ struct Search<'a> {
     totals: Vec<u64>,
 }
 
-/// What lies below a threshold: stripes, and how many more there are for each unit of marginal cost.
+/// The stripes below a threshold, and the number of further stripes for each unit of marginal cost.
 #[derive(Clone, Copy, Default)]
 struct Below {
     stripes: u64,
@@ -172,7 +174,8 @@ impl<'a> Search<'a> {
         let mut placed = 0;
         for (group, &start) in self.levels.groups.iter().zip(&self.totals) {
             let total = below_in_group(self.levels, group, threshold, start).stripes;
-            // What one stripe more than `total` would leave for its target: at most `total` stripes are below it.
+            // The part of the threshold that one stripe more than `total` would leave for its target: at most `total`
+            // stripes are below the threshold.
             let of_targets = threshold - (2.0 * (group.load + total as f64) + 1.0) * group.slope;
             for position in group.range() {
                 let Levels { load, speed, room, .. } = self.levels;
@@ -193,7 +196,7 @@ fn below_in_group(levels: &Levels, group: &Group, threshold: f64, start: u64) ->
         let (stripes, speed) = below_alone(levels, group, threshold);
         return Below { stripes, growth: speed / 2.0 };
     }
-    // With `stripes` in the group, its last one leaves this much to its target.
+    // The part of the threshold that the last of `stripes` stripes in the group leaves to its target.
     let left = |stripes: u64| threshold - (2.0 * (group.load + stripes as f64) - 1.0) * group.slope;
     let (mut low, mut high) = (0, below_alone(levels, group, left(1)).0);
     let mut growth = 0.0;
@@ -229,7 +232,7 @@ fn below_alone(levels: &Levels, group: &Group, threshold: f64) -> (u64, f64) {
     (stripes, speed)
 }
 
-/// How many stripes of a position cost at most `threshold` each: `(2 (load + k) + 1) / speed <= threshold`.
+/// The number of stripes of a position that cost at most `threshold` each: `(2 (load + k) + 1) / speed <= threshold`.
 fn stripes_below(load: f64, speed: f64, room: f64, threshold: f64) -> u32 {
     let count = threshold * speed / 2.0 + 0.5 - load;
     // The cast cuts to a whole number and negative ones to 0.

@@ -1,4 +1,4 @@
-//! How loaded targets and servers are while stripes are placed, and where the next one costs least.
+//! Loads of targets and servers while stripes are placed, and the cheapest position for the next stripe.
 
 use super::View;
 
@@ -14,9 +14,9 @@ pub(super) struct Levels {
     pub(super) load: Vec<f64>,
     /// The speed of each position; positive.
     pub(super) speed: Vec<f64>,
-    /// How much more fits.
+    /// The amount that still fits.
     pub(super) room: Vec<f64>,
-    /// Who goes first among equals.
+    /// The order of equals.
     pub(super) rank: Vec<u32>,
     /// The servers whose load counts. One group of everything where none does.
     pub(super) groups: Vec<Group>,
@@ -37,7 +37,7 @@ impl Group {
         self.first as usize..self.end as usize
     }
 
-    /// What `amount` more costs, for each byte or stripe of it.
+    /// The cost of `amount` more, for each byte or stripe of it.
     pub(super) fn marginal(&self, amount: f64) -> f64 {
         (2.0 * self.load + amount) * self.slope
     }
@@ -97,7 +97,7 @@ impl Levels {
         self.groups.clear();
     }
 
-    /// What `amount` more costs at a position alone, for each byte or stripe of it.
+    /// The cost of `amount` more at a position alone, for each byte or stripe of it.
     pub(super) fn marginal(&self, position: usize, amount: f64) -> f64 {
         (2.0 * self.load[position] + amount) / self.speed[position]
     }
@@ -108,14 +108,14 @@ impl Levels {
 pub(super) struct Frontier {
     /// Positions, a heap within the range of each group.
     heap: Vec<u32>,
-    /// Where each position is in `heap`.
+    /// The index of each position in `heap`.
     place: Vec<u32>,
-    /// What `step` more costs at each position alone; infinite where none fits or the position is held.
+    /// The cost of `step` more at each position alone; infinite where a step does not fit or the position is held.
     key: Vec<f64>,
     group_of: Vec<u32>,
     groups: Vec<u32>,
     group_place: Vec<u32>,
-    /// What `step` more costs in each group at its cheapest position.
+    /// The cost of `step` more in each group at its cheapest position.
     group_key: Vec<f64>,
     /// The size of the next stripe.
     step: f64,
@@ -124,7 +124,7 @@ pub(super) struct Frontier {
 }
 
 impl Frontier {
-    /// All positions of `levels` that have room for `least`, ordered for stripes of about `step`.
+    /// Orders all positions of `levels` that have room for `least`, for stripes of about `step`.
     pub(super) fn build(&mut self, levels: &Levels, step: f64, least: f64) {
         let length = levels.len() as u32;
         self.step = step;

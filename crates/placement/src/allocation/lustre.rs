@@ -27,7 +27,7 @@ pub struct LustreStandard {
     server_penalties: Vec<f64>,
 }
 
-/// Where round robin stands.
+/// The state of a round robin.
 #[derive(Clone, Debug, Default)]
 struct Turn {
     start: usize,
@@ -129,7 +129,7 @@ impl Turn {
     }
 }
 
-/// What one stripe takes from the weight of its target and of its server for each round of all of them.
+/// The part that one stripe takes from the weight of its target and of its server, for each round of all targets.
 struct Shares {
     of_target: Vec<f64>,
     of_server: Vec<f64>,

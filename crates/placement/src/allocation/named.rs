@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct NamedTargets {
     /// The name of each target's server.
     pub servers: Option<Vec<String>>,
-    /// How fast each target is; 0: not used.
+    /// The speed of each target; a target of speed 0 is not used.
     pub speeds: Option<Vec<f64>>,
     /// Bytes of work of each target.
     pub loads_bytes: Option<Vec<f64>>,
@@ -23,7 +23,7 @@ pub struct NamedTargets {
     pub server_loads_bytes: HashMap<String, f64>,
 }
 
-/// Why names and figures make no view.
+/// The reason why names and figures make no view.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum NamedTargetsError {
@@ -46,7 +46,7 @@ pub enum NamedTargetsError {
     /// A name of no target.
     #[error("`{0}` is no target: write SERVER.INDEX (3.1) on a store, an OST's index on Lustre")]
     NoTarget(String),
-    /// A server of which something is told, and that has no target.
+    /// A server that has figures and no target.
     #[error("no target lies on server {0}, of which something is told")]
     UnknownServer(String),
     /// A speed or load of a target that cannot be one.

@@ -75,7 +75,7 @@ pub(super) fn check_one(used: usize, demand: Demand, targets: usize) -> Result<(
     }
 }
 
-/// Where the stripes of each demand start among those of all; one entry more than there are demands.
+/// The first stripe of each demand among the stripes of all; one entry more than there are demands.
 pub(super) fn starts(demands: &[Demand]) -> Vec<usize> {
     let mut start = 0;
     let mut starts = Vec::with_capacity(demands.len() + 1);

@@ -18,7 +18,7 @@ pub(super) struct Standings {
     step: f64,
     seen: Option<Seen>,
     positions: Vec<Position>,
-    /// What a stripe costs at each position alone; infinite where none fits or the position is taken.
+    /// The cost of a stripe at each position alone; infinite where none fits or the position is taken.
     key: Vec<f64>,
     /// Number of the position of each index into the view.
     position_of: Vec<u32>,
@@ -29,7 +29,7 @@ pub(super) struct Standings {
     unsettled: Vec<u32>,
     /// Indices into the view of targets that stripes were taken of since it was looked at.
     taken: Vec<u32>,
-    /// By place in the order in which equals take turns.
+    /// The costs, by place in the order in which equals take turns.
     tree: Tree,
     /// Index into the view of each place in that order.
     target_at: Vec<u32>,
@@ -79,9 +79,9 @@ impl Standings {
         view.mark(&mut self.seen);
     }
 
-    /// Append the targets of a file of so many stripes, each the cheapest at its turn.
+    /// Appends the targets of a file of so many stripes, each the cheapest at its turn.
     ///
-    /// Equals take turns from place `rotation` on. What is taken counts as placed once the view says so.
+    /// Equals take turns from place `rotation` on. A taken stripe counts as placed once the view has it.
     ///
     /// # Errors
     /// Where not all fit; `targets` are left as they were.
@@ -167,10 +167,10 @@ impl Standings {
         }
     }
 
-    /// Take over what the view says of a target now.
+    /// Adopts the state of a target in the view.
     fn reopen(&mut self, view: &View, target: u32) {
         let target = target as usize;
-        // What an unused one holds is work of its server all the same.
+        // The bytes of an unused target are work of its server all the same.
         self.unsettle(self.group_of_server[view.server_of(target)]);
         let position = self.position_of[target];
         if position != NONE {
@@ -201,7 +201,7 @@ impl Standings {
         self.tree = tree;
     }
 
-    /// Places of a group, and what the tree says of each.
+    /// Places of a group, and the cost that the tree has for each.
     fn costs(&self, group: &Group) -> impl Iterator<Item = (usize, f64)> + '_ {
         let range = group.first as usize..group.end as usize;
         let least = self.key[range.clone()].iter().copied().fold(f64::INFINITY, f64::min);
@@ -246,7 +246,7 @@ mod tests {
 
     const STEP: u64 = 10;
 
-    /// What happens to a view between two files: numbers that are taken modulo what there is.
+    /// A change of a view between two files, in numbers that are taken modulo the size of the view.
     #[derive(Clone, Debug)]
     enum Event {
         Place(usize, u64),

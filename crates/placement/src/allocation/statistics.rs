@@ -32,37 +32,37 @@ const BUSY_USUAL: f64 = 0.5;
 /// different times, differ by less.
 const BUSY_MARGIN: f64 = 0.25;
 
-/// What a saturated machine leaves: programs take turns on processors and links.
+/// The part of a saturated machine that new work gets: programs take turns on processors and links.
 const LEFT_LEAST: f64 = 0.1;
 
 /// Only what a queue has beyond so many times the mean counts: the rest is what was placed, seen twice.
 const QUEUE_USUAL: f64 = 2.0;
 
-/// What is known of a target.
+/// Figures of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetStatistics {
-    /// Which target.
+    /// The target.
     pub target: TargetId,
-    /// What a target of its kind achieves: its rated speed, or the median of its peers. 0: not to be used.
+    /// The speed of a target of this kind: its rated speed, or the median of its peers. 0 excludes the target.
     pub expected_bytes_per_second: f64,
-    /// What it achieved while it had work; absent until that was seen.
+    /// The speed that the target achieved while it had work; absent until it had some.
     pub achieved_bytes_per_second: Option<f64>,
-    /// What it moves now.
+    /// The bytes that the target moves now.
     pub traffic_bytes_per_second: f64,
-    /// What waits for it, or was placed on it and is not written yet.
+    /// The bytes that wait for the target, or were placed on it and are not written yet.
     pub pending_bytes: f64,
     /// Its size.
     pub total_bytes: u64,
-    /// What is free of it.
+    /// The free bytes of the target.
     pub free_bytes: u64,
 }
 
-/// What is known of a server. Parts are from 0 to 1; absent where they are not known.
+/// Figures of a server. Parts are from 0 to 1, and absent where they are not known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerStatistics {
-    /// Which server.
+    /// The server.
     pub server: ServerId,
-    /// What it can move; absent: as much as its targets together.
+    /// The bytes that the server can move; absent: as many as its targets together.
     pub bytes_per_second: Option<f64>,
     /// Part of its processors' time that is used.
     pub processors: Option<f64>,
@@ -73,7 +73,7 @@ pub struct ServerStatistics {
 }
 
 impl ServerStatistics {
-    /// How busy it is: as its busiest part.
+    /// The use of the busiest part.
     pub fn busy(&self) -> Option<f64> {
         [self.processors, self.memory, self.network].into_iter().flatten().reduce(f64::max)
     }
@@ -121,7 +121,8 @@ impl View {
     }
 }
 
-/// For how busy each server is, from 0 to 1 or not known, what that leaves of its targets' speeds: from a tenth to 1.
+/// The factors on the speeds of targets, from a tenth to 1, that follow from the use of each server's machine: from 0
+/// to 1, or not known.
 pub fn busy_factors(busy: &[Option<f64>]) -> Vec<f64> {
     let least = busy.iter().flatten().copied().fold(1.0, f64::min);
     let usual = BUSY_USUAL.max(least + BUSY_MARGIN);
@@ -132,7 +133,7 @@ pub fn busy_factors(busy: &[Option<f64>]) -> Vec<f64> {
     busy.iter().map(factor).collect()
 }
 
-/// What of each queue counts as load: what it has beyond twice the mean, and beyond `least`. Any unit.
+/// The part of each queue that counts as load: the part beyond twice the mean, and beyond `least`. Any unit.
 pub fn queue_excess(queues: &[f64], least: f64) -> Vec<f64> {
     let mean = queues.iter().sum::<f64>() / queues.len().max(1) as f64;
     let usual = least.max(QUEUE_USUAL * mean);

@@ -13,7 +13,7 @@ use super::{Demand, View};
 const ENDS_MAX: usize = 64;
 /// Kinds up to which two stripes at once are exchanged; the pairs of more would be too many to try.
 const PAIRED_KINDS_MAX: usize = 8;
-/// How much the squared loads of each program by itself weigh beside those of all together.
+/// Weight of the squared loads of each program by itself, beside the loads of all programs together.
 const OWN_WEIGHT: f64 = 1.0 / 16.0;
 /// Exchanges that are weighed before the search ends: some milliseconds.
 const WORK_MAX: u64 = 1_000_000;
@@ -41,7 +41,7 @@ struct Search<'a> {
     view: &'a View,
     starts: &'a [usize],
     targets: &'a mut [u32],
-    /// By falling size.
+    /// The kinds, by falling size.
     kinds: Vec<Kind>,
     /// Demand of each stripe.
     demand_of: Vec<u32>,
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// What one side can give.
+    /// The bundles that one side can give.
     fn bundles(&self) -> Vec<Bundle> {
         let kinds = 0..self.kinds.len();
         let mut bundles = vec![[None, None]];
@@ -159,7 +159,7 @@ impl<'a> Search<'a> {
         bundle.iter().flatten().map(|&kind| self.kinds[kind].bytes as f64).sum()
     }
 
-    /// What the last byte of a target costs.
+    /// The cost of a target's last byte.
     fn marginal(&self, target: usize) -> f64 {
         let server = self.view.server_of(target);
         self.loads[target] / self.view.targets()[target].speed
@@ -178,7 +178,7 @@ impl<'a> Search<'a> {
         change
     }
 
-    /// The same of what the programs whose stripes are exchanged have by themselves, as it weighs.
+    /// The change for the loads that the programs of the exchanged stripes have by themselves, with its weight.
     fn own_change(&self, from: usize, to: usize, given: Bundle, taken: Bundle) -> f64 {
         let of = |bundle: Bundle, program: u32| {
             let kinds = bundle.into_iter().flatten().map(|kind| self.kinds[kind]);

@@ -1,4 +1,4 @@
-//! What an allocator sees: the targets and servers of a cluster, their speeds, loads and room.
+//! The cluster that an allocator sees: targets and servers, their speeds, loads and room.
 
 use super::AllocationError;
 use crate::{ServerId, TargetId};
@@ -11,7 +11,7 @@ const CHANGES_MIN: usize = 16;
 /// A target, as an allocator sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetState {
-    /// Which target.
+    /// The target.
     pub target: TargetId,
     /// The speed it really achieves, relative to the others or in bytes per second; 0 or less: not used.
     pub speed: f64,
@@ -24,7 +24,7 @@ pub struct TargetState {
 /// A server, as an allocator sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerState {
-    /// Which server.
+    /// The server.
     pub server: ServerId,
     /// Its speed, in the unit of its targets' speeds; infinite: never the narrow place; 0 or less: not used.
     pub speed: f64,
@@ -43,13 +43,13 @@ pub struct View {
     changes: Changes,
 }
 
-/// What changed of a view lately, for who keeps what follows from it. A clone of a view begins anew: what becomes of the
-/// two says nothing of the other.
+/// The latest changes of a view, for allocators that keep conclusions from it. A clone of a view begins a record of its
+/// own, because the changes of one copy do not concern the other.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Of which view.
+    /// The view to which the changes belong.
     of: Arc<()>,
-    /// How many there were before those of `latest`.
+    /// The number of changes before those of `latest`.
     earlier: u64,
     latest: Vec<Change>,
 }
@@ -57,9 +57,9 @@ struct Changes {
 /// A load or room that changed, by index into the view.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// Of a target.
+    /// A change of a target.
     Target(u32),
-    /// Of a server.
+    /// A change of a server.
     Server(u32),
 }
 
@@ -182,7 +182,8 @@ impl View {
         self.note(true, Change::Target(target as u32));
     }
 
-    /// What changed since, in order; none where too much did, where a speed did, or where that was another view.
+    /// The changes since `seen`, in order; none where there were too many, where a speed changed, or where `seen` is of
+    /// another view.
     pub(super) fn changes_since(&self, seen: &Seen) -> Option<&[Change]> {
         let Changes { of, earlier, latest } = &self.changes;
         let is_known = Arc::ptr_eq(of, &seen.of);
@@ -204,7 +205,7 @@ impl View {
             *earlier += latest.len() as u64 + 1;
             return latest.clear();
         }
-        // Who has not looked at the older half builds anew, which costs little more.
+        // An allocator that has not looked at the older half builds its conclusions anew, which costs little more.
         let half = self.targets.len().max(CHANGES_MIN);
         if latest.len() == 2 * half {
             *earlier += half as u64;

@@ -13,7 +13,7 @@ const LATE: f64 = 2.0;
 const WRITTEN_MEANWHILE: u64 = 8;
 /// Nothing is late before this many seconds, however fast files usually are.
 const LATE_SECONDS_MIN: f64 = 0.02;
-/// Who is late for so long has not begun to write: other evidence of a slow target is there by then.
+/// A file that is late for so long has not begun to write: other evidence of a slow target is there by then.
 const FORGOTTEN_SECONDS: f64 = 1.0;
 /// Part that a new delay has in the usual one.
 const GAIN: f64 = 1.0 / 16.0;
@@ -24,11 +24,11 @@ pub(crate) struct Awaited {
     /// In the order in which they were made, which is that of their numbers; also files that are written by now, until
     /// their turn at the front comes.
     files: VecDeque<File>,
-    /// How many at the front of `files` were found late, or written before they were.
+    /// The number of files at the front of `files` that were found late, or were written before they were late.
     passed: usize,
     /// Targets, by index, on which first bytes may lie: those of each of `files`, one after the other.
     targets: VecDeque<u32>,
-    /// How many targets stood before those of `targets`.
+    /// The number of targets before those of `targets`.
     targets_gone: u64,
     /// Files whose first bytes came.
     written: u64,
@@ -100,7 +100,7 @@ impl Awaited {
         }
     }
 
-    /// What is late at `seconds`, and what was for so long that it says nothing any more.
+    /// The files that are late at `seconds`, and those that have been late for too long to be evidence.
     pub(crate) fn turn(&mut self, seconds: f64) -> Turn {
         let mut turn = Turn::default();
         while let Some(file) = self.files.front() {

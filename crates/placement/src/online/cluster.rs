@@ -4,7 +4,7 @@ use crate::{busy_factors, queue_excess, ServerId, ServerState, TargetId, TargetS
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// What was placed counts by half after this time, in seconds: files that are made within some minutes are used together.
+/// Half-life of a placed byte, in seconds: files that are made within some minutes are used together.
 const HALF_LIFE_SECONDS: f64 = 180.0;
 /// Past this age, in half-lives, nothing is left of what was placed.
 const HALF_LIVES_MAX: f64 = 20.0;
@@ -17,16 +17,16 @@ const ROOM_PART_MIN: f64 = 0.01;
 /// A target on which first bytes are late counts as one with so many more stripes of the store's default size.
 const LATE_STRIPES: f64 = 64.0;
 
-/// What was last heard of a target.
+/// The latest report of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// Capacity.
     pub capacity_bytes: u64,
     /// Bytes that still fit.
     pub free_bytes: u64,
-    /// How fast it is beside the store's usual target.
+    /// The speed of the target beside the store's usual target.
     pub speed: f64,
-    /// It achieves under half of what is expected of it.
+    /// Whether the target achieves under half of its expected speed.
     pub is_slow: bool,
     /// Its server reports.
     pub is_alive: bool,
@@ -34,14 +34,14 @@ pub struct Figures {
     pub backlog_seconds: f64,
     /// Bytes it usually does in a second.
     pub bytes_per_second: f64,
-    /// What other servers placed there lately, in bytes.
+    /// The bytes that other servers placed there lately.
     pub placed_bytes: f64,
-    /// How busy the machine of its server is, from 0 to 1; absent where not known.
+    /// The use of its server's machine, from 0 to 1; absent where it is not known.
     pub busy: Option<f64>,
 }
 
 impl Figures {
-    /// Of a target that nothing was heard of yet: as good as any.
+    /// Figures of a target without a report: as good as any.
     pub const UNKNOWN: Figures = Figures {
         capacity_bytes: u64::MAX,
         free_bytes: u64::MAX,
@@ -55,7 +55,7 @@ impl Figures {
     };
 }
 
-/// Why a target gets no stripes.
+/// The reason why a target gets no stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
     Full,
@@ -69,17 +69,17 @@ pub(crate) struct Cluster {
     /// Index of the first target of each server, by its number.
     first: Vec<u32>,
     pub(crate) figures: Vec<Figures>,
-    /// What this server placed there lately, in bytes.
+    /// The bytes that this server placed there lately.
     placed: Vec<f64>,
     /// The part of its speed that its server's machine leaves it.
     left: Vec<f64>,
-    /// How much of its queue stands out, in seconds.
+    /// The part of each target's queue that stands out, in seconds.
     waits_seconds: Vec<f64>,
     /// Files whose first bytes are late, by target.
     late: Vec<u32>,
     /// For the allocator; those that are not to be used have no speed.
     pub(crate) view: RefCell<View>,
-    /// Those that take stripes; slow ones are not among them where the allocator avoids them.
+    /// The targets that take stripes; slow targets are missing where the allocator avoids them.
     pub(crate) open: Vec<u32>,
     /// Slow targets that would take stripes, the fastest first.
     pub(crate) slow: Vec<u32>,
@@ -174,7 +174,7 @@ impl Cluster {
         self.fill_view();
     }
 
-    /// Who comes back is owed nothing: else all new files would go there at once.
+    /// A target that comes back is owed nothing: else all new files would go there at once.
     fn settle_returned(&mut self, returned: &[usize]) {
         let stayed = self.open.iter().map(|&index| index as usize).filter(|index| !returned.contains(index));
         let stayed: Vec<f64> = stayed.map(|index| self.placed[index]).collect();
@@ -184,8 +184,9 @@ impl Cluster {
         }
     }
 
-    /// Looks how much each machine leaves. What was placed counts by the time that it takes there: so who has more left
-    /// again is owed nothing either, and who has less is not shunned for what it has.
+    /// Takes over the part that each machine leaves. Placed bytes count by the time that they take there. So a target
+    /// that has more left again is owed nothing either, and a target that has less is not shunned for the bytes that it
+    /// has.
     fn settle_busy(&mut self) {
         let view = self.view.get_mut();
         let mut busy = vec![None; view.servers().len()];
@@ -237,7 +238,7 @@ impl Cluster {
         }
     }
 
-    /// Why the target of this index gets no stripes, if it gets none.
+    /// The reason why the target of this index gets no stripes, if there is one.
     pub(crate) fn unfit(&self, index: usize) -> Option<Unfit> {
         let figures = &self.figures[index];
         match figures.is_alive {
@@ -256,7 +257,7 @@ impl Cluster {
         is_found.then_some(index).or_else(|| self.targets.binary_search(&target).ok())
     }
 
-    /// What this server placed on each target lately.
+    /// The bytes that this server placed on each target lately.
     pub(crate) fn placed(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
         self.targets.iter().copied().zip(self.placed.iter().copied())
     }
@@ -266,7 +267,7 @@ impl Cluster {
         self.waits_seconds[index] > 0.0
     }
 
-    /// How fast the target of this index is beside the store's usual one, on its machine as it is.
+    /// The speed of the target of this index beside the store's usual one, on its machine as it is.
     pub(crate) fn speed(&self, index: usize) -> f64 {
         self.figures[index].speed * self.left[index]
     }
@@ -331,7 +332,7 @@ pub(crate) fn add_load(view: &mut View, index: usize, bytes: f64) {
     let _ = view.update_server(number, speed, (load_bytes + bytes).max(0.0));
 }
 
-/// The same, and not of its server.
+/// Adds load to a target and not to its server.
 fn add_target_load(view: &mut View, index: usize, bytes: f64) {
     let TargetState { speed, load_bytes, free_bytes, .. } = view.targets()[index];
     let _ = view.update_target(index, speed, (load_bytes + bytes).max(0.0), free_bytes);

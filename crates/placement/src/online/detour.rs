@@ -6,12 +6,12 @@ use crate::{
     limits, Component, ComponentSpecification, Layout, LayoutSpecification, Stripes, TargetId, END_OF_FILE,
 };
 
-/// What decided over the targets, for the record.
+/// The deciding rule in the record of such a file.
 const DETOUR: &str = "detour";
 
 impl Placer {
-    /// `layout` with other targets in the place of those that are `full`, from the first page behind `size_bytes` on. What
-    /// was `asked` of it holds: targets that were named, and numbers of stripes.
+    /// The layout with other targets in the place of those that are `full`, from the first page behind `size_bytes` on.
+    /// The request `asked` for the layout holds: its named targets, and its numbers of stripes.
     ///
     /// # Errors
     /// [`Refusal::Full`] where that leaves no other place: those that are left are too few, or not `full` where the file goes on.
@@ -76,7 +76,7 @@ fn beginning(component: &Component, begin: u64, end: u64) -> Component {
     Component { end, stripe_bytes, targets: targets[..used.min(targets.len())].to_vec() }
 }
 
-/// What was asked of the component that ends at `end`, or holds that end.
+/// The request for the component that ends at `end`, or holds that end.
 fn rule(asked: Option<&LayoutSpecification>, end: u64) -> &Stripes {
     let holds = |component: &&ComponentSpecification| component.end.unwrap_or(END_OF_FILE) >= end;
     let component = asked.and_then(|asked| asked.components.iter().find(holds));

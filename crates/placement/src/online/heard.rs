@@ -23,7 +23,8 @@ impl Heard {
         self.figures.insert(target, figures);
     }
 
-    /// Another server has lately placed so many bytes on a target; those on a target that was not told of do not count.
+    /// Notes that another server has lately placed so many bytes on a target. Bytes on a target without a report do not
+    /// count.
     pub fn place(&mut self, target: TargetId, bytes: f64) {
         if let Some(figures) = self.figures.get_mut(&target) {
             figures.placed_bytes += bytes.max(0.0);

@@ -26,7 +26,7 @@ const PROBE_SECONDS: f64 = 60.0;
 pub struct Placer {
     server: ServerId,
     defaults: LayoutDefaults,
-    /// What is asked for where nothing is.
+    /// The request for files without one.
     usual: LayoutSpecification,
     name: AllocatorName,
     cluster: Cluster,
@@ -57,7 +57,7 @@ pub struct Placed {
     pub record: Record,
 }
 
-/// What was placed and refused since the server started.
+/// Counts of placed and refused files since the server started.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Stripes by allocator.
@@ -146,7 +146,7 @@ impl Placer {
         self.sort();
     }
 
-    /// What this server placed on each target lately, in bytes.
+    /// The bytes that this server placed on each target lately.
     pub fn placed_lately(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
         self.cluster.placed()
     }
@@ -291,7 +291,7 @@ impl Placer {
             let targets = match &component.stripes {
                 Stripes::Targets(named) => self.named(named)?,
                 Stripes::Count(_) => self.choose(sequence, count, weight(begin, end, stripe_bytes, count))?,
-                // Who asks for no number is well served without the slow ones.
+                // A file that asks for no number of stripes is well served without the slow targets.
                 Stripes::Default | Stripes::All => {
                     let open = self.cluster.open.len();
                     let count = count.min(if open > 0 { open } else { count }).min(left);
@@ -431,7 +431,7 @@ impl Placer {
         all.map(|&index| (targets[index as usize], figures[index as usize].free_bytes)).collect()
     }
 
-    /// How many stripes were asked for.
+    /// The number of stripes that the rule asks for.
     pub(crate) fn stripes_of(&self, rule: &Stripes) -> usize {
         rule.count(self.defaults.stripe_count, self.cluster.targets.len())
     }
@@ -473,8 +473,8 @@ fn each_stripe(layout: &Layout, mut each: impl FnMut(TargetId, f64)) {
     }
 }
 
-/// What a stripe counts before anything is known of the file's size: the bytes of one stripe, or of the share that its
-/// component can give a target.
+/// The weight of a stripe while the file's size is unknown: the bytes of one stripe, or of the share that its component
+/// can give a target.
 fn weight(begin: u64, end: u64, stripe_bytes: u64, count: usize) -> f64 {
     stripe_bytes.min((end - begin).div_ceil(count.max(1) as u64)) as f64
 }

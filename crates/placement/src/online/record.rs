@@ -1,4 +1,4 @@
-//! Why a file lies where it lies: a small record that is made with the file and kept with it.
+//! The reason for a file's place: a small record that is made with the file and kept with it.
 
 use crate::TargetId;
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,20 @@ pub(crate) const STRIPES_MAX: usize = 8;
 /// No record takes more.
 const BYTES_MAX: usize = 256;
 
-/// What decided over the targets of a file, in figures of the moment at which it was made.
+/// The rule that chose a file's targets, and its figures at the moment at which the file was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The allocator, or `explicit`: the client named the targets.
     pub by: Cow<'static, str>,
     /// Targets that could take stripes.
     pub considered: u16,
-    /// Those that had no room.
+    /// The targets that had no room.
     pub full: LeftOut,
-    /// Those whose server did not report.
+    /// The targets whose server did not report.
     pub dead: LeftOut,
-    /// Those that were avoided for their speed.
+    /// The targets that were avoided for their speed.
     pub slow: LeftOut,
-    /// What the targets that could take stripes had on average, in bytes.
+    /// The mean load of the targets that could take stripes, in bytes.
     pub mean_load_bytes: f32,
     /// The targets of the first stripes, what each had before, in bytes, and its speed in percent of the usual.
     pub chosen: Vec<(TargetId, f32, u8)>,
@@ -34,14 +34,14 @@ pub struct Record {
 /// Targets that got nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// How many.
+    /// The number of targets.
     pub count: u16,
     /// The first of them.
     pub targets: Vec<TargetId>,
 }
 
 impl LeftOut {
-    /// Of `targets`, which are `count`.
+    /// The record of `targets`, which are `count`.
     pub fn of(targets: impl Iterator<Item = TargetId>, count: usize) -> LeftOut {
         LeftOut { count: count as u16, targets: targets.take(NAMED_MAX).collect() }
     }
@@ -61,7 +61,7 @@ impl Record {
         }
     }
 
-    /// As it is kept.
+    /// The record as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = [0; BYTES_MAX];
         postcard::to_slice(self, &mut bytes).map(|bytes| bytes.to_vec()).unwrap_or_default()

@@ -1,6 +1,6 @@
-//! Why a file gets no targets.
+//! The reasons for which a file gets no targets.
 
-/// Why a file gets no targets. Its caller chooses the error number.
+/// The reason why a file gets no targets. Its caller chooses the error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Refusal {
     /// The layout that was asked for is none, or none that this store can have.

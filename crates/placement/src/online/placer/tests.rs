@@ -258,7 +258,8 @@ fn a_target_on_which_first_bytes_are_late_gets_no_more_until_they_come() {
     assert_eq!(made(&mut placer, 101, 603), first, "it has least to do by now");
 }
 
-/// How often each server was chosen of `files`, made while the servers' machines are as busy as `busy` says.
+/// The number of times that each server was chosen for `files` files, made while the servers' machines have the use
+/// `busy`.
 fn by_server(
     placer: &mut Placer,
     seconds: f64,
