@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_testing::{claims, get, key, ram, Cluster, Line, Transport};
+use weir_testing::{claims, get, key, ram, Cluster, Line, Stop, Transport};
 use weir_wire::{Claims, Reply, Request};
 
 const JOBS: usize = 1_500;
@@ -29,6 +29,7 @@ fn main() {
     let (stop, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let control = cluster.address(0).control;
     let beside = std::thread::scope(|scope| {
+        let _stopping = Stop::at_end(&stop);
         for path in READERS {
             let (control, stop, answers) = (&control, &stop, &answers);
             scope.spawn(move || {
@@ -38,9 +39,7 @@ fn main() {
                 }
             });
         }
-        let beside = percentile_99(&mut line);
-        stop.store(true, Ordering::Relaxed);
-        beside
+        percentile_99(&mut line)
     });
     let answers = answers.into_inner();
     assert!(answers > 0, "the readers had no answer meanwhile");

@@ -17,6 +17,7 @@ mod line;
 mod mount;
 mod processes;
 pub mod programs;
+mod stop;
 
 pub use choices::{seed, Choices};
 pub use cluster::Cluster;
@@ -28,3 +29,4 @@ pub use jobs::job;
 pub use line::{random_client, File, Line, READ_WRITE};
 pub use mount::{can_mount, Mount};
 pub use processes::{as_nobody, checked, output, python, shell, shell_by, wait_until, PATIENCE};
+pub use stop::Stop;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_client::wire::*;
 use weir_client::{File, Moving, Place, Store, TransportChoice};
 use weir_placement::{ServerId, TargetId};
-use weir_testing::{servers, wait_until, Choices, Cluster, PATIENCE};
+use weir_testing::{servers, wait_until, Choices, Cluster, Stop, PATIENCE};
 
 /// The bytes that a fresh client finds, which remembers no layout, size or epoch.
 fn read_afresh(cluster: &Cluster, path: &str, length: usize) -> Vec<u8> {
@@ -29,15 +29,6 @@ fn targets_of(store: &Store, path: &str) -> Vec<TargetId> {
     let opened = store.open(&CALLER, Place::root(path.as_bytes()), flags, 0).expect("opened");
     store.close(&CALLER, opened.attributes.ino, opened.handle).expect("closed");
     opened.layout.expect("a regular file").targets().to_vec()
-}
-
-/// Ends those who go on until it is set, also where a test fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 /// Some object of the file, and a target of two servers with two targets each that has none.
@@ -80,7 +71,7 @@ fn model_under_moves(backend: &str, layout: &str, rounds: u64, reach: u64) {
         let mut moving = choices.branch();
         let (mover, is_over) = (&mover, &is_over);
         let moves = scope.spawn(move || keep_moving(mover, "model/file", &mut moving, is_over));
-        let over = Over(is_over);
+        let over = Stop::at_end(is_over);
         for round in 0..rounds {
             let file = &files[choices.below(4) as usize];
             change_and_compare(file, &mut model, &mut choices, reach, round);
@@ -196,7 +187,7 @@ fn writers_and_appenders_lose_nothing_to_moves() {
                 scope.spawn(move || write_and_append(store, writer, ROUNDS, RECORD, REGION, &mut choices))
             })
             .collect();
-        let over = Over(&is_over);
+        let over = Stop::at_end(&is_over);
         for writer in writers {
             writer.join().expect("no panic");
         }
@@ -445,7 +436,7 @@ fn servers_that_die_at_any_moment_lose_no_byte() {
                 assert!(read == writer.model, "while moves go on");
             }
         });
-        let over = Over(is_over);
+        let over = Stop::at_end(is_over);
         for _ in 0..12 {
             std::thread::sleep(Duration::from_millis(50 + choices.below(250)));
             let victim = choices.below(SERVERS as u64) as usize;

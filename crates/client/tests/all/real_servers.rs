@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_client::wire::*;
 use weir_client::{File, LockRequest, LockWait, Place, Store, TransportChoice};
-use weir_testing::{servers, Choices, Cluster};
+use weir_testing::{servers, wait_until, Choices, Cluster, Stop};
 
 /// One file, opened by clients of both transports, changed in turn and compared with plain bytes.
 fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
@@ -207,6 +207,7 @@ fn a_growing_file_is_never_seen_with_holes() {
         let (writer, reader) = (open(&store, "tail/file", true), open(&store, "tail/file", false));
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let stopping = Stop::at_end(&is_done);
             scope.spawn(|| {
                 let mut position = 0;
                 let mut buffer = vec![0; 30_000];
@@ -221,7 +222,7 @@ fn a_growing_file_is_never_seen_with_holes() {
             for _ in 0..600 {
                 writer.append(&CALLER, &[IoSlice::new(&[0xAB; 777])]).expect("appended");
             }
-            is_done.store(true, Ordering::SeqCst);
+            drop(stopping);
         });
     }
 }
@@ -389,7 +390,12 @@ fn work_goes_on_after_a_killed_server_came_back() {
     let file = open(&store, "kept/file", false);
     let acknowledged = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);
+    let go_on = || {
+        let goal = acknowledged.load(Ordering::SeqCst) + 50_000;
+        wait_until("50 more writes are done", || acknowledged.load(Ordering::SeqCst) >= goal);
+    };
     std::thread::scope(|scope| {
+        let stopping = Stop::at_end(&is_over);
         scope.spawn(|| {
             let record = [0xCD; 1000];
             while !is_over.load(Ordering::SeqCst) {
@@ -400,19 +406,13 @@ fn work_goes_on_after_a_killed_server_came_back() {
             }
         });
         for victim in [1, 0] {
-            let before = acknowledged.load(Ordering::SeqCst);
-            while acknowledged.load(Ordering::SeqCst) < before + 50_000 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            go_on();
             cluster.kill_server(victim);
             std::thread::sleep(Duration::from_millis(100));
             cluster.start_server(victim);
         }
-        let before = acknowledged.load(Ordering::SeqCst);
-        while acknowledged.load(Ordering::SeqCst) < before + 50_000 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        is_over.store(true, Ordering::SeqCst);
+        go_on();
+        drop(stopping);
     });
     let length = acknowledged.load(Ordering::SeqCst) as usize;
     let bytes = read_all(&file, length);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use weir_client::wire::*;
 use weir_client::{Caller, ClientError, Place};
 use weir_placement::ServerId;
+use weir_testing::{wait_until, Stop};
 
 const CALLER: Caller = Caller::own();
 const SILENCE: Duration = Duration::from_secs(5);
@@ -182,13 +183,9 @@ fn forty_waiting_locks_do_not_keep_out_the_unlock() {
                 assert_eq!(error.errno(), libc::EINTR);
             });
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
         let waiting =
             || fake.requests().iter().filter(|r| matches!(r, Request::Lock { wait: true, .. })).count();
-        while waiting() < 40 && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(waiting(), 40);
+        wait_until("every lock call waits", || waiting() == 40);
         file.try_lock(&CALLER, &lock(LockType::Unlock)).expect("not held up");
         for wait in &waits {
             file.cancel_lock(&CALLER, wait).expect("cancelled");
@@ -239,6 +236,7 @@ fn a_child_works_whatever_the_threads_of_its_parent_were_doing() {
     let is_over = AtomicBool::new(false);
     let mut statuses = Vec::new();
     std::thread::scope(|scope| {
+        let stopping = Stop::at_end(&is_over);
         for _ in 0..6 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::SeqCst) {
@@ -263,7 +261,7 @@ fn a_child_works_whatever_the_threads_of_its_parent_were_doing() {
             unsafe { libc::waitpid(child, &mut status, 0) };
             statuses.push(status);
         }
-        is_over.store(true, Ordering::SeqCst);
+        drop(stopping);
     });
     assert_eq!(statuses, [0; 20]);
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use weir_testing::{claims, dir, get, key, ram, wait_until, Cluster, File, Line, Transport, PATIENCE};
+use weir_testing::{claims, dir, get, key, ram, wait_until, Cluster, File, Line, Stop, Transport, PATIENCE};
 use weir_wire::{Claims, Reply, Request};
 
 /// Callers that the control API serves at once.
@@ -51,15 +51,6 @@ fn callers_that_take_no_answer_do_not_keep_out_one_that_does() {
     drop(deaf);
 }
 
-/// Ends the threads of a scope that go on until then, also where the test fails: a scope waits for them.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Jobs that a server knows of, each by a connection that has ended.
 fn meet_jobs(cluster: &Cluster, count: usize) {
     for number in 0..count {
@@ -79,7 +70,7 @@ fn readers_of_the_job_table_share_what_the_loop_copies() {
     let (stop, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut line = cluster.root(0);
     std::thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stop = Stop::at_end(&stop);
         for path in ["/metrics", "/v1/jobs", "/metrics", "/v1/jobs"].repeat(4) {
             let (control, stop, answers) = (&control, &stop, &answers);
             scope.spawn(move || {
@@ -144,7 +135,7 @@ fn silent_connections_of_another_user_keep_nobody_out() {
     let stop = AtomicBool::new(false);
     let opened = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stop = Stop::at_end(&stop);
         for by_tcp in [true, false] {
             let (stop, opened, address, socket) = (&stop, &opened, &address, &socket);
             scope.spawn(move || {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_placement::{ServerId, TargetId};
-use weir_testing::{claims, dir, frame, head, key, ram, random_client, wait_until};
+use weir_testing::{claims, dir, frame, head, key, ram, random_client, wait_until, Stop};
 use weir_testing::{Choices, Cluster, Connection, File, Line, Transport, PATIENCE, READ_WRITE};
 use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, AttributeChange, Capability, ClientId, Credential,
@@ -73,6 +73,7 @@ impl Scene {
         let memory_before = self.cluster.memory_kib(0, "RssAnon");
         let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
+            let stopping = Stop::at_end(&stop);
             let good = scope.spawn(|| self.work(&stop, &rounds));
             for number in 0..FRAMES {
                 attack(self, choices, Transport::BOTH[number % 2]);
@@ -80,7 +81,7 @@ impl Scene {
             }
             let done = rounds.load(Ordering::Relaxed);
             wait_until("the good client is served", || rounds.load(Ordering::Relaxed) > done + 1);
-            stop.store(true, Ordering::Relaxed);
+            drop(stopping);
         });
         self.cluster.await_figure(0, "connections", baseline);
         self.cluster.await_figure(0, "outstanding", 0);

@@ -4,7 +4,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use weir_testing::{claims, get, key, put, server_toml, wait_until, Cluster, Line, Transport, READ_WRITE};
+use weir_testing::{
+    claims, get, key, put, server_toml, wait_until, Cluster, Line, Stop, Transport, READ_WRITE,
+};
 use weir_wire::{Claims, Credential};
 
 /// Two jobs at work: "large" of 4 nodes with 3 connections, "small" of 1 node with 6.
@@ -70,6 +72,7 @@ impl Scene {
         let stop = AtomicBool::new(false);
         let counts = [AtomicU64::new(0), AtomicU64::new(0)];
         std::thread::scope(|scope| {
+            let stopping = Stop::at_end(&stop);
             for ((name, nodes, connections), count) in CONNECTIONS.into_iter().zip(&counts) {
                 for _ in 0..connections {
                     let mut line = self.cluster.line(0, Transport::Unix, &job(name, nodes));
@@ -79,7 +82,7 @@ impl Scene {
             }
             wait_until("both jobs run", || counts.iter().all(|count| count.load(Ordering::Relaxed) > 50));
             watch();
-            stop.store(true, Ordering::Relaxed);
+            drop(stopping);
         });
         counts.map(AtomicU64::into_inner)
     }
@@ -327,6 +330,7 @@ fn a_flood_keeps_every_byte_under_every_scheduler_and_while_it_changes() {
     let jobs = [("large", 4), ("middle", 2), ("small", 1)];
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
     let rounds: Vec<u64> = std::thread::scope(|scope| {
+        let stopping = Stop::at_end(&stop);
         let connections = (0..jobs.len() * FLOOD_CONNECTIONS).map(|number| {
             let (name, nodes) = jobs[number % jobs.len()];
             let line = cluster.line(0, Transport::Unix, &job(name, nodes));
@@ -344,7 +348,7 @@ fn a_flood_keeps_every_byte_under_every_scheduler_and_while_it_changes() {
             }
             set_sharing(&cluster, "user-fair", None);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         connections.into_iter().map(|connection| connection.join().expect("every byte is right")).collect()
     });
     cluster.await_figure(0, "outstanding", 0);

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
 use weir_testing::{
-    claims, dir, key, ram, random_client, wait_until, Choices, Cluster, Connection, Line, Transport, PATIENCE,
+    claims, dir, key, ram, random_client, wait_until, Choices, Cluster, Connection, Line, Stop, Transport,
+    PATIENCE,
 };
 use weir_wire::{
     At, AttributeChange, Attributes, Claims, ClientId, DirectoryEntry, Errno, Extent, Ino, NodeKind,
@@ -341,6 +342,7 @@ fn either_server_may_die_in_the_middle_of_what_takes_both() {
     let (stop, steps) = (AtomicBool::new(false), AtomicU64::new(0));
     let clients: Vec<Client> = (0..WORKERS).map(|_| Client::new(&cluster)).collect();
     let works: Vec<Work> = std::thread::scope(|scope| {
+        let stopping = Stop::at_end(&stop);
         let spawn = |(worker, mut client): (usize, Client)| {
             let mut choices = choices.branch();
             let (stop, steps) = (&stop, &steps);
@@ -361,7 +363,7 @@ fn either_server_may_die_in_the_middle_of_what_takes_both() {
             }
             cluster.start_server(server);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
     });
     let failed: u64 = works.iter().map(|work| work.failed).sum();
