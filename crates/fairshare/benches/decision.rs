@@ -161,9 +161,9 @@ struct Heaps {
     queues: Vec<VecDeque<u64>>,
     virtual_time: u128,
     weight: u128,
-    /// By start, with the finish.
+    /// Waiting items by start, with the finish.
     waiting: BinaryHeap<Reverse<(u128, u128, u64)>>,
-    /// By finish.
+    /// Eligible items by finish.
     eligible: BinaryHeap<Reverse<(u128, u64)>>,
 }
 

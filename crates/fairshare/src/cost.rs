@@ -1,8 +1,8 @@
-//! What a request costs: fixed time + bytes / bandwidth, for reads and writes apart.
+//! The cost of a request: fixed time + bytes / bandwidth, for reads and writes apart.
 //!
-//! The two numbers are known (an emulated device) or learned from service times by recursive least
-//! squares with exponential forgetting; an observation far from the expected is pulled towards it
-//! first (P. Huber, "Robust estimation of a location parameter", 1964).
+//! The two numbers are known (an emulated device), or learned from service times by recursive least squares with
+//! exponential forgetting. An observation far from the expected time is pulled towards it first (P. Huber, "Robust
+//! estimation of a location parameter", 1964).
 
 use std::cmp::Ordering;
 use std::num::NonZeroU64;
@@ -19,9 +19,9 @@ const PRIOR_OBSERVATIONS: f64 = 8.0;
 const ANCHOR_OBSERVATIONS: f64 = 0.02;
 /// The sizes at which the prior is held: a small request and a full stripe.
 const PRIOR_BYTES: [f64; 2] = [4096.0, 1_048_576.0];
-/// An observation counts for at most this many times the expected time, and at least its inverse:
-/// one stall of seconds then moves the estimate by under 0.5 %, and stalls of one request in a hundred by
-/// some percent. What the bound cuts off is charged when the request has ended.
+/// Most times of the expected time for which an observation counts, and at least the inverse. One stall of seconds then
+/// moves the estimate by under 0.5 %, and stalls of one request in a hundred by some percent. The part that the bound
+/// cuts off is charged when the request has ended.
 const SURPRISE_MAX: f64 = 2.0;
 /// So many surprises in a row, all to the same side, are no stalls: the device has changed. Stalls of
 /// one request in ten come so once in a hundred million requests.
@@ -36,7 +36,7 @@ pub enum Direction {
     Write,
 }
 
-/// How fast a target is in one direction.
+/// The speed of a target in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferSpeed {
     /// Device time of a request without bytes.
@@ -53,12 +53,12 @@ impl TransferSpeed {
     }
 }
 
-/// How fast a target is.
+/// The speed of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceSpeed {
-    /// Of reads.
+    /// The speed of reads.
     pub read: TransferSpeed,
-    /// Of writes.
+    /// The speed of writes.
     pub write: TransferSpeed,
 }
 
@@ -77,7 +77,7 @@ struct Line {
     fit: Option<Fit>,
 }
 
-/// What a learned line was fitted to.
+/// The observations of a learned line.
 #[derive(Clone, Debug)]
 struct Fit {
     prior: TransferSpeed,

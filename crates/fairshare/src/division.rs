@@ -1,17 +1,16 @@
-//! Global fairness: what each job should get of each device so that its time over all of them is
-//! what the policy owes it.
+//! Global fairness: the share of each job on each device with which its time over all devices is the time that the
+//! policy owes it.
 //!
-//! A policy owes jobs fractions of all devices' time together, but a job can only use the devices
-//! its files lie on. What can be had nearest to the policy is the weighted max-min fair division:
-//! nobody gets more where somebody with less for its weight could use it. It is found as the
-//! equilibrium of a market: a job's weight is money that it spends on devices, a device's time is
-//! divided in proportion to what is spent on it, and each job spends anew in proportion to what it
-//! got where ("proportional response", Wu and Zhang, STOC 2007; convergence: Birnbaum, Devanur and
-//! Xiao, EC 2011). Where nothing but devices limits the jobs this is ThemisIO's rule (SC'23, section
-//! 3.1: a job on two servers counts half on each), and right also where that rule is not.
+//! A policy owes jobs fractions of all devices' time together, but a job can only use the devices of its files. The
+//! division nearest to the policy is the weighted max-min fair one: no job gets more where another job with less for
+//! its weight could use it. This division is the equilibrium of a market. The weight of a job is money that the job
+//! spends on devices. The time of a device is divided in proportion to the money spent on it. Each job spends anew in
+//! proportion to the time that it got from each device ("proportional response", Wu and Zhang, STOC 2007; convergence:
+//! Birnbaum, Devanur and Xiao, EC 2011). Where nothing but devices limits the jobs, this is ThemisIO's rule (SC'23,
+//! section 3.1: a job on two servers counts half on each). It is also right where that rule is not.
 //!
-//! A job that does not want all that it could have on a device is given what it uses there before
-//! the rest is divided: for the market it is a device of its own.
+//! A job that wants less than its part of a device gets the time that it uses there before the rest is divided. For the
+//! market this time is a device of the job's own.
 
 use std::collections::HashMap;
 
@@ -76,7 +75,7 @@ struct Market {
     /// The buyer of each job.
     buyer_of_job: Vec<usize>,
     buyers: Vec<Buyer>,
-    /// What is left of each device for those who want all they can get.
+    /// The rest of each device, for jobs that want all they can get.
     rest: Vec<f64>,
 }
 
@@ -84,9 +83,9 @@ struct Buyer {
     money: f64,
     /// Time that it has beside what it buys.
     own: f64,
-    /// What it spends on each device that it wants all of.
+    /// The money that the job spends on each device that it wants all of.
     bids: Vec<(usize, f64)>,
-    /// What it spends on its own time.
+    /// The money that the job spends on its own time.
     own_bid: f64,
 }
 
@@ -154,7 +153,7 @@ impl Market {
         prices
     }
 
-    /// What each job spends on each of its uses, in their order.
+    /// The money that each job spends on each of its uses, in their order.
     fn spent_by_job(&self, jobs: &[Presence], owed: &[f64]) -> Vec<Vec<f64>> {
         let spent = |(job, presence): (usize, &Presence)| {
             let buyer = &self.buyers[self.buyer_of_job[job]];

@@ -1,8 +1,7 @@
-//! What a site grants single groups, users and jobs beside the policy: a weight, a reservation, a
-//! limit.
+//! Grants of a site to single groups, users and jobs beside the policy: a weight, a reservation, a limit.
 //!
-//! Fractions are of the time of each device. A reservation is what its holder gets at least while it
-//! has requests queued, a limit what it gets at most even where the device then idles.
+//! Fractions are of the time of each device. A reservation is the least that its holder gets while the holder has
+//! requests queued. A limit is the most that its holder gets, even where the device then idles.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ const WEIGHTS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 /// The least limit and reservation, of a device's time: with less, one request could wait for hours.
 const FRACTION_MIN: f64 = 0.001;
 
-/// What one group, user or job is granted.
+/// The grant of one group, user or job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entitlement {
     /// Factor of the weight that the policy gives; 1 changes nothing.
@@ -24,7 +23,7 @@ pub struct Entitlement {
     pub limit: Option<f64>,
 }
 
-/// Whom an entitlement is for. A job's stands for each job of that name.
+/// The holder of an entitlement. A grant for a job name holds for each job of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// All jobs of a group together.
@@ -48,7 +47,7 @@ pub enum EntitlementError {
     /// A weight out of range.
     #[error("weight {weight} is not from {} to {}", WEIGHTS.start(), WEIGHTS.end())]
     Weight {
-        /// What was given.
+        /// The given weight.
         weight: f64,
     },
     /// A reservation or limit out of range.
@@ -58,7 +57,7 @@ pub enum EntitlementError {
     Fraction {
         /// `reservation` or `limit`.
         what: &'static str,
-        /// What was given.
+        /// The given fraction.
         fraction: f64,
     },
     /// A limit that takes away what is reserved.
@@ -69,7 +68,7 @@ pub enum EntitlementError {
         /// The reservation.
         reservation: f64,
     },
-    /// The same holder twice.
+    /// A second entitlement for one holder.
     #[error("it was given an entitlement before; write both in one")]
     Repeated,
     /// More is reserved than there is.
@@ -94,12 +93,13 @@ impl Default for Entitlement {
 impl Entitlements {
     /// Adds one holder's entitlement.
     ///
-    /// Reservations of groups may come to the whole together, and so may those of users, and those of
-    /// jobs; the same time counts for a job, its user and its group at once. A job's reservation counts
-    /// once here, so where several jobs of that name run together, reservations may exceed what is
-    /// there: then the one that is furthest behind is served first.
+    /// Reservations of groups may add up to the whole, and so may those of users, and those of jobs: the same time
+    /// counts for a job, its user and its group at once. A job's reservation counts once here. Where several jobs of
+    /// that name run together, reservations may therefore exceed the device. Then the job that is furthest behind is
+    /// served first.
     ///
     /// # Errors
+    ///
     /// [`EntitlementError`]; nothing was added.
     pub fn grant(&mut self, holder: Holder, entitlement: Entitlement) -> Result<(), EntitlementError> {
         let Entitlement { weight, reservation, limit } = entitlement;

@@ -1,4 +1,4 @@
-//! What a policy may know of a job: the attributes its credential proves.
+//! The attributes of a job that a policy may know: those that its credential proves.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

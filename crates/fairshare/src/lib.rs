@@ -1,8 +1,8 @@
-//! Who is served next: the policy language, the share tree and the schedulers.
+//! The choice of the next request: the policy language, the share tree and the schedulers.
 //!
-//! A server asks a [`Scheduler`] which queued request to execute next on one target, so that the
-//! target's time is divided among jobs as a [`Policy`] says, held in a [`Sharing`]. A [`CostModel`] turns a request into
-//! the device time it is expected to take. Nothing here reads a clock: time is an argument.
+//! A server asks a [`Scheduler`] for the queued request to execute next on one target. The scheduler divides the
+//! target's time among jobs by a [`Policy`], held in a [`Sharing`]. A [`CostModel`] turns a request into its expected
+//! device time. Nothing here reads a clock: time is an argument.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use crate::job::{GroupId, JobAttributes, JobId, UserId};
 
-/// How a target's time is divided among jobs. Parsed from, and printed as, one string.
+/// The rule by which a target's time is divided among jobs. It is parsed from one string and printed as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Requests in order of arrival, whoever sends them.
@@ -37,7 +37,7 @@ pub enum Level {
     Job,
 }
 
-/// Who a node of the share tree stands for; unique among the children of one node.
+/// The group, user or job behind a node of the share tree; unique among the children of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Entity {
     Group(GroupId),
@@ -56,10 +56,10 @@ pub(crate) enum Entity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// It does not have the form of a policy.
+    /// A string without the form of a policy.
     #[error("unknown policy `{given}`: {}{}", Policy::EXPECTED, did_you_mean(.nearest))]
     Unknown {
-        /// What was given.
+        /// The given string.
         given: String,
         /// The common policy whose name is nearest, where one is near.
         nearest: Option<&'static str>,
@@ -67,7 +67,7 @@ pub enum PolicyError {
     /// A level does not exist.
     #[error("unknown level `{level}` in policy `{given}`: {}{}", Policy::EXPECTED, did_you_mean(.nearest))]
     UnknownLevel {
-        /// What was given.
+        /// The given string.
         given: String,
         /// The level that does not exist.
         level: String,
@@ -77,11 +77,11 @@ pub enum PolicyError {
     /// A level stands where it can divide nothing.
     #[error("policy `{given}` divides nothing at its level `{level}`: {reason}; {}", Policy::EXPECTED)]
     Idle {
-        /// What was given.
+        /// The given string.
         given: String,
         /// The level.
         level: Level,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -98,7 +98,7 @@ impl Policy {
         "group-then-user-then-size-fair",
     ];
 
-    /// What [`Policy::from_str`] accepts, in a sentence.
+    /// The strings that [`Policy::from_str`] accepts, in a sentence.
     const EXPECTED: &'static str = "expected one of fifo, job-fair, user-fair, size-fair, priority-fair, \
          user-then-size-fair, group-then-user-then-size-fair, or levels of your own as A-then-B-fair, of group, \
          user, priority, size and job";

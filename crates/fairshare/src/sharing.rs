@@ -1,5 +1,5 @@
-//! How a site shares its devices: policy, scheduler and entitlements, checked together, and the path
-//! of each job through the share tree that they make.
+//! The sharing of a site's devices: policy, scheduler and entitlements, checked together, and the path of each job
+//! through the share tree that they make.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,7 +15,7 @@ const WEIGHT_ONE: f64 = 1024.0;
 /// Largest weight in the share tree, of two million nodes. It keeps a request of 1 us apart from none.
 const WEIGHT_MAX: f64 = (1_u32 << 31) as f64;
 
-/// How device time is shared: what the policy is, who enforces it, and who is entitled to more or less.
+/// The sharing of device time: the policy, its scheduler, and the holders of more or less.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sharing {
     policy: Policy,
@@ -38,7 +38,7 @@ pub enum Algorithm {
     Fifo,
 }
 
-/// Why a policy, a scheduler and entitlements do not go together.
+/// The reason why a policy, a scheduler and entitlements do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharingError {
@@ -49,7 +49,7 @@ pub enum SharingError {
         .nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
     )]
     UnknownScheduler {
-        /// What was given.
+        /// The given string.
         given: String,
         /// The scheduler whose name is nearest, where one is near.
         nearest: Option<&'static str>,
@@ -127,7 +127,7 @@ impl Sharing {
         self.algorithm
     }
 
-    /// Who is entitled to what.
+    /// The holders and their entitlements.
     pub(crate) fn entitlements(&self) -> &Entitlements {
         &self.entitlements
     }
@@ -171,7 +171,7 @@ impl Sharing {
         branches.into_iter().enumerate().map(branch).collect()
     }
 
-    /// As [`owed_of_paths`], of jobs that spend all of their weights here.
+    /// Does the work of [`owed_of_paths`] for jobs that spend all of their weights here.
     #[cfg(test)]
     pub(crate) fn owed(&self, jobs: &[JobAttributes]) -> Vec<f64> {
         owed_of_paths(&jobs.iter().map(|job| self.path(job, &[])).collect::<Vec<_>>())

@@ -16,7 +16,7 @@ const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability of a description";
 const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
 const FILE_VERSION: u32 = 1;
 
-/// What the bearer of a credential may do beyond its own files.
+/// The powers of a bearer beyond its own files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -28,7 +28,7 @@ pub enum Role {
     Server,
 }
 
-/// What a credential says of its bearer.
+/// The claims of a credential about its bearer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// Name of the job, unique for its user.
@@ -47,7 +47,7 @@ pub struct Claims {
     pub nodes: u32,
     /// Priority of the job, at least 1.
     pub priority: u32,
-    /// What the bearer may do.
+    /// The powers of the bearer.
     pub role: Role,
     /// Unix time from which it holds, in seconds.
     pub issued_seconds: u64,
@@ -58,7 +58,7 @@ pub struct Claims {
 /// Claims with their tag; whoever holds the tag is the bearer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// What it says.
+    /// The claims.
     pub claims: Claims,
     tag: [u8; 32],
 }
@@ -71,7 +71,7 @@ pub struct SiteKey {
     capability_key: [u8; 32],
 }
 
-/// What an open file description may do with the file's bytes.
+/// The operations on a file's bytes that an open description allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {
     /// Bytes may be read.
@@ -105,7 +105,7 @@ pub struct Capability {
     pub handle: HandleId,
     /// The user for whom it was opened.
     pub uid: u32,
-    /// What is allowed.
+    /// The allowed operations.
     pub rights: Rights,
     /// Unix time of its making, in seconds.
     pub issued_seconds: u64,
@@ -174,12 +174,12 @@ impl SiteKey {
         Credential { claims, tag }
     }
 
-    /// What the bearer of `claims` must answer to the two nonces.
+    /// The answer of the bearer of `claims` to the two nonces.
     pub fn expected_proof(&self, claims: &Claims, client: &Nonce, server: &Nonce) -> Proof {
         answer(&self.tag(claims), b"client", client, server)
     }
 
-    /// What a server that holds this key answers, so that the client knows it too.
+    /// The answer of a server that holds this key, so that the client knows the server too.
     pub fn server_proof(&self, claims: &Claims, client: &Nonce, server: &Nonce) -> Proof {
         answer(&self.tag(claims), b"server", client, server)
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from the network or with a credential file.
+//! Errors in bytes from the network or in a credential file.
 
 /// Bytes that are not a frame of this protocol, or a credential that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum WireError {
     /// A length above its limit.
     #[error("{what} of {bytes} bytes is above the limit of {limit}")]
     TooLong {
-        /// Which part of the frame.
+        /// The part of the frame.
         what: &'static str,
         /// Its length.
         bytes: u64,

@@ -10,7 +10,7 @@ pub const HEADER_BYTES: usize = 32;
 /// "WR", little-endian.
 const MAGIC: u16 = u16::from_le_bytes(*b"WR");
 
-/// What a frame's body is.
+/// The kind of a frame's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A [`crate::Request`].
@@ -27,13 +27,13 @@ pub enum Kind {
 /// request id u64, acknowledged u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the body is.
+    /// The kind of the body.
     pub kind: Kind,
     /// Length of the body, at most [`limits::BODY_BYTES`].
     pub body_bytes: u32,
     /// Length of the payload, at most [`limits::PAYLOAD_BYTES`].
     pub payload_bytes: u32,
-    /// On whose behalf; 0 is the connection's own identity.
+    /// The identity for which the request acts; 0 is the connection's own identity.
     pub identity: IdentityId,
     /// The request, or the request that is answered.
     pub request: RequestId,

@@ -41,7 +41,7 @@ identifier!(
     IdentityId, u32
 );
 identifier!(
-    /// Who holds a lock, within one client: a process (POSIX locks) or an open file description (OFD, flock).
+    /// The holder of a lock, within one client: a process (POSIX locks) or an open file description (OFD, flock).
     LockOwner, u64
 );
 identifier!(

@@ -35,16 +35,17 @@ pub const FILE_BYTES: u64 = i64::MAX as u64;
 pub const CHANGES: usize = 512;
 /// Longest time for which the end of a move keeps others from a file: half of what a request waits at the home at most.
 pub const FREEZE_SECONDS: u64 = 5;
-/// How long a client may have a file's append turn without renewing it while others wait; then the turn is taken, and its
-/// client begins anew. Far above the pauses of a process that runs, half of the silence that clients take for the loss of
-/// a server, so that nobody who waits gives up.
+/// Time for which a client may have a file's append turn without renewing it while others wait. Then the turn is taken,
+/// and its client begins anew. The lease is far above the pauses of a process that runs, and half of the silence that
+/// clients take for the loss of a server, so that no waiting client gives up.
 pub const TURN_LEASE_SECONDS: u64 = 5;
 /// Longest job, user or group name in a credential.
 pub const CLAIM_NAME_BYTES: usize = 128;
-/// For how long a server takes the capability of a file of another home without asking that home whether the description is
-/// still open: so long a closed description may still reach bytes there, and so often an open one costs a question.
+/// Time for which a server takes the capability of a file of another home without asking that home whether the
+/// description is still open. For so long a closed description may still reach bytes there, and so often an open one
+/// costs a question.
 pub const CAPABILITY_FRESH_SECONDS: u64 = 30;
-/// For how long a redirected client may name the inode that it was sent to: far above the time of a walk.
+/// Time for which a redirected client may name the inode that it was sent to: far above the time of a walk.
 pub const PASS_SECONDS: u64 = 60;
 /// Capabilities in one [`crate::PeerRequest::Confirm`]: with at most 52 bytes each they fit a body.
 pub const CONFIRMATIONS: usize = 128;

@@ -43,7 +43,7 @@ pub enum Request {
     Identify {
         /// Number it will have on this connection.
         identity: IdentityId,
-        /// Who.
+        /// The identity.
         who: Identity,
         /// Names under which the user is accounted where there is no job, as credentials have them: one user is one user.
         names: AccountNames,
@@ -77,14 +77,14 @@ pub enum Request {
         at: At,
         /// Whether a symbolic link at the end is followed.
         follow: bool,
-        /// What changes.
+        /// The new values.
         change: AttributeChange,
     },
     /// Opens a file or directory; may create.
     Open {
         /// The node.
         at: At,
-        /// How.
+        /// The flags of the open.
         flags: OpenFlags,
         /// Permission bits of a file that is made, after the umask.
         permissions: u16,
@@ -110,7 +110,7 @@ pub enum Request {
     Make {
         /// Its parent and name.
         at: At,
-        /// What.
+        /// The kind of the node.
         kind: NodeKind,
         /// Permission bits, after the umask.
         permissions: u16,
@@ -155,7 +155,7 @@ pub enum Request {
         from: At,
         /// To.
         to: At,
-        /// How an existing target is treated.
+        /// The treatment of an existing target.
         mode: RenameMode,
     },
     /// Lists a directory from `cookie` (0 at first); the entries are the payload, a postcard sequence of
@@ -165,7 +165,7 @@ pub enum Request {
         ino: Ino,
         /// Its open description, whose read right replaces the permission check.
         handle: HandleId,
-        /// Where to go on.
+        /// The place at which the listing goes on.
         cookie: u64,
         /// Most bytes of payload.
         bytes: u32,
@@ -191,7 +191,7 @@ pub enum Request {
         /// Name.
         #[serde(with = "serde_bytes")]
         name: Vec<u8>,
-        /// How an existing value is treated.
+        /// The treatment of an existing value.
         mode: XattrMode,
     },
     /// Lists extended attributes; the names, each ended by a zero byte, are the payload.
@@ -234,9 +234,9 @@ pub enum Request {
         owner: LockOwner,
         /// Process to report to others.
         pid: u32,
-        /// Which call.
+        /// The lock call.
         kind: LockKind,
-        /// What.
+        /// The type of the lock.
         lock: LockType,
         /// Range.
         range: LockRange,
@@ -245,7 +245,7 @@ pub enum Request {
         /// The lock was held before the server restarted or the connection was lost, and is claimed again.
         reclaim: bool,
     },
-    /// Who would be in the way (`F_GETLK`).
+    /// Asks for a lock that would be in the way (`F_GETLK`).
     TestLock {
         /// The file.
         ino: Ino,
@@ -253,9 +253,9 @@ pub enum Request {
         handle: HandleId,
         /// Owner, within this client.
         owner: LockOwner,
-        /// Which call.
+        /// The lock call.
         kind: LockKind,
-        /// What.
+        /// The type of the lock.
         lock: LockType,
         /// Range.
         range: LockRange,
@@ -280,7 +280,7 @@ pub enum Request {
     Publish {
         /// Right to write the file.
         capability: Capability,
-        /// What was written.
+        /// The written bytes.
         publication: Publication,
     },
     /// Appends the payload where one object of this home server can take all of it: one round trip.
@@ -301,7 +301,7 @@ pub enum Request {
         capability: Capability,
         /// The turn.
         turn: Sequence,
-        /// What was written.
+        /// The written bytes.
         publication: Option<Publication>,
     },
 
@@ -309,22 +309,22 @@ pub enum Request {
     Read {
         /// Right to read the file.
         capability: Capability,
-        /// Which target's object.
+        /// The target of the object.
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
-        /// What.
+        /// The ranges of the object.
         extents: Vec<Extent>,
     },
     /// Writes extents of an object; the payload is their bytes in order.
     Write {
         /// Right to write the file.
         capability: Capability,
-        /// Which target's object.
+        /// The target of the object.
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
-        /// Where.
+        /// The ranges of the object.
         extents: Vec<Extent>,
         /// Published in the same step where this server is the file's home.
         publication: Option<Publication>,
@@ -333,7 +333,7 @@ pub enum Request {
     Reserve {
         /// Right to write the file.
         capability: Capability,
-        /// Which target's object.
+        /// The target of the object.
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
@@ -344,29 +344,29 @@ pub enum Request {
         /// Frees the range: it reads as zeros.
         punch: bool,
     },
-    /// Where the next data or hole of an object is, at or after `offset`; answered [`Reply::Position`].
+    /// Finds the next data or hole of an object, at or after `offset`; answered [`Reply::Position`].
     ObjectSeek {
         /// Right to read the file.
         capability: Capability,
-        /// Which target's object.
+        /// The target of the object.
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
         /// From.
         offset: u64,
-        /// What.
+        /// Data or a hole.
         seek: Seek,
     },
     /// Makes an object durable: its bytes are on stable storage at the reply.
     SyncObject {
         /// The file, by any right to it.
         capability: Capability,
-        /// Which target's object.
+        /// The target of the object.
         target: TargetId,
     },
 
-    /// Where the bytes of a file are now, with its size and epoch; answered [`Reply::Layout`]. Asked by a client that
-    /// holds another layout than [`crate::Attributes::layout_epoch`] names.
+    /// Asks for the present places of a file's bytes, with its size and epoch; answered [`Reply::Layout`]. The asking
+    /// client holds another layout than [`crate::Attributes::layout_epoch`] names.
     Layout {
         /// The file.
         at: At,
@@ -378,11 +378,12 @@ pub enum Request {
     MoveBegin {
         /// The file.
         at: At,
-        /// What goes where, at most [`crate::limits::STRIPES`].
+        /// The objects and their new targets, at most [`crate::limits::STRIPES`].
         moves: Vec<ObjectMove>,
     },
-    /// Keeps everyone else from the objects that move, for [`crate::limits::FREEZE_SECONDS`] at most; answered
-    /// [`Reply::Frozen`] when every write that others were told of is in them, and kernel pages of the file are dropped.
+    /// Keeps all other clients from the objects that move, for [`crate::limits::FREEZE_SECONDS`] at most; answered
+    /// [`Reply::Frozen`] when the objects have every write that was acknowledged to others, and kernel pages of the
+    /// file are dropped.
     MoveFreeze {
         /// The file.
         ino: Ino,
@@ -399,17 +400,17 @@ pub enum Request {
         /// Whether the layout changes.
         commit: bool,
     },
-    /// What changed of an object since the last round; answered [`Reply::Changes`]. Round 0 begins to note changes,
-    /// each round after it is asked for once (or again, with the same answer), and [`ROUND_LAST`] ends it. ESTALE: the
-    /// server does not (any longer) note changes for `tracking`, as after a restart.
+    /// Asks for the changes of an object since the last round; answered [`Reply::Changes`]. Round 0 begins to note
+    /// changes. Each later round is asked for once (or again, with the same answer), and [`ROUND_LAST`] ends it.
+    /// ESTALE: the server does not (any longer) note changes for `tracking`, as after a restart.
     ObjectChanges {
         /// Right to write the file.
         capability: Capability,
-        /// Which target's object.
+        /// The target of the object.
         target: TargetId,
         /// Chosen by who asks, at random.
         tracking: u64,
-        /// Which round.
+        /// The round.
         round: u32,
     },
 

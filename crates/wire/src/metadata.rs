@@ -1,4 +1,4 @@
-//! What the namespace says about files.
+//! Attributes of files in the namespace.
 
 use crate::{limits, Capability, Ino, Moment};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub enum FileKind {
     BlockDevice,
 }
 
-/// Where an operation starts: a path relative to a directory inode, or the inode itself.
+/// The start of an operation: a path relative to a directory inode, or the inode itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct At {
     /// The directory (or, with an empty path, the inode meant).
@@ -95,7 +95,7 @@ pub struct Attributes {
     pub changed: Moment,
     /// Creation.
     pub created: Moment,
-    /// How often the file was shortened or moved; a data request with an older one is answered
+    /// The number of times that the file was shortened or moved; a data request with an older number is answered
     /// [`crate::Reply::StaleEpoch`].
     pub epoch: u64,
     /// The epoch since which the file's layout holds: whoever holds one of another must not use `epoch` with it.
@@ -105,9 +105,9 @@ pub struct Attributes {
 /// An object of a file that goes to another target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ObjectMove {
-    /// Where it is.
+    /// The present target.
     pub from: TargetId,
-    /// Where it is to be.
+    /// The future target.
     pub to: TargetId,
 }
 
@@ -121,13 +121,13 @@ pub struct DirectoryEntry {
     pub ino: Ino,
     /// Kind.
     pub kind: FileKind,
-    /// Where a listing goes on after this entry; stable while the directory changes.
+    /// The place at which a listing goes on after this entry; stable while the directory changes.
     pub cookie: u64,
     /// Its attributes, where they were asked for and are held by the same server.
     pub attributes: Option<Attributes>,
 }
 
-/// What `statfs` tells.
+/// The figures of `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatistics {
     /// Capacity of this server's targets.

@@ -1,4 +1,4 @@
-//! What requests and replies are made of: numbers of errors, moments, flags, locks, identities, addresses.
+//! Parameters of requests and replies: numbers of errors, moments, flags, locks, identities, addresses.
 
 use crate::{Capability, Claims, Proof};
 #[cfg(doc)]
@@ -33,7 +33,7 @@ pub struct OpenFlags {
     pub exclusive: bool,
     /// Cut it to nothing.
     pub truncate: bool,
-    /// It must be a directory.
+    /// Whether the file must be a directory.
     pub directory: bool,
     /// The last component may not be a symbolic link.
     pub no_follow: bool,
@@ -41,7 +41,7 @@ pub struct OpenFlags {
     pub unnamed: bool,
 }
 
-/// What `mknod`, `mkdir` make.
+/// The kinds of nodes that `mknod` and `mkdir` make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeKind {
     /// Directory.
@@ -58,7 +58,7 @@ pub enum NodeKind {
     BlockDevice(u64),
 }
 
-/// How `renameat2` treats an existing target.
+/// The treatment of an existing target by `renameat2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RenameMode {
     /// Replace it.
@@ -69,7 +69,7 @@ pub enum RenameMode {
     Exchange,
 }
 
-/// How `setxattr` treats an existing value.
+/// The treatment of an existing value by `setxattr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XattrMode {
     /// Make or replace.
@@ -108,7 +108,7 @@ pub struct Extent {
     pub length: u32,
 }
 
-/// What a writer tells the home about the bytes it wrote.
+/// The news of a writer to the home about the bytes it wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// One past the last file byte written; the size grows to it.
@@ -119,7 +119,7 @@ pub struct Publication {
     pub epoch: u64,
 }
 
-/// Which lock call this is.
+/// The lock calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LockKind {
     /// `F_SETLK`: owned by a process, released when it closes any descriptor of the file.
@@ -130,7 +130,7 @@ pub enum LockKind {
     Flock,
 }
 
-/// What a lock call asks for.
+/// The types of a lock call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockType {
     /// Shared.
@@ -150,7 +150,7 @@ pub struct LockRange {
     pub last: u64,
 }
 
-/// What `lseek` looks for in an object.
+/// The two aims of `lseek` in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seek {
     /// The next byte that holds data.
@@ -159,7 +159,7 @@ pub enum Seek {
     Hole,
 }
 
-/// On whose behalf a mount acts.
+/// The identity for which a mount acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// User.
@@ -188,7 +188,7 @@ pub struct DelegatedJob {
     pub proof: Proof,
 }
 
-/// Where a server listens.
+/// The addresses on which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddress {
     /// The server.
@@ -204,7 +204,7 @@ pub struct ServerAddress {
 /// A target, as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSummary {
-    /// Which target.
+    /// The target.
     pub target: TargetId,
     /// `ram` or `dir`.
     pub backend: String,

@@ -1,4 +1,4 @@
-//! What servers say to each other.
+//! Messages between servers.
 
 use crate::{Capability, Identity, Ino, JobId, Moment};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub enum PeerRequest {
     RemoveDirectory {
         /// The directory.
         ino: Ino,
-        /// When set, only this user may remove it (sticky parent).
+        /// The only user who may remove it, where one is set (sticky parent).
         owner_only: Option<u32>,
     },
     /// The entry of `ino` moved.
@@ -73,8 +73,8 @@ pub enum PeerRequest {
         #[serde(with = "serde_bytes")]
         name: Vec<u8>,
     },
-    /// As `TruncateObject`, and the epoch is on stable storage at the answer, so that no power loss lets those in who know
-    /// only an older one. [`crate::limits::FILE_BYTES`] as the length cuts nothing.
+    /// Does the work of `TruncateObject`, and has the epoch on stable storage at the answer, so that no power loss lets
+    /// in clients that know only an older epoch. [`crate::limits::FILE_BYTES`] as the length cuts nothing.
     FenceObject {
         /// File.
         ino: Ino,
@@ -96,7 +96,7 @@ pub enum PeerRequest {
         /// The parent changes: the user must have write permission on this one.
         write: bool,
     },
-    /// Which of these capabilities, of files whose home the receiver is, belong to descriptions that are open.
+    /// Asks which of these capabilities, of files whose home is the receiver, belong to open descriptions.
     Confirm {
         /// At most [`crate::limits::CONFIRMATIONS`].
         capabilities: Vec<Capability>,
@@ -114,7 +114,7 @@ pub enum PeerRequest {
 /// The answer to a [`PeerRequest`] that did not fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerReply {
-    /// It was done.
+    /// The request was carried out.
     Done,
     /// The directory that was made.
     Made {
@@ -130,7 +130,7 @@ pub enum PeerReply {
     },
     /// Whether the receiver has removals that are not done yet and will give room on the sender's targets.
     Room {
-        /// They will.
+        /// Whether removals under way will make room.
         is_promised: bool,
     },
 }
@@ -138,25 +138,25 @@ pub enum PeerReply {
 /// A server's job table and load, as exchanged every lambda.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerReport {
-    /// Who reports.
+    /// The reporting server.
     pub server: ServerId,
     /// Random number of this start of the server.
     pub boot: u64,
-    /// When it started, in milliseconds of Unix time.
+    /// The moment of its start, in milliseconds of Unix time.
     pub started: u64,
     /// Grows with every report of this start; older reports are ignored.
     pub sequence: u64,
-    /// How busy its machine is.
+    /// The use of its machine.
     pub load: MachineLoad,
     /// The jobs it knows.
     pub jobs: Vec<JobReport>,
     /// Its targets.
     pub targets: Vec<TargetReport>,
-    /// What it placed lately, on targets of all servers; those without a share are left out.
+    /// The bytes that it placed lately, on targets of all servers; targets without a share are left out.
     pub placed: Vec<PlacedReport>,
 }
 
-/// How busy a machine is: parts from 0 to 1 of the last seconds, absent where not known.
+/// The use of a machine: parts from 0 to 1 of the last seconds, absent where not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineLoad {
     /// Time of its processors.
@@ -195,7 +195,7 @@ pub struct JobReport {
 /// The metadata service's number among a server's devices; targets have their index.
 pub const METADATA_DEVICE: u8 = u8::MAX;
 
-/// What a job wants of one device.
+/// The demand of a job on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceUse {
     /// Index of the target, or [`METADATA_DEVICE`].
@@ -207,7 +207,7 @@ pub struct DeviceUse {
 /// One target in a [`ServerReport`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetReport {
-    /// Which target.
+    /// The target.
     pub target: TargetId,
     /// Capacity.
     pub capacity_bytes: u64,
@@ -221,9 +221,9 @@ pub struct TargetReport {
     pub backlog_seconds: f32,
     /// The usual rate of its requests by direction and size class (the reporting server's numbering), in bytes a second.
     pub rates: Vec<(u8, f32)>,
-    /// How fast it is beside the store's usual target, which is 1.
+    /// Its speed beside the store's usual target, which is 1.
     pub speed: f32,
-    /// Since when it achieves under half of what is expected of it, in milliseconds of Unix time.
+    /// The moment since when it achieves under half of its expected speed, in milliseconds of Unix time.
     pub slow_since: Option<u64>,
 }
 

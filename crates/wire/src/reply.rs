@@ -8,9 +8,9 @@ use weir_placement::{Layout, ServerId};
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// It failed.
+    /// The request failed.
     Failed(Errno),
-    /// It was done, and there is nothing to say.
+    /// The request was carried out, and the reply has no content.
     Done,
     /// Answer to `Hello`.
     Challenge {
@@ -33,7 +33,7 @@ pub enum Reply {
     /// The path leaves this server: go on at another home. An anchor in `at` is the name of a root entry, whose
     /// inode the client may keep. The root itself with a path that begins with `..` leaves the store.
     Redirect {
-        /// Where and what is left of the path; the hops so far are inside.
+        /// The place to go on, and the rest of the path; the hops so far are inside.
         at: At,
     },
     /// An absolute symbolic link was met: `path` (link target and the rest) is to be resolved by the client.
@@ -56,7 +56,7 @@ pub enum Reply {
         handle: HandleId,
         /// Right to the bytes.
         capability: Capability,
-        /// Where they are; absent for what is not a regular file.
+        /// The targets of the bytes; absent for anything but a regular file.
         layout: Option<Layout>,
         /// Whether this call made the file.
         created: bool,
@@ -93,7 +93,7 @@ pub enum Reply {
     PagesHeld,
     /// Bytes were appended.
     Appended {
-        /// Where.
+        /// The offset.
         offset: u64,
         /// The file's size after it.
         size_bytes: u64,
@@ -106,7 +106,7 @@ pub enum Reply {
     Turn {
         /// Its number.
         turn: Sequence,
-        /// Where to write.
+        /// The offset of the write.
         offset: u64,
         /// Epoch to write under.
         epoch: u64,
@@ -116,9 +116,9 @@ pub enum Reply {
         /// The epoch here.
         epoch: u64,
     },
-    /// Where data or a hole begins; absent when there is none before the end of the object.
+    /// The begin of data or of a hole; absent when there is none before the end of the object.
     Position(Option<u64>),
-    /// Where the bytes of a file are.
+    /// The places of a file's bytes.
     Layout {
         /// The layout.
         layout: Layout,

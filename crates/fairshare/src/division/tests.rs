@@ -72,7 +72,7 @@ fn a_users_jobs_on_two_servers_count_as_one_user() {
 fn who_wants_little_somewhere_is_not_paid_with_it() {
     let mut jobs = [everywhere(job(1, 1, 1), &[0, 1]), everywhere(job(2, 1, 1), &[0])];
     jobs[0].uses[1].wanted = Some(0.02);
-    // Of 1.02 used devices each job should have 0.51.
+    // Each job should have 0.51 of the 1.02 used devices.
     assert_eq!(shares(&size_fair(), &jobs, 2), [0.51, 0.51]);
 }
 
@@ -99,7 +99,7 @@ fn bottlenecks(jobs: &[(f64, u32)], devices: u32) -> Vec<f64> {
             f64::from(reach.count_ones()) / weight
         };
         let sets = 1..1_u32 << left.len();
-        // Of equal levels the larger set, so that none of it comes again.
+        // Among equal levels the larger set wins, so that no part of it comes again.
         let narrowest = sets
             .min_by(|&a, &b| {
                 let (left, right) = (level(a), level(b));
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// What a device's tree makes of the portions is what the market gave there: nothing is promised twice.
+    /// The shares of a device's tree from the portions are the shares of the market: no time is promised twice.
     #[test]
     fn portions_divide_each_device_as_the_market_did(
         jobs in prop::collection::vec((1..4_u64, 1..20_u32, 1..8_u32), 1..6),

@@ -15,9 +15,9 @@ pub fn scheduler(sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {
     with_jobs(sharing, JobTable::new(settings))
 }
 
-/// Continues under another policy, scheduler or entitlements: registered jobs, queued requests in
-/// their order of arrival, requests in service and accounts all stay. What jobs had in lead or lag is
-/// forgotten, because it was measured against the old policy.
+/// Continues under another policy, scheduler or entitlements. Registered jobs, queued requests in their order of
+/// arrival, requests in service and accounts all stay. The lead or lag of jobs is forgotten, because it was measured
+/// against the old policy.
 pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dyn Scheduler> {
     with_jobs(sharing, current.into_jobs())
 }

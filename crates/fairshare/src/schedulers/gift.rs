@@ -24,15 +24,15 @@ use crate::schedulers::{Dispatch, Portions};
 use crate::sharing::Sharing;
 use crate::time::Nanos;
 
-/// How long an allotment lasts (ThemisIO, section 5.4).
+/// Length of an allotment (ThemisIO, section 5.4).
 const INTERVAL: Nanos = Nanos::from_millis(500);
 
 /// Allots device time for an interval at a time.
 pub(crate) struct Gift {
     paths: Paths,
-    /// When the present interval ends; none before the first.
+    /// The end of the present interval; none before the first.
     end: Option<Nanos>,
-    /// By slot.
+    /// Allotments by slot.
     allotments: Vec<Allotment>,
     /// The jobs that may be served now, those first that have spent the least part of their allotment, then
     /// those whose request came first.
@@ -49,7 +49,7 @@ struct Allotment {
     /// Negative where requests took more; that is then kept.
     left: i64,
     coupons: Coupons,
-    /// Where the job stands in the order.
+    /// The place of the job in the order.
     place: Option<Place>,
 }
 
@@ -126,8 +126,8 @@ impl Gift {
         self.forgive(jobs, active);
     }
 
-    /// Where all that ask are in debt, pays so much of all debts that one may be served: nobody would
-    /// be better off for an idle device.
+    /// Where all asking jobs are in debt, pays so much of all debts that one job may be served: no job gains from an
+    /// idle device.
     fn forgive(&mut self, jobs: &JobTable, active: &[usize]) {
         let asks = |&&slot: &&usize| !jobs.queue(slot).is_empty();
         let needed = |&slot: &usize| {
@@ -195,7 +195,7 @@ impl Discipline for Gift {
         self.end.filter(|_| self.order.is_empty())
     }
 
-    /// They count from the next interval on.
+    /// Portions count from the next interval on.
     fn set_portions(&mut self, jobs: &JobTable, portions: &Portions) {
         self.paths.set_portions(jobs, portions);
     }

@@ -14,7 +14,7 @@ use crate::time::Nanos;
 pub struct JobTable {
     settings: Settings,
     entries: Vec<Option<Entry>>,
-    /// By slot; stale where the slot is free.
+    /// Attributes by slot; stale where the slot is free.
     attributes: Vec<JobAttributes>,
     free: Vec<usize>,
     slots: HashMap<JobId, usize>,
@@ -44,7 +44,7 @@ pub(crate) struct Started {
     pub(crate) charge: i64,
 }
 
-/// What a decision reads and writes of a job comes first, in one cache line.
+/// A job, with the fields of a decision first, in one cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Entry {
@@ -57,12 +57,12 @@ struct Entry {
     backlog: Backlog,
 }
 
-/// How long requests were queued.
+/// The time for which requests were queued.
 #[derive(Clone, Copy, Debug, Default)]
 struct Backlog {
-    /// Since when there have been some without a break, where there are any.
+    /// The moment since when the queue has not been empty, where it is not empty.
     since: Nanos,
-    /// How long there were some before that.
+    /// The time for which the queue was not empty before that.
     before: Nanos,
 }
 

@@ -54,7 +54,7 @@ pub trait Scheduler: Send {
     /// Takes out the request to execute now and charges its job the expected cost.
     fn dispatch(&mut self, now: Nanos) -> Option<Dispatch>;
 
-    /// When [`dispatch`](Scheduler::dispatch), which now answers `None`, will answer a request that is
+    /// The moment at which [`dispatch`](Scheduler::dispatch), which now answers `None`, will answer a request that is
     /// queued already; `None` where nothing is withheld.
     fn next_release(&self) -> Option<Nanos> {
         None
@@ -102,13 +102,13 @@ pub type Portions = HashMap<JobId, Vec<f64>>;
 /// A request to execute now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// Whose request it is.
+    /// The job of the request.
     pub job: JobId,
     /// The caller's name for it.
     pub token: Token,
     /// The device time charged for it, until [`Scheduler::complete`] corrects it.
     pub cost: Nanos,
-    /// How long it was queued.
+    /// The time for which the request was queued.
     pub waited: Nanos,
 }
 
@@ -130,7 +130,7 @@ pub struct JobShare {
     pub backlogged: Nanos,
 }
 
-/// Why a request was not queued.
+/// The reason why a request was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -156,12 +156,12 @@ pub enum Refusal {
     },
 }
 
-/// What a site may set, each with its reason.
+/// Settings of a site, each with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a job stays active after its last request ended. Default 5 ms: longer than a
-    /// synchronous client needs to send its next request over any network (ten times a slow TCP
-    /// round trip of 0.5 ms), much shorter than the 100 ms in which servers exchange their jobs.
+    /// Time for which a job stays active after its last request ended. The default of 5 ms is longer than a synchronous
+    /// client needs to send its next request over any network (ten times a slow TCP round trip of 0.5 ms), and much
+    /// shorter than the 100 ms in which servers exchange their jobs.
     pub grace: Nanos,
     /// The most device time an active job that asked for less than its share may catch up later.
     /// Default 2 ms: the requests missed while a synchronous client turns around, yet no burst a
@@ -173,7 +173,7 @@ pub struct Settings {
     pub queued_max_per_job: usize,
     /// The most requests all jobs may have queued. Default 262,144: 8 MiB of queue entries.
     pub queued_max_total: usize,
-    /// Where the dice of schedulers that draw start; the same seed draws the same.
+    /// The start of the dice of schedulers that draw; the same seed draws the same.
     pub seed: u64,
 }
 

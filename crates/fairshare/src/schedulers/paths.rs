@@ -12,7 +12,7 @@ use crate::time::Nanos;
 /// A portion that differs by less than this part is the same: nothing then needs a new order.
 const PORTION_STEP: f64 = 0.005;
 
-/// What a policy owes the jobs of one device, the portions of their weights that are spent there counted.
+/// The claims of jobs on one device under a policy, by the portions of their weights that are spent there.
 #[derive(Debug)]
 pub(crate) struct Paths {
     sharing: Sharing,

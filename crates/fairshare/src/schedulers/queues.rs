@@ -41,7 +41,7 @@ pub(crate) trait Discipline: Send + Sized {
     /// Chooses a job, starts its first request in the table, and charges the job for it.
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch>;
 
-    /// When a request that is withheld now will be dispatched. Called while requests are queued.
+    /// The moment at which a withheld request will be dispatched. Called while requests are queued.
     fn next_release(&self) -> Option<Nanos> {
         None
     }

@@ -33,7 +33,7 @@ const TOKENS_FULL: i128 = 1 << 62;
 /// Serves classes that have tokens, by deadline.
 pub(crate) struct Tbf {
     paths: Paths,
-    /// By slot.
+    /// Buckets by slot.
     buckets: Vec<Bucket>,
     /// The time in nanoseconds that a class with requests queued has had to collect tokens at its rate; it
     /// runs faster than time by what is spared, and stands while no class has requests.
@@ -55,7 +55,7 @@ pub(crate) struct Tbf {
 /// The tokens of one class.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Of [`RATE_WHOLE`]; 0 while the job is inactive.
+    /// Its part of [`RATE_WHOLE`]; 0 while the job is inactive.
     rate: i128,
     /// In nanoseconds of device time.
     depth: i128,
@@ -64,13 +64,13 @@ struct Bucket {
 
 #[derive(Clone, Copy, Debug)]
 enum Fill {
-    /// It holds `tokens` as of `since`.
+    /// A class without requests, which held `tokens` at `since`.
     Idle { tokens: i128, since: Nanos, place: Idle },
     /// Requests are queued: its tokens are counted from when on the clock it was, or will be, empty.
     Waiting { empty: i128, deadline: i128, arrival: u64 },
 }
 
-/// Where a class without requests is entered.
+/// The entry of a class without requests.
 #[derive(Clone, Copy, Debug)]
 enum Idle {
     /// Nowhere: its job is inactive, or was when rates were set.
@@ -114,13 +114,13 @@ impl Tbf {
         }
     }
 
-    /// What the clock gains in `elapsed` while so much is spared and any class waits.
+    /// The gain of the clock in `elapsed` while so much is spared and any class waits.
     fn gained(&self, elapsed: Nanos, rate_spared: i128) -> i128 {
         i128::from(elapsed.0) * (self.rate_waiting + rate_spared) / self.rate_waiting
     }
 
-    /// How far on the clock the server has come. A late server is late for all: a class that had nothing
-    /// queued meanwhile is not to wait until the others have caught up.
+    /// The progress of the server on the clock. A late server is late for all classes: a class that had nothing queued
+    /// meanwhile need not wait until the others have caught up.
     fn level(&self) -> i128 {
         self.waiting.first().map_or(self.clock, |&(deadline, _, _)| deadline.min(self.clock))
     }

@@ -26,7 +26,7 @@ fn serve(scheduler: &mut dyn Scheduler, now: &mut Nanos, token: &mut u64) -> Job
     dispatch.job
 }
 
-/// What a recursive reading of the policy owes: the share of the parent, times the weight among siblings.
+/// The claims of a recursive reading of the policy: the share of the parent, times the weight among siblings.
 fn naive_shares(levels: &[&str], jobs: &[JobAttributes]) -> BTreeMap<JobId, f64> {
     let Some((level, below)) = levels.split_first() else {
         return jobs.iter().map(|job| (job.job, 1.0 / jobs.len() as f64)).collect();

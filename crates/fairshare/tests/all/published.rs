@@ -18,7 +18,7 @@ fn client(id: u64, service_micros: u64, think_micros: u64) -> Client {
     Client { job: JobId(id), service, think }
 }
 
-/// As many clients as keep a job's queue from ever being empty.
+/// A number of clients that keeps a job's queue from ever being empty.
 fn backlog(id: u64, service_micros: u64) -> [Client; 8] {
     [client(id, service_micros, 0); 8]
 }
@@ -45,8 +45,8 @@ fn draw_error(requests: u64, rounds: u64) -> f64 {
     (squares / rounds as f64).sqrt()
 }
 
-/// ThemisIO, section 3: "an application has to have a sufficiently large I/O workload to make the statistical
-/// token design effective". How large: the error is that of a binomial distribution.
+/// ThemisIO, section 3: "an application has to have a sufficiently large I/O workload to make the statistical token
+/// design effective". The error is that of a binomial distribution.
 #[test]
 fn statistical_tokens_converge_as_dice_do() {
     let binomial = |requests: f64| ((1.0 - 1.0 / 50.0) / requests).sqrt();
@@ -94,7 +94,7 @@ fn gift_adjusts_only_with_the_next_interval() {
     assert_eq!((simulation.served_nanos(1), simulation.served_nanos(2)), (1_000_000_000, 500_000_000));
 }
 
-/// Why GIFT's total is below ThemisIO's in figure 12: what a job was allotted and did not use is lost.
+/// GIFT's total is below ThemisIO's in figure 12, because the unused part of an allotment is lost.
 #[test]
 fn gift_loses_what_a_job_leaves_unused() {
     let until = Nanos::from_millis(4_000);
@@ -159,6 +159,6 @@ fn tbf_withholds_bursts_and_compensates_lateness() {
     assert_eq!(scheduler.next_release(), Some(Nanos::from_millis(2)), "a millisecond at half the device");
     assert_eq!(dispatched_at(&mut *scheduler, Nanos::from_millis(2)), [1, 1]);
     assert_eq!(dispatched_at(&mut *scheduler, Nanos::from_millis(102)), [50, 50]);
-    // Of ten seconds, one: the request that had waited longest, and those of a second at half the device.
+    // One of ten seconds was served: the request that had waited longest, and those of a second at half the device.
     assert_eq!(dispatched_at(&mut *scheduler, Nanos::from_millis(10_102)), [501, 501]);
 }

@@ -369,13 +369,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a caller knows of its scheduler.
+/// A caller's knowledge of its scheduler.
 struct Caller {
     scheduler: Box<dyn Scheduler>,
     sharing: Sharing,
     queued: Vec<(JobId, Token)>,
     running: Vec<Dispatch>,
-    /// Of each registered job, in nanoseconds.
+    /// The charge of each registered job, in nanoseconds.
     charged: BTreeMap<JobId, i64>,
     now: Nanos,
 }
@@ -449,7 +449,7 @@ impl Caller {
         assert_eq!(self.scheduler.remove_job(job, self.now), expected);
         self.queued.retain(|entry| entry.0 != job);
         self.charged.remove(&job);
-        // What it still has in service is nobody's if it comes back.
+        // A job that comes back has nothing of its former requests in service.
         self.running.retain(|dispatch| dispatch.job != job);
     }
 

@@ -1,16 +1,17 @@
-//! From what is measured of targets and servers to the speeds and loads that allocators see.
+//! Speeds and loads for allocators, from measurements of targets and servers.
 //!
-//! - *Health*: a target is as fast as what it achieves against what is expected of it. One that achieves a tenth has
-//!   a tenth of the speed, and so gets a tenth of the work of its peers.
-//! - *Space*: while free space is even, bandwidth alone decides. Where it is not, even stripes would fill one target
-//!   while others are empty, after which files get fewer targets: so a target that is fuller than the window of
-//!   Lustre's own allocator allows (Tarazu, equation 1) slows down in proportion to its free space. Full ones are left out.
-//! - *Load*: bytes that wait, and the traffic that is there already for as long as the new files will be written; a
-//!   server has that of its targets.
-//! - *Servers*: the busiest of processors, memory and network is what holds the others up, so it alone counts. What keeps
-//!   a machine busy goes on while files are written, however large they are: so it makes its targets slower by a factor,
-//!   and is no number of bytes. Noise must not unbalance files, and where all are equally busy there is nothing to choose:
-//!   so only what is beyond half, and clearly beyond the least busy server, counts.
+//! - *Health*: the speed of a target is the speed that it achieves beside its expected one. A target that achieves a
+//!   tenth has a tenth of the speed, and so gets a tenth of the work of its peers.
+//! - *Space*: while free space is even, bandwidth alone decides. Where free space is uneven, even stripes would fill one
+//!   target while others are empty, and later files would get fewer targets. So a target that is fuller than the window
+//!   of Lustre's own allocator allows (Tarazu, equation 1) slows down in proportion to its free space. Full targets are
+//!   left out.
+//! - *Load*: bytes that wait, and the present traffic for as long as the new files will be written. A server has the
+//!   loads of its targets.
+//! - *Servers*: the busiest of processors, memory and network holds the others up, so it alone counts. The work that keeps
+//!   a machine busy goes on while files are written, however large they are. So it makes the machine's targets slower by
+//!   a factor, and is no number of bytes. Noise must not unbalance files, and where all machines are equally busy there is
+//!   nothing to choose. So only the part beyond half, and clearly beyond the least busy server, counts.
 
 use super::{AllocationError, ServerState, TargetState, View};
 use crate::{ServerId, TargetId};

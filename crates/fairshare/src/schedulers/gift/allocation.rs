@@ -1,5 +1,5 @@
-//! How GIFT divides the targets of a store among applications for one interval: synchronous progress, then
-//! coupons redeemed, then a linear program. Pure, and for any number of targets.
+//! GIFT's division of a store's targets among applications for one interval: synchronous progress, then redeemed
+//! coupons, then a linear program. The division is pure, and takes any number of targets.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
 
@@ -7,15 +7,16 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem};
 const THROTTLED_MAX: f64 = 0.1;
 /// An application is throttled only while it has been given back this part of what it was ever owed.
 const REDEEMED_MIN: f64 = 0.8;
-/// What each application counts as owed and given back before anything was, in intervals of a target, so that
-/// it can be throttled for the first time.
+/// The debt to an application, and the redeemed part of it, before anything was owed, in intervals of a target. With it
+/// an application can be throttled for the first time.
 const REDEEMED_FIRST: f64 = 1.0;
 /// Bandwidth below this is none: rounding.
 const NEGLIGIBLE: f64 = 1e-9;
-/// What throttling costs the program beyond the bandwidth it takes, so that nobody is throttled for nothing.
+/// The price of throttling in the program, beyond the bandwidth that it takes, so that no application is throttled for
+/// nothing.
 const THROTTLING_COST: f64 = 1e-3;
 
-/// What an application is owed for having been throttled, in intervals of one target's bandwidth.
+/// The debt to an application for its throttling, in intervals of one target's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Coupons {
     issued: f64,
@@ -37,12 +38,12 @@ impl Default for Coupons {
 }
 
 impl Coupons {
-    /// What is still owed.
+    /// The open part of the debt.
     pub(crate) fn outstanding(&self) -> f64 {
         self.issued - self.redeemed
     }
 
-    /// What may be owed in addition before too little would have been given back.
+    /// The debt that may be added before too little would have been given back.
     fn issuable(&self) -> f64 {
         (self.redeemed / REDEEMED_MIN - self.issued).max(0.0)
     }
@@ -76,7 +77,7 @@ fn throttled_max((application, granted): (&Application, &f64)) -> f64 {
     (granted * THROTTLED_MAX).min(application.coupons.issuable() / targets)
 }
 
-/// What is left of each target.
+/// The rest of each target.
 fn free_of(applications: &[Application], granted: &[f64]) -> Vec<f64> {
     let targets = applications.iter().flat_map(|application| &application.targets);
     let mut free = vec![1.0; targets.map(|&(target, _)| target + 1).max().unwrap_or(0)];
@@ -183,7 +184,7 @@ mod tests {
         let mut later = applications(&[&[0], &[0, 1], &[1], &[1]]);
         later[0].coupons = all[1].coupons;
         let third = 1.0 / 3.0;
-        // It is owed 0.05 of target 0, which has a sixth left beside its half; the program adds the rest.
+        // The application is owed 0.05 of target 0, which has a sixth left beside its half; the program adds the rest.
         assert_near(&allocate(&mut later), &[2.0 * third, third, third, third]);
         assert_near(&[later[0].coupons.outstanding()], &[0.0]);
     }

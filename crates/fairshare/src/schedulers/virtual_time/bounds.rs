@@ -1,13 +1,13 @@
 //! Reservations and limits of groups, users and jobs, whatever the levels of the policy.
 //!
-//! Each holder has two moments, as in mClock (Gulati, Merchant and Varman, OSDI 2010, section 3.1):
-//! the one up to which what it was served covers its reservation, and the one from which it is
-//! within its limit again. Service of `cost` moves the first on by cost / reservation and the second
-//! by cost / limit. Who is behind its reservation is served before the share tree is asked, and only
-//! that service is left out of the tree; who is beyond its limit is not served. So a holder gets the
-//! greater of its share and its reservation, at most its limit, and all others divide the rest.
+//! Each holder has two moments, as in mClock (Gulati, Merchant and Varman, OSDI 2010, section 3.1). Its past service
+//! covers its reservation up to the first moment. From the second moment on the holder is within its limit again.
+//! Service of `cost` moves the first on by cost / reservation and the second by cost / limit. A holder that is behind
+//! its reservation is served before the share tree is asked, and only that service is left out of the tree. A holder
+//! beyond its limit is not served. So a holder gets the greater of its share and its reservation, at most its limit,
+//! and all others divide the rest.
 //!
-//! In which order a holder's own jobs use its reservation, a share tree over them alone says.
+//! A share tree over a holder's own jobs alone gives the order in which they use its reservation.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,14 +16,14 @@ use crate::entitlement::{Entitlement, Holder};
 use crate::job::{GroupId, JobId, UserId};
 use crate::time::Nanos;
 
-/// How far behind its reservation a holder may count as: a clock that jumps ahead, or reservations
-/// that exceed the device together, then give it no more than this to catch up.
+/// Most time by which a holder may count as behind its reservation. After a clock that jumps ahead, or where
+/// reservations exceed the device together, a holder has no more than this to catch up.
 const LAG_MAX: Nanos = Nanos::from_millis(1_000);
-/// How much of its limit a holder may make up for that it could not use: several requests of others that
-/// were served first, yet no more than a twentieth of a second at once.
+/// Most time of its limit that a holder may make up for after it could not use the limit: several requests of others
+/// that were served first, yet no more than a twentieth of a second at once.
 const LIMIT_LAG_MAX: Nanos = Nanos::from_millis(50);
 
-/// Whose account it is: a job's entitlement stands for each job of the name.
+/// The holder of an account: a job's entitlement stands for each job of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Account {
     Group(GroupId),

@@ -1,6 +1,6 @@
-//! Which of a node's children is served next: of those eligible the one with the earliest finish.
+//! The choice among a node's children: the eligible child with the earliest finish.
 //!
-//! A few children lie side by side, with all that a decision needs of them, and are all looked at; many are
+//! A few children lie side by side, with all that a decision needs of them, and are all looked at. Many children are
 //! kept in two wheels.
 
 use super::tree::{First, Node};
@@ -11,7 +11,7 @@ const FEW_MAX: usize = 64;
 /// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
 const FIRST_SHIFT: u32 = super::tree::FRACTION_BITS + 10;
 
-/// Where a node stands among its parent's children.
+/// The place of a node among its parent's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing to be served below it.

@@ -49,8 +49,8 @@ impl NodeId {
     }
 }
 
-/// What a decision reads and writes of a node: one cache line, because with ten thousand jobs a
-/// decision is as fast as the lines it misses.
+/// The fields of a node that a decision reads and writes: one cache line, because with ten thousand jobs a decision is
+/// as fast as the lines it misses.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Node {
@@ -59,7 +59,7 @@ pub(crate) struct Node {
     pub(crate) start: i64,
     /// Virtual time at its parent at which its next request, if it has one, is due.
     pub(crate) finish: i64,
-    /// Where it is among its parent's children that have requests.
+    /// The place of the node among its parent's children that have requests.
     pub(crate) standing: Standing,
     /// One over its weight.
     inverse: u64,
@@ -71,12 +71,12 @@ pub(crate) struct Node {
     above: Option<ArbiterId>,
     /// Its children's order; a leaf has none.
     arbiter: Option<ArbiterId>,
-    /// It has requests, and none that may be served. Its lag stands still meanwhile, so that those who are
-    /// withheld together keep their order.
+    /// Whether the node has requests, and none that may be served. Its lag stands still meanwhile, so that withheld
+    /// nodes keep their order.
     is_withheld: bool,
 }
 
-/// What only attaching and activating touch of a node.
+/// The fields of a node that only attaching and activating touch.
 #[derive(Debug)]
 struct Membership {
     entity: Option<Entity>,
@@ -93,15 +93,15 @@ pub(crate) struct First {
     cost: Cost,
 }
 
-/// What a request costs, 1 to REQUEST_COST_MAX.
+/// The cost of a request, 1 to REQUEST_COST_MAX.
 #[derive(Clone, Copy, Debug)]
 struct Cost(NonZeroU64);
 
-/// How one inner node divides its time.
+/// The division of an inner node's time.
 #[derive(Debug)]
 struct Arbiter {
     virtual_time: i64,
-    /// What it was before the last request was dispatched, which may be in service still.
+    /// Its value before the last request was dispatched, which may be in service still.
     before: i64,
     /// Sum of the active children's weights, and one over it.
     weight: u64,
@@ -426,8 +426,9 @@ impl ShareTree {
 }
 
 impl Node {
-    /// It comes back with a request, as far behind its share as it was, but for `credit` nanoseconds at most
-    /// beyond what the last request took: who came back while a long one is in service was not away for long.
+    /// Takes a node back that has a request again. The node is as far behind its share as it was, but for `credit`
+    /// nanoseconds at most beyond the time of the last request: a node that comes back while a long request is in
+    /// service was not away for long.
     fn catch_up(&mut self, arbiter: &Arbiter, credit: i64) {
         let earliest = arbiter.virtual_time - virtual_time(credit, self.inverse);
         self.start = self.start.max(earliest.min(arbiter.before));

@@ -1,4 +1,4 @@
-//! Whose turn it is among some of a device's jobs: the share tree, addressed by the jobs' slots.
+//! Turns among some of a device's jobs: the share tree, addressed by the jobs' slots.
 
 use super::tree::{NodeId, ShareTree};
 use crate::sharing::Branch;
@@ -8,7 +8,7 @@ use crate::time::Nanos;
 #[derive(Debug)]
 pub(crate) struct Turns {
     tree: ShareTree,
-    /// By slot.
+    /// Leaves by slot.
     leaves: Vec<Option<NodeId>>,
     /// The slot of each leaf's job, by node; stale where the node is no leaf.
     slots: Vec<u32>,

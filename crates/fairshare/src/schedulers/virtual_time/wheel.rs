@@ -14,15 +14,15 @@ const BUCKETS_MIN: usize = 64;
 const BUCKETS_MAX: usize = 16_384;
 /// Steps an insertion may take on average before the bucket width is looked at again.
 const STEPS_MEAN_MAX: usize = 2;
-/// What an insertion beyond the ring counts for, in steps.
+/// Steps for which an insertion beyond the ring counts.
 const FAR_STEPS: usize = 8;
 /// Insertions and steps after which the width is looked at, at the least.
 const PATIENCE_MIN: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
-/// Where an item is in the one wheel that holds it. Items share one array of links over many
-/// wheels, because a node of the share tree is in one wheel at a time.
+/// The place of an item in the one wheel that holds it. Items share one array of links over many wheels, because a node
+/// of the share tree is in one wheel at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     key: i64,

@@ -20,7 +20,7 @@ pub(crate) fn sharing_under(policy: &str, algorithm: &str) -> Option<Sharing> {
 pub(crate) struct Simulation {
     pub(crate) scheduler: Box<dyn Scheduler>,
     slots_free: usize,
-    /// What happens when: a client's request arrives, or one in service ends.
+    /// Events by time: a client's request arrives, or a request in service ends.
     events: BTreeMap<(Nanos, u64), Event>,
     events_made: u64,
     waiting: BTreeMap<Token, Client>,
