@@ -20,7 +20,7 @@ import pytest
 from libc import AT_FDCWD, call, refused
 from ways import PRELOAD, Way, has_fuse
 
-SYMBOLS = Path(__file__).parents[2] / "crates/preload/src/symbols_paths.rs"
+SYMBOLS = Path(__file__).parents[2] / "crates/preload/src/symbols/paths.rs"
 HIDDEN, SHOWN = 1001, 2002
 """Owners of what lies beneath a mount point, and of what is mounted there."""
 F_OK, RDONLY = 0, 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rust_sources import Crate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +61,10 @@ PARALLEL = "crates/refactor/src/parallel.rs"
 
 UNSAFE_CRATES = {"preload", "mount", "server", "refactor"}
 """Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions."""
+
+
+PRELOAD_FLOORS = (("symbols",), ("calls",), ("recorder", "placement"), ("files",), ("store",), ("host",))
+"""The floors of the preload library from above. Folders on one floor do not know each other; see its `lib.rs`."""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +125,20 @@ def test_unsafe_stands_where_it_may(packages: dict[str, dict[str, Any]]) -> None
             libraries = [path for path in (folder / "src" / "lib.rs", folder / "src" / "main.rs") if path.is_file()]
             assert libraries
             assert all("#![forbid(unsafe_code)]" in path.read_text() for path in libraries), folder
+
+
+def test_floors_of_the_preload_library() -> None:
+    floors = {folder: floor for floor, folders in enumerate(PRELOAD_FLOORS) for folder in folders}
+
+    def folder_of(file: str) -> str:
+        return file.partition("/")[0].removesuffix(".rs")
+
+    arrows = Crate(ROOT / "crates/preload").arrows()
+    assert {folder_of(file) for file in arrows} == floors.keys() | {"lib"}, "say in this test where a new folder stands"
+    for start, targets in arrows.items():
+        for target in targets:
+            above, below = folder_of(start), folder_of(target)
+            assert above in (below, "lib") or floors[above] < floors[below], f"{start} uses {target}"
 
 
 def imported(path: Path) -> set[str]:

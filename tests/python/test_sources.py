@@ -20,10 +20,8 @@ LONG_FUNCTIONS = {
 """Functions that are still too long. Nothing is added here."""
 
 FILES_IN_CIRCLES = {
-    "client": 5,
     "fairshare": 2,
     "mount": 9,
-    "preload": 41,
     "refactor": 20,
     "server": 46,
     "wire": 5,

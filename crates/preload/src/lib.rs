@@ -1,44 +1,22 @@
 //! `libweir_preload.so`: C symbols over the client, for programs started by `weir run`.
 //!
-//! [`symbols`] and [`symbols_paths`] list every exported name; the families they lead to decide in a few
-//! instructions whether a call concerns the store, and leave all others to libc or the kernel. With a mount
-//! ([`promotion`], [`description`]) descriptors are the kernel's; without one ([`prefix`]) they are placeholders.
-//! What is promised and what is not stands in `docs/design/interception.md`.
+//! The library has floors, and each file uses only files on its own floor or below, never in a circle:
+//!
+//! - [`symbols`] defines the names of libc, the table of system calls, and the library's start in a process.
+//! - [`calls`] holds the families of calls. A family finds out in a few instructions whether a call concerns the
+//!   store, serves the call, or hands it to libc or the kernel.
+//! - [`recorder`] notes which files the program writes; [`placement`] chooses where new files lie.
+//! - [`files`] knows the descriptors of the store and the paths that lead into it.
+//! - [`store`] reaches the store: the client, the user's identity, the mount, the counters.
+//! - [`host`] makes system calls and calls libc's own functions, and holds what depends on them alone.
+//!
+//! With a mount, descriptors are the kernel's ([`files::promotion`], [`files::description`]). Without one, they are
+//! placeholders ([`files::placeholder`]). `docs/design/interception.md` says what the library promises.
 
-mod addresses;
-mod changes;
-#[cfg(not(test))]
-mod compatibility;
-mod counters;
-mod data;
-mod description;
-mod descriptors;
-mod directories;
-mod exec;
-mod file_size;
-mod guard;
-mod identity;
-mod kernel;
-mod mappings;
-mod memory;
-mod mounts;
-mod names;
-mod paths;
+mod calls;
+mod files;
+mod host;
 mod placement;
-mod prefix;
-mod process;
-mod promotion;
-mod real;
 mod recorder;
-mod session;
-mod sharing;
-mod stat;
-mod stdio;
+mod store;
 mod symbols;
-mod symbols_paths;
-mod system_calls;
-mod table;
-mod trampolines;
-mod transfers;
-mod walks;
-mod watches;

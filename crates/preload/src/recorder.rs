@@ -1,27 +1,29 @@
 //! Recording: which files the program makes, and how much it writes to them.
 //!
 //! Where `WEIR_TRACE` names a directory, files of the store are recorded, and files below the paths of `WEIR_OBSERVE`,
-//! whose calls pass to the kernel. A write costs a look at [`files`] and an addition; whatever costs more (a file's
+//! whose calls pass to the kernel. A write costs a look at [`pool`] and an addition; whatever costs more (a file's
 //! opening and closing, a report of what is open once a second) appends a block to the trace ([`log`]), so that it
 //! outlives the process. A number that libc closes out of our sight is told from another file's by its inode.
 
-mod files;
+use crate::files::{paths, promotion, state};
+use crate::host::guard::{self, quietly, returned};
+use crate::host::{forks, kernel};
+use crate::store::session::{self, Mode};
+use libc::{c_char, c_int, c_void, ssize_t};
+use names::Name;
+use pool::Found;
+use weir_trace::{Opening, Record, Renamed, Unlinked};
+
+mod clock;
 mod log;
 mod names;
 mod open_file;
+mod pool;
 mod report;
 mod settings;
 
-use crate::guard::{self, quietly, returned};
-use crate::session::{self, Mode};
-use crate::{kernel, paths, prefix, process, stat, table};
-use files::Found;
-use libc::{c_char, c_int, c_void, ssize_t};
-use names::Name;
-use weir_trace::{Opening, Record, Renamed, Unlinked};
-
-pub(crate) use files::{is_on, note_borrower};
 pub(crate) use open_file::OpenFile;
+pub(crate) use pool::{is_on, note_borrower};
 
 /// What was known before a call that opens a file for writing.
 #[derive(Clone, Copy)]
@@ -30,35 +32,28 @@ pub(crate) struct Before {
     appends: bool,
 }
 
-/// The library was loaded, and a trace is wanted.
-fn start() {
-    process::register();
+/// Begins to record, where the environment asks for a trace; `find` looks up a variable, whose name ends with `=`.
+pub(crate) fn start<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) {
+    if !settings::learn(find) {
+        return;
+    }
+    forks::register();
     log::start();
-    files::switch_on();
+    pool::switch_on();
     if settings::is_expected() {
         quietly(log::begin);
     }
 }
 
-/// A file is about to be opened: absent where it is not to be recorded.
-///
-/// # Safety
-/// `path` is null or ends with a zero byte.
-pub(crate) unsafe fn opening(directory: c_int, path: *const c_char, flags: c_int) -> Option<Before> {
+/// A file is about to be opened: absent where it is not to be recorded. `is_there` looks whether the file exists.
+pub(crate) fn opening(flags: c_int, is_there: impl FnOnce() -> bool) -> Option<Before> {
     let is_written = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
     let is_other = flags & libc::O_PATH != 0 || flags & libc::O_DIRECTORY != 0;
-    if !is_on() || !is_written || is_other || path.is_null() || guard::is_inside() {
+    if !is_on() || !is_written || is_other || guard::is_inside() {
         return None;
     }
     let makes = flags & libc::O_CREAT != 0;
-    let is_there = !(makes && flags & libc::O_EXCL != 0) && {
-        let before = guard::errno();
-        let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-        // SAFETY: the path is the program's own; the answer has the size of the kernel's structure.
-        let found = unsafe { stat::statx(directory, path, 0, libc::STATX_TYPE, answer.as_mut_ptr()) };
-        guard::set_errno(before);
-        found == 0
-    };
+    let is_there = !(makes && flags & libc::O_EXCL != 0) && is_there();
     let opening = match (is_there, flags & libc::O_TRUNC != 0) {
         (false, _) => Opening::Created,
         (true, true) => Opening::Truncated,
@@ -92,7 +87,7 @@ pub(crate) unsafe fn opened(
         let named = text.and_then(|text| named(descriptor, directory, text));
         match named {
             Some(name) => enter(descriptor, &name, before),
-            None => files::mark_foreign(descriptor),
+            None => pool::mark_foreign(descriptor),
         }
     });
 }
@@ -116,15 +111,15 @@ fn placeholder_name(descriptor: c_int) -> Option<Option<Vec<u8>>> {
     if session::mode() != Mode::Prefix {
         return None;
     }
-    let description = crate::promotion::discovered(descriptor)?;
+    let description = promotion::discovered(descriptor)?;
     let state = description.placeholder()?.state();
-    let is_regular = matches!(state.kind, prefix::Kind::Regular(_));
+    let is_regular = matches!(state.kind, state::Kind::Regular(_));
     Some(is_regular.then(|| [session::root(), b"/", &state.path].concat()))
 }
 
 fn enter(descriptor: c_int, name: &Name, before: Before) {
-    let Some(file) = files::make(descriptor, &name.path, before.opening, before.appends) else { return };
-    files::set(descriptor, Some(file));
+    let Some(file) = pool::make(descriptor, &name.path, before.opening, before.appends) else { return };
+    pool::set(descriptor, Some(file));
     if matches!(before.opening, Opening::Created | Opening::Truncated) {
         report::announce(file, name);
     }
@@ -134,7 +129,7 @@ fn enter(descriptor: c_int, name: &Name, before: Before) {
 /// process has one thread, which nobody can cancel.
 #[inline(always)]
 pub(crate) fn plain(descriptor: c_int) -> Option<&'static OpenFile> {
-    files::plain(descriptor)
+    pool::plain(descriptor)
 }
 
 /// The kernel answered `result` to a write to a [`plain`] file; answers what libc would.
@@ -151,7 +146,7 @@ pub(crate) fn counted(file: &OpenFile, offset: Option<libc::off_t>, result: isiz
 
 /// Threads may be there from now on.
 pub(crate) fn note_thread() {
-    files::close_plain_way();
+    pool::close_plain_way();
 }
 
 /// The program wrote at the file's offset; answers `result`.
@@ -187,10 +182,10 @@ pub(crate) unsafe fn moved(descriptor: c_int, offset: *const libc::off_t, result
 
 #[inline]
 fn note(descriptor: c_int, offset: Option<u64>, bytes: u64) {
-    if files::is_lent() && guard::is_inside() {
+    if pool::is_lent() && guard::is_inside() {
         return;
     }
-    let file = match files::look_up(descriptor) {
+    let file = match pool::look_up(descriptor) {
         Found::File(file) => file,
         Found::Foreign => return,
         Found::Unknown => match discover(descriptor) {
@@ -215,10 +210,10 @@ fn discover(descriptor: c_int) -> Option<&'static OpenFile> {
         match name {
             Some(name) => {
                 let appends = kernel::status_flags(descriptor).is_ok_and(|flags| flags & libc::O_APPEND != 0);
-                found = files::make(descriptor, &name, Opening::Inherited, appends);
-                files::set(descriptor, found);
+                found = pool::make(descriptor, &name, Opening::Inherited, appends);
+                pool::set(descriptor, found);
             }
-            None => files::mark_foreign(descriptor),
+            None => pool::mark_foreign(descriptor),
         }
     });
     found
@@ -228,7 +223,7 @@ fn discover(descriptor: c_int) -> Option<&'static OpenFile> {
 #[inline]
 pub(crate) fn before_move(descriptor: c_int) {
     if is_on() {
-        if let Found::File(file) = files::look_up(descriptor) {
+        if let Found::File(file) = pool::look_up(descriptor) {
             if file.has_moved() && !guard::is_inside() {
                 quietly(|| report::settle(descriptor, file));
             }
@@ -242,7 +237,7 @@ pub(crate) fn mapped(descriptor: c_int, protection: c_int, flags: c_int, end: Op
     if !is_on() || !is_written || guard::is_inside() {
         return;
     }
-    let found = match files::look_up(descriptor) {
+    let found = match pool::look_up(descriptor) {
         Found::File(file) => Some(file),
         Found::Unknown => discover(descriptor),
         Found::Foreign => None,
@@ -255,7 +250,7 @@ pub(crate) fn mapped(descriptor: c_int, protection: c_int, flags: c_int, end: Op
 /// A stream of libc's writes to `descriptor` out of our sight.
 pub(crate) fn streamed(descriptor: c_int, stream: *mut libc::FILE) {
     if is_on() && !stream.is_null() {
-        if let Found::File(file) = files::look_up(descriptor) {
+        if let Found::File(file) = pool::look_up(descriptor) {
             file.set_stream(stream.cast::<c_void>());
         }
     }
@@ -266,11 +261,11 @@ pub(crate) fn closing(descriptor: c_int) {
     if !is_on() || guard::is_inside() {
         return;
     }
-    match files::look_up(descriptor) {
+    match pool::look_up(descriptor) {
         Found::Unknown => {}
-        Found::Foreign => files::set(descriptor, None),
+        Found::Foreign => pool::set(descriptor, None),
         Found::File(_) => quietly(|| {
-            let Some(file) = files::take(descriptor) else { return };
+            let Some(file) = pool::take(descriptor) else { return };
             if file.release() {
                 report::last(descriptor, file);
                 file.recycle();
@@ -281,19 +276,19 @@ pub(crate) fn closing(descriptor: c_int) {
 
 /// The highest number that was ever recorded, -1 where none was.
 pub(crate) fn highest() -> c_int {
-    files::highest()
+    pool::highest()
 }
 
 /// The kernel made `new` a duplicate of `old`; answers `new`.
 pub(crate) fn duplicated(old: c_int, new: c_int) -> c_int {
     if is_on() && new >= 0 && old != new && !guard::is_inside() {
         closing(new);
-        match files::look_up(old) {
+        match pool::look_up(old) {
             Found::File(file) => {
                 file.share();
-                files::set(new, Some(file));
+                pool::set(new, Some(file));
             }
-            Found::Foreign => files::mark_foreign(new),
+            Found::Foreign => pool::mark_foreign(new),
             Found::Unknown => {}
         }
     }
@@ -346,7 +341,7 @@ pub(crate) unsafe fn unlinked(directory: c_int, path: *const c_char, result: c_i
 /// A child is about to be made that moves the offsets of what is open.
 pub(crate) fn before_fork() {
     if is_on() {
-        files::each(|descriptor, file| {
+        pool::each(|descriptor, file| {
             if file.has_moved() {
                 report::settle(descriptor, file);
             }
@@ -357,9 +352,7 @@ pub(crate) fn before_fork() {
 /// In the child of a fork: what the parent wrote is the parent's to tell.
 pub(crate) fn in_child() {
     if is_on() {
-        files::forget_borrowers();
-        log::start();
-        files::each(|_, file| file.inherit());
+        log::start_in_child();
     }
 }
 
@@ -378,11 +371,4 @@ pub(crate) fn end(streams_follow: bool) {
 /// The next image did not come: the process goes on.
 pub(crate) fn resume() {
     report::resume();
-}
-
-/// Whether a description of the store that this process uses has a known layout, in the spelling of `lfs setstripe`.
-fn layout_of(descriptor: c_int) -> Option<String> {
-    let table::Entry::Known(description) = table::look_up(descriptor) else { return None };
-    let file = description.file_in_use()?;
-    Some(file.layout().to_string())
 }

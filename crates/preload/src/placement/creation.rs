@@ -1,11 +1,16 @@
 //! A creation, on its way to whoever makes the file: first with the layout that the database has for it.
 
-use super::database::Component;
-use super::{absolute, concerns, count, find, lustre, Fate};
-use crate::guard::{self, attempt};
-use crate::paths::{self, Located, Touch};
-use crate::session::{self, Mode, CALLER};
-use crate::{kernel, names, stdio};
+use crate::files::paths::{self, Touch};
+use crate::files::streams;
+use crate::files::tree::Located;
+use crate::host::guard::{self, attempt};
+use crate::host::kernel::{self, system_call};
+use crate::host::umask;
+use crate::placement::database::Component;
+use crate::placement::lookup::{self, concerns, find};
+use crate::placement::lustre;
+use crate::placement::reports::{count, Fate};
+use crate::store::session::{self, Mode, CALLER};
 use libc::{c_char, c_int, mode_t, FILE};
 use std::ffi::{CStr, CString};
 use weir_client::wire::OpenFlags;
@@ -69,12 +74,12 @@ pub(crate) unsafe fn open_stream(
     mode: *const c_char,
     open: impl FnOnce(*const c_char) -> *mut FILE,
 ) -> *mut FILE {
-    if !super::is_on() || mode.is_null() || guard::is_inside() {
+    if !lookup::is_on() || mode.is_null() || guard::is_inside() {
         return open(mode);
     }
     // SAFETY: as the caller promises.
     let (text, letters) = unsafe { (paths::text(path), CStr::from_ptr(mode).to_bytes()) };
-    let creates = stdio::flags_of(letters).is_some_and(concerns);
+    let creates = streams::flags_of(letters).is_some_and(concerns);
     let Some(text) = text.filter(|_| creates) else { return open(mode) };
     match prepare(libc::AT_FDCWD, text, CREATED_MODE) {
         Prepared::Nothing => open(mode),
@@ -82,11 +87,11 @@ pub(crate) unsafe fn open_stream(
             let stream = open(mode);
             if !stream.is_null() {
                 // SAFETY: libc has just opened it.
-                note(unsafe { crate::prefix::stream_descriptor(stream) }, fate, &path);
+                note(unsafe { streams::stream_descriptor(stream) }, fate, &path);
             }
             stream
         }
-        Prepared::Made => match without_exclusive(letters) {
+        Prepared::Made => match streams::without_exclusive(letters) {
             Some(shared) => open(shared.as_ptr()),
             None => open(mode),
         },
@@ -101,9 +106,9 @@ pub(crate) fn open_at_store(
     mode: mode_t,
     name: impl FnOnce() -> Vec<u8>,
 ) -> weir_client::Result<Opened> {
-    let permissions = names::masked(mode);
+    let permissions = umask::masked(mode);
     let plainly = || store.open(&CALLER, place, wanted, permissions);
-    if !wanted.create || !super::is_on() {
+    if !wanted.create || !lookup::is_on() {
         return plainly();
     }
     let name = [session::root(), b"/", &name()].concat();
@@ -174,7 +179,7 @@ fn on_store(
     let store = session::store()?;
     let wanted = OpenFlags { write: true, create: true, exclusive: true, ..OpenFlags::default() };
     let place = Place { ino, path: &rest };
-    match store.open_laid_out(&CALLER, place, wanted, names::masked(mode), Some(&layout)) {
+    match store.open_laid_out(&CALLER, place, wanted, umask::masked(mode), Some(&layout)) {
         Ok(opened) => {
             // The file is made; a handle that cannot be closed ends with this client.
             drop(store.close(&CALLER, opened.attributes.ino, opened.handle));
@@ -216,7 +221,7 @@ fn note(opened: c_int, fate: Fate, path: &[u8]) {
         if !is_file || found.stx_size > 0 {
             return;
         }
-        let device = session::device_of(&found);
+        let device = kernel::device_of(&found);
         if session::device() == Some(device) || lustre::has_device(device, path) {
             count(fate, path);
         }
@@ -226,7 +231,7 @@ fn note(opened: c_int, fate: Fate, path: &[u8]) {
 /// Takes the rights away that the owner had only for the open.
 fn restore_mode(directory: c_int, path: *const c_char, opened: c_int, mode: mode_t) {
     guard::quietly(|| {
-        let permissions = usize::from(names::masked(mode));
+        let permissions = usize::from(umask::masked(mode));
         let (number, arguments) = if opened >= 0 {
             (libc::SYS_fchmod, [opened as usize, permissions, 0, 0, 0, 0])
         } else {
@@ -237,13 +242,27 @@ fn restore_mode(directory: c_int, path: *const c_char, opened: c_int, mode: mode
     });
 }
 
-/// A stream's mode without `x`; `None` where there is none. What follows a comma is a character set.
-fn without_exclusive(mode: &[u8]) -> Option<CString> {
-    let comma = mode.iter().position(|byte| *byte == b',').unwrap_or(mode.len());
-    if !mode[..comma].contains(&b'x') {
-        return None;
+/// A path as the program means it, absolute, without empty parts and `.`: how the database names files.
+fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = if path.first() == Some(&b'/') {
+        Vec::with_capacity(path.len())
+    } else if directory == libc::AT_FDCWD {
+        working_directory()?
+    } else {
+        kernel::path_of(directory)?
+    };
+    for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".") {
+        if whole.last() != Some(&b'/') {
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(part);
     }
-    let mut shared: Vec<u8> = mode[..comma].iter().copied().filter(|byte| *byte != b'x').collect();
-    shared.extend_from_slice(&mode[comma..]);
-    CString::new(shared).ok()
+    (whole.first() == Some(&b'/')).then_some(whole)
+}
+
+fn working_directory() -> Option<Vec<u8>> {
+    let mut path = vec![0_u8; libc::PATH_MAX as usize];
+    // SAFETY: the buffer has this length.
+    unsafe { system_call!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) }.ok()?;
+    CStr::from_bytes_until_nul(&path).ok().map(|path| path.to_bytes().to_vec())
 }

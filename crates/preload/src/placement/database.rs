@@ -4,7 +4,7 @@
 //! and its `malloc`; one look-up by primary key is a walk down one B-tree, of which only the leaf is read from the
 //! file each time. The format is "Database File Format" (sqlite.org/fileformat2.html); names of fields are its own.
 
-use super::pages::Pages;
+use crate::placement::pages::Pages;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -4,10 +4,9 @@
 //! Lustre 2.10 to 2.16 and of `llapi_layout(7)`; a layout of several components is built as `lfs setstripe -E` does:
 //! the extent of one is set before the next is added.
 
-use super::database::Component;
-use super::say;
-use crate::kernel;
-use crate::real;
+use crate::host::kernel::{self, say};
+use crate::host::{guard, real};
+use crate::placement::database::Component;
 use libc::{c_char, c_int, c_void, mode_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -89,7 +88,7 @@ pub(super) fn make(
 ) -> Option<Result<(), c_int>> {
     let folder = parent(path);
     let found = kernel::identify(libc::AT_FDCWD, &folder, libc::STATX_TYPE).ok()?;
-    if !has_device(crate::session::device_of(&found), folder.to_bytes()) {
+    if !has_device(kernel::device_of(&found), folder.to_bytes()) {
         return None;
     }
     if !is_calm {
@@ -182,7 +181,7 @@ impl Library {
     /// # Safety
     /// `layout` is one that liblustreapi has allocated.
     unsafe fn describe(&self, layout: *mut Layout, components: &[Component]) -> Result<(), c_int> {
-        let done = |result: c_int| if result == 0 { Ok(()) } else { Err(crate::guard::errno()) };
+        let done = |result: c_int| if result == 0 { Ok(()) } else { Err(guard::errno()) };
         let mut start = 0;
         for (index, component) in components.iter().enumerate() {
             // SAFETY: as the caller promises, here and below.
@@ -217,7 +216,7 @@ impl Library {
             kernel::close(made);
             return Ok(());
         }
-        let number = crate::guard::errno();
+        let number = guard::errno();
         // The file is made before its layout is set: one that is there now, and was not, is ours.
         let is_there = || kernel::identify(libc::AT_FDCWD, path, libc::STATX_TYPE).is_ok();
         Err(if number != libc::EEXIST && is_there() { MADE_WITHOUT_LAYOUT } else { number })

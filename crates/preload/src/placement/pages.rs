@@ -1,6 +1,6 @@
 //! Where the bytes of a database come from: a private mapping, of which nobody's truncation can end the program.
 
-use crate::kernel::{self, system_call};
+use crate::host::kernel::{self, system_call};
 use libc::{c_int, iovec};
 use std::ffi::CStr;
 
@@ -52,7 +52,7 @@ impl Version {
         let mask = libc::STATX_INO | libc::STATX_SIZE | libc::STATX_MTIME;
         let found = kernel::identify(descriptor, path, mask)?;
         Ok(Version {
-            device: crate::session::device_of(&found),
+            device: kernel::device_of(&found),
             inode: found.stx_ino,
             size_bytes: found.stx_size,
             modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),

@@ -1,6 +1,6 @@
 //! How many creations the database foresaw: counted, and written at the end for the next prediction.
 
-use crate::kernel::{self, system_call};
+use crate::host::kernel::{self, system_call};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;

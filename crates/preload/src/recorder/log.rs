@@ -2,9 +2,9 @@
 //!
 //! No descriptor is kept, so nothing that a program does with descriptors touches it. A block is one `write`.
 
-use crate::file_size;
-use crate::kernel::{self, system_call};
-use crate::recorder::{names, settings};
+use crate::host::file_size;
+use crate::host::kernel::{self, system_call};
+use crate::recorder::{clock, names, pool, settings};
 use libc::c_int;
 use std::cell::UnsafeCell;
 use std::io::Write;
@@ -22,7 +22,6 @@ const ARGUMENT_BYTES: usize = 16 << 10;
 const RECORD_BYTES: usize = 96;
 /// Turns that a thread waits while another makes the file.
 const TURNS: u32 = 10_000;
-const SECOND: u64 = 1_000_000_000;
 
 const NONE: u8 = 0;
 const MAKING: u8 = 1;
@@ -38,28 +37,23 @@ struct PathBuffer(UnsafeCell<[u8; PATH_BYTES]>);
 unsafe impl Sync for PathBuffer {}
 static PATH: PathBuffer = PathBuffer(UnsafeCell::new([0; PATH_BYTES]));
 
-fn clock(which: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time lives through the call; the clocks used here are in every kernel.
-    unsafe { libc::clock_gettime(which, &raw mut time) };
-    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
-}
-
-/// Nanoseconds of a clock that costs little and is exact to a few milliseconds.
-pub(super) fn coarse_clock() -> u64 {
-    clock(libc::CLOCK_MONOTONIC_COARSE)
-}
-
 /// Nanoseconds since the process image, or the child of `fork`, started.
 pub(super) fn elapsed() -> u64 {
-    clock(libc::CLOCK_REALTIME).saturating_sub(STARTED.load(Ordering::Relaxed))
+    clock::clock(libc::CLOCK_REALTIME).saturating_sub(STARTED.load(Ordering::Relaxed))
 }
 
 /// A process image, or the child of `fork`, starts: it has no trace yet.
 pub(super) fn start() {
     PROCESS.store(kernel::process_id(), Ordering::Relaxed);
-    STARTED.store(clock(libc::CLOCK_REALTIME), Ordering::Relaxed);
+    STARTED.store(clock::clock(libc::CLOCK_REALTIME), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Release);
+}
+
+/// The child of a fork starts: what its parent wrote is the parent's to tell.
+pub(super) fn start_in_child() {
+    pool::forget_borrowers();
+    start();
+    pool::each(|_, file| file.inherit());
 }
 
 /// Makes the trace of a process that is to have one.
@@ -76,7 +70,7 @@ pub(super) fn is_made() -> bool {
 pub(super) fn append(records: &[Record<'_>]) {
     if PROCESS.load(Ordering::Relaxed) != kernel::process_id() {
         // A child that no fork handler was told of.
-        super::in_child();
+        start_in_child();
     }
     if !is_ready() {
         return;

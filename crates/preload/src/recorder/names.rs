@@ -1,9 +1,9 @@
 //! Names of recorded files: absolute, as the program named them.
 
+use crate::files::{promotion, tree, working_directory};
+use crate::host::kernel::{self, system_call};
 use crate::recorder::settings;
-use crate::session::{self, Mode};
-use crate::{kernel, prefix, promotion};
-use kernel::system_call;
+use crate::store::session::{self, Mode};
 use libc::c_int;
 
 /// What the kernel puts behind the path of a file that has no name any more.
@@ -26,16 +26,16 @@ impl Name {
 /// The absolute path that `path` means from `directory`, symbolic links not being followed.
 pub(super) fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     if path.first() == Some(&b'/') {
-        return Some(prefix::cleaned(path));
+        return Some(tree::cleaned(path));
     }
     let base = if directory == libc::AT_FDCWD { working_directory()? } else { directory_path(directory)? };
-    Some(prefix::cleaned(&[base.as_slice(), b"/", path].concat()))
+    Some(tree::cleaned(&[base.as_slice(), b"/", path].concat()))
 }
 
 /// The working directory.
 pub(super) fn working_directory() -> Option<Vec<u8>> {
     if session::mode() == Mode::Prefix {
-        if let Some(path) = prefix::working_directory_path() {
+        if let Some(path) = working_directory::current_path() {
             return Some(path);
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn of_recorded_file(descriptor: c_int) -> Option<Vec<u8>> {
         path.truncate(name.len());
     }
     let is_on_store = session::mode() != Mode::Prefix
-        && session::device().is_some_and(|device| device == session::device_of(&found));
+        && session::device().is_some_and(|device| device == kernel::device_of(&found));
     (is_on_store || is_observed(&path)).then_some(path)
 }
 

@@ -1,8 +1,9 @@
 //! One open file that is recorded: what a write counts, and what the trace was told.
 
-use crate::recorder::log;
-use crate::session::{self, Mode};
-use crate::{kernel, table};
+use crate::files::table;
+use crate::host::kernel;
+use crate::recorder::clock;
+use crate::store::session::{self, Mode};
 use libc::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use weir_trace::Opening;
@@ -119,7 +120,7 @@ impl OpenFile {
     /// Fast writers look at the clock rarely, slow ones at each write.
     #[cold]
     fn look_at_clock(&self) -> bool {
-        let now = log::coarse_clock();
+        let now = clock::coarse_clock();
         let is_fast = now.saturating_sub(self.looked.swap(now, Ordering::Relaxed)) < FAST_NANOSECONDS;
         let pause = self.pause.load(Ordering::Relaxed);
         let pause = if is_fast { (pause * 2 + 1).min(UNWATCHED_MAX) } else { 0 };
@@ -306,7 +307,7 @@ fn inode(descriptor: c_int) -> Option<u64> {
 fn is_outside_store(descriptor: c_int, found: &libc::statx) -> bool {
     let is_elsewhere = match session::mode() {
         Mode::Off | Mode::Prefix => true,
-        Mode::Mount => session::device() != Some(session::device_of(found)),
+        Mode::Mount => session::device() != Some(kernel::device_of(found)),
     };
     // A placeholder was entered when its name was asked for.
     is_elsewhere && !table::is_known(descriptor)
@@ -314,7 +315,7 @@ fn is_outside_store(descriptor: c_int, found: &libc::statx) -> bool {
 
 /// Everything was reported; `each_write` where every write is to be from now on.
 pub(super) fn set_reported(each_write: bool) {
-    REPORTED.store(if each_write { 0 } else { log::coarse_clock() }, Ordering::Relaxed);
+    REPORTED.store(if each_write { 0 } else { clock::coarse_clock() }, Ordering::Relaxed);
 }
 
 #[cfg(test)]

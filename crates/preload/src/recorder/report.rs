@@ -1,13 +1,14 @@
 //! What the trace is told of a file: when it is made, at least once a second while it is written, and at its close.
 
-use crate::guard::quietly;
-use crate::kernel::{self, system_call};
+use crate::files::promotion;
+use crate::files::table::{self, Entry};
+use crate::host::guard::quietly;
+use crate::host::kernel::{self, system_call};
+use crate::host::real;
 use crate::recorder::names::{self, Name};
 use crate::recorder::open_file::{self, OpenFile};
-use crate::recorder::{files, layout_of, log};
-use crate::session::{self, Mode, CALLER};
-use crate::table::{self, Entry};
-use crate::{promotion, real};
+use crate::recorder::{log, pool};
+use crate::store::session::{self, Mode, CALLER};
 use libc::{c_int, FILE};
 use weir_trace::{Ended, Opened, Opening, Placed, Record, Written};
 
@@ -80,7 +81,7 @@ pub(super) fn size(descriptor: c_int) -> Option<u64> {
 pub(super) fn due() {
     quietly(|| {
         open_file::set_reported(false);
-        files::each(|descriptor, file| {
+        pool::each(|descriptor, file| {
             if file.is_dirty() {
                 tell(descriptor, file, false);
             }
@@ -149,7 +150,7 @@ fn estimate(descriptor: c_int, file: &OpenFile) -> (u64, u64) {
 /// libc writes what its streams hold only after the library's end: they are asked to now. One that another thread
 /// holds is left to libc.
 pub(super) fn flush_streams() {
-    files::each(|_, file| {
+    pool::each(|_, file| {
         let stream = file.stream().cast::<FILE>();
         if stream.is_null() {
             return;
@@ -166,19 +167,26 @@ pub(super) fn flush_streams() {
 
 /// The process image ends.
 pub(super) fn everything() {
-    files::each(|descriptor, file| tell(descriptor, file, true));
+    pool::each(|descriptor, file| tell(descriptor, file, true));
     open_file::set_reported(true);
     if log::is_made() {
         log::append(&[Record::Ended(Ended {
             after_nanoseconds: log::elapsed(),
-            missed_files: files::missed(),
+            missed_files: pool::missed(),
         })]);
     }
 }
 
 /// The process image did not end.
 pub(super) fn resume() {
-    if files::is_on() {
+    if pool::is_on() {
         open_file::set_reported(false);
     }
+}
+
+/// Whether a description of the store that this process uses has a known layout, in the spelling of `lfs setstripe`.
+fn layout_of(descriptor: c_int) -> Option<String> {
+    let table::Entry::Known(description) = table::look_up(descriptor) else { return None };
+    let file = description.file_in_use()?;
+    Some(file.layout().to_string())
 }

@@ -1,7 +1,5 @@
 //! What is to be recorded, as the environment says when the library is loaded.
 
-use crate::session::variable;
-use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, AtomicUsize, Ordering};
 use weir_trace::{Launcher, Rank};
@@ -68,15 +66,13 @@ const LAUNCHERS: [Told; 5] = [
 /// Who tells a job's name.
 const JOBS: [&[u8]; 4] = [b"SLURM_JOB_ID=", b"FLUX_JOB_ID=", b"PBS_JOBID=", b"LSB_JOBID="];
 
-/// Runs when the library is loaded: comparisons of environment strings.
-extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
-    // SAFETY: glibc passes the environment, ended by a null pointer, to constructors.
-    let find = |name: &[u8]| unsafe { variable(environment, name) };
+/// Takes the settings from the environment by `find`, whose names end with `=`. Answers whether a trace is wanted.
+pub(super) fn learn<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) -> bool {
     let number = |name: &[u8]| std::str::from_utf8(find(name)?).ok()?.parse::<u32>().ok();
-    let (Some(directory), Some(run)) = (find(b"WEIR_TRACE="), find(b"WEIR_TRACE_RUN=")) else { return };
+    let (Some(directory), Some(run)) = (find(b"WEIR_TRACE="), find(b"WEIR_TRACE_RUN=")) else { return false };
     let is_named = run.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(byte));
     if directory[0] != b'/' || !DIRECTORY.set(directory) || !is_named || !RUN.set(run) {
-        return;
+        return false;
     }
     OBSERVED.set(find(b"WEIR_OBSERVE=").unwrap_or_default());
     JOB.set(JOBS.iter().find_map(|name| find(name)).unwrap_or_default());
@@ -94,12 +90,8 @@ extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environ
         SIZE.store(size, Ordering::Relaxed);
         LAUNCHER.store(index as u8, Ordering::Relaxed);
     }
-    super::start();
+    true
 }
-
-#[cfg_attr(not(test), used, link_section = ".init_array")]
-#[cfg_attr(test, allow(dead_code, reason = "called by the dynamic linker, outside of tests"))]
-static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
 
 /// Where traces go.
 pub(super) fn directory() -> &'static [u8] {

@@ -1,0 +1,32 @@
+//! The families of calls: each function does one call of libc or of the kernel, under any of the call's names.
+
+pub(crate) mod attributes;
+pub(crate) mod changes;
+pub(crate) mod close;
+pub(crate) mod control;
+pub(crate) mod copies;
+pub(crate) mod current_directory;
+pub(crate) mod data;
+pub(crate) mod directories;
+pub(crate) mod duplicate;
+pub(crate) mod exec;
+pub(crate) mod identity_changes;
+pub(crate) mod inotify;
+pub(crate) mod locks;
+pub(crate) mod messages;
+pub(crate) mod mmap;
+pub(crate) mod names;
+pub(crate) mod open;
+pub(crate) mod open_in_store;
+pub(crate) mod openat2;
+pub(crate) mod process;
+pub(crate) mod readiness;
+pub(crate) mod seek;
+pub(crate) mod space;
+pub(crate) mod standard_streams;
+pub(crate) mod stat;
+pub(crate) mod statistics;
+pub(crate) mod stdio;
+pub(crate) mod temporary;
+pub(crate) mod transfers;
+pub(crate) mod walks;

@@ -1,0 +1,138 @@
+//! Closing descriptors.
+
+use crate::calls::locks;
+use crate::files::{prefix, promotion, sharing, table};
+use crate::host::guard::{self, fail, quietly, returned};
+use crate::host::{kernel, real};
+use crate::recorder;
+use crate::store::session::{self, Mode};
+use libc::{c_int, c_uint};
+
+/// `close_range(2)`: the process stops sharing its table first.
+const CLOSE_RANGE_UNSHARE: c_uint = 2;
+/// `close_range(2)`: marks instead of closing.
+const CLOSE_RANGE_CLOEXEC: c_uint = 4;
+
+/// Whether `descriptor` is the library's own, which programs may not close or overwrite.
+pub(crate) fn is_protected(descriptor: c_int) -> bool {
+    weir_client::is_own_descriptor(descriptor) && !guard::is_inside()
+}
+
+/// The kernel gave a number to something else than a file of the store.
+pub(crate) fn note_foreign(opened: c_int) {
+    if opened >= 0 && (table::is_known(opened) || table::is_foreign(opened)) && !guard::is_inside() {
+        quietly(|| drop(table::forget(opened)));
+    }
+}
+
+/// `descriptor` is about to be closed, by whomever: pending times are published, and its number is forgotten.
+pub(crate) fn release(descriptor: c_int) {
+    recorder::closing(descriptor);
+    if prefix::may_hold(descriptor) {
+        quietly(|| release_placeholder(descriptor));
+        return;
+    }
+    if !table::is_known(descriptor) && !table::is_foreign(descriptor) {
+        return;
+    }
+    quietly(|| {
+        if let Some(description) = table::forget(descriptor) {
+            if description.is_abandoned() {
+                description.publish();
+            } else {
+                // The kernel's offset must outlive this number for those who use another one.
+                description.settle(descriptor);
+            }
+        }
+    });
+}
+
+/// Forgets a descriptor that is about to be closed; the last one of a description ends it. POSIX: closing any
+/// descriptor of a file releases the process's locks on it.
+pub(crate) fn release_placeholder(descriptor: c_int) {
+    let Some(description) = promotion::discovered(descriptor) else {
+        drop(table::forget(descriptor));
+        return;
+    };
+    table::forget(descriptor);
+    locks::release_process_locks(&description);
+    if description.is_abandoned() {
+        description.publish();
+        if let Some(placeholder) = description.placeholder() {
+            placeholder.close(description.file_in_use());
+        }
+    }
+}
+
+/// `close(2)`.
+pub(crate) unsafe fn close(descriptor: c_int) -> c_int {
+    if is_protected(descriptor) {
+        return fail(libc::EBADF);
+    }
+    if guard::is_inside() {
+        // SAFETY: no memory is passed.
+        return returned(unsafe { kernel::raw(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) });
+    }
+    release(descriptor);
+    // SAFETY: see `openat`.
+    unsafe { real::close(descriptor) }
+}
+
+/// `close_range(2)`, around the library's own descriptors.
+pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> c_int {
+    let raw = |first: c_uint, last: c_uint| -> c_int {
+        // SAFETY: no memory is passed.
+        returned(unsafe {
+            kernel::raw(libc::SYS_close_range, [first as usize, last as usize, flags as usize, 0, 0, 0])
+        })
+    };
+    let is_followed = session::mode() != Mode::Off || recorder::is_on();
+    if !is_followed || guard::is_inside() || first > last {
+        return raw(first, last);
+    }
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        // The table becomes this thread's own: what other threads do with the same numbers is out of sight.
+        sharing::leave_fast_path();
+        return raw(first, last);
+    }
+    let highest = last.min(c_int::MAX as c_uint) as c_int;
+    if flags & CLOSE_RANGE_CLOEXEC == 0 {
+        let known = table::highest().max(recorder::highest());
+        (first as c_int..=highest.min(known)).for_each(release);
+    }
+    let mut start = first;
+    for own in own_descriptors(first as c_int, highest) {
+        if own as c_uint > start && raw(start, own as c_uint - 1) != 0 {
+            return -1;
+        }
+        start = own as c_uint + 1;
+    }
+    if start <= last {
+        raw(start, last)
+    } else {
+        0
+    }
+}
+
+/// The library's own descriptors between two numbers.
+fn own_descriptors(first: c_int, last: c_int) -> Vec<c_int> {
+    let mut found = Vec::new();
+    if weir_client::own_descriptors().next().is_none() {
+        return found;
+    }
+    quietly(|| {
+        let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<c_int>().ok());
+        found = numbers
+            .filter(|number| (first..=last).contains(number) && weir_client::is_own_descriptor(*number))
+            .collect();
+        found.sort_unstable();
+    });
+    found
+}
+
+/// `closefrom(3)`.
+pub(crate) unsafe fn closefrom(first: c_int) {
+    // SAFETY: see `openat`.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}

@@ -1,0 +1,568 @@
+//! Reading and writing: the bytes of promoted descriptors go straight to the targets.
+
+use crate::files::description::Description;
+use crate::files::{prefix, promotion, sharing, table};
+use crate::host::guard::{attempt, fail, finish, Outcome};
+use crate::host::{addresses, file_size, kernel, real};
+use crate::recorder;
+use crate::store::counters::{self, Call};
+use crate::store::session::{self, Mode, CALLER};
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use weir_client::File;
+
+/// Buffers of one call (`UIO_MAXIOV`); the kernel refuses more.
+const BUFFERS: usize = 1024;
+/// Bytes of one call (`MAX_RW_COUNT`); the kernel cuts longer ones, so they are left to it.
+const CALL_BYTES: usize = 0x7fff_f000;
+
+/// Where a call reads or writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Position {
+    /// At the description's offset, which moves.
+    Current,
+    /// At this offset.
+    At(u64),
+}
+
+impl Position {
+    /// The position of `pread` and the like; absent for the negative ones that the kernel refuses.
+    fn at(offset: off_t) -> Option<Position> {
+        u64::try_from(offset).ok().map(Position::At)
+    }
+}
+
+/// The description behind a descriptor, if the fast path may serve a call at `position`.
+fn described(descriptor: c_int, position: Position) -> Option<Arc<Description>> {
+    match (position, session::mode()) {
+        // An inherited descriptor is shared: with a mount the kernel would have to serve it anyway.
+        (Position::Current, Mode::Mount) => promotion::described(descriptor),
+        _ => promotion::discovered(descriptor),
+    }
+}
+
+/// The few instructions that a descriptor outside the store costs.
+fn is_candidate(descriptor: c_int, position: Option<Position>) -> bool {
+    if table::is_known(descriptor) {
+        return position.is_some();
+    }
+    match (position, session::mode()) {
+        (None, _) | (_, Mode::Off) | (Some(Position::Current), Mode::Mount) => false,
+        _ => !table::is_foreign(descriptor),
+    }
+}
+
+/// Runs `operate` on the description; a call that the kernel has to serve is counted.
+fn on_description<T>(
+    descriptor: c_int,
+    position: Position,
+    operate: impl FnOnce(&Description) -> Outcome<T>,
+) -> Outcome<T> {
+    let description = described(descriptor, position)?;
+    if description.is_the_kernels() {
+        description.settle(descriptor);
+        counters::passed();
+        return None;
+    }
+    let outcome = operate(&description);
+    if outcome.is_none() {
+        counters::passed();
+    }
+    outcome
+}
+
+/// The file to do data calls on; without a mount, what is not a regular file has its own answer.
+fn file_of(description: &Description, descriptor: c_int) -> Result<&File, Option<c_int>> {
+    match description.file(descriptor) {
+        Some(file) => Ok(file),
+        None => Err(description.placeholder().map(|placeholder| placeholder.refusal())),
+    }
+}
+
+/// Reads into `buffers`.
+pub(crate) fn reading(
+    descriptor: c_int,
+    position: Position,
+    buffers: &mut [IoSliceMut<'_>],
+) -> Outcome<usize> {
+    on_description(descriptor, position, |description| {
+        let file = match file_of(description, descriptor) {
+            Ok(file) => file,
+            Err(refusal) => return refusal.map(Err),
+        };
+        if !description.is_readable() {
+            return description.placeholder().map(|_| Err(libc::EBADF));
+        }
+        let mut read_at = |offset| {
+            let read = description.answer(file.read_at(&CALLER, buffers, offset))?;
+            Some(read.inspect(|bytes| counters::read(*bytes)))
+        };
+        match position {
+            Position::At(offset) => read_at(offset),
+            Position::Current => description.with_offset(descriptor, |offset| {
+                Some(read_at(offset)?.map(|bytes| (offset + bytes as u64, bytes)))
+            }),
+        }
+    })
+}
+
+/// Writes `buffers`.
+pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<'_>]) -> Outcome<usize> {
+    on_description(descriptor, position, |description| {
+        let file = match file_of(description, descriptor) {
+            Ok(file) => file,
+            Err(refusal) => return refusal.map(Err),
+        };
+        if !description.is_writable() {
+            return description.placeholder().map(|_| Err(libc::EBADF));
+        }
+        let is_kernels = description.is_synchronous() || file_size::limit().is_some();
+        if is_kernels && description.placeholder().is_none() {
+            description.settle(descriptor);
+            return None;
+        }
+        let written = match position {
+            Position::At(offset) => {
+                write_to(description, (descriptor, file), offset, buffers).map(|done| done.map(|(_, n)| n))
+            }
+            Position::Current => description
+                .with_offset(descriptor, |offset| write_to(description, (descriptor, file), offset, buffers)),
+        };
+        if description.is_synchronous() && matches!(written, Some(Ok(_))) {
+            if let Err(number) = description.answer(file.sync(&CALLER, false))? {
+                return Some(Err(number));
+            }
+        }
+        written
+    })
+}
+
+/// Writes at `offset`, or at the end for `O_APPEND` (as Linux does for `pwrite` too); answers the offset after it.
+fn write_to(
+    description: &Description,
+    (descriptor, file): (c_int, &File),
+    offset: u64,
+    buffers: &[IoSlice<'_>],
+) -> Outcome<(u64, usize)> {
+    let cut;
+    let buffers = match file_size::limit() {
+        None => buffers,
+        Some(_) => match within_limit(description, file, offset, buffers)? {
+            Ok(within) => {
+                cut = within;
+                &cut[..]
+            }
+            Err(number) => return Some(Err(number)),
+        },
+    };
+    Some(if description.appends() {
+        let appended = description.written(descriptor, file.append(&CALLER, buffers))?;
+        appended
+            .map(|(start, bytes)| (start + bytes as u64, bytes))
+            .inspect(|(_, bytes)| counters::wrote(Call::Append, *bytes))
+    } else {
+        let written = description.written(descriptor, file.write_at(&CALLER, buffers, offset))?;
+        written
+            .map(|bytes| (offset + bytes as u64, bytes))
+            .inspect(|(_, bytes)| counters::wrote(Call::Write, *bytes))
+    })
+}
+
+/// As much of `buffers` as the limit on the size of files lets the process write.
+fn within_limit<'a>(
+    description: &Description,
+    file: &File,
+    offset: u64,
+    buffers: &'a [IoSlice<'a>],
+) -> Outcome<Vec<IoSlice<'a>>> {
+    let start = if description.appends() { description.answer(file.size(&CALLER))? } else { Ok(offset) };
+    let wanted = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+    let mut room = match start.and_then(|start| file_size::room(start, wanted)) {
+        Ok(room) => room as usize,
+        Err(number) => return Some(Err(number)),
+    };
+    let within = |buffer: &'a IoSlice<'a>| {
+        let taken = buffer.len().min(room);
+        room -= taken;
+        IoSlice::new(&buffer[..taken])
+    };
+    Some(Ok(buffers.iter().map(within).filter(|part| !part.is_empty()).collect()))
+}
+
+/// Whether the kernel accepts a transfer of `bytes` at `position`: what it refuses or cuts is left to it.
+fn is_plain(position: Position, bytes: usize) -> bool {
+    let end_fits = match position {
+        Position::Current => true,
+        Position::At(offset) => offset.checked_add(bytes as u64).is_some_and(|end| end <= i64::MAX as u64),
+    };
+    bytes > 0 && bytes <= CALL_BYTES && end_fits
+}
+
+/// Reads into one buffer of the program.
+///
+/// # Safety
+/// `buffer` is writable for `count` bytes, as `read(2)` demands, or a bad address.
+unsafe fn read_one(
+    descriptor: c_int,
+    position: Option<Position>,
+    buffer: *mut c_void,
+    count: usize,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        if !is_plain(position, count) {
+            return not_plain(descriptor, count, Description::is_readable);
+        }
+        let room = addresses::taking(buffer, count);
+        if room == 0 {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_readable);
+        }
+        // SAFETY: as the caller promises; nobody else in this process looks at the buffer meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), room) };
+        reading(descriptor, position, &mut [IoSliceMut::new(bytes)])
+    })
+}
+
+/// Writes one buffer of the program.
+///
+/// # Safety
+/// `buffer` is readable for `count` bytes, as `write(2)` demands, or a bad address.
+unsafe fn write_one(
+    descriptor: c_int,
+    position: Option<Position>,
+    buffer: *const c_void,
+    count: usize,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        if !is_plain(position, count) {
+            return not_plain(descriptor, count, Description::is_writable);
+        }
+        let given = addresses::giving(buffer, count);
+        if given == 0 {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_writable);
+        }
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), given) };
+        writing(descriptor, position, &[IoSlice::new(bytes)])
+    })
+}
+
+/// A transfer that is not plain.
+fn not_plain(descriptor: c_int, count: usize, is_open_for: impl Fn(&Description) -> bool) -> Outcome<usize> {
+    refused(descriptor, if count == 0 { Ok(0) } else { Err(libc::EINVAL) }, is_open_for)
+}
+
+/// A transfer that moves nothing: the kernel answers it, with the right offset; without a mount it is `answer`, where
+/// the description allows such transfers at all.
+fn refused(
+    descriptor: c_int,
+    answer: Result<usize, c_int>,
+    is_open_for: impl Fn(&Description) -> bool,
+) -> Outcome<usize> {
+    let description = promotion::discovered(descriptor)?;
+    if description.placeholder().is_none() {
+        description.settle(descriptor);
+        return None;
+    }
+    Some(match file_of(&description, descriptor) {
+        Err(refusal) => Err(refusal.unwrap_or(libc::EBADF)),
+        Ok(_) if !is_open_for(&description) => Err(libc::EBADF),
+        Ok(_) => answer,
+    })
+}
+
+/// The buffers of a vectored call, none of them empty, with their bytes in all; else what the call answers.
+///
+/// # Safety
+/// `vector` has `count` elements, or is a bad address.
+unsafe fn vector_of<'a>(
+    vector: *const iovec,
+    count: c_int,
+) -> Result<(impl Iterator<Item = &'a iovec>, usize), c_int> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= BUFFERS).ok_or(libc::EINVAL)?;
+    if !addresses::can_read(vector, count) {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: as the caller promises; an empty vector may be null.
+    let vector = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(vector, count) } };
+    let total = vector.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len));
+    Ok((vector.iter().filter(|part| part.iov_len > 0), total.ok_or(libc::EINVAL)?))
+}
+
+/// The parts of a vector up to the first bad address, each with the bytes that `usable` finds there.
+fn usable_parts<'a>(
+    parts: impl Iterator<Item = &'a iovec>,
+    usable: impl Fn(&iovec) -> usize,
+) -> Vec<(*mut u8, usize)> {
+    let mut found = Vec::new();
+    for part in parts {
+        let bytes = usable(part);
+        if bytes > 0 {
+            found.push((part.iov_base.cast::<u8>(), bytes));
+        }
+        if bytes < part.iov_len {
+            break;
+        }
+    }
+    found
+}
+
+/// A vectored read.
+///
+/// # Safety
+/// As for `readv(2)`.
+unsafe fn read_many(
+    descriptor: c_int,
+    position: Option<Position>,
+    vector: *const iovec,
+    count: c_int,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        // SAFETY: as the caller promises.
+        let (parts, total) = match unsafe { vector_of(vector, count) } {
+            Ok(found) => found,
+            Err(number) => return refused(descriptor, Err(number), Description::is_readable),
+        };
+        if !is_plain(position, total) {
+            return not_plain(descriptor, total, Description::is_readable);
+        }
+        let parts = usable_parts(parts, |part| addresses::taking(part.iov_base, part.iov_len));
+        if parts.is_empty() {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_readable);
+        }
+        // SAFETY: each part is writable memory of the program, as the caller promises.
+        let slice = |(start, bytes)| unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+        let mut buffers: Vec<IoSliceMut<'_>> =
+            parts.into_iter().map(|part| IoSliceMut::new(slice(part))).collect();
+        reading(descriptor, position, &mut buffers)
+    })
+}
+
+/// A vectored write.
+///
+/// # Safety
+/// As for `writev(2)`.
+unsafe fn write_many(
+    descriptor: c_int,
+    position: Option<Position>,
+    vector: *const iovec,
+    count: c_int,
+) -> Outcome<usize> {
+    if !is_candidate(descriptor, position) {
+        return None;
+    }
+    let position = position?;
+    attempt(|| {
+        // SAFETY: as the caller promises.
+        let (parts, total) = match unsafe { vector_of(vector, count) } {
+            Ok(found) => found,
+            Err(number) => return refused(descriptor, Err(number), Description::is_writable),
+        };
+        if !is_plain(position, total) {
+            return not_plain(descriptor, total, Description::is_writable);
+        }
+        let parts = usable_parts(parts, |part| addresses::giving(part.iov_base, part.iov_len));
+        if parts.is_empty() {
+            return refused(descriptor, Err(libc::EFAULT), Description::is_writable);
+        }
+        // SAFETY: each part is readable memory of the program, as the caller promises.
+        let slice = |(start, bytes): (*mut u8, usize)| unsafe { std::slice::from_raw_parts(start, bytes) };
+        let buffers: Vec<IoSlice<'_>> = parts.into_iter().map(|part| IoSlice::new(slice(part))).collect();
+        writing(descriptor, position, &buffers)
+    })
+}
+
+/// The position of `preadv2` and `pwritev2`, where -1 is the current offset; with flags only the kernel knows what
+/// they mean for its file system, so the offset is given back to it.
+fn position2(descriptor: c_int, offset: off_t, flags: c_int) -> Result<Option<Position>, c_int> {
+    if flags != 0 && session::mode() == Mode::Mount {
+        sharing::settle(descriptor);
+        return Ok(None);
+    }
+    if flags & !libc::RWF_HIPRI != 0 && prefix::holds(descriptor) {
+        return Err(libc::EOPNOTSUPP);
+    }
+    Ok(if offset == -1 { Some(Position::Current) } else { Position::at(offset) })
+}
+
+fn bytes(count: usize) -> ssize_t {
+    count as ssize_t
+}
+
+/// `read(2)`.
+pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    recorder::before_move(descriptor);
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        finish(read_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
+            real::read(descriptor, buffer, count)
+        })
+    }
+}
+
+/// `write(2)`. After a system call each return to a caller costs as much as counting a write does, so the way of a
+/// recorded file outside the store is flat.
+#[inline(always)]
+pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    if let Some(file) = recorder::plain(descriptor) {
+        let arguments = [descriptor as usize, buffer as usize, count, 0, 0, 0];
+        // SAFETY: see `read`.
+        return recorder::counted(file, None, unsafe { kernel::raw(libc::SYS_write, arguments) });
+    }
+    // SAFETY: see `read`.
+    unsafe { write_followed(descriptor, buffer, count) }
+}
+
+#[inline(never)]
+unsafe fn write_followed(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    // SAFETY: see `read`.
+    let written = unsafe {
+        finish(write_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
+            real::write(descriptor, buffer, count)
+        })
+    };
+    recorder::wrote(descriptor, written)
+}
+
+/// `pread(2)`.
+pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_one(descriptor, Position::at(offset), buffer, count), bytes, || {
+            real::pread(descriptor, buffer, count, offset)
+        })
+    }
+}
+
+/// `pwrite(2)`, as [`write`].
+#[inline(always)]
+pub(crate) unsafe fn pwrite(
+    descriptor: c_int,
+    buffer: *const c_void,
+    count: size_t,
+    offset: off_t,
+) -> ssize_t {
+    if let Some(file) = recorder::plain(descriptor) {
+        let arguments = [descriptor as usize, buffer as usize, count, offset as usize, 0, 0];
+        // SAFETY: see `read`.
+        return recorder::counted(file, Some(offset), unsafe { kernel::raw(libc::SYS_pwrite64, arguments) });
+    }
+    // SAFETY: see `read`.
+    unsafe { pwrite_followed(descriptor, buffer, count, offset) }
+}
+
+#[inline(never)]
+unsafe fn pwrite_followed(descriptor: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t {
+    // SAFETY: see `read`.
+    let written = unsafe {
+        finish(write_one(descriptor, Position::at(offset), buffer, count), bytes, || {
+            real::pwrite(descriptor, buffer, count, offset)
+        })
+    };
+    recorder::wrote_at(descriptor, offset, written)
+}
+
+/// `readv(2)`.
+pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    recorder::before_move(descriptor);
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_many(descriptor, Some(Position::Current), vector, count), bytes, || {
+            real::readv(descriptor, vector, count)
+        })
+    }
+}
+
+/// `writev(2)`.
+pub(crate) unsafe fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: see `read`.
+    let written = unsafe {
+        finish(write_many(descriptor, Some(Position::Current), vector, count), bytes, || {
+            real::writev(descriptor, vector, count)
+        })
+    };
+    recorder::wrote(descriptor, written)
+}
+
+/// `preadv(2)`.
+pub(crate) unsafe fn preadv(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t {
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_many(descriptor, Position::at(offset), vector, count), bytes, || {
+            real::preadv(descriptor, vector, count, offset)
+        })
+    }
+}
+
+/// `pwritev(2)`.
+pub(crate) unsafe fn pwritev(
+    descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    // SAFETY: see `read`.
+    let written = unsafe {
+        finish(write_many(descriptor, Position::at(offset), vector, count), bytes, || {
+            real::pwritev(descriptor, vector, count, offset)
+        })
+    };
+    recorder::wrote_at(descriptor, offset, written)
+}
+
+/// `preadv2(2)`.
+pub(crate) unsafe fn preadv2(
+    descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    let position = match position2(descriptor, offset, flags) {
+        Ok(position) => position,
+        Err(number) => return fail(number),
+    };
+    // SAFETY: see `read`.
+    unsafe {
+        finish(read_many(descriptor, position, vector, count), bytes, || {
+            real::preadv2(descriptor, vector, count, offset, flags)
+        })
+    }
+}
+
+/// `pwritev2(2)`.
+pub(crate) unsafe fn pwritev2(
+    descriptor: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    let position = match position2(descriptor, offset, flags) {
+        Ok(position) => position,
+        Err(number) => return fail(number),
+    };
+    // SAFETY: see `read`.
+    let written = unsafe {
+        finish(write_many(descriptor, position, vector, count), bytes, || {
+            real::pwritev2(descriptor, vector, count, offset, flags)
+        })
+    };
+    if offset == -1 {
+        recorder::wrote(descriptor, written)
+    } else {
+        recorder::wrote_at(descriptor, offset, written)
+    }
+}

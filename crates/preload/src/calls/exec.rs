@@ -1,0 +1,321 @@
+//! New process images: the kernel gets every offset first, and without a mount the child finds the store again.
+
+use crate::calls::{copies, process};
+use crate::files::working_directory::{self, VARIABLE};
+use crate::files::{paths, sharing, tree};
+use crate::host::guard::{self, attempt, finish, quietly, returned};
+use crate::host::{addresses, kernel, real};
+use crate::store::counters;
+use crate::store::session::{self, Mode};
+use crate::{placement, recorder};
+use libc::{c_char, c_int, c_void, pid_t};
+use std::ffi::CString;
+
+extern "C" {
+    /// The program's environment.
+    pub(crate) static mut environ: *const *const c_char;
+}
+
+/// Arguments of an `execl` call that are collected: each is a pointer on the stack, as the call itself has them.
+const ARGUMENTS: usize = 4096;
+
+/// A null-terminated list of C strings, as `exec` takes them.
+pub(crate) type Strings = *const *const c_char;
+
+/// Runs an `exec` call, which returns only when it fails.
+///
+/// # Safety
+/// `environment` is a null-terminated list of C strings.
+unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
+    if guard::is_inside() {
+        return call(environment);
+    }
+    quietly(placement::write_report);
+    recorder::end(false);
+    if session::mode() == Mode::Off {
+        let result = call(environment);
+        recorder::resume();
+        placement::rearm_report();
+        return result;
+    }
+    quietly(|| {
+        sharing::settle_everything();
+        counters::write_file(&placement::counts());
+    });
+    // SAFETY: as the caller promises.
+    let result = unsafe { with_environment(environment, call) };
+    counters::rearm();
+    recorder::resume();
+    placement::rearm_report();
+    result
+}
+
+/// `execve(2)`.
+pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        replacing(environment, |environment| {
+            execute(path, arguments, environment, |path| {
+                returned(kernel::raw(
+                    libc::SYS_execve,
+                    [path as usize, arguments as usize, environment as usize, 0, 0, 0],
+                ))
+            })
+        })
+    }
+}
+
+/// `execvpe(3)` and `execvp(3)`.
+pub(crate) unsafe fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    // SAFETY: see `execve`.
+    unsafe {
+        replacing(environment, |environment| {
+            execute(file, arguments, environment, |file| real::execvpe(file, arguments, environment))
+        })
+    }
+}
+
+/// `fexecve(3)`.
+pub(crate) unsafe fn fexecve(descriptor: c_int, arguments: Strings, environment: Strings) -> c_int {
+    // SAFETY: see `execve`.
+    unsafe { replacing(environment, |environment| real::fexecve(descriptor, arguments, environment)) }
+}
+
+/// `execveat(2)`.
+pub(crate) unsafe fn execveat(
+    directory: c_int,
+    path: *const c_char,
+    arguments: Strings,
+    environment: Strings,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: see `execve`.
+    unsafe {
+        replacing(environment, |environment| {
+            returned(kernel::raw(
+                libc::SYS_execveat,
+                [
+                    directory as usize,
+                    path as usize,
+                    arguments as usize,
+                    environment as usize,
+                    flags as usize,
+                    0,
+                ],
+            ))
+        })
+    }
+}
+
+/// `posix_spawn(3)` and `posix_spawnp(3)`: their result is an error number.
+pub(crate) unsafe fn spawn(
+    process: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    lists: (Strings, Strings),
+    search: bool,
+) -> c_int {
+    process::around_child(|| {
+        let (arguments, environment) = lists;
+        // SAFETY: see `execve`.
+        unsafe {
+            with_environment(environment, |environment| {
+                if search {
+                    real::posix_spawnp(process, path, actions, attributes, arguments, environment)
+                } else {
+                    real::posix_spawn(process, path, actions, attributes, arguments, environment)
+                }
+            })
+        }
+    })
+}
+
+/// Runs a call of libc that makes a child with the program's own environment (`system`, `popen`).
+///
+/// # Safety
+/// `make` makes the child before it returns.
+pub(crate) unsafe fn with_own_environment<R>(make: impl FnOnce() -> R) -> R {
+    if session::mode() != Mode::Prefix || guard::is_inside() {
+        return process::around_child(make);
+    }
+    // SAFETY: libc reads the list while it makes the child; the strings in it are the program's own.
+    process::around_child(|| unsafe {
+        with_environment(environ, |list| {
+            let before = (&raw mut environ).replace(list);
+            let result = make();
+            environ = before;
+            result
+        })
+    })
+}
+
+/// The arguments of a variadic call: those in registers, then those on the stack.
+struct Variadic {
+    registers: *const usize,
+    stack: *const usize,
+}
+
+impl Variadic {
+    /// Pointer-sized arguments that travel in registers.
+    const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
+
+    /// Argument `index`, counted from the first of the call.
+    ///
+    /// # Safety
+    /// The caller passed so many.
+    unsafe fn argument(&self, index: usize) -> *const c_char {
+        // SAFETY: as the caller promises.
+        let word = unsafe {
+            match index.checked_sub(Self::REGISTERS) {
+                None => *self.registers.add(index),
+                Some(index) => *self.stack.add(index),
+            }
+        };
+        word as *const c_char
+    }
+}
+
+/// Which of the variadic calls it is.
+#[repr(usize)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `execl`.
+    Path = 0,
+    /// `execlp`.
+    Search = 1,
+    /// `execle`: the environment follows the null.
+    Environment = 2,
+}
+
+/// The `execl` family, called by the trampolines with where the arguments are.
+pub(crate) unsafe extern "C" fn execute_listed(
+    registers: *const usize,
+    stack: *const usize,
+    form: usize,
+) -> c_int {
+    let given = Variadic { registers, stack };
+    let mut arguments = [std::ptr::null::<c_char>(); ARGUMENTS];
+    let mut count = 0;
+    // SAFETY: the program passed a path, arguments and a null, which the loop does not pass.
+    unsafe {
+        loop {
+            if count == ARGUMENTS {
+                return guard::fail(libc::E2BIG);
+            }
+            let argument = given.argument(count + 1);
+            arguments[count] = argument;
+            count += 1;
+            if argument.is_null() {
+                break;
+            }
+        }
+        let path = given.argument(0);
+        let list = arguments.as_ptr();
+        if form == Form::Search as usize {
+            execvpe(path, list, environ)
+        } else if form == Form::Environment as usize {
+            execve(path, list, given.argument(count + 1).cast())
+        } else {
+            execve(path, list, environ)
+        }
+    }
+}
+
+/// Executes a program that was copied into memory.
+///
+/// # Safety
+/// The lists are null-terminated.
+pub(crate) unsafe fn execute_image(image: c_int, arguments: Strings, environment: Strings) -> c_int {
+    let call = [
+        image as usize,
+        c"".as_ptr() as usize,
+        arguments as usize,
+        environment as usize,
+        libc::AT_EMPTY_PATH as usize,
+        0,
+    ];
+    // SAFETY: as the caller promises.
+    let result = returned(unsafe { kernel::raw(libc::SYS_execveat, call) });
+    kernel::close(image);
+    result
+}
+
+/// Longest string of an environment (`MAX_ARG_STRLEN`); the kernel refuses longer ones.
+const ENTRY_BYTES: usize = 131_072;
+
+/// Runs `call` with an environment in which the child finds the working directory inside the store.
+///
+/// # Safety
+/// `environment` is null or a null-terminated list of C strings.
+pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce(Strings) -> R) -> R {
+    if session::mode() != Mode::Prefix || guard::is_inside() || environment.is_null() {
+        return call(environment);
+    }
+    let mut list: Vec<*const c_char> = Vec::new();
+    let mut entry = None;
+    let mut is_readable = true;
+    quietly(|| {
+        entry = working_directory::position().and_then(|(ino, path)| {
+            let value = working_directory::variable(ino, &path)?;
+            CString::new([VARIABLE.to_bytes(), b"=", value.to_bytes()].concat()).ok()
+        });
+        let name = [VARIABLE.to_bytes(), b"="].concat();
+        let mut cursor = environment;
+        // SAFETY: as the caller promises, but for addresses that the kernel refuses.
+        unsafe {
+            loop {
+                is_readable = addresses::can_read(cursor, 1);
+                if !is_readable || (*cursor).is_null() {
+                    break;
+                }
+                match addresses::string(*cursor, ENTRY_BYTES) {
+                    Ok(text) if text.starts_with(&name) => {}
+                    Err(libc::EFAULT) => {
+                        is_readable = false;
+                        break;
+                    }
+                    _ => list.push(*cursor),
+                }
+                cursor = cursor.add(1);
+            }
+        }
+        list.extend(entry.as_ref().map(|entry| entry.as_ptr()));
+        list.push(std::ptr::null());
+    });
+    let result = call(if is_readable { list.as_ptr() } else { environment });
+    drop(entry);
+    result
+}
+
+/// Runs a program that may lie in the store: its bytes are copied into memory, which the kernel can execute.
+///
+/// # Safety
+/// The lists are null-terminated, `path` ends with a zero byte.
+pub(crate) unsafe fn execute(
+    path: *const c_char,
+    arguments: Strings,
+    environment: Strings,
+    pass: impl FnOnce(*const c_char) -> c_int,
+) -> c_int {
+    if session::mode() != Mode::Prefix || guard::is_inside() {
+        return pass(path);
+    }
+    // SAFETY: as the caller promises.
+    let Some(text) = (unsafe { paths::text(path) }).filter(|text| text.contains(&b'/')) else {
+        return pass(path);
+    };
+    if !tree::is_candidate(libc::AT_FDCWD, text) {
+        return pass(path);
+    }
+    let image = attempt(|| copies::image(text));
+    finish(
+        image,
+        |image| {
+            // SAFETY: as the caller promises. The image stays open over the exec, because a script's interpreter
+            // opens it by its number.
+            unsafe { execute_image(image, arguments, environment) }
+        },
+        || pass(path),
+    )
+}

@@ -1,0 +1,44 @@
+//! `setuid` and the like: calls that change who the process is.
+
+use crate::files::sharing;
+use crate::host::kernel;
+use crate::store::identity;
+use crate::store::session::{self, Mode};
+use libc::{c_int, c_long, c_uint, gid_t, uid_t};
+
+/// Runs a call that may change who the process is.
+pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: neither has arguments or fails.
+    let who = || unsafe { (libc::geteuid(), libc::getegid()) };
+    identity::remember();
+    let before = who();
+    let result = change();
+    if session::mode() == Mode::Mount && who() != before {
+        sharing::leave_fast_path();
+    }
+    identity::compare();
+    result
+}
+
+/// `setgroups(2)` and `initgroups(3)`: the credential's groups may not be the process's any more.
+pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
+    identity::remember();
+    let result = change();
+    if result == 0 {
+        sharing::leave_fast_path();
+    }
+    identity::compare();
+    result
+}
+
+/// `setfsuid(2)` and `setfsgid(2)`, which answer the number before.
+pub(crate) unsafe fn set_file_system_identity(number: c_long, wanted: c_uint) -> c_int {
+    identity::remember();
+    // SAFETY: no memory is passed.
+    let before = unsafe { kernel::raw(number, [wanted as usize, 0, 0, 0, 0, 0]) } as c_int;
+    if before as c_uint != wanted && wanted != uid_t::MAX && wanted != gid_t::MAX {
+        sharing::leave_fast_path();
+    }
+    identity::compare();
+    before
+}

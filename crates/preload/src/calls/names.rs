@@ -1,0 +1,298 @@
+//! Calls that make, move and remove names.
+
+use crate::calls::stat;
+use crate::files::paths::{self, Touch};
+use crate::host::guard::{self, fail, returned};
+use crate::host::{addresses, kernel, umask};
+use crate::recorder;
+use crate::store::counters::Call;
+use crate::store::session::{self, Mode, CALLER};
+use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
+use std::ffi::CString;
+use weir_client::wire::{NodeKind, RenameMode};
+
+/// `umask(2)`, remembered for what the client makes.
+pub(crate) unsafe fn umask(mask: mode_t) -> mode_t {
+    umask::remember(mask);
+    // SAFETY: no memory is passed, and it cannot fail.
+    unsafe { kernel::raw(libc::SYS_umask, [mask as usize, 0, 0, 0, 0, 0]) as mode_t }
+}
+
+/// `mkdirat(2)`.
+pub(crate) unsafe fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        paths::call(
+            (directory, path),
+            Touch::Name,
+            Call::Make,
+            |store, place| store.make(&CALLER, place, NodeKind::Directory, umask::masked(mode)),
+            |_| 0,
+            |directory, path| {
+                returned(kernel::raw(
+                    libc::SYS_mkdirat,
+                    [directory as usize, path as usize, mode as usize, 0, 0, 0],
+                ))
+            },
+        )
+    }
+}
+
+/// `mknodat(2)`. A kind that does not exist is the kernel's to refuse.
+pub(crate) unsafe fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
+    let kind = match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => Some(NodeKind::Regular),
+        libc::S_IFIFO => Some(NodeKind::Fifo),
+        libc::S_IFSOCK => Some(NodeKind::Socket),
+        libc::S_IFCHR => Some(NodeKind::CharacterDevice(device)),
+        libc::S_IFBLK => Some(NodeKind::BlockDevice(device)),
+        _ => None,
+    };
+    let pass = |directory: c_int, path: *const c_char| {
+        let arguments = [directory as usize, path as usize, mode as usize, device as usize, 0, 0];
+        // SAFETY: see `mkdirat`.
+        returned(unsafe { kernel::raw(libc::SYS_mknodat, arguments) })
+    };
+    let Some(kind) = kind else { return pass(directory, path) };
+    // SAFETY: see `mkdirat`.
+    unsafe {
+        paths::call(
+            (directory, path),
+            Touch::Name,
+            Call::Make,
+            |store, place| store.make(&CALLER, place, kind, umask::masked(mode)),
+            |_| 0,
+            pass,
+        )
+    }
+}
+
+/// `unlinkat(2)`.
+pub(crate) unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    let pass = |directory: c_int, path: *const c_char| {
+        let arguments = [directory as usize, path as usize, flags as usize, 0, 0, 0];
+        // SAFETY: see `mkdirat`.
+        returned(unsafe { kernel::raw(libc::SYS_unlinkat, arguments) })
+    };
+    if flags & !libc::AT_REMOVEDIR != 0 {
+        return pass(directory, path);
+    }
+    let is_directory = flags & libc::AT_REMOVEDIR != 0;
+    // SAFETY: see `mkdirat`.
+    unsafe {
+        let removed = paths::call(
+            (directory, path),
+            Touch::Name,
+            Call::Unlink,
+            |store, place| store.unlink(&CALLER, place, is_directory),
+            |()| 0,
+            pass,
+        );
+        if is_directory {
+            removed
+        } else {
+            recorder::unlinked(directory, path, removed)
+        }
+    }
+}
+
+/// `remove(3)`: `unlink`, and `rmdir` for a directory.
+pub(crate) unsafe fn remove(path: *const c_char) -> c_int {
+    // SAFETY: see `mkdirat`.
+    unsafe {
+        if unlinkat(libc::AT_FDCWD, path, 0) == 0 {
+            return 0;
+        }
+        // Linux says EISDIR, POSIX EPERM.
+        if !matches!(guard::errno(), libc::EISDIR | libc::EPERM) {
+            return -1;
+        }
+        unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR)
+    }
+}
+
+/// `renameat2(2)`. White-outs are the kernel's to refuse.
+pub(crate) unsafe fn renameat2(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    let pass = || {
+        let arguments =
+            [from_directory as usize, from as usize, to_directory as usize, to as usize, flags as usize, 0];
+        // SAFETY: see `mkdirat`.
+        returned(unsafe { kernel::raw(libc::SYS_renameat2, arguments) })
+    };
+    let mode = match flags {
+        0 => RenameMode::Replace,
+        libc::RENAME_NOREPLACE => RenameMode::NoReplace,
+        libc::RENAME_EXCHANGE => RenameMode::Exchange,
+        _ => return pass(),
+    };
+    // SAFETY: see `mkdirat`.
+    unsafe {
+        let renamed = paths::call_two(
+            (from_directory, from),
+            (to_directory, to),
+            Call::Rename,
+            |store, from, to| store.rename(&CALLER, from, to, mode),
+            0,
+            pass,
+        );
+        recorder::renamed((from_directory, from), (to_directory, to), renamed)
+    }
+}
+
+/// `linkat(2)`. Links to descriptors (`AT_EMPTY_PATH`, `/proc/self/fd`) are the kernel's.
+pub(crate) unsafe fn linkat(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    let pass = || {
+        let arguments =
+            [from_directory as usize, from as usize, to_directory as usize, to as usize, flags as usize, 0];
+        // SAFETY: see `mkdirat`.
+        returned(unsafe { kernel::raw(libc::SYS_linkat, arguments) })
+    };
+    if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
+        return pass();
+    }
+    let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+    // SAFETY: see `mkdirat`.
+    unsafe {
+        let linked = paths::call_two(
+            (from_directory, from),
+            (to_directory, to),
+            Call::Link,
+            |store, from, to| store.link(&CALLER, from, follow, to).map(drop),
+            0,
+            pass,
+        );
+        // Neither the kernel nor the servers saw both names.
+        let is_half_seen = matches!(guard::errno(), libc::EXDEV | libc::EFAULT);
+        if linked < 0 && is_half_seen && session::mode() == Mode::Prefix {
+            return fail(refusal_of_half_seen_link((from_directory, from, follow), (to_directory, to)));
+        }
+        linked
+    }
+}
+
+/// Why a link between the store and the host, or to a bad address, fails: Linux looks at the first name before it minds
+/// the second, and at both before it says EXDEV.
+///
+/// # Safety
+/// Both paths end with a zero byte.
+unsafe fn refusal_of_half_seen_link(
+    (from_directory, from, follow): (c_int, *const c_char, bool),
+    (to_directory, to): (c_int, *const c_char),
+) -> c_int {
+    // SAFETY: as the caller promises; zeros are valid for the structure of numbers.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+        if stat::fstatat(from_directory, from, &raw mut found, flags) != 0 {
+            return guard::errno();
+        }
+        if stat::fstatat(to_directory, to, &raw mut found, libc::AT_SYMLINK_NOFOLLOW) == 0 {
+            return libc::EEXIST;
+        }
+        if guard::errno() != libc::ENOENT {
+            return guard::errno();
+        }
+        let parent = paths::text(to).and_then(|to| {
+            let end = to.iter().rposition(|byte| *byte == b'/')?;
+            CString::new(&to[..=end]).ok()
+        });
+        match parent {
+            Some(parent) if stat::fstatat(to_directory, parent.as_ptr(), &raw mut found, 0) != 0 => {
+                guard::errno()
+            }
+            _ => libc::EXDEV,
+        }
+    }
+}
+
+/// `symlinkat(2)`. Limits on the target's length are the kernel's to enforce.
+pub(crate) unsafe fn symlinkat(target: *const c_char, directory: c_int, path: *const c_char) -> c_int {
+    let pass = |directory: c_int, path: *const c_char| {
+        let arguments = [target as usize, directory as usize, path as usize, 0, 0, 0];
+        // SAFETY: see `mkdirat`.
+        returned(unsafe { kernel::raw(libc::SYS_symlinkat, arguments) })
+    };
+    // SAFETY: see `mkdirat`.
+    let Some(bytes) = unsafe { paths::text(target) }.filter(|bytes| !bytes.is_empty()) else {
+        return pass(directory, path);
+    };
+    // SAFETY: see `mkdirat`.
+    unsafe {
+        paths::call(
+            (directory, path),
+            Touch::Name,
+            Call::Link,
+            |store, place| store.symlink(&CALLER, place, bytes),
+            |_| 0,
+            pass,
+        )
+    }
+}
+
+/// `readlinkat(2)`.
+pub(crate) unsafe fn readlinkat(
+    directory: c_int,
+    path: *const c_char,
+    buffer: *mut c_char,
+    size: size_t,
+) -> ssize_t {
+    let pass = |directory: c_int, path: *const c_char| {
+        let arguments = [directory as usize, path as usize, buffer as usize, size, 0, 0];
+        // SAFETY: see `mkdirat`.
+        returned(unsafe { kernel::raw(libc::SYS_readlinkat, arguments) })
+    };
+    if buffer.is_null() || size == 0 {
+        return pass(directory, path);
+    }
+    // SAFETY: see `mkdirat`; the copy stays inside the buffer.
+    unsafe {
+        paths::call(
+            (directory, path),
+            Touch::Node,
+            Call::ReadLink,
+            |store, place| store.read_link(&CALLER, place),
+            |target| {
+                let length = target.len().min(size);
+                if !addresses::can_write(buffer, length) {
+                    return fail(libc::EFAULT);
+                }
+                std::ptr::copy_nonoverlapping(target.as_ptr().cast(), buffer, length);
+                length as ssize_t
+            },
+            pass,
+        )
+    }
+}
+
+/// `mkfifoat(3)`.
+pub(crate) unsafe fn mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: see `mkdirat`.
+    unsafe { mknodat(directory, path, mode | libc::S_IFIFO, 0) }
+}
+
+/// `__xmknodat` of the C libraries before 2.33.
+pub(crate) unsafe fn xmknodat(
+    version: c_int,
+    directory: c_int,
+    path: *const c_char,
+    mode: mode_t,
+    device: *const dev_t,
+) -> c_int {
+    if version != 0 {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: see `mkdirat`.
+    unsafe { mknodat(directory, path, mode, *device) }
+}

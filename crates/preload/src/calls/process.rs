@@ -1,0 +1,276 @@
+//! Children, images and identities: whatever makes descriptions shared or changes who calls.
+
+use crate::calls::{close, locks};
+use crate::files::description::{self, Description};
+use crate::files::{generation, mappings, mounts, sharing, table, working_directory};
+use crate::host::forks::Handlers;
+use crate::host::guard::{self, quietly, returned};
+use crate::host::{kernel, real};
+use crate::store::counters;
+use crate::store::session::{self, Mode};
+use crate::{placement, recorder};
+use libc::{c_int, c_long, c_void, pid_t};
+use std::sync::Arc;
+
+/// Descriptors that `daemon` and the terminal calls replace inside libc.
+const STANDARD: std::ops::RangeInclusive<c_int> = 0..=2;
+
+/// Whether anything here may be known of the process's descriptors.
+pub(crate) fn is_followed() -> bool {
+    session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
+}
+
+/// The handlers of every fork that runs handlers.
+pub(crate) static FORKS: Handlers = Handlers { before: before_fork, in_parent: after_fork, in_child };
+
+/// Before a child is made that may use our descriptors.
+pub(crate) extern "C" fn before_fork() {
+    quietly(|| {
+        sharing::share_everything();
+        recorder::before_fork();
+    });
+}
+
+/// In the parent, after it.
+pub(crate) extern "C" fn after_fork() {
+    quietly(sharing::child_was_made);
+}
+
+/// In the child of a fork: the parent's connections are not its own, and every description is shared.
+pub(crate) extern "C" fn in_child() {
+    quietly(|| {
+        counters::reset();
+        recorder::in_child();
+        placement::reset_in_child();
+        generation::reset_in_child();
+        mounts::reset_in_child();
+        mappings::rebuild_in_child();
+        if let Some(store) = session::store_in_use() {
+            store.after_fork_in_child(kernel::close);
+        }
+        let mut rebuilt: Vec<(*const Description, Arc<Description>)> = Vec::new();
+        // SAFETY: this is the only thread of the child.
+        unsafe {
+            table::rebuild_after_fork(|old| {
+                let key = Arc::as_ptr(old);
+                if let Some((_, made)) = rebuilt.iter().find(|(known, _)| *known == key) {
+                    return Arc::clone(made);
+                }
+                let made = description::inherited(old);
+                rebuilt.push((key, Arc::clone(&made)));
+                made
+            });
+        }
+    });
+}
+
+/// Before `vfork`: the child, which runs in this very memory, must find every hook closed.
+pub(crate) extern "C" fn before_vfork() -> c_int {
+    if !is_followed() || guard::is_inside() {
+        return 1;
+    }
+    if session::mode() == Mode::Prefix {
+        // The child may open files of the store, for which it needs memory of its own.
+        return 0;
+    }
+    before_fork();
+    lend_memory();
+    1
+}
+
+/// A child is about to run in this very memory.
+fn lend_memory() {
+    guard::mark_vfork_child(true);
+    recorder::note_borrower(true);
+}
+
+/// It has ended, or executed a program.
+fn take_back_memory() {
+    recorder::note_borrower(false);
+    guard::mark_vfork_child(false);
+    after_fork();
+}
+
+/// After `vfork` in the parent; answers what `vfork` returns.
+pub(crate) extern "C" fn after_vfork(result: isize) -> pid_t {
+    if guard::is_inside() {
+        take_back_memory();
+    }
+    returned(result)
+}
+
+/// `fork`, where memory cannot be shared with the child.
+pub(crate) extern "C" fn fork() -> pid_t {
+    // SAFETY: the handlers registered above keep this library right.
+    unsafe { real::fork() }
+}
+
+/// `_Fork(3)`, which runs no handlers.
+pub(crate) unsafe fn fork_without_handlers() -> pid_t {
+    before_fork();
+    // SAFETY: no memory is passed.
+    let child = unsafe { real::_Fork() };
+    if child == 0 {
+        in_child_without_handlers();
+    } else {
+        after_fork();
+    }
+    child
+}
+
+/// `clone(2)` as libc gives it.
+///
+/// A thread shares everything. A child with its own memory is a fork; one that borrows ours until it execs is a
+/// vfork; one that goes on in our memory with descriptors of its own cannot be followed.
+pub(crate) unsafe fn clone(
+    function: extern "C" fn(*mut c_void) -> c_int,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    rest: [*mut c_void; 3],
+) -> c_int {
+    // SAFETY: the program's own promises, here and in all functions below.
+    let pass = |function, argument| unsafe {
+        real::clone(function, stack, flags, argument, rest[0], rest[1], rest[2])
+    };
+    if !is_followed() || guard::is_inside() || flags & libc::CLONE_THREAD != 0 {
+        note_thread();
+        return pass(function, argument);
+    }
+    if flags & libc::CLONE_VM == 0 {
+        let mut start = Start { function, argument };
+        before_fork();
+        let child = pass(start_in_child, (&raw mut start).cast());
+        after_fork();
+        return child;
+    }
+    if flags & libc::CLONE_VFORK != 0 && session::mode() != Mode::Prefix {
+        before_fork();
+        lend_memory();
+        let child = pass(function, argument);
+        take_back_memory();
+        return child;
+    }
+    sharing::leave_fast_path();
+    pass(function, argument)
+}
+
+/// `clone` by number: the child returns from it, so it must have a memory and a stack of its own; a thread's start
+/// is the business of whoever makes one so.
+pub(crate) unsafe fn raw_clone(a: [usize; 6]) -> c_long {
+    let flags = a[0] as c_int;
+    // SAFETY: see `clone`.
+    let pass = || unsafe { kernel::raw(libc::SYS_clone, a) };
+    if flags & libc::CLONE_VM != 0 {
+        note_thread();
+        if flags & libc::CLONE_THREAD == 0 {
+            sharing::leave_fast_path();
+        }
+        // SAFETY: see `clone`. A child on a stack of its own returns into the program's frame by itself.
+        return unsafe { real::syscall(libc::SYS_clone, a[0], a[1], a[2], a[3], a[4], a[5]) };
+    }
+    before_fork();
+    let child = pass();
+    if child == 0 {
+        in_child_without_handlers();
+    } else {
+        after_fork();
+    }
+    returned(child)
+}
+
+/// In a child that no fork handler prepared: locks of other threads may stay taken. With a mount the kernel serves
+/// all its calls from now on; without one there is no other way than to go on.
+fn in_child_without_handlers() {
+    if session::mode() == Mode::Mount {
+        session::leave();
+        quietly(recorder::in_child);
+    } else {
+        in_child();
+    }
+}
+
+struct Start {
+    function: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+}
+
+extern "C" fn start_in_child(start: *mut c_void) -> c_int {
+    in_child_without_handlers();
+    // SAFETY: the child's copy of the parent's stack frame, which waits in `clone`.
+    let start = unsafe { &*start.cast::<Start>() };
+    (start.function)(start.argument)
+}
+
+/// Runs a call of libc that makes a child without telling anyone.
+pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
+    if !is_followed() || guard::is_inside() {
+        return make();
+    }
+    before_fork();
+    let result = make();
+    after_fork();
+    result
+}
+
+/// `daemon(3)` and the like: libc replaces the standard descriptors.
+pub(crate) fn forget_standard(replaced: bool) {
+    if replaced {
+        STANDARD.for_each(close::release);
+    }
+}
+
+/// The program makes a thread.
+pub(crate) fn note_thread() {
+    generation::note_thread();
+    recorder::note_thread();
+}
+
+/// `pthread_create(3)`.
+pub(crate) unsafe fn pthread_create(
+    thread: *mut c_void,
+    attributes: *const c_void,
+    start: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    note_thread();
+    // SAFETY: see `clone`.
+    unsafe { real::pthread_create(thread, attributes, start, argument) }
+}
+
+/// The process ends: pending times are published, locks released, and the counters are written.
+fn end(streams_follow: bool) {
+    quietly(placement::write_report);
+    recorder::end(streams_follow);
+    if session::mode() != Mode::Off {
+        quietly(|| {
+            sharing::settle_everything();
+            locks::release_all(streams_follow);
+            counters::write_file(&placement::counts());
+        });
+    }
+}
+
+/// The end of a process that returns from `main` or calls `exit`, before libc writes what streams hold.
+pub(crate) extern "C" fn at_end() {
+    end(true);
+}
+
+/// `_exit(2)`.
+pub(crate) unsafe fn exit_now(status: c_int) -> ! {
+    end(false);
+    loop {
+        // SAFETY: it does not return.
+        unsafe { kernel::raw(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Runs a call after which paths or descriptors may mean something else (`chroot`, `unshare`, `setns`).
+pub(crate) fn around_view(change: impl FnOnce() -> c_int) -> c_int {
+    let result = change();
+    if result == 0 {
+        sharing::leave_fast_path();
+        working_directory::forget_working_directory();
+    }
+    result
+}

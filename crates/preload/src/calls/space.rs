@@ -1,0 +1,110 @@
+//! Durability and space of files: `fsync`, `fallocate`, and advice about pages.
+
+use crate::files::{prefix, promotion, sharing};
+use crate::host::guard::{attempt, finish, Outcome};
+use crate::host::{file_size, real};
+use crate::store::counters::{self, Call};
+use crate::store::session::{self, CALLER};
+use libc::{c_int, off_t};
+
+/// `fsync(2)` and `fdatasync(2)`: with a mount the kernel, which also writes back mapped pages, does it.
+pub(crate) unsafe fn fsync(descriptor: c_int, data_only: bool) -> c_int {
+    sharing::settle(descriptor);
+    let outcome = if prefix::may_hold(descriptor) { attempt(|| sync(descriptor, data_only)) } else { None };
+    finish(
+        outcome,
+        |()| 0,
+        || {
+            // SAFETY: no memory is passed.
+            unsafe {
+                if data_only {
+                    real::fdatasync(descriptor)
+                } else {
+                    real::fsync(descriptor)
+                }
+            }
+        },
+    )
+}
+
+/// `fsync`: the bytes, or a directory's metadata.
+pub(crate) fn sync(descriptor: c_int, data_only: bool) -> Outcome<()> {
+    let description = promotion::discovered(descriptor)?;
+    let placeholder = description.placeholder()?;
+    counters::served(Call::Sync);
+    if let Some(file) = description.file(descriptor) {
+        return session::outcome(file.sync(&CALLER, data_only));
+    }
+    if placeholder.is_path_only() {
+        return Some(Err(libc::EBADF));
+    }
+    session::outcome(session::store()?.sync_metadata(&CALLER, placeholder.ino()))
+}
+
+/// `fallocate`.
+pub(crate) fn allocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> Outcome<()> {
+    let description = promotion::discovered(descriptor)?;
+    let placeholder = description.placeholder()?;
+    let Some(file) = description.file(descriptor).filter(|_| description.is_writable()) else {
+        return Some(Err(if placeholder.is_path_only() { libc::EBADF } else { libc::ENODEV }));
+    };
+    let (Ok(offset), Ok(length)) = (u64::try_from(offset), u64::try_from(length)) else {
+        return Some(Err(libc::EINVAL));
+    };
+    if length == 0 {
+        return Some(Err(libc::EINVAL));
+    }
+    let keep = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+    if let Some(Err(number)) = (!keep).then(|| file_size::check(offset.saturating_add(length))) {
+        return Some(Err(number));
+    }
+    counters::served(Call::Allocate);
+    session::outcome(match mode & !libc::FALLOC_FL_KEEP_SIZE {
+        0 => file.reserve(&CALLER, offset, length, keep),
+        libc::FALLOC_FL_PUNCH_HOLE if keep => file.punch(&CALLER, offset, length),
+        libc::FALLOC_FL_ZERO_RANGE => file.zero(&CALLER, offset, length, keep),
+        _ => return Some(Err(libc::EOPNOTSUPP)),
+    })
+}
+
+/// `fallocate(2)`.
+pub(crate) unsafe fn fallocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int {
+    sharing::settle(descriptor);
+    let outcome = if prefix::may_hold(descriptor) {
+        attempt(|| allocate(descriptor, mode, offset, length))
+    } else {
+        None
+    };
+    finish(
+        outcome,
+        |()| 0,
+        || {
+            // SAFETY: no memory is passed.
+            unsafe { real::fallocate(descriptor, mode, offset, length) }
+        },
+    )
+}
+
+/// `posix_fallocate(3)`, whose result is an error number.
+pub(crate) unsafe fn posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int {
+    sharing::settle(descriptor);
+    let outcome =
+        if prefix::may_hold(descriptor) { attempt(|| allocate(descriptor, 0, offset, length)) } else { None };
+    match outcome {
+        Some(Ok(())) => 0,
+        Some(Err(number)) => number,
+        // SAFETY: no memory is passed.
+        None => unsafe { real::posix_fallocate(descriptor, offset, length) },
+    }
+}
+
+/// `posix_fadvise(2)`, `readahead(2)` and `sync_file_range(2)`: advice about the kernel's pages. Without a mount
+/// there are none: the first two say so by success, as for a file system that ignores them; the last waits for all.
+pub(crate) fn advise(descriptor: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+    let is_placeholder = prefix::may_hold(descriptor) && prefix::holds(descriptor);
+    if is_placeholder {
+        0
+    } else {
+        pass()
+    }
+}

@@ -1,0 +1,266 @@
+//! Streams: with a mount libc's own, whose descriptors are followed; without one, streams of this library.
+
+use crate::calls::{close, copies, data, open, standard_streams};
+use crate::files::paths::{self, Touch};
+use crate::files::table::{self, Entry};
+use crate::files::tree::{self, Located};
+use crate::files::{generation, prefix, streams};
+use crate::host::guard::{self, attempt, fail, quietly};
+use crate::host::{kernel, real};
+use crate::store::session::{self, Mode};
+use crate::{placement, recorder};
+use libc::{c_char, c_int, c_void, FILE};
+use std::ffi::CStr;
+use std::io::Write;
+
+const CREATED_MODE: libc::mode_t = 0o666;
+/// `/proc/self/fd/`, the digits of a number and the zero byte fit.
+const DESCRIPTOR_NAME_BYTES: usize = 32;
+
+/// Enters the descriptor of a stream that libc opened by `path`.
+///
+/// # Safety
+/// `stream` is null or open; `path` ends with a zero byte.
+unsafe fn note_stream(stream: *mut FILE, path: *const c_char, generation: u32) {
+    if stream.is_null() || session::mode() != Mode::Mount || guard::is_inside() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    let (descriptor, text) = unsafe { (streams::stream_descriptor(stream), paths::text(path)) };
+    let text = text.filter(|text| paths::is_candidate(libc::AT_FDCWD, text));
+    open::note_opened(descriptor, text, 0, generation);
+    share_with_stream(descriptor);
+}
+
+fn share_with_stream(descriptor: c_int) {
+    if table::is_known(descriptor) {
+        quietly(|| {
+            if let Entry::Known(description) = table::look_up(descriptor) {
+                description.note_stream(descriptor);
+            }
+        });
+    }
+}
+
+/// `fopen(3)`.
+pub(crate) unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    let generation = generation::generation();
+    // SAFETY: the program's own promises, here and in all functions below.
+    unsafe {
+        if session::mode() == Mode::Prefix && !guard::is_inside() {
+            let is_candidate = paths::text(path).is_some_and(|text| tree::is_candidate(libc::AT_FDCWD, text));
+            if is_candidate && !mode.is_null() {
+                return open_stream(path, mode);
+            }
+        }
+        let before = opening(path, mode);
+        let stream = placement::open_stream(path, mode, |mode| real::fopen(path, mode));
+        note_stream(stream, path, generation);
+        note_recorded(stream, path, before);
+        stream
+    }
+}
+
+/// What the recorder has to know before a stream is opened.
+unsafe fn opening(path: *const c_char, mode: *const c_char) -> Option<recorder::Before> {
+    if mode.is_null() {
+        return None;
+    }
+    // SAFETY: see `fopen`.
+    unsafe {
+        open::recorder_opening(libc::AT_FDCWD, path, streams::flags_of(CStr::from_ptr(mode).to_bytes())?)
+    }
+}
+
+/// libc opened a stream that the recorder may have to know.
+unsafe fn note_recorded(stream: *mut FILE, path: *const c_char, before: Option<recorder::Before>) {
+    if recorder::is_on() && !stream.is_null() {
+        // SAFETY: see `fopen`.
+        unsafe {
+            let descriptor = streams::stream_descriptor(stream);
+            recorder::opened(descriptor, (libc::AT_FDCWD, path), before);
+            recorder::streamed(descriptor, stream);
+        }
+    }
+}
+
+unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe {
+        let Some(flags) = streams::flags_of(CStr::from_ptr(mode).to_bytes()) else {
+            return fail(libc::EINVAL);
+        };
+        let descriptor = open::open(path, flags, CREATED_MODE);
+        if descriptor < 0 {
+            return std::ptr::null_mut();
+        }
+        let stream = fdopen(descriptor, mode);
+        if stream.is_null() {
+            close::close(descriptor);
+        }
+        stream
+    }
+}
+
+/// `fdopen(3)`.
+pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe {
+        if prefix::holds(descriptor) {
+            return standard_streams::stream_of(descriptor, mode);
+        }
+        share_with_stream(descriptor);
+        let stream = real::fdopen(descriptor, mode);
+        recorder::streamed(descriptor, stream);
+        stream
+    }
+}
+
+/// Writes what libc holds for a stream that it is about to close, so that the recorder sees the file's last size. What
+/// is still to be read stays libc's.
+///
+/// libc forgets bytes that it could not write, so a later `fclose` would not tell of the failure.
+unsafe fn write_pending(stream: *mut FILE) -> Result<(), c_int> {
+    // SAFETY: see `fopen`.
+    unsafe {
+        if recorder::is_on() && real::__fpending(stream) > 0 && real::fflush(stream) != 0 {
+            return Err(guard::errno());
+        }
+    }
+    Ok(())
+}
+
+/// `fclose(3)`: libc closes the descriptor out of our sight.
+pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
+    // SAFETY: see `fopen`.
+    unsafe {
+        let is_followed = session::mode() == Mode::Mount || recorder::is_on();
+        if !is_followed || stream.is_null() {
+            return real::fclose(stream);
+        }
+        let written = write_pending(stream);
+        close::release(streams::stream_descriptor(stream));
+        let closed = real::fclose(stream);
+        match written {
+            Err(number) if closed == 0 => fail(number),
+            _ => closed,
+        }
+    }
+}
+
+/// `freopen(3)`. Without a mount a stream of libc's cannot become one of this library's: to be read it gets a copy
+/// of the bytes, to be written it cannot lead into the store.
+pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    let generation = generation::generation();
+    // SAFETY: see `fopen`.
+    unsafe {
+        let descriptor = if stream.is_null() { -1 } else { streams::stream_descriptor(stream) };
+        if session::mode() == Mode::Prefix && !guard::is_inside() {
+            let text = paths::text(path);
+            if prefix::holds(descriptor) {
+                return fail(libc::EOPNOTSUPP);
+            }
+            if text.is_some_and(|text| tree::is_candidate(libc::AT_FDCWD, text)) && !mode.is_null() {
+                return reopen_in_store(path, mode, stream);
+            }
+        }
+        if !stream.is_null() {
+            let before = guard::errno();
+            // POSIX: a failure to write what is pending is ignored.
+            let _ = write_pending(stream);
+            guard::set_errno(before);
+        }
+        close::release(descriptor);
+        let before = opening(path, mode);
+        let reopened = real::freopen(path, mode, stream);
+        if !path.is_null() {
+            note_stream(reopened, path, generation);
+            note_recorded(reopened, path, before);
+        }
+        reopened
+    }
+}
+
+/// `freopen` of a stream of libc's to a path that may lead into the store.
+unsafe fn reopen_in_store(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe {
+        let located = attempt(|| match paths::locate(libc::AT_FDCWD, paths::text(path)?, Touch::Target) {
+            Located::Store(..) => Some(Ok(())),
+            Located::Host | Located::Elsewhere(_) => None,
+        });
+        match located {
+            None => return real::freopen(path, mode, stream),
+            Some(Err(number)) => return closed(stream, number),
+            Some(Ok(())) => {}
+        }
+        let flags = streams::flags_of(CStr::from_ptr(mode).to_bytes());
+        if flags.map(|flags| flags & !libc::O_CLOEXEC) != Some(libc::O_RDONLY) {
+            return closed(stream, libc::EOPNOTSUPP);
+        }
+        let opened = open::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0);
+        if opened < 0 {
+            return closed(stream, guard::errno());
+        }
+        // A symbolic link out of the store was opened by the kernel.
+        let copy = if prefix::holds(opened) { attempt(|| copies::copy_of(opened)) } else { Some(Ok(opened)) };
+        let reopened = match copy {
+            Some(Ok(readable)) => {
+                let mut name = [0_u8; DESCRIPTOR_NAME_BYTES];
+                // The buffer has room for every number.
+                let _ = write!(&mut name[..], "/proc/self/fd/{readable}");
+                let reopened = real::freopen(name.as_ptr().cast(), mode, stream);
+                if readable != opened {
+                    kernel::close(readable);
+                }
+                reopened
+            }
+            Some(Err(number)) => closed(stream, number),
+            None => closed(stream, libc::EIO),
+        };
+        let before = guard::errno();
+        close::close(opened);
+        guard::set_errno(before);
+        reopened
+    }
+}
+
+/// A `freopen` that failed has closed the stream all the same, which libc does for a path that is nowhere.
+unsafe fn closed(stream: *mut FILE, number: c_int) -> *mut FILE {
+    // SAFETY: see `fopen`.
+    unsafe { real::freopen(c"".as_ptr(), c"r".as_ptr(), stream) };
+    fail(number)
+}
+
+/// `vdprintf(3)`, and `dprintf(3)` by its trampoline: libc would write inside libc, at its own offset. `list` is the
+/// C compiler's list of arguments, which travels as an address on both architectures.
+pub(crate) unsafe extern "C" fn print_to(
+    descriptor: c_int,
+    format: *const c_char,
+    list: *mut c_void,
+) -> c_int {
+    // SAFETY: see `fopen`; the text comes from libc's heap.
+    unsafe {
+        if !table::is_known(descriptor) && !prefix::holds(descriptor) {
+            let printed = real::vdprintf(descriptor, format, list);
+            recorder::wrote(descriptor, printed as isize);
+            return printed;
+        }
+        let mut text: *mut c_char = std::ptr::null_mut();
+        let length = real::vasprintf(&raw mut text, format, list);
+        let Ok(total) = usize::try_from(length) else { return -1 };
+        let mut done = 0;
+        while done < total {
+            match usize::try_from(data::write(descriptor, text.add(done).cast(), total - done)) {
+                Ok(count) if count > 0 => done += count,
+                _ => break,
+            }
+        }
+        libc::free(text.cast());
+        if done == total {
+            length
+        } else {
+            -1
+        }
+    }
+}

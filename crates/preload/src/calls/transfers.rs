@@ -1,0 +1,265 @@
+//! Calls that move bytes between descriptors.
+
+use crate::calls::{data, duplicate, seek};
+use crate::files::description::Description;
+use crate::files::{prefix, promotion, sharing, table};
+use crate::host::guard::{self, attempt, finish, quietly, returned, Outcome};
+use crate::host::{addresses, kernel, real};
+use crate::recorder;
+use crate::store::counters::{self, Call};
+use crate::store::session::{self, Mode, CALLER};
+use libc::{c_int, c_uint, off_t, size_t, ssize_t};
+
+/// The kernel is about to move bytes of `descriptor`: it gets the offset, and looks at the size, because it reads
+/// no further than the size it knows.
+fn hand_over(descriptor: c_int) {
+    sharing::settle(descriptor);
+    if session::mode() == Mode::Mount && !table::is_foreign(descriptor) && !guard::is_inside() {
+        quietly(|| {
+            if promotion::discovered(descriptor).is_some() {
+                kernel::refresh_size(descriptor);
+            }
+        });
+    }
+}
+
+/// Bytes that `sendfile` moves at once where the library does it.
+const STEP_BYTES: usize = 1 << 20;
+
+/// `sendfile(2)`.
+pub(crate) unsafe fn sendfile(output: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+    hand_over(output);
+    hand_over(input);
+    if prefix::holds(input) || prefix::holds(output) {
+        if !offset.is_null() && !addresses::can_write(offset, 1) {
+            return guard::fail(libc::EFAULT);
+        }
+        // SAFETY: the program's own promises, here and in all functions below.
+        return unsafe { send(output, input, offset.as_mut(), count) };
+    }
+    recorder::before_move(input);
+    // SAFETY: see above.
+    recorder::wrote(output, unsafe { real::sendfile(output, input, offset, count) })
+}
+
+/// `sendfile` from or to a placeholder: reads and writes, of which only what was written moves the offset.
+fn send(output: c_int, input: c_int, given: Option<&mut off_t>, count: size_t) -> ssize_t {
+    // SAFETY: no memory is passed, here and below.
+    match unsafe { duplicate::fcntl(output, libc::F_GETFL, 0) } {
+        -1 => return -1,
+        flags if flags & libc::O_APPEND != 0 => return guard::fail(libc::EINVAL),
+        _ => {}
+    }
+    let start = match &given {
+        Some(given) => **given,
+        // SAFETY: see above.
+        None => unsafe { seek::lseek(input, 0, libc::SEEK_CUR) },
+    };
+    if start < 0 {
+        return guard::fail(if given.is_some() { libc::EINVAL } else { refusal_of_input() });
+    }
+    let buffer = attempt(|| Some(Ok(vec![0_u8; count.min(STEP_BYTES)])));
+    let Some(Ok(mut buffer)) = buffer else { return guard::fail(libc::ENOMEM) };
+    let sent = send_through(&mut buffer, (output, input), start, count);
+    // The library's heap is only touched while signals are held back.
+    quietly(|| drop(buffer));
+    if let Ok(sent) = sent {
+        match given {
+            Some(given) => *given += sent as off_t,
+            // SAFETY: see above.
+            None => unsafe {
+                seek::lseek(input, start + sent as off_t, libc::SEEK_SET);
+            },
+        }
+    }
+    sent.map_or(-1, |sent| sent as ssize_t)
+}
+
+/// Moves up to `count` bytes; an error (in errno) only where none moved.
+fn send_through(
+    buffer: &mut [u8],
+    (output, input): (c_int, c_int),
+    start: off_t,
+    count: usize,
+) -> Result<usize, ()> {
+    let mut sent = 0;
+    while sent < count {
+        let step = buffer.len().min(count - sent);
+        // SAFETY: the buffer has this length, here and below.
+        let read = unsafe { data::pread(input, buffer.as_mut_ptr().cast(), step, start + sent as off_t) };
+        let Ok(read) = usize::try_from(read) else {
+            guard::set_errno(refusal_of_input());
+            return if sent > 0 { Ok(sent) } else { Err(()) };
+        };
+        if read == 0 {
+            break;
+        }
+        // SAFETY: see above.
+        let written = unsafe { data::write(output, buffer.as_ptr().cast(), read) };
+        match usize::try_from(written) {
+            Ok(written) => sent += written,
+            Err(_) if sent == 0 => return Err(()),
+            Err(_) => break,
+        }
+        if usize::try_from(written) != Ok(read) {
+            break;
+        }
+    }
+    Ok(sent)
+}
+
+/// What `sendfile` says of an input that cannot be read at an offset.
+fn refusal_of_input() -> c_int {
+    match guard::errno() {
+        libc::ESPIPE | libc::EISDIR => libc::EINVAL,
+        other => other,
+    }
+}
+
+/// `splice(2)`.
+pub(crate) unsafe fn splice(
+    input: c_int,
+    input_offset: *mut off_t,
+    output: c_int,
+    output_offset: *mut off_t,
+    count: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    hand_over(output);
+    hand_over(input);
+    let refused = if prefix::may_hold(input) || prefix::may_hold(output) {
+        attempt(|| prefix::refuse_either(input, output, libc::EINVAL))
+    } else {
+        None
+    };
+    recorder::before_move(input);
+    let moved = finish(
+        refused,
+        |()| 0,
+        || {
+            // SAFETY: see `sendfile`.
+            unsafe { real::splice(input, input_offset, output, output_offset, count, flags) }
+        },
+    );
+    // SAFETY: see `sendfile`.
+    unsafe { recorder::moved(output, output_offset, moved) }
+}
+
+/// `copy_file_range(2)`: between two files of the store the servers' bytes are copied by the client.
+pub(crate) unsafe fn copy_file_range(
+    input: c_int,
+    input_offset: *mut off_t,
+    output: c_int,
+    output_offset: *mut off_t,
+    count: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let is_ours = |descriptor| table::is_known(descriptor) || prefix::may_hold(descriptor);
+    let outcome = if is_ours(input) || is_ours(output) {
+        attempt(|| {
+            let (from, to) = (promotion::discovered(input), promotion::discovered(output));
+            match (from, to) {
+                (Some(from), Some(to)) if flags == 0 => {
+                    let is_usable = |offset: *mut off_t| offset.is_null() || addresses::can_write(offset, 1);
+                    if !is_usable(input_offset) || !is_usable(output_offset) {
+                        return from.placeholder().map(|_| Err(libc::EFAULT));
+                    }
+                    // SAFETY: see `sendfile`.
+                    let offsets = unsafe { (input_offset.as_mut(), output_offset.as_mut()) };
+                    copy((input, &from), (output, &to), offsets, count)
+                }
+                (None, None) => None,
+                _ if session::mode() == Mode::Prefix => Some(Err(libc::EXDEV)),
+                _ => None,
+            }
+        })
+    } else {
+        None
+    };
+    recorder::before_move(input);
+    let copied = finish(
+        outcome,
+        |bytes| bytes as ssize_t,
+        || {
+            hand_over(output);
+            hand_over(input);
+            let arguments = [
+                input as usize,
+                input_offset as usize,
+                output as usize,
+                output_offset as usize,
+                count,
+                flags as usize,
+            ];
+            // SAFETY: see `sendfile`.
+            returned(unsafe { kernel::raw(libc::SYS_copy_file_range, arguments) })
+        },
+    );
+    // SAFETY: see `sendfile`.
+    unsafe { recorder::moved(output, output_offset, copied) }
+}
+
+/// Whether both stand for one offset. After an `exec` two numbers of one placeholder are two values here.
+fn is_one_description(one: &Description, other: &Description) -> bool {
+    std::ptr::eq(one, other) || (one.placeholder().is_some() && one.identity() == other.identity())
+}
+
+fn copy(
+    (input, from): (c_int, &Description),
+    (output, to): (c_int, &Description),
+    (from_offset, to_offset): (Option<&mut off_t>, Option<&mut off_t>),
+    count: usize,
+) -> Outcome<u64> {
+    if from.is_the_kernels() || to.is_the_kernels() {
+        return None;
+    }
+    let (Some(source), Some(target)) = (from.file(input), to.file(output)) else {
+        return from.placeholder().map(|_| Err(libc::EINVAL));
+    };
+    // An appending target has a rule of its own.
+    if !from.is_readable() || !to.is_writable() || to.appends() {
+        return from.placeholder().map(|_| Err(libc::EBADF));
+    }
+    // The bytes would be copied onto themselves, and one offset would be locked twice.
+    if from_offset.is_none() && to_offset.is_none() && is_one_description(from, to) {
+        return from.placeholder().map(|_| Err(libc::EINVAL));
+    }
+    let transfer = |read_at: u64, write_at: u64| {
+        let copied = source.copy_range(&CALLER, read_at, target, write_at, count as u64);
+        let copied = to.written(output, copied)?;
+        if copied.is_ok() {
+            counters::served(Call::Copy);
+        }
+        Some(copied)
+    };
+    let at = |given: &Option<&mut off_t>| match given {
+        Some(given) => u64::try_from(**given).map(Some).map_err(|_| libc::EINVAL),
+        None => Ok(None),
+    };
+    let (read_at, write_at) = match (at(&from_offset), at(&to_offset)) {
+        (Ok(read_at), Ok(write_at)) => (read_at, write_at),
+        _ => return Some(Err(libc::EINVAL)),
+    };
+    let reading = |then: &dyn Fn(u64) -> Outcome<u64>| match read_at {
+        Some(read_at) => then(read_at),
+        None => from.with_offset(input, |read_at| Some(then(read_at)?.map(|bytes| (read_at + bytes, bytes)))),
+    };
+    let writing = |then: &dyn Fn(u64) -> Outcome<u64>| match write_at {
+        Some(write_at) => then(write_at),
+        None => {
+            to.with_offset(output, |write_at| Some(then(write_at)?.map(|bytes| (write_at + bytes, bytes))))
+        }
+    };
+    // Two copies in opposite directions take the two offsets in one order.
+    let order =
+        |description: &Description| (description.identity(), std::ptr::from_ref(description) as usize);
+    let copied = if order(from) < order(to) {
+        reading(&|read_at| writing(&|write_at| transfer(read_at, write_at)))
+    } else {
+        writing(&|write_at| reading(&|read_at| transfer(read_at, write_at)))
+    };
+    if let Some(Ok(bytes)) = copied {
+        [from_offset, to_offset].into_iter().flatten().for_each(|given| *given += bytes as off_t);
+    }
+    copied
+}

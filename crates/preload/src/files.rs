@@ -1,0 +1,18 @@
+//! Descriptors and paths: which of them are the store's, and what the process knows of them.
+
+pub(crate) mod description;
+pub(crate) mod generation;
+pub(crate) mod mappings;
+pub(crate) mod mounts;
+pub(crate) mod paths;
+pub(crate) mod placeholder;
+pub(crate) mod prefix;
+pub(crate) mod promotion;
+pub(crate) mod resolution;
+pub(crate) mod sharing;
+pub(crate) mod state;
+pub(crate) mod streams;
+pub(crate) mod table;
+pub(crate) mod tree;
+pub(crate) mod watches;
+pub(crate) mod working_directory;

@@ -1,0 +1,325 @@
+//! Open file descriptions of the store, as this process knows them.
+//!
+//! With a mount the kernel's offset is the truth. While a description is provably this process's alone its offset is
+//! kept here and given back to the kernel before anything that may share it; once shared, it stays the kernel's.
+
+use crate::files::placeholder::Placeholder;
+use crate::files::{generation, mappings, watches};
+use crate::host::guard::Outcome;
+use crate::host::kernel;
+use crate::store::{mount, session};
+use libc::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use weir_client::{ClientError, File};
+
+/// Descriptors that `stdio` reads and writes inside libc, out of our sight.
+const STANDARD_STREAMS: std::ops::RangeInclusive<c_int> = 0..=2;
+
+/// One open file description.
+pub(crate) struct Description {
+    /// Inode that the kernel shows for the descriptor; another one means that the number was closed and used again
+    /// out of our sight.
+    identity: u64,
+    /// Status flags and access mode, as `F_GETFL` tells them.
+    flags: AtomicI32,
+    /// Descriptors of this process that stand for it.
+    aliases: AtomicUsize,
+    /// Writes since the last publication: the modification time may be pending.
+    wrote: AtomicBool,
+    /// The servers refused this process a call on the file ([`Description::answer`]): the kernel does all calls from
+    /// then on.
+    refused: AtomicBool,
+    file: OnceLock<Option<File>>,
+    /// What it is where no mount is.
+    pub(crate) backing: Backing,
+}
+
+/// Where the shared part of a description lives.
+pub(crate) enum Backing {
+    /// In the kernel.
+    Kernel(KernelOffset),
+    /// In a memfd that every process holding the description maps.
+    Placeholder(Placeholder),
+}
+
+/// The offset of a description that the kernel knows too.
+pub(crate) struct KernelOffset {
+    /// Sharing generation of the opening; an older one than now means that it may be shared.
+    opened: u32,
+    shared: AtomicBool,
+    /// `stdio` inside libc may use it too.
+    streamed: AtomicBool,
+    /// The offset, where the kernel's is not the current one.
+    local: Mutex<Option<u64>>,
+}
+
+impl Description {
+    /// A description of the kernel's, opened in sharing generation `opened` (0: known to be shared).
+    pub(crate) fn of_kernel(identity: u64, flags: c_int, opened: u32) -> Description {
+        let offset = KernelOffset {
+            opened,
+            shared: AtomicBool::new(opened == 0),
+            streamed: AtomicBool::new(false),
+            local: Mutex::new(None),
+        };
+        Description::new(identity, flags, Backing::Kernel(offset), OnceLock::new())
+    }
+
+    /// A description that a placeholder stands for.
+    pub(crate) fn of_placeholder(identity: u64, placeholder: Placeholder, file: Option<File>) -> Description {
+        let flags = placeholder.flags();
+        let file = file.map_or_else(OnceLock::new, |file| OnceLock::from(Some(file)));
+        Description::new(identity, flags, Backing::Placeholder(placeholder), file)
+    }
+
+    fn new(identity: u64, flags: c_int, backing: Backing, file: OnceLock<Option<File>>) -> Description {
+        Description {
+            identity,
+            flags: AtomicI32::new(flags),
+            aliases: AtomicUsize::new(0),
+            wrote: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+            file,
+            backing,
+        }
+    }
+
+    /// Inode that the kernel shows for the descriptor.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// Status flags and access mode.
+    pub(crate) fn flags(&self) -> c_int {
+        match &self.backing {
+            Backing::Kernel(_) => self.flags.load(Ordering::Relaxed),
+            Backing::Placeholder(placeholder) => placeholder.flags(),
+        }
+    }
+
+    /// Notes flags that `F_SETFL` set.
+    pub(crate) fn set_flags(&self, flags: c_int) {
+        self.flags.store(flags, Ordering::Relaxed);
+    }
+
+    /// Whether bytes may be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        matches!(self.flags() & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
+    }
+
+    /// Whether bytes may be written.
+    pub(crate) fn is_writable(&self) -> bool {
+        matches!(self.flags() & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+    }
+
+    /// Whether each write goes to the end.
+    pub(crate) fn appends(&self) -> bool {
+        self.flags() & libc::O_APPEND != 0
+    }
+
+    /// Whether each write is to be durable at its return.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.flags() & (libc::O_SYNC | libc::O_DSYNC) != 0
+    }
+
+    /// One more descriptor stands for it.
+    pub(crate) fn add_alias(&self) {
+        self.aliases.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One descriptor fewer stands for it.
+    pub(crate) fn remove_alias(&self) {
+        self.aliases.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether no descriptor of this process stands for it any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.aliases.load(Ordering::Acquire) == 0
+    }
+
+    /// The file on the fast path; with a mount its handle is asked of `descriptor` at the first call.
+    pub(crate) fn file(&self, descriptor: c_int) -> Option<&File> {
+        let find = || match &self.backing {
+            Backing::Kernel(_) => mount::promote(descriptor),
+            Backing::Placeholder(placeholder) => placeholder.adopt(session::store()?),
+        };
+        self.file.get_or_init(find).as_ref()
+    }
+
+    /// The file where a call other than data wants it: with a mount only if it was promoted, so that such calls on
+    /// a file that is never read or written stay the kernel's.
+    pub(crate) fn promoted(&self, descriptor: c_int) -> Option<&File> {
+        match &self.backing {
+            Backing::Kernel(_) if self.is_the_kernels() => {
+                self.settle(descriptor);
+                None
+            }
+            Backing::Kernel(_) => self.file_in_use(),
+            Backing::Placeholder(_) => self.file(descriptor),
+        }
+    }
+
+    /// The file, where it is on the fast path already.
+    pub(crate) fn file_in_use(&self) -> Option<&File> {
+        self.file.get().and_then(Option::as_ref)
+    }
+
+    /// Whether the kernel does all calls, because the process maps the file shared or watches the store, or because the
+    /// servers refused a call. The offset has to be given back first.
+    pub(crate) fn is_the_kernels(&self) -> bool {
+        matches!(self.backing, Backing::Kernel(_))
+            && (self.refused.load(Ordering::Acquire) || mappings::hold(self.identity) || watches::are_any())
+    }
+
+    /// The outcome of a call of the client on the file. With a mount the kernel does what the servers refuse this
+    /// process: a write beside pages that a mount holds, and any call on a description that another user opened, who
+    /// sent it or left it to this process. The mount then acts for the opener, whose rights a descriptor keeps.
+    pub(crate) fn answer<T>(&self, result: weir_client::Result<T>) -> Outcome<T> {
+        let is_refused = match &result {
+            Err(ClientError::PagesHeld) => true,
+            Err(error) => matches!(error.errno(), libc::EACCES | libc::EPERM),
+            Ok(_) => false,
+        };
+        if is_refused && matches!(self.backing, Backing::Kernel(_)) {
+            self.refused.store(true, Ordering::Release);
+            return None;
+        }
+        session::outcome(result)
+    }
+
+    /// The outcome of a write of the client through `descriptor`.
+    pub(crate) fn written<T>(&self, descriptor: c_int, result: weir_client::Result<T>) -> Outcome<T> {
+        let outcome = self.answer(result)?;
+        if outcome.is_ok() {
+            if !self.wrote.swap(true, Ordering::AcqRel) {
+                generation::note_pending();
+            }
+            if mappings::hold(self.identity) {
+                // Another thread mapped the file meanwhile, perhaps with the size before.
+                kernel::refresh_size(descriptor);
+            }
+        }
+        Some(outcome)
+    }
+
+    /// Publishes the modification time of writes on the fast path, so that whoever asks the kernel sees it.
+    pub(crate) fn publish(&self) {
+        if self.wrote.swap(false, Ordering::AcqRel) {
+            generation::note_published();
+            if let Some(file) = self.file_in_use() {
+                // The data is published already; a lost server will be seen by the next call that needs it.
+                let _ = file.publish_pending(&session::CALLER);
+            }
+        }
+    }
+
+    /// The placeholder, without a mount.
+    pub(crate) fn placeholder(&self) -> Option<&Placeholder> {
+        match &self.backing {
+            Backing::Placeholder(placeholder) => Some(placeholder),
+            Backing::Kernel(_) => None,
+        }
+    }
+
+    /// Gives the kernel the offset, so that calls which use the kernel's are right.
+    pub(crate) fn settle(&self, descriptor: c_int) {
+        if let Backing::Kernel(offset) = &self.backing {
+            self.give_back(descriptor, &mut offset.lock());
+        }
+    }
+
+    /// From now on the offset is the kernel's: another process may use the description.
+    pub(crate) fn share(&self, descriptor: c_int) {
+        if let Backing::Kernel(offset) = &self.backing {
+            offset.shared.store(true, Ordering::Release);
+            self.give_back(descriptor, &mut offset.lock());
+        }
+    }
+
+    /// `stdio` inside libc may use the description through `descriptor`.
+    pub(crate) fn note_stream(&self, descriptor: c_int) {
+        if let Backing::Kernel(offset) = &self.backing {
+            offset.streamed.store(true, Ordering::Release);
+            self.give_back(descriptor, &mut offset.lock());
+        }
+    }
+
+    /// As [`Description::note_stream`], where `descriptor` is one of the standard streams.
+    pub(crate) fn note_standard_stream(&self, descriptor: c_int) {
+        if STANDARD_STREAMS.contains(&descriptor) {
+            self.note_stream(descriptor);
+        }
+    }
+
+    /// Runs `operate` with the current offset, which no other thread uses meanwhile; it answers the new offset.
+    ///
+    /// `None` where the kernel has to do it, because another process or libc may use the offset at the same time.
+    pub(crate) fn with_offset<T>(
+        &self,
+        descriptor: c_int,
+        operate: impl FnOnce(u64) -> Outcome<(u64, T)>,
+    ) -> Outcome<T> {
+        match &self.backing {
+            Backing::Kernel(offset) => self.with_kernel_offset(offset, descriptor, operate),
+            Backing::Placeholder(placeholder) => placeholder.with_offset(operate),
+        }
+    }
+
+    fn with_kernel_offset<T>(
+        &self,
+        shared: &KernelOffset,
+        descriptor: c_int,
+        operate: impl FnOnce(u64) -> Outcome<(u64, T)>,
+    ) -> Outcome<T> {
+        let mut local = shared.lock();
+        let streamed = shared.streamed.load(Ordering::Acquire);
+        if shared.is_shared() || (streamed && generation::has_threads()) {
+            self.give_back(descriptor, &mut local);
+            return None;
+        }
+        let offset = match *local {
+            Some(offset) => offset,
+            None => kernel::seek(descriptor, 0, libc::SEEK_CUR).ok()?,
+        };
+        let result = operate(offset);
+        if let Some(Ok((after, _))) = &result {
+            *local = Some(*after);
+        }
+        if streamed || result.is_none() {
+            self.give_back(descriptor, &mut local);
+        }
+        result.map(|done| done.map(|(_, value)| value))
+    }
+
+    /// The kernel gets the offset, through a descriptor that is still the file's.
+    fn give_back(&self, descriptor: c_int, local: &mut Option<u64>) {
+        let Some(offset) = local.take() else { return };
+        let is_ours = kernel::identify(descriptor, c"", libc::STATX_INO)
+            .is_ok_and(|found| found.stx_ino == self.identity);
+        if is_ours {
+            // It fails only for a descriptor that is gone, and then nobody can use the offset.
+            let _ = kernel::seek(descriptor, offset as i64, libc::SEEK_SET);
+        }
+    }
+}
+
+impl KernelOffset {
+    fn lock(&self) -> MutexGuard<'_, Option<u64>> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Acquire) || self.opened != generation::generation()
+    }
+}
+
+/// The description as the child of `fork` knows it: shared, and its connections are the parent's.
+pub(crate) fn inherited(description: &Arc<Description>) -> Arc<Description> {
+    Arc::new(match &description.backing {
+        Backing::Kernel(_) => Description::of_kernel(description.identity, description.flags(), 0),
+        Backing::Placeholder(placeholder) => {
+            Description::of_placeholder(description.identity, placeholder.inherited(), None)
+        }
+    })
+}

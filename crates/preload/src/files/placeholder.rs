@@ -1,0 +1,338 @@
+//! The state of an open description where no kernel knows it: a page of a memfd that every holder maps.
+//!
+//! The program's descriptor is an `O_PATH` descriptor of that memfd: `dup`, `fork` and `exec` keep it, and a call that
+//! this library missed fails with EBADF instead of losing bytes.
+
+use crate::files::state::{Kind, State, STATE_BYTES};
+use crate::host::guard::Outcome;
+use crate::host::kernel::{self, system_call};
+use crate::store::session::{self, CALLER};
+use libc::{c_int, off_t};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use weir_client::wire::{Attributes, Ino};
+use weir_client::{File, Place, Store};
+
+/// Name of the memfd, by which a placeholder is recognised after `exec`.
+const NAME: &std::ffi::CStr = c"weir-description";
+/// What `readlink` shows for such a descriptor.
+const LINK: &[u8] = b"/memfd:weir-description (deleted)";
+/// First word of the page; a change of the layout changes it.
+const MAGIC: u64 = u64::from_le_bytes(*b"weirdsc1");
+/// Where the library's own passing descriptors go, so that programs get the lowest number as POSIX says.
+const OUT_OF_THE_WAY: c_int = 700;
+/// How often a waiter looks whether the lock's holder still lives.
+const HOLDER_CHECK: libc::timespec = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+/// Marks a lock for which somebody waits.
+const WAITED_FOR: u32 = 1 << 31;
+
+/// The page.
+#[repr(C)]
+struct Page {
+    magic: u64,
+    /// 0, or the thread that uses the offset, with [`WAITED_FOR`].
+    lock: AtomicU32,
+    flags: AtomicI32,
+    /// Offset of a file, cookie of a directory.
+    offset: AtomicU64,
+    /// Bytes of the encoded state, which never changes.
+    length: u32,
+    state: [u8; STATE_BYTES],
+}
+
+/// A mapped page, until it is dropped.
+struct Mapping(*const Page);
+
+// SAFETY: only the page's atomics change.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl std::ops::Deref for Mapping {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        // SAFETY: mapped for the page's size until the drop.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own.
+        let _ = unsafe { system_call!(libc::SYS_munmap, self.0, size_of::<Page>()) };
+    }
+}
+
+/// An open description behind an `O_PATH` descriptor.
+pub(crate) struct Placeholder {
+    page: Mapping,
+    state: State,
+    /// Whether this process opened it: then its client's session holds the description at the server.
+    is_opener: bool,
+    /// Whether this process's client was told of the directory that another process opened.
+    adopted: AtomicBool,
+}
+
+impl Placeholder {
+    /// Makes the page and the program's descriptor; answers the descriptor and the memfd's inode too.
+    pub(crate) fn make(state: State, flags: c_int) -> Result<(Placeholder, c_int, u64), c_int> {
+        let encoded = state.encode();
+        if encoded.len() > STATE_BYTES {
+            return Err(libc::ENAMETOOLONG);
+        }
+        // SAFETY: the name ends with a zero byte.
+        let low = unsafe { system_call!(libc::SYS_memfd_create, NAME.as_ptr(), libc::MFD_CLOEXEC) }? as c_int;
+        let memory = out_of_the_way(low);
+        let made = fill(memory, &encoded, flags).and_then(|page| Ok((page, placeholder_of(memory, flags)?)));
+        kernel::close(memory);
+        let (page, descriptor) = made?;
+        let identity = kernel::identify(descriptor, c"", libc::STATX_INO)?.stx_ino;
+        Ok((
+            Placeholder { page, state, is_opener: true, adopted: AtomicBool::new(false) },
+            descriptor,
+            identity,
+        ))
+    }
+
+    /// The description behind `descriptor`, if it is a placeholder that some process of ours made.
+    pub(crate) fn recognise(descriptor: c_int) -> Option<(Placeholder, u64)> {
+        let path = own_path(descriptor);
+        let mut link = [0_u8; 64];
+        // SAFETY: the path ends with a zero byte and the buffer has this length.
+        let length = unsafe {
+            system_call!(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), link.as_mut_ptr(), link.len())
+        };
+        if link.get(..length.ok()?)? != LINK {
+            return None;
+        }
+        // SAFETY: the path ends with a zero byte.
+        let memory = out_of_the_way(unsafe { kernel::open(path.as_ptr().cast(), libc::O_RDWR) }.ok()?);
+        let found = kernel::identify(memory, c"", libc::STATX_INO | libc::STATX_SIZE);
+        let page = map(memory);
+        kernel::close(memory);
+        let (found, page) = (found.ok()?, page.ok()?);
+        if found.stx_size < size_of::<Page>() as u64 || page.magic != MAGIC {
+            return None;
+        }
+        let state = State::decode(page.state.get(..page.length as usize)?)?;
+        Some((Placeholder { page, state, is_opener: false, adopted: AtomicBool::new(false) }, found.stx_ino))
+    }
+
+    /// The same description in the child of a fork, where the parent's is never dropped.
+    pub(crate) fn inherited(&self) -> Placeholder {
+        Placeholder {
+            page: Mapping(self.page.0),
+            state: self.state.clone(),
+            is_opener: false,
+            adopted: AtomicBool::new(false),
+        }
+    }
+
+    /// The file, held by this process's client as well.
+    pub(crate) fn adopt(&self, store: &Store) -> Option<File> {
+        let Kind::Regular(handle) = &self.state.kind else { return None };
+        if self.is_opener {
+            return None;
+        }
+        // When the server has forgotten the description (the opener closed it first) reads and writes say ESTALE.
+        let _ = store.adopt(handle.capability);
+        Some(File::from_state(store, (**handle).clone()))
+    }
+
+    /// The directory's description, held by this process's client as well before it is listed.
+    pub(crate) fn adopt_directory(&self, store: &Store) {
+        if let Kind::Directory(_, capability) = self.state.kind {
+            if !self.is_opener && !self.adopted.swap(true, Ordering::AcqRel) {
+                let _ = store.adopt(capability);
+            }
+        }
+    }
+
+    /// What the description is.
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The inode.
+    pub(crate) fn ino(&self) -> Ino {
+        self.state.ino
+    }
+
+    /// Status flags and access mode.
+    pub(crate) fn flags(&self) -> c_int {
+        self.page.flags.load(Ordering::Acquire)
+    }
+
+    /// Sets the status flags that `F_SETFL` may change.
+    pub(crate) fn set_flags(&self, wanted: c_int) {
+        let changeable = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
+        let kept = self.flags() & !changeable;
+        self.page.flags.store(kept | (wanted & changeable), Ordering::Release);
+    }
+
+    /// Whether it was opened with `O_PATH`.
+    pub(crate) fn is_path_only(&self) -> bool {
+        matches!(self.state.kind, Kind::Path)
+    }
+
+    /// What a data call on something else than a regular file answers.
+    pub(crate) fn refusal(&self) -> c_int {
+        match self.state.kind {
+            Kind::Directory(..) => libc::EISDIR,
+            _ => libc::EBADF,
+        }
+    }
+
+    /// Attributes of what is not a regular file.
+    pub(crate) fn attributes(&self) -> Outcome<Attributes> {
+        let store = session::store()?;
+        session::outcome(store.attributes(&CALLER, Place::inode(self.state.ino), true))
+    }
+
+    /// Runs `operate` with the offset, which no holder of the description in any process uses meanwhile.
+    pub(crate) fn with_offset<T>(&self, operate: impl FnOnce(u64) -> Outcome<(u64, T)>) -> Outcome<T> {
+        let _held = Held::take(&self.page.lock);
+        let result = operate(self.page.offset.load(Ordering::Acquire))?;
+        if let Ok((after, _)) = &result {
+            self.page.offset.store(*after, Ordering::Release);
+        }
+        Some(result.map(|(_, value)| value))
+    }
+
+    /// `lseek` on what is not a regular file: a directory goes to a cookie that `telldir` gave, or to its start.
+    pub(crate) fn seek_other(&self, offset: off_t, whence: c_int) -> Outcome<u64> {
+        if !matches!(self.state.kind, Kind::Directory(..)) {
+            return Some(Err(libc::EBADF));
+        }
+        self.with_offset(|current| {
+            let target = match whence {
+                libc::SEEK_SET => u64::try_from(offset).map_err(|_| libc::EINVAL),
+                libc::SEEK_CUR if offset == 0 => Ok(current),
+                _ => Err(libc::EINVAL),
+            };
+            Some(target.map(|target| (target, target)))
+        })
+    }
+
+    /// The process gives the description up.
+    pub(crate) fn close(&self, file: Option<&File>) {
+        let Some(store) = session::store() else { return };
+        // A lost server forgets the description with the session.
+        match (&self.state.kind, file) {
+            (Kind::Regular(_), Some(file)) if self.is_opener => drop(file.close(&CALLER)),
+            (Kind::Regular(handle), Some(file)) => {
+                drop(file.publish_pending(&CALLER));
+                drop(store.close(&CALLER, self.state.ino, handle.handle));
+            }
+            (Kind::Directory(handle, _), _) if self.is_opener || self.adopted.load(Ordering::Acquire) => {
+                drop(store.close(&CALLER, self.state.ino, *handle));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A descriptor of our own, moved up where there is room.
+fn out_of_the_way(low: c_int) -> c_int {
+    // SAFETY: no memory is passed.
+    match unsafe { system_call!(libc::SYS_fcntl, low, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) } {
+        Ok(high) => {
+            kernel::close(low);
+            high as c_int
+        }
+        Err(_) => low,
+    }
+}
+
+fn fill(memory: c_int, encoded: &[u8], flags: c_int) -> Result<Mapping, c_int> {
+    let mut page = Box::new(Page {
+        magic: MAGIC,
+        lock: AtomicU32::new(0),
+        flags: AtomicI32::new(flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_CLOEXEC)),
+        offset: AtomicU64::new(0),
+        length: encoded.len() as u32,
+        state: [0; STATE_BYTES],
+    });
+    page.state[..encoded.len()].copy_from_slice(encoded);
+    // SAFETY: the page is plain numbers without padding that matters, readable for its size.
+    unsafe { system_call!(libc::SYS_pwrite64, memory, &raw const *page, size_of::<Page>(), 0) }?;
+    map(memory)
+}
+
+fn map(memory: c_int) -> Result<Mapping, c_int> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address that the kernel chooses. Only atomics change after its making.
+    unsafe {
+        let address =
+            system_call!(libc::SYS_mmap, 0, size_of::<Page>(), protection, libc::MAP_SHARED, memory, 0)?;
+        Ok(Mapping(address as *const Page))
+    }
+}
+
+fn placeholder_of(memory: c_int, flags: c_int) -> Result<c_int, c_int> {
+    let path = own_path(memory);
+    let wanted = libc::O_PATH | (flags & libc::O_CLOEXEC);
+    // SAFETY: the path ends with a zero byte.
+    unsafe { system_call!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), wanted, 0) }
+        .map(|descriptor| descriptor as c_int)
+}
+
+/// `/proc/self/fd/N`, ended by a zero byte.
+fn own_path(descriptor: c_int) -> Vec<u8> {
+    format!("/proc/self/fd/{descriptor}\0").into_bytes()
+}
+
+/// The lock of a page, held by this thread; taken over from a thread that died with it.
+struct Held<'a>(&'a AtomicU32);
+
+impl<'a> Held<'a> {
+    fn take(lock: &'a AtomicU32) -> Held<'a> {
+        // SAFETY: it has no arguments and cannot fail.
+        let own = unsafe { kernel::raw(libc::SYS_gettid, [0; 6]) } as u32;
+        if lock.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return Held(lock);
+        }
+        loop {
+            let seen = lock.load(Ordering::Acquire);
+            let holder = seen & !WAITED_FOR;
+            if holder == 0 || !is_alive(holder) {
+                if lock.compare_exchange(seen, own | WAITED_FOR, Ordering::AcqRel, Ordering::Acquire).is_ok()
+                {
+                    return Held(lock);
+                }
+                continue;
+            }
+            let marked = seen | WAITED_FOR;
+            if seen == marked
+                || lock.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            {
+                let timeout = HOLDER_CHECK;
+                // SAFETY: lock and timeout live through the call.
+                let _ = unsafe {
+                    system_call!(
+                        libc::SYS_futex,
+                        &raw const *lock,
+                        libc::FUTEX_WAIT,
+                        marked,
+                        &raw const timeout
+                    )
+                };
+            }
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.0.swap(0, Ordering::AcqRel) & WAITED_FOR != 0 {
+            // SAFETY: the lock is mapped for the life of the process.
+            let _ = unsafe { system_call!(libc::SYS_futex, &raw const *self.0, libc::FUTEX_WAKE, 1) };
+        }
+    }
+}
+
+fn is_alive(thread: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    let asked = unsafe { system_call!(libc::SYS_tkill, thread, 0) };
+    asked != Err(libc::ESRCH)
+}

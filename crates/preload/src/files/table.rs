@@ -1,0 +1,158 @@
+//! Descriptor numbers to what is known of them: a load and a comparison for a number that is not the store's.
+
+use crate::files::description::Description;
+use libc::c_int;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Numbers per part of the table.
+const PART: usize = 1024;
+/// Parts: numbers up to a million, the kernel's default `fs.nr_open`; higher ones are never the fast path's.
+const PARTS: usize = 1024;
+
+const UNKNOWN: u8 = 0;
+const FOREIGN: u8 = 1;
+const KNOWN: u8 = 2;
+
+/// What is known of one number.
+pub(crate) enum Entry {
+    /// Nothing: opened out of our sight, or by the process before `exec`.
+    Unknown,
+    /// Not the store's, when it was last looked at.
+    Foreign,
+    /// An open description of the store.
+    Known(Arc<Description>),
+}
+
+struct Slot {
+    state: AtomicU8,
+    entry: RwLock<Option<Arc<Description>>>,
+}
+
+type Part = [Slot; PART];
+
+static FIRST: Part = [const { Slot { state: AtomicU8::new(UNKNOWN), entry: RwLock::new(None) } }; PART];
+static OTHERS: [AtomicPtr<Part>; PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PARTS];
+static HIGHEST: AtomicI32 = AtomicI32::new(-1);
+
+fn slot(descriptor: c_int) -> Option<&'static Slot> {
+    let number = usize::try_from(descriptor).ok()?;
+    if number < PART {
+        return Some(&FIRST[number]);
+    }
+    let part = OTHERS.get(number / PART)?.load(Ordering::Acquire);
+    // SAFETY: a part is leaked when it is made and never freed.
+    (!part.is_null()).then(|| unsafe { &(*part)[number % PART] })
+}
+
+fn slot_made(descriptor: c_int) -> Option<&'static Slot> {
+    if let Some(found) = slot(descriptor) {
+        return Some(found);
+    }
+    let cell = OTHERS.get(usize::try_from(descriptor).ok()? / PART)?;
+    let slots = || Slot { state: AtomicU8::new(UNKNOWN), entry: RwLock::new(None) };
+    let part: Box<Part> =
+        (0..PART).map(|_| slots()).collect::<Vec<_>>().into_boxed_slice().try_into().ok()?;
+    let made = Box::into_raw(part);
+    if cell.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: nobody else has seen it.
+        drop(unsafe { Box::from_raw(made) });
+    }
+    slot(descriptor)
+}
+
+/// What is known of `descriptor`.
+pub(crate) fn look_up(descriptor: c_int) -> Entry {
+    let Some(slot) = slot(descriptor) else { return Entry::Unknown };
+    match slot.state.load(Ordering::Acquire) {
+        UNKNOWN => Entry::Unknown,
+        FOREIGN => Entry::Foreign,
+        _ => match &*slot.entry.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(description) => Entry::Known(Arc::clone(description)),
+            None => Entry::Unknown,
+        },
+    }
+}
+
+/// The hot question: is there anything to do for `descriptor` at all?
+pub(crate) fn is_known(descriptor: c_int) -> bool {
+    slot(descriptor).is_some_and(|slot| slot.state.load(Ordering::Relaxed) == KNOWN)
+}
+
+/// Whether `descriptor` was looked at and is not the store's.
+pub(crate) fn is_foreign(descriptor: c_int) -> bool {
+    slot(descriptor).is_some_and(|slot| slot.state.load(Ordering::Relaxed) == FOREIGN)
+}
+
+/// Enters `description` under `descriptor`; what stood there is given back.
+pub(crate) fn enter(descriptor: c_int, description: Arc<Description>) -> Option<Arc<Description>> {
+    let slot = slot_made(descriptor)?;
+    description.add_alias();
+    HIGHEST.fetch_max(descriptor, Ordering::AcqRel);
+    let mut entry = slot.entry.write().unwrap_or_else(PoisonError::into_inner);
+    let before = entry.replace(description);
+    slot.state.store(KNOWN, Ordering::Release);
+    drop(entry);
+    before.inspect(|before| before.remove_alias())
+}
+
+/// Notes that `descriptor` is not the store's.
+pub(crate) fn mark_foreign(descriptor: c_int) {
+    if let Some(slot) = slot(descriptor) {
+        let _ = slot.state.compare_exchange(UNKNOWN, FOREIGN, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+/// Forgets `descriptor`, whose number may be used for something else now.
+pub(crate) fn forget(descriptor: c_int) -> Option<Arc<Description>> {
+    let slot = slot(descriptor)?;
+    if slot.state.load(Ordering::Acquire) != KNOWN {
+        slot.state.store(UNKNOWN, Ordering::Release);
+        return None;
+    }
+    let mut entry = slot.entry.write().unwrap_or_else(PoisonError::into_inner);
+    slot.state.store(UNKNOWN, Ordering::Release);
+    let before = entry.take();
+    drop(entry);
+    before.inspect(|before| before.remove_alias())
+}
+
+/// Every known descriptor with its description, in the order of the numbers.
+pub(crate) fn each(mut visit: impl FnMut(c_int, &Arc<Description>)) {
+    for descriptor in 0..=HIGHEST.load(Ordering::Acquire) {
+        if is_known(descriptor) {
+            if let Entry::Known(description) = look_up(descriptor) {
+                visit(descriptor, &description);
+            }
+        }
+    }
+}
+
+/// The highest number ever entered, -1 where none was.
+pub(crate) fn highest() -> c_int {
+    HIGHEST.load(Ordering::Acquire)
+}
+
+/// Gives every known description to `replace` in the child of `fork`, where locks of other threads stay taken.
+///
+/// # Safety
+/// No other thread runs.
+pub(crate) unsafe fn rebuild_after_fork(mut replace: impl FnMut(&Arc<Description>) -> Arc<Description>) {
+    for descriptor in 0..=highest() {
+        let Some(slot) = slot(descriptor) else { continue };
+        if slot.state.load(Ordering::Acquire) != KNOWN {
+            continue;
+        }
+        let lock = (&raw const slot.entry).cast_mut();
+        // SAFETY: the only thread of the process writes to a static; the old lock, perhaps taken by a thread that
+        // does not exist here, is leaked with the description it may protect.
+        unsafe {
+            let old = std::mem::ManuallyDrop::new(std::ptr::read(lock));
+            let old =
+                std::mem::ManuallyDrop::into_inner(old).into_inner().unwrap_or_else(PoisonError::into_inner);
+            let new = old.as_ref().map(&mut replace).inspect(|new| new.add_alias());
+            std::mem::forget(old);
+            std::ptr::write(lock, RwLock::new(new));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The boundary between C and Rust: nothing is entered twice by one thread, no panic crosses, errno is kept.
+
+use crate::host::kernel::{self, system_call};
+use libc::c_int;
+use std::cell::Cell;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+/// What a hook decided: `None` leaves the call to the kernel, else its result or error number.
+pub(crate) type Outcome<T> = Option<Result<T, c_int>>;
+
+/// Signals whose default or handled delivery belongs to the very instruction: they are never held back.
+const SYNCHRONOUS: [c_int; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+/// Bytes of the kernel's signal set.
+const SIGNAL_SET_BYTES: usize = 8;
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+thread_local! {
+    /// How often this thread is inside a hook; a vfork child counts as inside for its whole life.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Holds back signals, cancellation and reentrance while this thread touches state of the library.
+///
+/// A signal handler may then call any hook: it never finds a lock of its own thread taken. What waits is bounded
+/// by the client's bound on a server's silence, as a disk's is on a local file system.
+pub(crate) struct Guard {
+    errno: c_int,
+    cancellation: c_int,
+    signals: u64,
+}
+
+impl Guard {
+    /// `None` when this thread is inside a hook already (the client's own calls) or is a vfork child.
+    pub(crate) fn enter() -> Option<Guard> {
+        if is_inside() {
+            return None;
+        }
+        let mut guard = Guard { errno: errno(), cancellation: 0, signals: 0 };
+        let mut held = !0_u64;
+        for signal in SYNCHRONOUS {
+            held &= !(1 << (signal - 1));
+        }
+        // SAFETY: both sets and the old state live through the calls.
+        unsafe {
+            let _ = system_call!(
+                libc::SYS_rt_sigprocmask,
+                libc::SIG_BLOCK,
+                &raw const held,
+                &raw mut guard.signals,
+                SIGNAL_SET_BYTES
+            );
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut guard.cancellation);
+        }
+        DEPTH.set(1);
+        Some(guard)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        DEPTH.set(0);
+        set_errno(self.errno);
+        // SAFETY: the set lives through the call; the old state is one that the thread had.
+        unsafe {
+            pthread_setcancelstate(self.cancellation, std::ptr::null_mut());
+            let _ = system_call!(
+                libc::SYS_rt_sigprocmask,
+                libc::SIG_SETMASK,
+                &raw const self.signals,
+                std::ptr::null_mut::<u64>(),
+                SIGNAL_SET_BYTES
+            );
+        }
+    }
+}
+
+/// Whether this thread is inside a hook or is a vfork child.
+pub(crate) fn is_inside() -> bool {
+    DEPTH.get() > 0
+}
+
+/// Marks this thread as a vfork child (`true`), which shares its memory with the parent that waits for it.
+pub(crate) fn mark_vfork_child(child: bool) {
+    DEPTH.set(if child { DEPTH.get() + 1 } else { DEPTH.get() - 1 });
+}
+
+/// Whether this thread may be delivered any signal. In a signal handler it may not be delivered the handled one
+/// (unless that was set up with `SA_NODEFER`), so where this holds no handler has interrupted libc.
+pub(crate) fn no_signal_is_blocked() -> bool {
+    let mut blocked = 0_u64;
+    // SAFETY: the set has the kernel's size and lives through the call.
+    let asked = unsafe {
+        let nothing = std::ptr::null::<u64>();
+        system_call!(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, nothing, &raw mut blocked, SIGNAL_SET_BYTES)
+    };
+    asked.is_ok() && blocked == 0
+}
+
+/// Runs `body` under the guard. A panic becomes `EIO`: no hook ends the program.
+pub(crate) fn attempt<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    let _guard = Guard::enter()?;
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Some(Err(libc::EIO)))
+}
+
+/// As [`attempt`], for bookkeeping that has no result.
+pub(crate) fn quietly(body: impl FnOnce()) {
+    let _ = attempt(|| {
+        body();
+        Some(Ok(()))
+    });
+}
+
+/// The thread's error number.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: the location is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the thread's error number.
+pub(crate) fn set_errno(number: c_int) {
+    // SAFETY: the location is the thread's own.
+    unsafe { *libc::__errno_location() = number }
+}
+
+/// A C return type with the value that means failure.
+pub(crate) trait Failure {
+    /// Returned with errno set.
+    const FAILED: Self;
+}
+
+macro_rules! failure {
+    ($($signed:ty),*) => { $(impl Failure for $signed { const FAILED: Self = -1; })* };
+}
+failure!(i32, i64, isize);
+
+impl Failure for () {
+    const FAILED: Self = ();
+}
+
+impl<T> Failure for *mut T {
+    const FAILED: Self = std::ptr::null_mut();
+}
+
+/// Sets errno and returns the type's failure.
+pub(crate) fn fail<R: Failure>(number: c_int) -> R {
+    set_errno(number);
+    R::FAILED
+}
+
+/// The C result of a raw system call.
+pub(crate) fn returned<R: Failure + TryFrom<isize>>(result: isize) -> R {
+    match kernel::checked(result) {
+        Ok(value) => R::try_from(value as isize).unwrap_or(R::FAILED),
+        Err(number) => fail(number),
+    }
+}
+
+/// The C result of an outcome; `pass` runs where the kernel has to answer.
+pub(crate) fn finish<T, R: Failure>(
+    outcome: Outcome<T>,
+    convert: impl FnOnce(T) -> R,
+    pass: impl FnOnce() -> R,
+) -> R {
+    match outcome {
+        Some(Ok(value)) => convert(value),
+        Some(Err(number)) => fail(number),
+        None => pass(),
+    }
+}

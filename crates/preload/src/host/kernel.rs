@@ -1,0 +1,140 @@
+//! System calls without libc: safe in signal handlers, never a cancellation point, never one of our own symbols.
+
+use libc::{c_char, c_int, c_long};
+use std::arch::asm;
+
+/// Highest error number that the kernel returns, negated, in place of a result.
+const ERRNO_MAX: isize = 4095;
+
+/// A system call with six arguments; the kernel's own result, negative error numbers included.
+///
+/// # Safety
+/// As for the system call `number` with these arguments.
+pub(crate) unsafe fn raw(number: c_long, a: [usize; 6]) -> isize {
+    let result: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel's calling convention; it clobbers rcx and r11 only, and the caller vouches for the call.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the kernel's calling convention; it clobbers x0 only, and the caller vouches for the call.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") a[0] => result,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    result
+}
+
+/// The result of a system call, or its error number.
+pub(crate) fn checked(result: isize) -> Result<usize, c_int> {
+    if (-ERRNO_MAX..0).contains(&result) {
+        Err(-result as c_int)
+    } else {
+        Ok(result as usize)
+    }
+}
+
+/// `system_call!(SYS_name, a, b…)`: [`raw`] with arguments of any integer or pointer type, as `Result<usize, c_int>`.
+macro_rules! system_call {
+    ($number:expr $(, $argument:expr)* $(,)?) => {{
+        let given = [$($argument as usize),*];
+        let mut all = [0_usize; 6];
+        all[..given.len()].copy_from_slice(&given);
+        $crate::host::kernel::checked($crate::host::kernel::raw($number, all))
+    }};
+}
+pub(crate) use system_call;
+
+/// Sets the kernel's file offset.
+pub(crate) fn seek(descriptor: c_int, offset: i64, whence: c_int) -> Result<u64, c_int> {
+    // SAFETY: no memory is passed.
+    unsafe { system_call!(libc::SYS_lseek, descriptor, offset, whence) }.map(|offset| offset as u64)
+}
+
+/// What `descriptor` (with the empty path) or a path below it is, without asking the file system's server.
+pub(crate) fn identify(descriptor: c_int, path: &std::ffi::CStr, mask: u32) -> Result<libc::statx, c_int> {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
+    unsafe {
+        system_call!(libc::SYS_statx, descriptor, path.as_ptr(), flags, mask, answer.as_mut_ptr())?;
+        Ok(answer.assume_init())
+    }
+}
+
+/// Identifies the file of a path without asking the file system's server for attributes.
+pub(crate) fn identify_path(path: &std::ffi::CStr, follow: bool) -> Result<libc::statx, c_int> {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let link = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    let flags = link | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
+    unsafe {
+        let mask = libc::STATX_INO;
+        system_call!(libc::SYS_statx, libc::AT_FDCWD, path.as_ptr(), flags, mask, answer.as_mut_ptr())?;
+        Ok(answer.assume_init())
+    }
+}
+
+/// Status flags of a descriptor.
+pub(crate) fn status_flags(descriptor: c_int) -> Result<c_int, c_int> {
+    // SAFETY: no memory is passed.
+    unsafe { system_call!(libc::SYS_fcntl, descriptor, libc::F_GETFL) }.map(|flags| flags as c_int)
+}
+
+/// Closes a descriptor of our own.
+pub(crate) fn close(descriptor: c_int) {
+    // SAFETY: no memory is passed. An error leaves nothing to do: Linux has closed it all the same.
+    let _ = unsafe { system_call!(libc::SYS_close, descriptor) };
+}
+
+/// This process.
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { raw(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// Where the kernel says a descriptor leads.
+pub(crate) fn path_of(descriptor: c_int) -> Option<Vec<u8>> {
+    let name = format!("/proc/self/fd/{descriptor}\0");
+    let mut path = vec![0_u8; libc::PATH_MAX as usize];
+    // SAFETY: the name ends with a zero byte and the buffer has this length.
+    let length = unsafe {
+        system_call!(libc::SYS_readlinkat, libc::AT_FDCWD, name.as_ptr(), path.as_mut_ptr(), path.len())
+    };
+    path.truncate(length.ok()?);
+    Some(path)
+}
+
+/// Opens a path for our own use, close-on-exec.
+///
+/// # Safety
+/// `path` ends with a zero byte.
+pub(crate) unsafe fn open(path: *const c_char, flags: c_int) -> Result<c_int, c_int> {
+    // SAFETY: as the caller promises.
+    unsafe { system_call!(libc::SYS_openat, libc::AT_FDCWD, path, flags | libc::O_CLOEXEC, 0o600) }
+        .map(|descriptor| descriptor as c_int)
+}
+
+/// `st_dev` of a `statx` answer.
+pub(crate) fn device_of(found: &libc::statx) -> u64 {
+    libc::makedev(found.stx_dev_major, found.stx_dev_minor)
+}
+
+/// The size of a mapped file in the kernel's eyes, refreshed: a file that grew behind its back would give SIGBUS.
+pub(crate) fn refresh_size(descriptor: c_int) {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC;
+    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
+    let _ = unsafe {
+        system_call!(libc::SYS_statx, descriptor, c"".as_ptr(), flags, libc::STATX_SIZE, answer.as_mut_ptr())
+    };
+}
+
+/// Words for the user, on standard error.
+pub(crate) fn say(words: &str) {
+    // SAFETY: the words live through the call.
+    let _ = unsafe { system_call!(libc::SYS_write, libc::STDERR_FILENO, words.as_ptr(), words.len()) };
+}

@@ -1,0 +1,168 @@
+//! The open database, and the look-up of a path in it.
+
+use crate::host::forks;
+use crate::host::kernel::{self, system_call};
+use crate::placement::database::{Component, Database};
+use crate::placement::pages::{MappedFile, Version};
+use crate::placement::reports;
+use libc::c_int;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How often a changed database is looked for.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How often the lock is asked for before a creation goes on without the database: far longer than it takes to open
+/// one. In the child of a fork without handlers the lock may stay taken for ever.
+const LOCK_ATTEMPTS: u32 = 100_000;
+
+/// What the environment said when the program started.
+struct Settings {
+    database: CString,
+    report: Option<CString>,
+}
+
+/// The open database.
+#[derive(Default)]
+struct Current {
+    database: Option<Arc<Database<MappedFile>>>,
+    /// Of the file that `database` was, or failed to be.
+    version: Option<Version>,
+    checked: Option<Instant>,
+}
+
+static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(std::ptr::null_mut());
+static CURRENT: AtomicPtr<Mutex<Current>> = AtomicPtr::new(std::ptr::null_mut());
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Takes the names of the database and of the report from the environment, when the library is loaded.
+pub(crate) fn learn(database: Option<&[u8]>, report: Option<&[u8]>) {
+    let named = |name: &[u8]| CString::new(name).ok();
+    let Some(database) = database.and_then(named) else { return };
+    let settings = Settings { database, report: report.and_then(named) };
+    // Both are leaked: the process may use them until its end.
+    CURRENT.store(Box::into_raw(Box::default()), Ordering::Release);
+    SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::Release);
+}
+
+fn settings() -> Option<&'static Settings> {
+    let known = SETTINGS.load(Ordering::Acquire);
+    // SAFETY: it was leaked by `learn` and is never freed.
+    (!known.is_null()).then(|| unsafe { &*known })
+}
+
+/// Whether the program runs with an interaction database.
+pub(crate) fn is_on() -> bool {
+    !SETTINGS.load(Ordering::Relaxed).is_null()
+}
+
+/// Whether an open with these flags may make a file whose place the database knows.
+pub(crate) fn concerns(flags: c_int) -> bool {
+    flags & libc::O_CREAT != 0 && flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 && is_on()
+}
+
+/// The components that the database has for `path`; inside a hook only.
+pub(crate) fn find(path: &[u8]) -> Option<Vec<Component>> {
+    let settings = settings()?;
+    let start = Instant::now();
+    let database = current(settings)?;
+    let found = database.find(path);
+    reports::note_duration(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    match found {
+        Ok(components) => Some(components).filter(|components| !components.is_empty()),
+        Err(unusable) => {
+            tell(settings, unusable.0);
+            None
+        }
+    }
+}
+
+fn current(settings: &Settings) -> Option<Arc<Database<MappedFile>>> {
+    let mut current = lock()?;
+    let is_due = current.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
+    if is_due {
+        if current.checked.is_none() {
+            forks::register();
+        }
+        current.renew(settings);
+        current.checked = Some(Instant::now());
+    }
+    current.database.clone()
+}
+
+fn lock() -> Option<MutexGuard<'static, Current>> {
+    // SAFETY: it was leaked by `learn` or `reset_in_child` and is never freed.
+    let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match current.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            // SAFETY: it takes no arguments.
+            Err(TryLockError::WouldBlock) => drop(unsafe { system_call!(libc::SYS_sched_yield) }),
+        }
+    }
+    None
+}
+
+impl Current {
+    /// Opens the database where it is not the one that was opened last. One that is gone is used on.
+    fn renew(&mut self, settings: &Settings) {
+        let found = match Version::of(&settings.database) {
+            Ok(version) if self.version == Some(version) => return,
+            Ok(_) => MappedFile::open(&settings.database),
+            Err(number) => Err(number),
+        };
+        match found {
+            Ok((pages, version)) => {
+                self.version = Some(version);
+                match Database::open(pages) {
+                    Ok(database) => self.database = Some(Arc::new(database)),
+                    Err(unusable) => {
+                        self.database = None;
+                        tell(settings, unusable.0);
+                    }
+                }
+            }
+            Err(_) if self.database.is_some() => {}
+            Err(libc::ENOENT) => tell(settings, "is not there"),
+            Err(_) => tell(settings, "cannot be read"),
+        }
+    }
+}
+
+/// Says once what is wrong with the database.
+fn tell(settings: &Settings, wrong: &str) {
+    if TOLD.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let file = settings.database.to_string_lossy();
+    kernel::say(&format!(
+        "weir: {file} {wrong}: files are made without it, where the file system puts them; \
+         make it anew with `weir place`\n"
+    ));
+}
+
+/// The child of a fork has one thread: a lock that is taken there was another one's.
+pub(crate) fn reset_in_child() {
+    reports::reset();
+    // SAFETY: see `lock`.
+    let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
+    if current.is_some_and(|current| matches!(current.try_lock(), Err(TryLockError::WouldBlock))) {
+        CURRENT.store(Box::into_raw(Box::default()), Ordering::Release);
+    }
+}
+
+/// Writes the report, if one was asked for and there is something to report.
+pub(crate) fn write_report() {
+    if let Some((settings, report)) =
+        settings().and_then(|settings| Some((settings, settings.report.as_ref()?)))
+    {
+        reports::write(report, settings.database.to_bytes());
+    }
+}
+
+/// The next image of this process reports for itself again, because `exec` failed.
+pub(crate) fn rearm_report() {
+    reports::rearm();
+}

@@ -1,0 +1,38 @@
+//! Questions to the mount about an open file, by `ioctl`.
+
+use crate::host::file_size;
+use crate::host::kernel::system_call;
+use crate::store::session;
+use libc::c_int;
+use weir_client::{File, HandleState, HANDLE_STATE_BYTES};
+
+/// `_IOR('W', 1, [u8; 4096])`: what the mount knows of an open regular file.
+const WEIR_IOC_HANDLE: u64 = (2 << 30) | (4096 << 16) | ((b'W' as u64) << 8) | 1;
+const ANSWER_BYTES: usize = 4096;
+/// `_IO('W', 2)`: pages of the file are about to be mapped.
+const WEIR_IOC_MAP: u64 = ((b'W' as u64) << 8) | 2;
+
+/// Asks the mount for the handle of an open file.
+pub(crate) fn promote(descriptor: c_int) -> Option<File> {
+    let store = session::store()?;
+    // The kernel enforces `ulimit -f`, with its signal.
+    if file_size::limit().is_some() {
+        return None;
+    }
+    let mut answer = [0_u8; ANSWER_BYTES];
+    // SAFETY: the request's size is the buffer's.
+    unsafe { system_call!(libc::SYS_ioctl, descriptor, WEIR_IOC_HANDLE, answer.as_mut_ptr()) }.ok()?;
+    let length = usize::from(u16::from_le_bytes([answer[0], answer[1]]));
+    if length > HANDLE_STATE_BYTES {
+        return None;
+    }
+    let state = HandleState::decode(&answer[2..2 + length]).ok()?;
+    Some(File::from_state(store, state))
+}
+
+/// Tells the mount that pages of an open file are about to be mapped: the servers then refuse to write beside it, also
+/// before the first page is touched. A mount that cannot tell them learns it from the first page.
+pub(crate) fn announce_pages(descriptor: c_int) {
+    // SAFETY: no memory is passed.
+    let _ = unsafe { system_call!(libc::SYS_ioctl, descriptor, WEIR_IOC_MAP, 0) };
+}

@@ -1,0 +1,192 @@
+//! What this process knows of the store: how it is reached, where it begins, and the client itself.
+
+use crate::host::guard::Outcome;
+use crate::host::{forks, kernel};
+use libc::c_int;
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use weir_client::{wire, Caller, ClientError, Settings, Store};
+
+/// How the store is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Not at all: every call passes.
+    Off,
+    /// A mount is there; descriptors are the kernel's.
+    Mount,
+    /// No mount: paths below the prefix exist for this library only.
+    Prefix,
+}
+
+/// Longest mount point or prefix: a path of Linux.
+const ROOT_BYTES: usize = 4096;
+/// `STATX_ATTR_MOUNT_ROOT` of Linux 5.8.
+const ATTRIBUTE_MOUNT_ROOT: u64 = 0x2000;
+/// `st_dev` of the store where no mount gives one: a major number that Linux leaves to local use (240-254).
+const PREFIX_DEVICE: u64 = libc::makedev(240, 0x57);
+/// `st_blksize` where no mount gives one: the default stripe, so that buffers have its size.
+const PREFIX_BLOCK_BYTES: u32 = 1 << 20;
+
+static MODE: AtomicU8 = AtomicU8::new(0);
+static ROOT_LENGTH: AtomicUsize = AtomicUsize::new(0);
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static BLOCK_BYTES: AtomicU64 = AtomicU64::new(0);
+static STORE: AtomicPtr<Store> = AtomicPtr::new(std::ptr::null_mut());
+
+struct RootBuffer(UnsafeCell<[u8; ROOT_BYTES]>);
+// SAFETY: written once by the constructor, before ROOT_LENGTH and MODE tell anyone to read it.
+unsafe impl Sync for RootBuffer {}
+static ROOT: RootBuffer = RootBuffer(UnsafeCell::new([0; ROOT_BYTES]));
+
+/// The caller of every request of this process: its own credential.
+pub(crate) static CALLER: Caller = Caller::own();
+
+/// Takes the mount point or the prefix from the environment, when the library is loaded.
+pub(crate) fn learn(mount: Option<&[u8]>, prefix: Option<&[u8]>) {
+    let (mode, root) = match (mount, prefix) {
+        (Some(mount), _) => (Mode::Mount, mount),
+        (None, Some(prefix)) => (Mode::Prefix, prefix),
+        (None, None) => return,
+    };
+    let trimmed = root.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    if trimmed == 0 || trimmed >= ROOT_BYTES || root[0] != b'/' {
+        return;
+    }
+    // SAFETY: nothing reads the buffer before MODE is set.
+    unsafe { (&mut *ROOT.0.get())[..trimmed].copy_from_slice(&root[..trimmed]) };
+    ROOT_LENGTH.store(trimmed, Ordering::Relaxed);
+    MODE.store(mode as u8, Ordering::Release);
+}
+
+/// How the store is reached.
+pub(crate) fn mode() -> Mode {
+    match MODE.load(Ordering::Acquire) {
+        1 => Mode::Mount,
+        2 => Mode::Prefix,
+        _ => Mode::Off,
+    }
+}
+
+/// Mount point or prefix, without a slash at its end.
+pub(crate) fn root() -> &'static [u8] {
+    let length = ROOT_LENGTH.load(Ordering::Relaxed);
+    // SAFETY: the constructor wrote so many bytes, and nothing writes later.
+    unsafe { &(&*ROOT.0.get())[..length] }
+}
+
+/// What stands below the root in an absolute path: empty for the root itself.
+pub(crate) fn below_root(path: &[u8]) -> Option<&[u8]> {
+    let rest = path.strip_prefix(root())?;
+    match rest.first() {
+        None => Some(rest),
+        Some(b'/') => Some(&rest[1..]),
+        Some(_) => None,
+    }
+}
+
+/// From now on every call passes: the process became someone whom its credential does not name, or sees another
+/// file system tree.
+pub(crate) fn leave() {
+    MODE.store(Mode::Off as u8, Ordering::Release);
+}
+
+/// `st_dev` of the store; absent while nothing is mounted at the mount point.
+pub(crate) fn device() -> Option<u64> {
+    match DEVICE.load(Ordering::Relaxed) {
+        0 => learn_device(),
+        known => Some(known),
+    }
+}
+
+/// The table of mounts changed: the store may have gone, or come.
+pub(crate) fn forget_device() {
+    DEVICE.store(0, Ordering::Relaxed);
+}
+
+/// `st_blksize` of the store; known once [`device`] is.
+pub(crate) fn block_bytes() -> u32 {
+    BLOCK_BYTES.load(Ordering::Relaxed) as u32
+}
+
+fn learn_device() -> Option<u64> {
+    let (device, block_bytes) = match mode() {
+        Mode::Off => return None,
+        Mode::Prefix => (PREFIX_DEVICE, PREFIX_BLOCK_BYTES),
+        Mode::Mount => {
+            let mut path = [0_u8; ROOT_BYTES];
+            path[..root().len()].copy_from_slice(root());
+            let path = CStr::from_bytes_until_nul(&path).ok()?;
+            let found = kernel::identify(libc::AT_FDCWD, path, libc::STATX_BASIC_STATS).ok()?;
+            // Kernels before 5.8 cannot tell a mount's root; there a directory of its own anonymous device is one.
+            let is_root = if found.stx_attributes_mask & ATTRIBUTE_MOUNT_ROOT != 0 {
+                found.stx_attributes & ATTRIBUTE_MOUNT_ROOT != 0
+            } else {
+                found.stx_dev_major == 0
+            };
+            if !is_root {
+                return None;
+            }
+            (kernel::device_of(&found), found.stx_blksize)
+        }
+    };
+    BLOCK_BYTES.store(u64::from(block_bytes), Ordering::Relaxed);
+    DEVICE.store(device, Ordering::Relaxed);
+    Some(device)
+}
+
+/// The client, made at its first use; absent where the credential is missing or names another user than the
+/// process runs as: the mount, which asks the kernel who calls, then decides.
+pub(crate) fn store() -> Option<&'static Store> {
+    let known = STORE.load(Ordering::Acquire);
+    if !known.is_null() {
+        // SAFETY: it was leaked below and is never freed.
+        return Some(unsafe { &*known });
+    }
+    let mut settings = Settings::from_environment().ok()?;
+    settings.has_mount = mode() == Mode::Mount;
+    if mode() == Mode::Mount && !bears_own_credential(&settings) {
+        leave();
+        return None;
+    }
+    forks::register();
+    let made = Box::into_raw(Box::new(Store::new(settings)));
+    match STORE.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: it is leaked: the process may use it until its end.
+        Ok(_) => Some(unsafe { &*made }),
+        Err(other) => {
+            // SAFETY: `made` was not shared; `other` is leaked as above.
+            unsafe {
+                drop(Box::from_raw(made));
+                Some(&*other)
+            }
+        }
+    }
+}
+
+/// The client, where this process has used it.
+pub(crate) fn store_in_use() -> Option<&'static Store> {
+    let known = STORE.load(Ordering::Acquire);
+    // SAFETY: it was leaked by `store` and is never freed.
+    (!known.is_null()).then(|| unsafe { &*known })
+}
+
+fn bears_own_credential(settings: &Settings) -> bool {
+    // SAFETY: neither call has arguments or fails.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    std::fs::read_to_string(&settings.credential)
+        .ok()
+        .and_then(|text| wire::Credential::from_json(&text).ok())
+        .is_some_and(|credential| credential.claims.uid == uid && credential.claims.gid == gid)
+}
+
+/// The outcome of a call of the client. With a mount, what this client cannot answer the kernel answers.
+pub(crate) fn outcome<T>(result: weir_client::Result<T>) -> Outcome<T> {
+    match result {
+        Ok(value) => Some(Ok(value)),
+        Err(ClientError::Failed(number)) => Some(Err(c_int::from(number.0))),
+        Err(error @ ClientError::Lost { .. }) => Some(Err(error.errno())),
+        Err(_) if mode() == Mode::Mount => None,
+        Err(error) => Some(Err(error.errno())),
+    }
+}
