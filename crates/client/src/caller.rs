@@ -1,12 +1,12 @@
-//! On whose behalf a call is made.
+//! The callers of a store: the bearer of its credential, and the users for whom a mount acts.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use weir_wire::{limits, AccountNames, Credential, Identity};
 
-/// On whose behalf a call is made: the credential's own bearer, or a user for whom a mount acts.
+/// The user for whom a call is made: the bearer of the store's credential, or a user for whom a mount acts.
 ///
-/// Cheap to clone. A connection learns of a caller when a request of it is first sent there.
+/// A caller is cheap to clone. A connection learns of a caller when it first sends a request of this caller.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     pub(crate) registered: Option<Arc<Registered>>,
@@ -16,7 +16,7 @@ pub struct Caller {
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) number: u32,
-    /// Distinguishes the identities that had the number one after the other.
+    /// A count that distinguishes the identities which had the number one after the other.
     pub(crate) generation: u32,
     pub(crate) who: Identity,
     pub(crate) names: AccountNames,
@@ -29,14 +29,14 @@ impl Caller {
         Caller { registered: None }
     }
 
-    /// The number in headers; 0 for the bearer.
+    /// The caller's number in headers; 0 for the bearer.
     pub(crate) fn number(&self) -> u32 {
         self.registered.as_ref().map_or(0, |who| who.number)
     }
 }
 
-/// The callers of a mount: who has which number. When the numbers run out, the one given out first is given again;
-/// connections then register its new owner, and its former one again when that calls.
+/// The callers of a mount and their numbers. When the numbers run out, the number given out first is given again.
+/// Connections then register the number's new owner, and register the former owner again at its next call.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
     table: Mutex<Table>,

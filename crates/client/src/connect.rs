@@ -1,4 +1,4 @@
-//! Making a connection: dialling, mutual proof, and claiming again what this client held.
+//! New connections: dialling, the mutual proof, and the claim of handles and locks that this client held.
 
 use crate::held::{look, HeldLock};
 use crate::pool::{Lease, Link, Live};
@@ -12,16 +12,16 @@ use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Reque
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// Longest pause: a restarted server is found again within it.
+/// Longest pause: a client finds a restarted server within this time.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// Handles in one `Reclaim`: with at most 52 bytes each they fit a body.
+/// Handles in one `Reclaim`: at 52 bytes each, the longest form, they fit a body.
 const HANDLES_PER_RECLAIM: usize = 256;
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 pub(crate) enum Unreached {
-    /// There will be none.
+    /// No attempt will succeed.
     Final(ClientError),
-    /// The server could not be reached until now; how long the last attempt waited for it.
+    /// No attempt has reached the server so far. The last attempt waited for this time.
     Yet(Duration),
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn prepare(
     })
 }
 
-/// As [`prepare`], until this moment at most; where the server counts as lost, or the call does without it, by one
-/// attempt.
+/// Does the work of [`prepare`] until the moment `until` at most. One attempt is made where the server counts as lost, or
+/// where the call can do without the server.
 pub(crate) fn prepare_until(
     environment: Environment<'_>,
     link: &Link,
@@ -75,11 +75,11 @@ pub(crate) fn prepare_until(
     }
 }
 
-/// Why an attempt failed.
+/// The reason why an attempt failed.
 enum Attempt {
-    /// Another one may succeed.
+    /// Another attempt may succeed.
     Again,
-    /// None will.
+    /// No attempt will succeed.
     Final(ClientError),
 }
 
@@ -167,18 +167,18 @@ fn connect(
             }
             boot
         }
-        // Its file may have been renewed since it was read.
+        // The credential's file may have been renewed since this client read it.
         Reply::Failed(_) if environment.renew(reading) => return Err(Attempt::Again),
         Reply::Failed(errno) => return Err(refused(link, errno)),
         _ => return Err(Attempt::Final(environment.unexpected(link, "Prove"))),
     };
-    // Not a sign of life for those who wait: a server may still accept and answer nothing more.
+    // The welcome is no sign of life for waiting calls: a server may accept connections and answer nothing more.
     reclaim(link, boot, |request| ask(connection.as_mut(), request))?;
     lease.set_live(Live { connection, client_nonce, server_nonce, identities: Default::default(), reading });
     Ok(())
 }
 
-/// Claims handles and locks again when connections broke or the server restarted since the last time.
+/// Claims handles and locks again where connections broke or the server restarted since the last claim.
 fn reclaim(
     link: &Link,
     boot: u64,
@@ -191,7 +191,7 @@ fn reclaim(
         link.boot.store(boot, Ordering::SeqCst);
         return Ok(());
     }
-    // A record that stays busy belongs to a call that a signal interrupted; the next connection tries again.
+    // A record that stays busy belongs to a call that a signal interrupted. The next connection claims again.
     let Some((handles, locks)) = look(&link.held).map(|held| {
         let handles: Vec<Capability> = held.handles.values().copied().collect();
         (handles, held.locks.clone())
@@ -199,12 +199,12 @@ fn reclaim(
         return Ok(());
     };
     for part in handles.chunks(HANDLES_PER_RECLAIM) {
-        // A description that the server no longer knows answers ESTALE when it is used.
+        // A description that the server no longer knows answers ESTALE at its next use.
         ask(&Request::Reclaim { handles: part.to_vec() })?;
     }
     for lock in locks {
         if ask(&lock_request(&lock, false, true))? != Reply::Done {
-            // Another one took it meanwhile: it is lost, as after a restart of an NFS server.
+            // Another client took the lock meanwhile. The lock is lost, as after a restart of an NFS server.
             if let Some(mut held) = look(&link.held) {
                 held.locks.retain(|known| *known != lock);
             }

@@ -1,4 +1,4 @@
-//! What a process did on the store: the proof that the fast path served its calls.
+//! Counters of a process's calls to the store: the proof that the fast path served them.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};

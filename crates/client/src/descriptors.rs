@@ -1,18 +1,18 @@
-//! The descriptors of this process that are the library's own: its sockets, and others that it keeps.
+//! The descriptors of this process that are the library's own: the sockets, and others that the library keeps.
 //!
-//! They are moved to high numbers, so that the low ones stay free for the program, and are recorded in an
-//! array of atomics, so that hooks of `close`, `close_range` and `dup2` can spare them, also in signal handlers.
+//! The library moves its descriptors to high numbers, so that the low numbers stay free for the program. An array of
+//! atomics records them, so that hooks of `close`, `close_range` and `dup2` can spare them, also in signal handlers.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// Numbers below the floor's end that are tracked by a bit each: more sockets than all lanes of 32 busy servers.
+/// Numbers from the floor on that have a bit each: more sockets than all lanes of 32 busy servers.
 const WINDOW: i32 = 1024;
-/// The floor is chosen below this number also where the limit is higher, because the kernel's table of a
-/// process is as long as its highest descriptor, and `fork` copies it.
+/// Bound on the floor where the limit is higher: the kernel's table of a process is as long as its highest descriptor,
+/// and `fork` copies the table.
 const HIGHEST: u64 = 16_384;
-/// Sockets that found no free number above the floor and are tracked one by one.
+/// Sockets that found no free number above the floor. Each is recorded by its number.
 const STRAYS: usize = 64;
 
 static FLOOR: AtomicI32 = AtomicI32::new(0);
@@ -20,7 +20,7 @@ static BITS: [AtomicU64; (WINDOW / 64) as usize] = [const { AtomicU64::new(0) };
 static STRAY: [AtomicI32; STRAYS] = [const { AtomicI32::new(-1) }; STRAYS];
 static STRAY_COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// Whether `descriptor` is one of this library's own in this process. Lock-free, safe in signal handlers.
+/// Whether `descriptor` is one of this library's own in this process. The look takes no lock and is safe in signal handlers.
 pub fn is_own_descriptor(descriptor: RawFd) -> bool {
     if let Some((word, bit)) = position(descriptor) {
         return BITS[word].load(Ordering::Acquire) & bit != 0;
@@ -30,7 +30,7 @@ pub fn is_own_descriptor(descriptor: RawFd) -> bool {
         && STRAY.iter().any(|stray| stray.load(Ordering::Acquire) == descriptor)
 }
 
-/// The library's own descriptors in this process, in no order. Lock-free, safe in signal handlers.
+/// The library's own descriptors in this process, in no order. The look takes no lock and is safe in signal handlers.
 pub fn own_descriptors() -> impl Iterator<Item = RawFd> {
     let floor = FLOOR.load(Ordering::Acquire);
     let tracked = BITS.iter().enumerate().flat_map(move |(word, bits)| {
@@ -83,7 +83,7 @@ fn record(descriptor: RawFd) {
     }
 }
 
-/// Forgets a descriptor; what is done with its number afterwards is no longer the library's.
+/// Forgets a descriptor: its number is no longer the library's.
 pub(crate) fn forget(descriptor: RawFd) {
     if let Some((word, bit)) = position(descriptor) {
         BITS[word].fetch_and(!bit, Ordering::AcqRel);
@@ -107,7 +107,7 @@ pub fn keep_descriptor(descriptor: OwnedFd) -> Result<RawFd, Errno> {
     Ok(high)
 }
 
-/// Forgets a descriptor that [`keep_descriptor`] recorded; closing it is the caller's business.
+/// Forgets a descriptor that [`keep_descriptor`] recorded. The caller closes the descriptor.
 pub fn release_descriptor(descriptor: RawFd) {
     forget(descriptor);
 }
@@ -115,13 +115,13 @@ pub fn release_descriptor(descriptor: RawFd) {
 fn raised(descriptor: OwnedFd) -> Result<OwnedFd, Errno> {
     match rustix::io::fcntl_dupfd_cloexec(&descriptor, floor()) {
         Ok(high) => Ok(high),
-        // The limit was lowered below the floor, or every number above it is taken.
+        // The limit was lowered below the floor, or every number above the floor is taken.
         Err(Errno::INVAL | Errno::MFILE) => Ok(descriptor),
         Err(errno) => Err(errno),
     }
 }
 
-/// A socket with a high number. It is closed when dropped, unless the program put something else at its number.
+/// A socket with a high number. The drop closes the socket, unless the program put something else at its number.
 #[derive(Debug)]
 pub(crate) struct OwnSocket {
     descriptor: Option<OwnedFd>,
@@ -137,12 +137,15 @@ impl OwnSocket {
         Ok(OwnSocket { descriptor: Some(descriptor), identity })
     }
 
-    /// The socket, as long as nobody replaced it.
+    /// The socket.
+    ///
+    /// # Errors
+    /// `EBADF` where there is no socket any more.
     pub(crate) fn as_fd(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.descriptor.as_ref().map(OwnedFd::as_fd).ok_or(Errno::BADF)
     }
 
-    /// Its number, -1 when there is none.
+    /// The socket's number, -1 where there is no socket.
     pub(crate) fn number(&self) -> RawFd {
         self.descriptor.as_ref().map_or(-1, OwnedFd::as_raw_fd)
     }
@@ -174,7 +177,7 @@ mod tests {
             .expect("sockets work")
     }
 
-    /// In one test, because a number that one gives up another one may take.
+    /// This is one test, because a second test might take the number that the first gives up.
     #[test]
     fn a_socket_is_known_while_it_lives_and_spares_what_replaced_it() {
         let own = OwnSocket::new(socket()).expect("moved");
@@ -184,7 +187,7 @@ mod tests {
         assert!(own_descriptors().any(|known| known == number));
         assert!(!is_own_descriptor(0) && !is_own_descriptor(-1));
 
-        // A program that closes every number and opens its own file there keeps that file.
+        // A program that closes every number, and opens its own file at one of them, keeps the file.
         let (pipe, _write) = rustix::pipe::pipe().expect("pipe");
         let replaced = pipe.as_raw_fd();
         drop(OwnSocket { descriptor: Some(pipe), identity: own.identity });

@@ -1,4 +1,4 @@
-//! Full targets: the home lays what follows a file's end on others, and the write goes on there.
+//! The way off full targets: the home lays the bytes behind a file's end on other targets, and the write goes on there.
 
 use crate::known::Size;
 use crate::pool::Lane;
@@ -7,14 +7,14 @@ use crate::{Caller, ClientError, File, Result};
 use weir_placement::TargetId;
 use weir_wire::{Reply, Request};
 
-/// Why a write stopped.
+/// The reason why a write stopped.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The error.
     pub(crate) error: ClientError,
-    /// Targets that had no room.
+    /// The targets that had no room.
     full: Vec<TargetId>,
-    /// The epoch of the layout that named them.
+    /// The epoch of the layout that named these targets.
     layout_epoch: u64,
 }
 
@@ -25,30 +25,30 @@ pub(crate) struct Detours {
 }
 
 impl Failure {
-    /// The answer of a target under the layout of `layout_epoch`.
+    /// The failure that a target answered under the layout of `layout_epoch`.
     pub(crate) fn of(error: ClientError, target: TargetId, layout_epoch: u64) -> Failure {
         let full = if is_full(&error) { vec![target] } else { Vec::new() };
         Failure { error, full, layout_epoch }
     }
 
-    /// A further target of the same layout failed.
+    /// Adds the failure of a further target of the same layout.
     pub(crate) fn add(&mut self, error: &ClientError, target: TargetId) {
         if is_full(error) {
             self.full.push(target);
         }
     }
 
-    /// Whether another place may help.
+    /// Whether other targets may help.
     pub(crate) fn is_full(&self) -> bool {
         !self.full.is_empty()
     }
 }
 
 impl Detours {
-    /// Asks the home for other targets behind the end of `file`; the write is then to be tried again.
+    /// Asks the home for other targets behind the end of `file`. The caller then tries the write again.
     ///
     /// # Errors
-    /// The failure itself where another place does not help or is not to be had.
+    /// The failure itself, where other targets do not help or the home has none.
     pub(crate) fn take(
         &mut self,
         file: &File,

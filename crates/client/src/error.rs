@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and the one place where it becomes an error number.
+//! The errors of calls, and the one place where an error becomes an error number.
 
 use weir_placement::ServerId;
 use weir_wire::{Errno, WireError};
@@ -6,22 +6,22 @@ use weir_wire::{Errno, WireError};
 /// The result of a call to the store.
 pub type Result<T> = std::result::Result<T, ClientError>;
 
-/// Why a call to the store failed.
+/// The reason why a call to the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The operation failed, at the server or before it was sent, with an error number of Linux.
     #[error("{}", std::io::Error::from_raw_os_error(i32::from(.0 .0)))]
     Failed(Errno),
-    /// An absolute symbolic link led out of the store: the call has to go on at this path of the host.
+    /// An absolute symbolic link led out of the store. The caller goes on at a path of the host.
     #[error("the path leaves the store for {}", String::from_utf8_lossy(.path))]
     Outside {
-        /// Absolute path of the host: link target and the rest.
+        /// Absolute path of the host: the link's target, then the rest of the path.
         path: Vec<u8>,
         /// Symbolic links followed so far.
         hops: u8,
     },
-    /// A mount holds pages of the file: the write has to go through the mount of this host
+    /// A mount holds pages of the file. The caller writes through the mount of this host
     /// ([`crate::Settings::has_mount`]).
     #[error("a mount holds pages of the file: write through the mount")]
     PagesHeld,
@@ -38,26 +38,26 @@ pub enum ClientError {
     Refused {
         /// The server.
         server: ServerId,
-        /// Its words.
+        /// The server's words.
         reason: String,
     },
     /// The server proved not to hold the site's key.
     #[error("server {0} does not hold the key of this credential")]
     NotGenuine(ServerId),
-    /// The peer does not speak this protocol.
+    /// The server does not speak this protocol.
     #[error("server {server}: {source}")]
     Protocol {
         /// The server.
         server: ServerId,
-        /// What was wrong with its bytes.
+        /// The fault in the server's bytes.
         source: WireError,
     },
-    /// A reply that does not answer the request.
+    /// The reply does not answer the request.
     #[error("server {server} gave an unexpected answer to {request}")]
     UnexpectedReply {
         /// The server.
         server: ServerId,
-        /// Which request.
+        /// The name of the request.
         request: &'static str,
     },
     /// The layout or inode names a server that cluster.json does not list.
@@ -66,12 +66,12 @@ pub enum ClientError {
     /// A setting is missing or unreadable.
     #[error("{what}; hint: {hint}")]
     Settings {
-        /// What is wrong, with the path or variable.
+        /// The fault, with the path or the variable.
         what: String,
         /// The next step for the user.
         hint: &'static str,
     },
-    /// The credential is another user's: whoever the process is now, the store is not open to it.
+    /// The credential belongs to another user: the store is not open to the process as it is now.
     #[error("{what}; hint: {hint}")]
     NotOurs {
         /// The refusal, with the path.
@@ -84,11 +84,11 @@ pub enum ClientError {
 impl ClientError {
     /// The error number that a system call would give.
     ///
-    /// What the store cannot do is `EOPNOTSUPP`, chosen by the server or the caller as `Failed`; a lost or
-    /// misbehaving server is `EIO`; one that refuses, and a credential that the process may not read, `EACCES`.
+    /// A lost or misbehaving server is `EIO`. A server that refuses is `EACCES`, and so is a credential that the process
+    /// may not read. The server or the caller chooses `EOPNOTSUPP`, as `Failed`, for operations that the store lacks.
     pub fn errno(&self) -> i32 {
         match self {
-            // The job of a mount's caller is over: no call of POSIX knows a number for that.
+            // The job of a mount's caller is over. No call of POSIX has a number for this case.
             ClientError::Failed(errno) if i32::from(errno.0) == libc::EKEYEXPIRED => libc::EACCES,
             ClientError::Failed(errno) => i32::from(errno.0),
             ClientError::Outside { .. } => libc::EXDEV,

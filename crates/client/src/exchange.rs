@@ -1,4 +1,4 @@
-//! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several at once.
+//! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
 use crate::connect::{connect_once, prepare, prepare_until, Unreached};
 use crate::pool::{Lane, Lease, Link};
@@ -15,18 +15,17 @@ use weir_wire::{
     limits, Capability, Extent, Header, IdentityId, Ino, Kind, Publication, Reply, Request, RequestId,
 };
 
-/// Times that a request is sent again after its connection broke, before the server counts as lost: a request that
-/// makes a server fall over must not do so for ever.
+/// Times that a request is sent again after its connection broke, before the server counts as lost. A request that
+/// makes a server crash must not go on for ever.
 const RESENDS_MAX: u32 = 8;
-/// The part of the bound on silence for which one server of several is tried before the others have their turn; the next
-/// turns are twice as long each.
+/// The first turn of one server among several is this part of the bound on silence. Each further turn is twice as long.
 const TURN_PARTS: u32 = 8;
-/// Longest `poll` list: calls of one round over all lanes of a usual number of servers.
+/// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.
 const POLLED: usize = 64;
-/// Signs of life within the lease of an append turn: some may be late.
+/// Renewals within the lease of an append turn: some may come late.
 const TURN_RENEWALS: u64 = 5;
 
-/// A request, borrowed where a copy would cost an allocation in every read and write.
+/// A request. Reads and writes are borrowed, because a copy would cost each of them an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message<'a> {
     Plain(&'a Request),
@@ -46,7 +45,7 @@ pub(crate) enum Message<'a> {
 }
 
 impl Message<'_> {
-    /// The capability with which it reaches for bytes.
+    /// The capability with which the request reaches for bytes.
     fn capability(&self) -> Option<Capability> {
         match self {
             Message::Read { capability, .. } | Message::Write { capability, .. } => Some(*capability),
@@ -62,7 +61,7 @@ impl Message<'_> {
     }
 }
 
-/// One request and where its reply goes.
+/// One request, and the place for its reply.
 #[derive(Debug)]
 pub(crate) struct Call<'a, 'u> {
     pub(crate) server: ServerId,
@@ -72,13 +71,13 @@ pub(crate) struct Call<'a, 'u> {
     pub(crate) sink: Sink<'a, 'u>,
 }
 
-/// How a wait for other clients may end early.
+/// The way in which a wait for other clients may end early.
 pub(crate) struct Interruption<'a> {
-    /// Gets the id of the request before it is sent; `u64::MAX` in it ends the call before.
+    /// The place for the request's id, filled before the request is sent. `u64::MAX` there ends the call before.
     pub(crate) request: &'a AtomicU64,
-    /// Asked after each signal.
+    /// A question that is asked after each signal: `true` ends the wait.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
-    /// Whose lock wait is cancelled.
+    /// The inode whose lock is waited for.
     pub(crate) ino: Ino,
 }
 
@@ -88,21 +87,24 @@ struct Exchange<'s> {
     lease: Lease<'s>,
     transfer: Transfer,
     request: u64,
-    /// When it was sent, or last heard of, in milliseconds of the session's clock.
+    /// The time of sending, or of the last sign of life, in milliseconds of the session's clock.
     since: u64,
     resends: u32,
-    /// Whether it is sent again over a new connection; else it fails with the old one.
+    /// Whether the request is sent again over a new connection. Else it fails with the old connection.
     is_resent: bool,
 }
 
-// Lives on the stack of one call; a box would cost each reply an allocation.
+// The value lives on the stack of one call. A box would cost each reply an allocation.
 #[allow(clippy::large_enum_variant)]
 enum Progress {
     Waiting { moved: bool, interrupted: bool },
     Replied(Reply, usize),
 }
 
-/// Sends one request and waits for its reply; answers it with the length of its payload. A `Failed` reply is an error.
+/// Sends one request and waits for its reply. Answers the reply and the length of its payload.
+///
+/// # Errors
+/// A lost or refusing server; the number of a `Failed` reply.
 pub(crate) fn call(
     environment: Environment<'_>,
     caller: &Caller,
@@ -112,8 +114,8 @@ pub(crate) fn call(
     again_if_unknown(environment, caller, &mut call, answer)
 }
 
-/// Where a target says that it does not know the description, its home may have started anew, or missed this client for a
-/// while: the home is greeted, which claims what this client holds, and the call is made once more.
+/// Makes the call once more where the target did not know the description. The home of the file may have started anew, or
+/// missed this client for a while. So this client greets the home first, which claims its handles and locks again.
 fn again_if_unknown(
     environment: Environment<'_>,
     caller: &Caller,
@@ -135,7 +137,7 @@ fn again_if_unknown(
     converse_once(environment, caller, call, None)
 }
 
-/// As [`call`], with a way to end a wait early.
+/// Does the work of [`call`], with a way to end a wait early.
 pub(crate) fn call_interruptible(
     environment: Environment<'_>,
     caller: &Caller,
@@ -163,7 +165,7 @@ fn converse_once(
             Progress::Replied(reply, bytes) => return succeeded(reply, bytes),
             Progress::Waiting { interrupted: true, .. } => {
                 if let Some(interruption) = interruption.filter(|how| (how.interrupted)()) {
-                    // The server answers the waiting request EINTR, or with the lock if it was granted just now.
+                    // The server answers EINTR to the waiting request, or the lock if it granted the lock just now.
                     cancel(environment, caller, interruption.ino, exchange.request)?;
                 }
             }
@@ -172,7 +174,7 @@ fn converse_once(
     }
 }
 
-/// As [`call`], for a request that means something only to a server that remembers this client: it fails once
+/// Does the work of [`call`] for a request that only a server which remembers this client understands. The call fails once
 /// [`Link::memory`] is no longer `memory`, also while it waits.
 pub(crate) fn call_while_remembered(
     environment: Environment<'_>,
@@ -192,9 +194,9 @@ pub(crate) fn call_while_remembered(
     Err(exchange.broken(environment))
 }
 
-/// Sends all requests, then takes all replies; the order of the answers is that of the calls.
+/// Sends all requests, then takes all replies. The answers have the order of the calls.
 ///
-/// Only for the first of a round a busy lane is waited for, so that no thread holds one slot and waits for another.
+/// Only the first call of a round waits for a busy lane, so that no thread holds one slot and waits for another.
 pub(crate) fn call_all(
     environment: Environment<'_>,
     caller: &Caller,
@@ -233,7 +235,7 @@ pub(crate) fn cancel(environment: Environment<'_>, caller: &Caller, ino: Ino, wa
     };
     match call(environment, caller, cancel) {
         Ok(_) => Ok(()),
-        // It no longer waits.
+        // The request no longer waits.
         Err(ClientError::Failed(errno)) if i32::from(errno.0) == libc::ENOENT => Ok(()),
         Err(error) => Err(error),
     }
@@ -261,10 +263,10 @@ fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result
     })
 }
 
-/// How long the servers of several calls are tried, all of them together.
+/// The time for which the servers of several calls are tried, all of them together.
 struct Tries {
     until: Instant,
-    /// One server, before the others are tried.
+    /// The time of one server, before the others are tried.
     turn: Duration,
 }
 
@@ -274,7 +276,7 @@ impl Tries {
         Tries { until: Instant::now() + silence, turn: silence / TURN_PARTS }
     }
 
-    /// Connects a slot; false where its server is to be tried again in the next round.
+    /// Connects a slot. Answers false where the next round tries the server again.
     fn prepare(
         &self,
         environment: Environment<'_>,
@@ -287,7 +289,7 @@ impl Tries {
         match prepare_until(environment, link, lease, caller, until) {
             Ok(()) => Ok(true),
             Err(Unreached::Final(error)) => Err(error),
-            // One that refuses does so at once; one that is silent takes its turn.
+            // A server that refuses does so at once. A silent server takes its whole turn.
             Err(Unreached::Yet(waited))
                 if is_last || !environment.tries_again() && waited < self.turn / 2 =>
             {
@@ -298,7 +300,7 @@ impl Tries {
     }
 }
 
-/// One round of [`call_all`]: begins what finds a slot and reaches its server, and finishes it.
+/// One round of [`call_all`]: begins each call that finds a slot and reaches its server, and finishes these calls.
 fn round(
     environment: Environment<'_>,
     caller: &Caller,
@@ -359,11 +361,11 @@ fn round(
 fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)]) {
     let mut ready: Vec<PollFd<'_>> =
         exchanges.iter().filter_map(|(_, exchange)| exchange.awaited()).collect();
-    // Late or interrupted: the caller looks at every exchange in any case.
+    // The poll may be late or interrupted: the caller looks at every exchange in any case.
     let _ = rustix::event::poll(&mut ready, Some(&timespec(environment.tick())));
 }
 
-/// Renews an append turn, long before its lease ends. One that was lost is noticed at its end.
+/// Renews an append turn, long before its lease ends. The end of the turn tells of a turn that was lost.
 fn renew(environment: Environment<'_>, turn: &HeldTurn) {
     let now = environment.session().milliseconds();
     let since = now.saturating_sub(turn.renewed.load(Ordering::Relaxed));
@@ -378,7 +380,7 @@ fn renew(environment: Environment<'_>, turn: &HeldTurn) {
 }
 
 impl<'s> Exchange<'s> {
-    /// Finds a slot, connects where needed, and begins.
+    /// Finds a slot, connects it where needed, and begins the exchange.
     fn connect(
         environment: Environment<'s>,
         link: &'s Link,
@@ -392,8 +394,8 @@ impl<'s> Exchange<'s> {
         Ok(Exchange::begin(environment, link, lease, caller, call, began))
     }
 
-    /// Writes the request into the buffer of a connected slot, for a call that has waited for its server since `began`.
-    /// Nothing is sent yet.
+    /// Writes the request into the buffer of a connected slot. The call has waited for its server since `began`. Nothing is
+    /// sent yet.
     fn begin(
         environment: Environment<'s>,
         link: &'s Link,
@@ -416,29 +418,29 @@ impl<'s> Exchange<'s> {
         encode(&mut lease, header, call.message);
         let transfer = Transfer::new(RequestId(request), &lease.state().send, call.payload);
         Counters::add(&environment.counters().requests, 1);
-        // What it took to connect counts, but for a quarter that every server has for its answer.
+        // The time of connecting counts as silence, but each server keeps a quarter of the bound for its answer.
         let patience = environment.silence().as_millis() as u64 / 4 * 3;
         let since = began.max(session.milliseconds().saturating_sub(patience));
         Exchange { link, lease, transfer, request, since, resends: 0, is_resent: true }
     }
 
-    /// What its connection has to be ready for.
+    /// The readiness of the connection for which the exchange waits.
     fn awaited(&self) -> Option<PollFd<'_>> {
         let descriptor = self.lease.live()?.connection.readiness().ok()?;
         let events = if self.transfer.is_sending() { PollFlags::OUT } else { PollFlags::IN };
         Some(PollFd::from_borrowed_fd(descriptor, events))
     }
 
-    /// Waits up to a tick; answers whether its connection is ready.
+    /// Waits up to a tick. Answers whether the connection is ready.
     fn wait(&self, environment: Environment<'_>) -> bool {
         let Some(ready) = self.awaited() else { return false };
         rustix::event::poll(&mut [ready], Some(&timespec(environment.tick()))).is_ok_and(|count| count > 0)
     }
 
-    /// Goes on as far as possible; with `block`, waits up to a tick.
+    /// Goes on as far as possible. With `block`, waits up to a tick.
     ///
-    /// With an append turn, no wait is longer than a tick, also where bytes move on all the time: the turn has to be renewed
-    /// meanwhile.
+    /// With an append turn no wait is longer than a tick, also where bytes move all the time, because the turn has to be
+    /// renewed meanwhile.
     fn step(
         &mut self,
         environment: Environment<'s>,
@@ -463,7 +465,7 @@ impl<'s> Exchange<'s> {
                 Ok(Step::Stalled { moved, interrupted }) => {
                     if let Some(turn) = environment.turn() {
                         renew(environment, turn);
-                        // What came while this process had stopped is taken before the server's silence is judged.
+                        // This process may have been stopped: the bytes that came meanwhile count before the silence does.
                         if block && !moved && self.wait(environment) {
                             continue;
                         }
@@ -485,12 +487,12 @@ impl<'s> Exchange<'s> {
         }
     }
 
-    /// Which reading of the credential's file the connection was made with.
+    /// The number of the credential's reading with which the connection was made.
     fn reading(&mut self) -> usize {
         self.lease.state().live.as_ref().map_or(usize::MAX, |live| live.reading)
     }
 
-    /// Connects again and starts the same request over; the server knows it by its id.
+    /// Connects again and starts the same request over. The server knows the request by its id.
     fn resend(&mut self, environment: Environment<'s>, caller: &Caller) -> Result<()> {
         environment.check_generation()?;
         self.link.breaks.fetch_add(1, Ordering::SeqCst);
@@ -517,7 +519,7 @@ impl<'s> Exchange<'s> {
         Ok(())
     }
 
-    /// After a stall: asks whether the server lives when nothing was heard of it for a while.
+    /// Asks after a stall whether the server lives, where the server has been silent for a while.
     fn check_silence(&mut self, environment: Environment<'s>) -> Result<()> {
         environment.check_generation()?;
         let silence = environment.silence_of(self.link).as_millis() as u64;
@@ -533,13 +535,13 @@ impl<'s> Exchange<'s> {
         Ok(())
     }
 
-    /// Milliseconds since anything was heard of the server.
+    /// Milliseconds since the server's last sign of life.
     fn quiet(&self, environment: Environment<'s>) -> u64 {
         let heard = self.link.heard.load(Ordering::Relaxed).max(self.since);
         environment.session().milliseconds().saturating_sub(heard)
     }
 
-    /// A connection broke and is not made again; that does not yet make the server a lost one.
+    /// The error of a broken connection that is not made again. The server does not count as lost for it.
     fn broken(&self, environment: Environment<'s>) -> ClientError {
         let waited_seconds = environment.silence().as_secs();
         ClientError::Lost { server: self.link.address.server, waited_seconds }
@@ -551,20 +553,21 @@ impl<'s> Exchange<'s> {
         match fault {
             Fault::Refused(reason) => ClientError::Refused { server, reason },
             Fault::Protocol(source) => ClientError::Protocol { server, source },
-            // The server is well, and another connection would meet the same address.
+            // The server is well. Another connection would meet the same address.
             Fault::Address => ClientError::number(libc::EFAULT),
             Fault::Broken | Fault::Silent => environment.lose(self.link, Duration::ZERO),
         }
     }
 }
 
-/// Asks the server something small, unless another thread is asking; that it answers is noted at the link.
+/// Sends the server a small request, unless another thread is doing so. The link notes the server's answer as a sign of
+/// life.
 fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Duration) {
     let Some(mut lease) = link.try_lease(Lane::Probe) else { return };
     let deadline = Instant::now() + limit;
     if lease.live().is_none() && connect_once(environment, link, &mut lease, deadline).is_err() {
         lease.disconnect();
-        // Refused at once: the caller must not come back before something can have changed.
+        // The server may have refused at once. The pause keeps the caller from coming back before anything can change.
         std::thread::sleep(environment.tick().min(limit));
         return;
     }
@@ -580,7 +583,7 @@ fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Du
     }
 }
 
-/// Says that this client lives: a ping on the probe lane, bounded by a tick.
+/// Tells the server that this client lives: a ping on the probe lane, bounded by a tick.
 pub(crate) fn heartbeat(environment: Environment<'_>, link: &Link) {
     if link.is_connected() {
         probe(environment, link, &Request::Ping, environment.tick());

@@ -1,4 +1,4 @@
-//! Open regular files: what is known of them, size, durability and closing.
+//! Open regular files: their known state, size, durability and closing.
 
 use crate::exchange::{call, call_all, Call, Message};
 use crate::known::{Attempts, KnownSize, Pending, Size};
@@ -13,7 +13,7 @@ use weir_wire::{At, AttributeChange, Attributes, Capability, HandleId, Ino, Publ
 
 /// An open regular file. All methods take `&self` and may run at once from several threads.
 ///
-/// Dropping a `File` does not close its description: [`File::close`] does.
+/// A drop of a `File` does not close its description. [`File::close`] does.
 #[derive(Debug)]
 pub struct File {
     store: Store,
@@ -22,7 +22,7 @@ pub struct File {
     capability: Capability,
     layouts: Layouts,
     append: bool,
-    /// Whether the description is this client's, to be closed by it.
+    /// Whether the description belongs to this client, which then closes it.
     owned: bool,
     pub(crate) known: KnownSize,
     pub(crate) pending: Pending,
@@ -32,7 +32,7 @@ impl File {
     /// The regular file that [`Store::open`] answered; `append` is `O_APPEND`.
     ///
     /// # Errors
-    /// `EINVAL` for what is not a regular file.
+    /// `EINVAL` for a node that is not a regular file.
     pub fn new(store: &Store, opened: Opened, append: bool) -> Result<File> {
         let layout = opened.layout.ok_or(ClientError::number(libc::EINVAL))?;
         let state = HandleState {
@@ -48,7 +48,7 @@ impl File {
         Ok(File { owned: true, ..File::from_state(store, state) })
     }
 
-    /// A file that another process opened. Its description stays the other's: [`File::close`] only publishes.
+    /// A file that another process opened. The description stays the other process's: [`File::close`] only publishes.
     pub fn from_state(store: &Store, state: HandleState) -> File {
         let size = Size { bytes: state.size_bytes, epoch: state.epoch };
         File {
@@ -64,11 +64,11 @@ impl File {
         }
     }
 
-    /// The file as another process needs it, with the size known here.
+    /// The file's state for another process, with the size known here.
     pub fn state(&self) -> HandleState {
-        // A size of 0 is right in any epoch: it only costs one question.
+        // A size of 0 is right in any epoch: it costs the other process one question.
         let size = self.known.find().unwrap_or(Size { bytes: 0, epoch: 0 });
-        // After the size: an older epoch goes with a newer layout, but not the other way round.
+        // The layout is read after the size: an older epoch goes with a newer layout, but not the other way round.
         let (layout, layout_epoch) = self.layouts.latest();
         HandleState {
             ino: self.ino,
@@ -82,44 +82,44 @@ impl File {
         }
     }
 
-    /// Its inode.
+    /// The file's inode.
     pub fn ino(&self) -> Ino {
         self.ino
     }
 
-    /// Its open description.
+    /// The file's open description.
     pub fn handle(&self) -> HandleId {
         self.handle
     }
 
-    /// The right to its bytes.
+    /// The right to the file's bytes.
     pub fn capability(&self) -> Capability {
         self.capability
     }
 
-    /// Where its bytes are, as far as is known. Objects keep their numbers and their bytes' offsets when they move.
+    /// The latest layout that is known. Objects keep their numbers and their bytes' offsets when they move.
     ///
-    /// Used with an epoch, it must be looked at after the epoch.
+    /// A caller that uses the layout with an epoch reads the epoch first.
     pub fn layout(&self) -> &Layout {
         self.layouts.latest().0
     }
 
-    /// [`File::layout`] and [`File::layout_epoch`] as they belong together.
+    /// [`File::layout`] and the [`File::layout_epoch`] that belongs to it.
     pub(crate) fn dated_layout(&self) -> (&Layout, u64) {
         self.layouts.latest()
     }
 
-    /// The epoch since which [`File::layout`] holds: another number tells of another layout.
+    /// The epoch since which [`File::layout`] holds. Another number means another layout.
     pub fn layout_epoch(&self) -> u64 {
         self.layouts.latest().1
     }
 
-    /// Whether it was opened with `O_APPEND`.
+    /// Whether the file was opened with `O_APPEND`.
     pub fn is_append(&self) -> bool {
         self.append
     }
 
-    /// The size now, asked of the home.
+    /// The size in bytes, which the home is asked for.
     ///
     /// # Errors
     /// Those of `fstat(2)`.
@@ -128,7 +128,7 @@ impl File {
         Ok(self.refresh(self.environment()?, caller)?.bytes)
     }
 
-    /// Attributes now, after publishing a pending modification time.
+    /// The attributes, which the home is asked for after a pending modification time is published.
     ///
     /// # Errors
     /// Those of `fstat(2)`.
@@ -170,8 +170,8 @@ impl File {
         }
     }
 
-    /// Makes the bytes durable on every target that holds some, then the size (and, unless `data_only`, the
-    /// modification time).
+    /// Makes the bytes durable on every target that holds some of them, then the size. Without `data_only` the modification
+    /// time becomes durable, too.
     ///
     /// # Errors
     /// Those of `fsync(2)`.
@@ -181,7 +181,7 @@ impl File {
         if !data_only {
             self.publish_pending(caller)?;
         }
-        // Bytes of others count too, so the size is asked: stripes beyond it hold nothing.
+        // Bytes of other clients count, too, so the home is asked for the size. Stripes beyond the size hold nothing.
         let size = self.refresh(environment, caller)?.bytes;
         let layout = self.layout();
         let targets = layout.targets().iter().enumerate();
@@ -208,7 +208,8 @@ impl File {
             return Ok(());
         };
         let mut attempts = Attempts::new(environment.silence());
-        // Stale: the file was shortened or moved since. The bytes are there under any epoch, and their end is not told.
+        // The epoch is stale where the file was shortened or moved since. The bytes are there under any epoch, and the
+        // publication does not tell their end.
         while !self.publish(environment, caller, publication)? {
             attempts.again()?;
             publication.epoch = self.refresh(environment, caller)?.epoch;
@@ -216,7 +217,7 @@ impl File {
         Ok(())
     }
 
-    /// Publishes what is pending and ends the description where this client owns it.
+    /// Publishes a pending modification time, and ends the description where this client owns it.
     ///
     /// # Errors
     /// A lost server.
@@ -228,8 +229,8 @@ impl File {
         published
     }
 
-    /// Tells the layout's servers that this mount holds pages of the file: writes by others then wait for
-    /// [`Store::next_invalidation`] of that server to be confirmed.
+    /// Tells the layout's servers that this mount holds pages of the file. Writes by others then wait until the mount has
+    /// confirmed the server's invalidation ([`Store::next_invalidation`]).
     ///
     /// # Errors
     /// A lost server.
@@ -247,7 +248,7 @@ impl File {
     }
 
     fn tell_servers(&self, caller: &Caller, request: &Request, mut servers: Vec<ServerId>) -> Result<()> {
-        // The home cuts the file, which changes pages too.
+        // The home cuts the file, which changes pages, too.
         servers.push(self.ino.home());
         servers.sort_unstable();
         servers.dedup();
@@ -262,7 +263,7 @@ impl File {
         self.store.environment()
     }
 
-    /// Size and epoch, as the home knows them now; the layout that goes with them is known then.
+    /// The size and epoch that the home knows now. The layout that goes with them is known afterwards.
     pub(crate) fn refresh(&self, environment: Environment<'_>, caller: &Caller) -> Result<Size> {
         let attributes = self.ask_attributes(environment, caller)?;
         self.adopt(environment, caller, &attributes)
@@ -276,20 +277,21 @@ impl File {
         }
     }
 
-    /// The file by its description, which may be another process's.
+    /// The file, named by its description, which may belong to another process.
     fn at(&self) -> At {
         At::described(self.capability)
     }
 
-    /// Takes over the size and epoch of attributes that a call beside this file learned, so that the next transfer need
-    /// not be refused first. Attributes of another layout say nothing here: the next transfer asks for it.
+    /// Takes over the size and epoch of attributes that another call learned, so that no server has to refuse the next
+    /// transfer first. Attributes of another layout are ignored: the next transfer asks for the layout.
     pub fn heed(&self, told: &Attributes) {
         if told.layout_epoch <= self.layout_epoch() {
             self.known.adopt(Size { bytes: told.size_bytes, epoch: told.epoch });
         }
     }
 
-    /// Takes over what attributes say of the size, and asks for the layout first where it is another one.
+    /// Takes over the size and epoch of attributes. Where the attributes belong to another layout, the home is asked for the
+    /// layout first.
     fn adopt(&self, environment: Environment<'_>, caller: &Caller, told: &Attributes) -> Result<Size> {
         let size = Size { bytes: told.size_bytes, epoch: told.epoch };
         if told.layout_epoch <= self.layout_epoch() {
@@ -307,13 +309,13 @@ impl File {
         }
     }
 
-    /// Takes over a layout, and then the size and epoch that go with it.
+    /// Takes over a layout, then the size and epoch that go with the layout.
     pub(crate) fn learn_layout(&self, layout: Layout, layout_epoch: u64, size: Size) {
         self.layouts.push(layout, layout_epoch);
         self.known.adopt(size);
     }
 
-    /// What is known, or what the home says.
+    /// The known size and epoch, or the home's where none are known.
     pub(crate) fn known_or_fresh(&self, environment: Environment<'_>, caller: &Caller) -> Result<Size> {
         match self.known.find() {
             Some(size) => Ok(size),
@@ -321,7 +323,7 @@ impl File {
         }
     }
 
-    /// Tells the home of written bytes; `false` when the file was shortened since their epoch.
+    /// Tells the home of written bytes. Answers `false` where the file was shortened since their epoch.
     pub(crate) fn publish(
         &self,
         environment: Environment<'_>,
@@ -343,7 +345,7 @@ impl File {
         }
     }
 
-    /// Learns from an accepted publication.
+    /// Takes over the size that an accepted publication confirmed.
     pub(crate) fn published(
         &self,
         environment: Environment<'_>,

@@ -1,4 +1,4 @@
-//! What another process needs to use an open file: the answer of the mount's `WEIR_IOC_HANDLE`.
+//! The state of an open file for another process: the answer of the mount's `WEIR_IOC_HANDLE`.
 
 use crate::{ClientError, Result};
 use serde::{Deserialize, Serialize};
@@ -13,19 +13,19 @@ pub const HANDLE_STATE_BYTES: usize = 4094;
 pub struct HandleState {
     /// The file.
     pub ino: Ino,
-    /// The open description at the home server; it belongs to whoever opened it.
+    /// The open description at the home server. The description belongs to the process that opened it.
     pub handle: HandleId,
-    /// Right to the file's bytes.
+    /// The right to the file's bytes.
     pub capability: Capability,
-    /// Where the bytes are.
+    /// The layout of the bytes.
     pub layout: Layout,
-    /// Epoch since which they are there.
+    /// The epoch since which the layout holds.
     pub layout_epoch: u64,
     /// Whether the description was opened with `O_APPEND`.
     pub append: bool,
-    /// Size in bytes when the state was made.
+    /// The size in bytes when the state was made.
     pub size_bytes: u64,
-    /// Epoch of that size.
+    /// The epoch of that size.
     pub epoch: u64,
 }
 
@@ -33,7 +33,7 @@ impl HandleState {
     /// Encodes the state.
     ///
     /// # Errors
-    /// `EOVERFLOW` when it is longer than [`HANDLE_STATE_BYTES`], which a layout within the protocol's limits is not.
+    /// `EOVERFLOW` for a state above [`HANDLE_STATE_BYTES`]. A layout within the protocol's limits is never so long.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(256);
         weir_wire::encode_body(self, &mut bytes);
@@ -43,7 +43,7 @@ impl HandleState {
         Ok(bytes)
     }
 
-    /// Decodes a state; bytes left over are refused.
+    /// Decodes a state. Bytes behind the state are refused.
     ///
     /// # Errors
     /// `EPROTO` for bytes that are not a state.
@@ -64,7 +64,7 @@ mod tests {
     use weir_placement::{Component, ServerId, TargetId, END_OF_FILE};
     use weir_wire::{limits, Description, Rights, SiteKey};
 
-    /// With the longest numbers, in as many components and stripes as there may be.
+    /// A state with the longest numbers, and with the most components and stripes.
     fn longest() -> HandleState {
         let target = |index| TargetId { server: ServerId(u16::MAX), index: u16::MAX - index as u16 };
         let components = (0..limits::COMPONENTS).map(|number| Component {

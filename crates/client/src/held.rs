@@ -1,13 +1,13 @@
-//! What this client holds at a server and claims again after a restart: open descriptions and locks.
+//! Open descriptions and locks that this client holds at a server, and claims again after a restart.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use weir_wire::{Capability, HandleId, Ino, LockKind, LockOwner, LockRange, LockType};
 
-/// Locks remembered at one server; above it a restart loses the further ones, as if another had taken them.
+/// Locks remembered at one server. A restart loses the locks beyond this number, as if another client had taken them.
 const LOCKS_MAX: usize = 65_536;
-/// Looks at a busy record before a caller goes without it. The holder needs well under a microsecond, unless it is
-/// the very thread that a signal handler interrupted.
+/// Looks at a busy record before a caller goes on without the record. The holder needs well under a microsecond, unless
+/// the holder is the very thread that a signal handler interrupted.
 const LOOKS: u32 = 2_000;
 
 /// Open descriptions and locks of this client at one server.
@@ -15,7 +15,7 @@ const LOOKS: u32 = 2_000;
 pub(crate) struct Held {
     /// Open descriptions.
     pub(crate) handles: HashMap<HandleId, Capability>,
-    /// Locks; ranges of one owner and file do not overlap.
+    /// Locks. Ranges of one owner and file do not overlap.
     pub(crate) locks: Vec<HeldLock>,
 }
 
@@ -31,7 +31,8 @@ pub(crate) struct HeldLock {
     pub(crate) range: LockRange,
 }
 
-/// The record behind `mutex`, or nothing when it stays busy: never waits for a lock that may never be given back.
+/// The record behind `mutex`, or nothing where the record stays busy. The look never waits for a lock that may stay taken
+/// for ever.
 pub(crate) fn look<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for round in 0..LOOKS {
         match mutex.try_lock() {
@@ -56,7 +57,7 @@ impl HeldLock {
 }
 
 impl Held {
-    /// Records what a granted lock call left: `granted` replaces the owner's locks in its range.
+    /// Records a granted lock call: `granted` replaces the owner's locks in its range.
     pub(crate) fn apply(&mut self, granted: HeldLock) {
         let mut kept = Vec::new();
         self.locks.retain(|lock| {
@@ -86,7 +87,7 @@ impl Held {
         self.locks.retain(|lock| !(lock.ino == ino && lock.kind == LockKind::Posix && lock.owner == owner));
     }
 
-    /// Forgets a description and the locks that it owns.
+    /// Forgets a description and the locks that the description owns.
     pub(crate) fn close(&mut self, handle: HandleId) {
         self.handles.remove(&handle);
         self.locks.retain(|lock| lock.kind == LockKind::Posix || lock.handle != handle);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model with one cell per byte and owner.
+        /// The model has one cell per byte and owner.
         #[test]
         fn ranges_replace_each_other_byte_by_byte(
             calls in proptest::collection::vec((0u64..2, 0u8..3, 0u64..20, 0u64..20), 0..40),

@@ -1,22 +1,22 @@
-//! What an open file believes of its size: an atomic pair of size and epoch, and the pending modification time.
+//! The size that an open file knows, an atomic pair of size and epoch, and its pending modification time.
 
 use crate::{ClientError, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_wire::Publication;
 
-/// In the place of an epoch while the pair is being changed.
+/// The value that stands in the place of an epoch while the pair is being changed.
 const CHANGING: u64 = u64::MAX;
 /// A pending modification time is published when the last publication is this old (ARCHITECTURE, Consistency).
 const PUBLISH_MILLISECONDS: u64 = 100;
 
-/// Attempts that follow each other at once, where usually one is enough.
+/// Attempts that follow each other at once. One is usually enough.
 const EAGER_ATTEMPTS: u32 = 4;
 /// Longest pause between two attempts: a cut over several servers takes less.
 const PAUSE_MAX: Duration = Duration::from_millis(8);
 
-/// Beginning a call again because the file is being shortened: bounded by time, since a cut over several servers
-/// may take long, and with pauses, since its objects answer "stale" until it is over.
+/// The attempts of a call that begins again because the file is being shortened. A time bounds the attempts, because a cut
+/// over several servers may take long. Pauses lie between them, because objects answer "stale" until the cut is over.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     limit: Duration,
@@ -25,15 +25,15 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Attempts for as long as a silent server is waited for.
+    /// Attempts for `limit`, the bound on a server's silence.
     pub(crate) fn new(limit: Duration) -> Attempts {
         Attempts { limit, began: None, count: 0 }
     }
 
-    /// To be called before each new attempt.
+    /// Begins a new attempt, perhaps after a pause.
     ///
     /// # Errors
-    /// `EIO` when others shortened the file at every attempt until the limit.
+    /// `EIO` where others shortened the file at every attempt until the limit.
     pub(crate) fn again(&mut self) -> Result<()> {
         let began = *self.began.get_or_insert_with(Instant::now);
         self.count += 1;
@@ -48,18 +48,18 @@ impl Attempts {
     }
 }
 
-/// Size and epoch of a file as of some moment.
+/// The size and epoch of a file at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
-    /// Size in bytes.
+    /// The size in bytes.
     pub(crate) bytes: u64,
-    /// Epoch under which it holds.
+    /// The epoch under which the size holds.
     pub(crate) epoch: u64,
 }
 
-/// The last size that this open file learned. It may be too small, never too large for its epoch.
+/// The last size that this open file learned. The size may be too small, and is never too large for its epoch.
 ///
-/// Whoever finds it being changed goes without it: nobody waits, so a signal handler may call.
+/// A reader that finds the pair being changed goes on without it. No reader waits, so a signal handler may read.
 #[derive(Debug)]
 pub(crate) struct KnownSize {
     bytes: AtomicU64,
@@ -71,7 +71,7 @@ pub(crate) struct KnownSize {
 pub(crate) struct Pending {
     written_bytes: AtomicU64,
     epoch: AtomicU64,
-    /// When something was last published, in milliseconds of the session's clock; 0 before.
+    /// The time of the last publication in milliseconds of the session's clock, 0 before the first.
     published: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ impl KnownSize {
         KnownSize { bytes: AtomicU64::new(size.bytes), epoch: AtomicU64::new(size.epoch) }
     }
 
-    /// The pair, unless it is being changed.
+    /// The pair, unless another thread is changing it.
     pub(crate) fn find(&self) -> Option<Size> {
         let epoch = self.epoch.load(Ordering::SeqCst);
         let bytes = self.bytes.load(Ordering::SeqCst);
@@ -88,15 +88,15 @@ impl KnownSize {
         (unchanged && epoch != CHANGING).then_some(Size { bytes, epoch })
     }
 
-    /// Takes `size` over where it grew within the epoch known. What is told of another epoch says nothing of the layout
-    /// that goes with it, so it is left to [`KnownSize::adopt`].
+    /// Takes `size` over where the file grew within the known epoch. A size of another epoch does not tell the layout that
+    /// goes with the epoch, so [`KnownSize::adopt`] takes it over.
     pub(crate) fn learn(&self, size: Size) {
         if self.epoch.load(Ordering::SeqCst) == size.epoch {
             self.adopt(size);
         }
     }
 
-    /// Takes `size` over when it is newer: a later epoch, or grown within the same one. The layout of its epoch must be
+    /// Takes over a newer `size`: one of a later epoch, or a larger one of the same epoch. The layout of its epoch must be
     /// known already.
     pub(crate) fn adopt(&self, size: Size) {
         let known = self.epoch.load(Ordering::SeqCst);
@@ -114,7 +114,7 @@ impl KnownSize {
 }
 
 impl Pending {
-    /// Notes an overwrite; answers whether it is time to publish.
+    /// Notes an overwrite. Answers whether it is time to publish.
     pub(crate) fn note(&self, written_bytes: u64, epoch: u64, now: u64) -> bool {
         self.epoch.store(epoch, Ordering::SeqCst);
         self.written_bytes.fetch_add(written_bytes, Ordering::SeqCst);
@@ -122,8 +122,8 @@ impl Pending {
         published == 0 || now.saturating_sub(published) >= PUBLISH_MILLISECONDS
     }
 
-    /// What is to be published; nothing when all is. It never grows the file: its end would belong to the epoch of
-    /// one of several writes, and under a later epoch it would undo a cut.
+    /// Takes the pending publication, if there is one. The publication never grows the file: an end would belong to the
+    /// epoch of one of several writes, and under a later epoch it would undo a cut.
     pub(crate) fn take(&self, now: u64) -> Option<Publication> {
         let written_bytes = self.written_bytes.swap(0, Ordering::SeqCst);
         if written_bytes == 0 {
@@ -133,7 +133,7 @@ impl Pending {
         Some(Publication { end: 0, written_bytes, epoch: self.epoch.load(Ordering::SeqCst) })
     }
 
-    /// Notes that something else told the home of a modification just now.
+    /// Notes that another request has just told the home of a modification.
     pub(crate) fn published(&self, now: u64) {
         self.published.store(now, Ordering::SeqCst);
     }

@@ -1,13 +1,12 @@
-//! The layouts that an open file has had: each holds from its epoch on, and the last one counts.
+//! The layouts that an open file has had: each holds from its epoch on, and the last layout counts.
 //!
-//! A file that moves while it is open gets another layout. The former ones stay until the file is dropped, so that those
-//! who are in the midst of a call go on with what they have (their epoch is refused where it matters), and nobody takes a
-//! lock to read.
+//! A file that moves while it is open gets another layout. The former layouts stay until the file is dropped. So a call
+//! goes on with the layout that it has (servers refuse its epoch where that matters), and no reader takes a lock.
 
 use std::sync::OnceLock;
 use weir_placement::{Layout, ServerId};
 
-/// A chain of layouts, by their epochs; as long as the number of moves that this open file met.
+/// A chain of layouts in the order of their epochs. Each move that this open file meets adds one.
 #[derive(Debug)]
 pub(crate) struct Layouts {
     layout: Layout,
@@ -20,7 +19,7 @@ impl Layouts {
         Layouts { layout, epoch, next: OnceLock::new() }
     }
 
-    /// The last one, with its epoch.
+    /// The last layout, with its epoch.
     pub(crate) fn latest(&self) -> (&Layout, u64) {
         let mut last = self;
         while let Some(next) = last.next.get() {
@@ -29,10 +28,10 @@ impl Layouts {
         (&last.layout, last.epoch)
     }
 
-    /// Adds one, unless one of its epoch or a later one is there.
+    /// Adds a layout, unless the chain has one of this epoch or a later one.
     pub(crate) fn push(&self, layout: Layout, epoch: u64) {
         let mut last = self;
-        // Made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
+        // The layout is made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
         let mut fresh = Box::new(Layouts::new(layout, epoch));
         while last.epoch < epoch {
             match last.next.get() {
@@ -46,7 +45,7 @@ impl Layouts {
         }
     }
 
-    /// The servers of all of them, each once.
+    /// The servers of all layouts, each once.
     pub(crate) fn servers(&self) -> Vec<ServerId> {
         let all = std::iter::successors(Some(self), |one| one.next.get().map(|next| &**next));
         let mut servers: Vec<ServerId> = all.flat_map(|one| one.layout.servers()).collect();

@@ -1,8 +1,8 @@
 //! The client of a Weir store, for programs (through the preload library) and for the mount.
 //!
-//! A [`Store`] opens nothing until its first call, starts no thread and keeps no lock across a wait, so it works
-//! in signal handlers and across `fork`. Operations on paths start at a [`Place`]; [`Store::open`] answers
-//! an [`Opened`], from which a [`File`] reads and writes under the consistency protocol of `ARCHITECTURE.md`.
+//! A [`Store`] opens nothing until its first call, starts no thread, and keeps no lock across a wait. So a store works in
+//! signal handlers and across `fork`. Operations on paths start at a [`Place`]. [`Store::open`] answers an [`Opened`], from
+//! which a [`File`] reads and writes under the consistency protocol of `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
 mod caller;
@@ -21,6 +21,7 @@ mod locks;
 mod moving;
 mod operations;
 mod paths;
+mod place;
 mod plan;
 mod pool;
 mod read;
@@ -40,7 +41,8 @@ pub use file::File;
 pub use handle_state::{HandleState, HANDLE_STATE_BYTES};
 pub use locks::{LockRequest, LockWait};
 pub use moving::{Moved, Moving, Pace};
+pub use place::Place;
 pub use settings::{Settings, TransportChoice};
-pub use store::{Invalidation, Listing, Opened, Place, Store};
+pub use store::{Invalidation, Listing, Opened, Store};
 pub use transport::{Connection, SocketTransport, Transport};
 pub use weir_wire as wire;

@@ -1,4 +1,4 @@
-//! Locks: what is asked for, and how a wait ends early.
+//! Lock calls, and the early end of their waits.
 
 use crate::connect::lock_request;
 use crate::exchange::{call_interruptible, cancel, Interruption};
@@ -11,28 +11,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_wire::{LockKind, LockOwner, LockRange, LockType, Reply, Request};
 
-/// Between two attempts at a lock when more threads wait for locks of one server than it has waiting lanes.
+/// Pause between two attempts at a lock, where more threads wait for locks of one server than the waiting lane has slots.
 const CROWDED_PAUSE: Duration = Duration::from_millis(50);
 
 /// A lock call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRequest {
-    /// Owner of a POSIX lock, within this client: a process. The other kinds are owned by the file's description.
+    /// The owner of a POSIX lock within this client: a process. The file's description owns locks of the other kinds.
     pub owner: LockOwner,
-    /// Process to report to others.
+    /// The process that is reported to others.
     pub pid: u32,
-    /// Which call.
+    /// The kind of call.
     pub kind: LockKind,
-    /// What.
+    /// The wanted lock.
     pub lock: LockType,
-    /// Range, its last byte inside.
+    /// The range, which includes its last byte.
     pub range: LockRange,
 }
 
-/// A lock call that may wait, so that another thread can end its wait. One per call of [`File::lock`].
+/// The handle by which another thread can end the wait of a lock call. Each call of [`File::lock`] has its own.
 #[derive(Debug, Default)]
 pub struct LockWait {
-    /// Request that waits: 0 before it is sent, [`CANCELLED`] when the wait was cancelled before.
+    /// The waiting request: 0 before it is sent, [`CANCELLED`] where the wait was cancelled before.
     request: AtomicU64,
 }
 
@@ -48,13 +48,13 @@ impl File {
     /// Sets, changes or releases a lock without waiting.
     ///
     /// # Errors
-    /// `EAGAIN` when another holds it.
+    /// `EAGAIN` where another owner holds the lock.
     pub fn try_lock(&self, caller: &Caller, request: &LockRequest) -> Result<()> {
         let environment = self.environment()?;
         Counters::add(&environment.counters().lock_calls, 1);
         let lock = self.held_lock(request);
         let lane = match request.lock {
-            // Those who wait for it must not be able to hold up its release.
+            // Callers that wait for the lock must not be able to hold up its release.
             LockType::Unlock => Lane::Small,
             LockType::Read | LockType::Write => self.patient_lane(environment)?,
         };
@@ -64,10 +64,10 @@ impl File {
         }
     }
 
-    /// Sets a lock, waiting until it is granted. `interrupted` is asked after each signal: `true` ends the wait.
+    /// Sets a lock, and waits until the lock is granted. `interrupted` is asked after each signal: `true` ends the wait.
     ///
     /// # Errors
-    /// `EINTR` when cancelled or interrupted, `EDEADLK`.
+    /// `EINTR` for a cancelled or interrupted wait, `EDEADLK` for a wait in a circle.
     pub fn lock(
         &self,
         caller: &Caller,
@@ -101,7 +101,7 @@ impl File {
         }
     }
 
-    /// Ends the wait of another thread in [`File::lock`], now or when it begins.
+    /// Ends the wait of another thread in [`File::lock`], now or when the wait begins.
     ///
     /// # Errors
     /// A lost server.
@@ -112,8 +112,8 @@ impl File {
         }
     }
 
-    /// The lock that would be in the way: type, range, and the process that holds it (`u32::MAX` where an open
-    /// description does, which `F_GETLK` reports as -1).
+    /// The lock that would be in the way: its type, its range, and the process that holds the lock. `u32::MAX` stands for
+    /// an open description, which `F_GETLK` reports as -1.
     ///
     /// # Errors
     /// A lost server.
@@ -139,7 +139,7 @@ impl File {
         }
     }
 
-    /// Releases all POSIX locks of `owner`, as closing any descriptor of the file does.
+    /// Releases all POSIX locks of `owner`, as the close of any descriptor of the file does.
     ///
     /// # Errors
     /// A lost server.
@@ -153,8 +153,8 @@ impl File {
         self.ask_home(environment, caller, Lane::Small, &message).map(|_| ())
     }
 
-    /// For a lock call that does not wait: after a restart it is answered only when the grace period ends, so it
-    /// stays out of the small lane as long as there is room elsewhere.
+    /// The lane of a lock call that does not wait. After a restart the server answers such a call only when the grace
+    /// period ends, so the call stays out of the small lane while another lane has room.
     fn patient_lane(&self, environment: Environment<'_>) -> Result<Lane> {
         let link = environment.session().link(self.ino().home())?;
         Ok(if link.try_lease(Lane::Waiting).is_some() { Lane::Waiting } else { Lane::Small })

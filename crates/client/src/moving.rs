@@ -1,10 +1,11 @@
-//! Moving objects of a file to other targets, under those who read and write it (docs/design/rebalancing.md).
+//! Moves of a file's objects to other targets while others read and write the file (docs/design/rebalancing.md).
 //!
-//! The bytes go through this client as its own reads and writes, so that they are its job's, under the policy.
+//! The bytes go through this client as its own reads and writes, so that the policy counts them to the client's job.
 
 use crate::exchange::{call, Call, Message};
 use crate::operations::plain;
-use crate::paths::{Final, Load};
+use crate::paths::Load;
+use crate::place::Final;
 use crate::pool::Lane;
 use crate::session::fill_random;
 use crate::transfer::Sink;
@@ -15,28 +16,29 @@ use weir_wire::{
     limits, At, Capability, Extent, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST,
 };
 
-/// Bytes of one read and write: few enough that a rate is kept and others are not held up.
+/// Bytes of one read and write: few enough to keep a rate, and to hold up nobody.
 const CHUNK_BYTES: u64 = 1024 * 1024;
-/// What may be left to copy while others wait: copied within a fraction of the freeze.
+/// Bytes that may be left to copy while others wait: the copy takes a fraction of the freeze.
 const LEFT_BYTES: u64 = 4 * 1024 * 1024;
-/// Rounds after which the end is tried with more than that left: writers are as fast as the copying.
+/// Rounds after which the move ends with more bytes than that left, because writers are as fast as the copying.
 const ROUNDS_MAX: u32 = 8;
-/// Times that a move begins anew because its file was cut, or a server restarted.
+/// Attempts at a move whose file is cut, or whose server restarts.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// Asked before so many bytes are copied: waits as long as a rate wants it, and answers `false` to end the move.
+/// A function that is asked before bytes are copied, with their number. It waits as long as a rate wants, and answers `false`
+/// to end the move.
 pub type Pace<'p> = dyn FnMut(u64) -> bool + 'p;
 
-/// What a move came to.
+/// The outcome of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Objects that are at their new places.
+    /// Objects that have moved.
     pub objects: usize,
-    /// Bytes that were copied, those that changed meanwhile more than once.
+    /// Copied bytes. Bytes that changed meanwhile count once for each copy.
     pub copied_bytes: u64,
 }
 
-/// A move under way. It ends with [`Moving::commit`] or [`Moving::abandon`], or with the session of its store.
+/// A move under way. The move ends with [`Moving::commit`] or [`Moving::abandon`], or with the session of its store.
 #[derive(Debug)]
 pub struct Moving {
     store: Store,
@@ -53,10 +55,10 @@ pub struct Moving {
 }
 
 impl Store {
-    /// Where the bytes of a file are now, and its size.
+    /// The layout of a file now, and the file's size in bytes.
     ///
     /// # Errors
-    /// `ENOENT`; `EINVAL` for what is not a regular file.
+    /// `ENOENT` for an inode that is gone, `EINVAL` for a node that is not a regular file.
     pub fn layout_of(&self, caller: &Caller, ino: Ino) -> Result<(Layout, u64)> {
         match self.ask_server(caller, ino.home(), &Request::Layout { at: At::inode(ino) })? {
             Reply::Layout { layout, size_bytes, .. } => Ok((layout, size_bytes)),
@@ -64,11 +66,12 @@ impl Store {
         }
     }
 
-    /// Moves objects of a file, and begins anew where it was cut meanwhile. The file's owner or root may.
+    /// Moves objects of a file, and begins anew where the file was cut meanwhile. The file's owner and root may do so.
     ///
     /// # Errors
-    /// `EPERM`; `EBUSY`: another one moves it; `EINVAL`: an object would not be alone on its target; `ENOSPC`; `EINTR`:
-    /// `pace` ended it; `ESTALE`: it was cut again and again. The file is as it was then.
+    /// `EPERM`; `EBUSY` while another client moves the file; `EINVAL` where an object would not be alone on its target;
+    /// `ENOSPC`; `EINTR` where `pace` ended the move; `ESTALE` where the file was cut again and again. After an error the
+    /// file is as it was before.
     pub fn move_objects(
         &self,
         caller: &Caller,
@@ -93,7 +96,7 @@ impl Store {
         Err(ClientError::number(libc::ESTALE))
     }
 
-    /// Begins a move: the copies are empty, and changes of the originals are noted.
+    /// Begins a move: the copies are empty, and the servers note changes of the originals.
     ///
     /// # Errors
     /// As [`Store::move_objects`].
@@ -120,7 +123,7 @@ impl Store {
             copied_bytes: 0,
             buffer: vec![0; CHUNK_BYTES as usize],
         };
-        // The copies' targets note as well: they know nothing of it after a restart, which may have lost bytes.
+        // The copies' targets note changes as well. A restart, which may have lost bytes, shows by lost notes.
         let targets = moves.iter().flat_map(|one| [one.from, one.to]);
         match targets.map(|target| begun.changes(target, 0)).collect::<Result<Vec<_>>>() {
             Ok(_) => Ok(begun),
@@ -133,7 +136,7 @@ impl Store {
 }
 
 impl Moving {
-    /// Everything from the first byte to the new layout.
+    /// Carries the move out, from the first byte to the new layout.
     fn carry_through(&mut self, pace: &mut Pace<'_>) -> Result<()> {
         self.copy(pace)?;
         while self.catch_up(pace)? > LEFT_BYTES && self.round < ROUNDS_MAX {}
@@ -142,19 +145,19 @@ impl Moving {
         self.settle()
     }
 
-    /// Copies the objects; what changes behind it is left to [`Moving::catch_up`].
+    /// Copies the objects. [`Moving::catch_up`] copies the bytes that change behind the copy.
     ///
     /// # Errors
-    /// `ESTALE`: begin anew. `EINTR`: `pace` ended it. A full or lost target.
+    /// `ESTALE` where the move has to begin anew, `EINTR` where `pace` ended the move, a full or lost target.
     pub fn copy(&mut self, pace: &mut Pace<'_>) -> Result<()> {
         for one in self.moves.clone() {
-            // To the end of the object, not of the file as it was known before changes were noted: it may have grown since.
+            // The copy goes to the end of the object. The file may have grown between its known size and the first notes.
             self.copy_range(one, 0, limits::FILE_BYTES, false, pace)?;
         }
         Ok(())
     }
 
-    /// Copies what changed since it was last copied; answers how many bytes that were.
+    /// Copies the bytes that changed since their last copy. Answers their number.
     ///
     /// # Errors
     /// As [`Moving::copy`].
@@ -169,10 +172,10 @@ impl Moving {
         Ok(self.copied_bytes - before)
     }
 
-    /// Keeps everyone else from the objects, for some seconds at most; the last changes are then to be copied.
+    /// Keeps everyone else from the objects, for some seconds at most. The caller then copies the last changes.
     ///
     /// # Errors
-    /// `ESTALE`: begin anew.
+    /// `ESTALE` where the move has to begin anew.
     pub fn freeze(&mut self) -> Result<()> {
         let request = Request::MoveFreeze { ino: self.ino, moving: self.moving };
         match self.ask(self.ino.home(), &request)? {
@@ -184,10 +187,10 @@ impl Moving {
         }
     }
 
-    /// Makes the copies durable and the file's own. All changes since the freeze must have been copied.
+    /// Makes the copies durable, and gives the file its new layout. All changes until the freeze must have been copied.
     ///
     /// # Errors
-    /// `ESTALE`: begin anew; nothing was moved.
+    /// `ESTALE` where the move has to begin anew. No object has moved then.
     pub fn commit(mut self) -> Result<Moved> {
         match self.settle() {
             Ok(()) => Ok(self.moved(0)),
@@ -198,7 +201,7 @@ impl Moving {
         }
     }
 
-    /// Leaves everything as it was.
+    /// Ends the move. The file keeps its layout.
     pub fn abandon(mut self) {
         self.abandon_silently();
     }
@@ -216,7 +219,7 @@ impl Moving {
         Ok(())
     }
 
-    /// Best effort: the servers end what is left of it with the session, and the file is whole in any case.
+    /// Ends the move as far as servers answer. The servers end the rest with the session, and the file is whole in any case.
     fn abandon_silently(&mut self) {
         let _ = self.ask(self.ino.home(), &self.end(false));
         self.stop_noting();
@@ -246,7 +249,7 @@ impl Moving {
         }
     }
 
-    /// Copies the bytes of a range of an object, and (with `punch`) its holes.
+    /// Copies the bytes of a range of an object, and with `punch` the range's holes.
     fn copy_range(
         &mut self,
         one: ObjectMove,

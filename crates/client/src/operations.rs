@@ -2,7 +2,8 @@
 
 use crate::exchange::{call, call_all, call_while_remembered, Call, Message};
 use crate::held::look;
-use crate::paths::{Final, Load, Walk};
+use crate::paths::{Load, Walk};
+use crate::place::Final;
 use crate::pool::Lane;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, Invalidation, Listing, Opened, Place, Result, Store};
@@ -14,7 +15,7 @@ use weir_wire::{
 };
 
 impl Store {
-    /// Attributes of a node.
+    /// The attributes of a node.
     ///
     /// # Errors
     /// Those of `stat(2)`.
@@ -22,7 +23,7 @@ impl Store {
         self.walk(caller)?.attributes(place, follow)
     }
 
-    /// Whether the caller may do `mask` (R_OK 4, W_OK 2, X_OK 1; 0 asks for existence).
+    /// Checks the caller's rights in `mask` (R_OK 4, W_OK 2, X_OK 1; 0 asks for existence).
     ///
     /// # Errors
     /// Those of `access(2)`.
@@ -31,7 +32,7 @@ impl Store {
         self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
     }
 
-    /// Changes attributes, also the size; answers the attributes after it.
+    /// Changes attributes, also the size. Answers the attributes after the change.
     ///
     /// # Errors
     /// Those of `chmod(2)`, `chown(2)`, `utimensat(2)`, `truncate(2)`.
@@ -48,7 +49,8 @@ impl Store {
         made(&walk, place, reply, "Change")
     }
 
-    /// Opens a file or directory; may create. The description belongs to this client until [`Store::close`].
+    /// Opens a file or directory, which the flags may ask to make. The description belongs to this client until
+    /// [`Store::close`].
     ///
     /// # Errors
     /// Those of `open(2)`.
@@ -62,11 +64,11 @@ impl Store {
         self.open_laid_out(caller, place, flags, permissions, None)
     }
 
-    /// Opens a node; a file that is made gets `layout`, or its directory's where there is none.
+    /// Opens a node. A file that is made gets `layout`, or its directory's layout where `layout` is absent.
     ///
     /// # Errors
-    /// Those of `open(2)`; `EINVAL` for a layout outside the store's limits and `ENXIO` for one that names a target which
-    /// the store has not or cannot use now: then no file is made.
+    /// Those of `open(2)`; `EINVAL` for a layout outside the store's limits; `ENXIO` for a layout with a target that the
+    /// store lacks or cannot use now. No file is made then.
     pub fn open_laid_out(
         &self,
         caller: &Caller,
@@ -93,18 +95,18 @@ impl Store {
     /// # Errors
     /// A lost server.
     pub fn close(&self, caller: &Caller, ino: Ino, handle: HandleId) -> Result<()> {
-        // First, so that a reconnection in the midst of this call does not claim it again.
+        // The record goes first, so that a reconnection in the midst of this call does not claim the description again.
         if let Some(mut held) = look(&self.environment()?.session().link(ino.home())?.held) {
             held.close(handle);
         }
         self.ask_server(caller, ino.home(), &Request::Close { ino, handle }).map(|_| ())
     }
 
-    /// Registers a description that another process of this host opened (before `fork` or `exec`) as held by this
-    /// client too, so that it outlives the other.
+    /// Registers a description as held by this client, too. Another process of this host opened the description, before
+    /// `fork` or `exec`; the description now outlives that process.
     ///
     /// # Errors
-    /// `ESTALE` when the server no longer knows it.
+    /// `ESTALE` where the server no longer knows the description.
     pub fn adopt(&self, capability: Capability) -> Result<()> {
         let request = Request::Reclaim { handles: vec![capability] };
         self.ask_server(&Caller::own(), capability.ino.home(), &request)?;
@@ -154,7 +156,7 @@ impl Store {
         }
     }
 
-    /// Makes a hard link; answers the attributes of the node.
+    /// Makes a hard link. Answers the attributes of the node.
     ///
     /// # Errors
     /// Those of `link(2)`; `EXDEV` between trees of different homes.
@@ -176,7 +178,7 @@ impl Store {
         made(&walk, to, reply, "Link")
     }
 
-    /// Removes a name; a directory when `directory`.
+    /// Removes a name: that of a directory where `directory` is set, else that of another node.
     ///
     /// # Errors
     /// Those of `unlink(2)` and `rmdir(2)`.
@@ -203,7 +205,7 @@ impl Store {
         self.ask_server(caller, home, &request(from, to)).map(|_| ())
     }
 
-    /// A part of an open directory from `cookie` (0 at first), of at most `bytes` encoded bytes.
+    /// The part of an open directory that begins at `cookie` (0 at first), of at most `bytes` encoded bytes.
     ///
     /// # Errors
     /// Those of `getdents64(2)`.
@@ -291,10 +293,10 @@ impl Store {
         self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
     }
 
-    /// Capacity, summed over all servers that answer within half of the bound on silence.
+    /// The capacity, summed over all servers that answer within half of the bound on silence.
     ///
     /// # Errors
-    /// The last error, when no server answers.
+    /// The last error, where no server answers.
     pub fn statistics(&self, caller: &Caller) -> Result<StoreStatistics> {
         let environment = self.environment()?.brief();
         Counters::add(&self.counters().metadata_calls, 1);
@@ -319,7 +321,7 @@ impl Store {
         sum.ok_or(failure)
     }
 
-    /// Makes the metadata of `ino` (of a directory, say) durable.
+    /// Makes the metadata of `ino`, such as a directory, durable.
     ///
     /// # Errors
     /// Those of `fsync(2)`.
@@ -328,20 +330,20 @@ impl Store {
         self.ask_server(caller, ino.home(), &Request::SyncMetadata { at: At::inode(ino) }).map(|_| ())
     }
 
-    /// A number that changes when `server` may have forgotten what it was told, such as [`crate::File::watch`]: a
-    /// connection broke, or it started anew.
+    /// A number that changes when `server` may have forgotten this client's requests, such as [`crate::File::watch`]: after
+    /// a connection broke, or the server started anew.
     ///
     /// # Errors
-    /// An unreadable cluster.json or credential, an unknown server.
+    /// An unreadable cluster.json or credential; an unknown server.
     pub fn memory(&self, server: ServerId) -> Result<u64> {
         Ok(self.environment()?.session().link(server)?.memory())
     }
 
-    /// Long poll of a mount, one per server from a thread of its own: confirms invalidation `done` (0 at first) and
-    /// waits for the next one of that server, as long as its [`Store::memory`] stays.
+    /// Confirms the invalidation `done` (0 at first), and waits for the server's next one while the server's
+    /// [`Store::memory`] stays. A mount has a thread for each server that makes this call.
     ///
     /// # Errors
-    /// A lost server, or one that may have forgotten the watches.
+    /// A lost server, or a server that may have forgotten the watches.
     pub fn next_invalidation(&self, server: ServerId, done: Sequence, memory: u64) -> Result<Invalidation> {
         let environment = self.environment()?;
         let request = Request::Invalidations { done };
@@ -386,7 +388,8 @@ fn made(walk: &Walk<'_>, place: Place<'_>, reply: Reply, request: &'static str) 
     }
 }
 
-/// One round trip where both paths begin at the same home; nothing when either leads away from it.
+/// Makes the request in one round trip where both paths begin at the same home. Answers nothing where either path leads
+/// away from that home.
 fn two_paths_at_once(
     store: &Store,
     walk: &Walk<'_>,

@@ -1,38 +1,18 @@
-//! Walking paths: redirects between homes, absolute links, and the cache of root entries.
+//! Walks over paths: redirects between homes, and absolute links.
 
 use crate::exchange::{call, Call, Message};
-use crate::held::look;
+use crate::place::{trim_start, Anchors, Final};
 use crate::pool::Lane;
 use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Place, Result};
-use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
 use weir_wire::{limits, At, Attributes, Ino, Reply, Request};
 
-/// Homes that one path may cross, twice the links it may follow: anything longer goes round in circles.
+/// Homes that one path may cross: twice the links that it may follow. A longer way goes round in circles.
 const CROSSINGS: u32 = 2 * limits::SYMLINK_HOPS as u32;
-/// Root entries remembered; a process seldom works in more trees.
-const ANCHORS: usize = 256;
-
-/// Which inode stood under which name in the root directory when it was last looked at.
-#[derive(Debug, Default)]
-pub(crate) struct Anchors {
-    known: Mutex<HashMap<Vec<u8>, Ino>>,
-}
-
-/// What an operation needs of the last component of its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Final {
-    /// The node, so a root entry may be named by its inode.
-    Node,
-    /// Its parent and name.
-    Entry,
-}
-
 /// A walk over a path.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
@@ -42,7 +22,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) caller: &'a Caller,
 }
 
-/// What comes with a request besides its path.
+/// The payload of a request, and the place for the payload of its reply.
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) payload: &'a [IoSlice<'a>],
@@ -50,56 +30,14 @@ pub(crate) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Nothing.
+    /// No payload either way.
     pub(crate) const fn none() -> Load<'static> {
         Load { payload: &[], received: None }
     }
 }
 
-impl Anchors {
-    fn find(&self, name: &[u8]) -> Option<Ino> {
-        look(&self.known)?.get(name).copied()
-    }
-
-    fn learn(&self, name: &[u8], ino: Ino) {
-        if let Some(mut known) = look(&self.known) {
-            if known.len() >= ANCHORS {
-                known.clear();
-            }
-            known.insert(name.to_vec(), ino);
-        }
-    }
-
-    fn forget(&self, name: &[u8]) {
-        if let Some(mut known) = look(&self.known) {
-            known.remove(name);
-        }
-    }
-
-    /// Where an operation on `place` starts.
-    pub(crate) fn start(&self, place: Place<'_>, last: Final) -> Result<At> {
-        let path = trim_start(place.path);
-        if path.len() > limits::PATH_BYTES {
-            return Err(ClientError::number(libc::ENAMETOOLONG));
-        }
-        if path.contains(&0) {
-            return Err(ClientError::number(libc::EINVAL));
-        }
-        if place.ino == Ino::ROOT {
-            let (name, rest) = split_first(path);
-            if !rest.is_empty() || last == Final::Node {
-                if let Some(ino) = self.find(name) {
-                    let anchor = Some(name.to_vec().into());
-                    return Ok(At { anchor, ..At::new(ino, rest) });
-                }
-            }
-        }
-        Ok(At::new(place.ino, path))
-    }
-}
-
 impl Walk<'_> {
-    /// Asks the home of `place`, going on where the path leads; `request` is made anew for each home.
+    /// Asks the home of `place`, and each further home to which the path leads. `request` makes the request for each home.
     pub(crate) fn ask(
         &self,
         place: Place<'_>,
@@ -110,7 +48,8 @@ impl Walk<'_> {
         self.ask_where(place, last, load, request).map(|(reply, _)| reply)
     }
 
-    /// As [`Walk::ask`], with the place under which the last home answered: all of its path lies there.
+    /// Does the work of [`Walk::ask`], and answers also the place under which the last home answered. All of that place's path
+    /// lies at this home.
     fn ask_where(
         &self,
         place: Place<'_>,
@@ -154,8 +93,8 @@ impl Walk<'_> {
         Err(ClientError::number(libc::ELOOP))
     }
 
-    /// Where the home of the parent directory of `place` (in which the caller may search) finds its last name, with the
-    /// slashes behind the name.
+    /// The place where the home of the parent directory of `place` finds the last name of `place`, with the slashes behind
+    /// the name. The caller may search the parent directory.
     pub(crate) fn entry(&self, place: Place<'_>) -> Result<At> {
         let (parent, name) = split_last(trim_start(place.path));
         if parent.is_empty() {
@@ -173,12 +112,12 @@ impl Walk<'_> {
         Ok(at)
     }
 
-    /// Attributes of a node.
+    /// The attributes of a node.
     pub(crate) fn attributes(&self, place: Place<'_>, follow: bool) -> Result<Attributes> {
         self.found(place, follow).map(|(attributes, _)| attributes)
     }
 
-    /// Attributes of a node, and where its home finds it.
+    /// The attributes of a node, and the place where its home finds the node.
     pub(crate) fn found(&self, place: Place<'_>, follow: bool) -> Result<(Attributes, At)> {
         let request = |at| Request::Attributes { at, follow };
         match self.ask_where(place, Final::Node, Load::none(), request)? {
@@ -187,13 +126,13 @@ impl Walk<'_> {
         }
     }
 
-    /// A reply that does not answer the request.
+    /// The error of a reply that does not answer the request.
     pub(crate) fn unexpected(&self, place: Place<'_>, request: &'static str) -> ClientError {
         ClientError::UnexpectedReply { server: place.ino.home(), request }
     }
 
-    /// A path that climbs above the root directory goes on beside the store's root on the host; where the store has
-    /// no place on the host, the root is its own parent.
+    /// Follows a path that climbs above the root directory: it goes on beside the store's root on the host. Where the store
+    /// has no place on the host, the root is its own parent.
     fn stay_inside(&self, at: At) -> Result<At> {
         let rest = match at.path.strip_prefix(b"..") {
             Some(rest) if at.ino == Ino::ROOT && (rest.is_empty() || rest[0] == b'/') => rest,
@@ -210,7 +149,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Where an absolute link goes on: below the root again, or outside of the store.
+    /// Follows an absolute link: below the root again, or out of the store.
     fn enter_again(&self, path: Vec<u8>, hops: u8) -> Result<At> {
         match self.root.and_then(|root| below(root.as_os_str().as_bytes(), &path)) {
             Some(rest) => {
@@ -223,7 +162,7 @@ impl Walk<'_> {
     }
 }
 
-/// The part of `path` below `root`; nothing when it is not below, or climbs out again by `..`.
+/// The part of `path` below `root`. Nothing where `path` lies elsewhere, or climbs out again by `..`.
 fn below<'p>(root: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     let root = root.strip_suffix(b"/").unwrap_or(root);
     let rest = path.strip_prefix(root)?;
@@ -244,20 +183,7 @@ fn below<'p>(root: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     Some(trim_start(rest))
 }
 
-fn trim_start(path: &[u8]) -> &[u8] {
-    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
-    &path[slashes..]
-}
-
-/// First component, and what follows it without slashes in front.
-fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().position(|byte| *byte == b'/') {
-        Some(slash) => (&path[..slash], trim_start(&path[slash..])),
-        None => (path, b""),
-    }
-}
-
-/// What precedes the last component, and the last component with its trailing slashes.
+/// The path before the last component, and the last component with its trailing slashes.
 fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
     let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -270,9 +196,6 @@ mod tests {
 
     #[test]
     fn paths_are_split_as_the_kernel_does() {
-        assert_eq!(split_first(b"a//b/c"), (&b"a"[..], &b"b/c"[..]));
-        assert_eq!(split_first(b"a/"), (&b"a"[..], &b""[..]));
-        assert_eq!(split_first(b""), (&b""[..], &b""[..]));
         assert_eq!(split_last(b"a/b/c//"), (&b"a/b/"[..], &b"c//"[..]));
         assert_eq!(split_last(b"c"), (&b""[..], &b"c"[..]));
         assert_eq!(split_last(b""), (&b""[..], &b""[..]));
@@ -286,20 +209,5 @@ mod tests {
         assert_eq!(below(b"/weir", b"/etc/passwd"), None);
         assert_eq!(below(b"/weir", b"/weir/a/../../etc"), None);
         assert_eq!(below(b"/weir", b"/weir/a/../b"), Some(&b"a/../b"[..]));
-    }
-
-    #[test]
-    fn an_anchor_stands_for_a_first_name_only_where_that_is_enough() {
-        let anchors = Anchors::default();
-        anchors.learn(b"project", Ino(77));
-        let at = anchors.start(Place::root(b"/project//x"), Final::Entry).expect("short");
-        assert_eq!((at.ino, at.path.as_slice()), (Ino(77), &b"x"[..]));
-        let entry = anchors.start(Place::root(b"project/"), Final::Entry).expect("short");
-        assert_eq!((entry.ino, entry.path.as_slice()), (Ino::ROOT, &b"project/"[..]));
-        let node = anchors.start(Place::root(b"project/"), Final::Node).expect("short");
-        assert_eq!((node.ino, node.path.as_slice()), (Ino(77), &b""[..]));
-        anchors.forget(b"project");
-        assert_eq!(anchors.start(Place::root(b"project/x"), Final::Node).expect("short").ino, Ino::ROOT);
-        assert!(anchors.start(Place::root(&[b'a'; 5000]), Final::Node).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! Cutting a range of a file into requests.
+//! The requests of a range of a file.
 //!
-//! A contiguous range of the file is one extent of each object it touches ([`Layout`]); only the buffers of that extent
+//! A contiguous range of the file is one extent of each object that it touches ([`Layout`]). Only the buffers of that extent
 //! are scattered.
 
 use std::io::{IoSlice, IoSliceMut};
@@ -10,19 +10,19 @@ use weir_wire::limits;
 /// The part of a range that lies on one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Index into the layout's targets.
+    /// The object's index into the layout's targets.
     pub(crate) object: usize,
-    /// The target of that index: an index says nothing once the file has another layout.
+    /// The target of that index. The index has no meaning once the file has another layout.
     pub(crate) target: TargetId,
-    /// First byte inside the object.
+    /// The part's first byte inside the object.
     pub(crate) object_offset: u64,
-    /// Length in bytes.
+    /// The length in bytes.
     pub(crate) length: u64,
-    /// First file byte of the part.
+    /// The first file byte of the part.
     pub(crate) file_offset: u64,
 }
 
-/// The parts of `[offset, offset + length)`, one per target, by their first file byte.
+/// The parts of `[offset, offset + length)`, one per target, in the order of their first file bytes.
 pub(crate) fn parts(layout: &Layout, offset: u64, length: u64) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     if let Some(whole) = single(layout, offset, length) {
@@ -34,8 +34,8 @@ pub(crate) fn parts(layout: &Layout, offset: u64, length: u64) -> Vec<Part> {
     while position < end {
         let (_, component) = layout.component_at(position);
         let stop = component.end.min(end);
-        // The first pieces of all of a component's targets lie in the first row's worth of its bytes; the object
-        // lengths follow from the end.
+        // The first pieces of all targets of a component lie in the first row of its bytes. The lengths in the objects
+        // follow from the end.
         let row_bytes = component.stripe_bytes.saturating_mul(component.targets.len() as u64);
         for piece in layout.pieces(position, row_bytes.min(stop - position)) {
             if parts.iter().any(|part| part.object == piece.object) {
@@ -66,7 +66,8 @@ pub(crate) fn single(layout: &Layout, offset: u64, length: u64) -> Option<Part> 
     })
 }
 
-/// A long range from `offset` whose parts each fit the payload of one request, over as many components as that allows.
+/// The length of a long range from `offset` whose parts each fit the payload of one request. The range goes over as many
+/// components as that allows.
 pub(crate) fn window_bytes(layout: &Layout, offset: u64) -> u64 {
     let mut payload_bytes = limits::PAYLOAD_BYTES as u64;
     let mut position = offset;
@@ -113,7 +114,8 @@ fn append_slices<'a>(buffers: &'a [IoSlice<'_>], skip: u64, length: u64, found: 
     }
 }
 
-/// For each part, the slices of `buffers` (which begin at file byte `offset`) that hold its bytes.
+/// The slices of `buffers` that hold the bytes of each part of `[offset, offset + length)`. The buffers begin at the file
+/// byte `base`.
 pub(crate) fn gather<'a>(
     layout: &Layout,
     parts: &[Part],
@@ -131,8 +133,8 @@ pub(crate) fn gather<'a>(
     gathered
 }
 
-/// For each part, the room in `buffers` (the next bytes of which belong to file byte `offset`) for its bytes. What is
-/// used is cut off from `buffers`.
+/// The room in `buffers` for the bytes of each part. The next byte of `buffers` belongs to the file byte `offset`. Used room
+/// is cut off from `buffers`.
 pub(crate) fn scatter<'u>(
     layout: &Layout,
     parts: &[Part],

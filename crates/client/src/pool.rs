@@ -1,7 +1,7 @@
 //! The connections to one server: lanes of slots, each with at most one outstanding request.
 //!
-//! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock: a signal handler that interrupts a
-//! call, or a child forked in its midst, finds the slot taken and uses another one.
+//! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock. A signal handler that interrupts a call
+//! finds the slot taken and uses another slot, and so does a child forked in the midst of a call.
 
 use crate::held::Held;
 use crate::transport::{timespec, Connection};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 use weir_wire::{limits, Extent, Nonce, ServerAddress, HEADER_BYTES};
 
-/// What a connection is used for; payloads above [`limits::INLINE_PAYLOAD_BYTES`] must not delay small requests.
+/// The use of a connection. Payloads above [`limits::INLINE_PAYLOAD_BYTES`] must not delay small requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Requests with payloads up to [`limits::INLINE_PAYLOAD_BYTES`] both ways.
@@ -21,22 +21,22 @@ pub(crate) enum Lane {
     Bulk,
     /// Requests that wait for other clients: locks, append turns, invalidations.
     Waiting,
-    /// Asking whether the server lives.
+    /// Questions whether the server lives.
     Probe,
 }
 
-/// Small requests at once of one process to one server: enough for one per thread of a usual program.
+/// Small requests at once of one process to one server: one for each thread of a usual program.
 const SMALL_SLOTS: usize = 16;
-/// Large transfers at once of one process to one server: more only share the same bandwidth.
+/// Large transfers at once of one process to one server. More transfers only share the same bandwidth.
 const BULK_SLOTS: usize = 8;
-/// How many times as many slots a mount has for requests and transfers: it acts for all programs of its host, and those
-/// that a policy holds back must leave room for the others.
+/// The factor by which a mount has more slots for requests and transfers. A mount acts for all programs of its host, and
+/// programs that a policy holds back must leave room for the others.
 const MOUNT_SLOTS_FACTOR: usize = 16;
-/// Waiting locks at once of one process or mount at one server; above it they poll.
+/// Waiting locks at once of one process or mount at one server. Further lock calls poll.
 const WAITING_SLOTS: usize = 256;
-/// Bytes received at once before the length of a reply is known: a reply that carries a page fits.
+/// Bytes received at once before the length of a reply is known. A reply that carries a page fits.
 pub(crate) const RECEIVE_BYTES: usize = 8 * 1024;
-/// How often a thread without a slot looks again, should a wake-up have been lost.
+/// Longest sleep of a thread that waits for a slot, in case a wake-up is lost.
 const LEASE_TICK: Duration = Duration::from_millis(50);
 
 impl Lane {
@@ -57,17 +57,17 @@ pub(crate) struct Link {
     /// Whether this client is a mount.
     is_mount: bool,
     lanes: [OnceLock<LaneSlots>; 4],
-    /// When a reply last came, in milliseconds of the session's clock.
+    /// The time of the last reply, in milliseconds of the session's clock.
     pub(crate) heard: AtomicU64,
-    /// Until when the server counts as lost, in the same clock; calls then try once instead of waiting.
+    /// The end of the time in which the server counts as lost, in the same clock. Until then calls try once instead of waiting.
     pub(crate) lost_until: AtomicU64,
-    /// Until when calls fail at once, as the server let one wait in vain.
+    /// The end of the time in which calls fail at once, because the server let a call wait in vain.
     pub(crate) silent_until: AtomicU64,
-    /// Start of the server that the last connection found; 0 before.
+    /// The start of the server that the last connection found, 0 before the first connection.
     pub(crate) boot: AtomicU64,
-    /// Connections that broke.
+    /// The number of connections that broke.
     pub(crate) breaks: AtomicU64,
-    /// Value of `breaks` up to which handles and locks were reclaimed.
+    /// The value of `breaks` up to which handles and locks were reclaimed.
     pub(crate) reclaimed: AtomicU64,
     /// Handles and locks that this client holds at the server.
     pub(crate) held: Mutex<Held>,
@@ -76,7 +76,7 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct LaneSlots {
     slots: Box<[Slot]>,
-    /// Grows whenever a slot is given back; a futex for those who wait for one.
+    /// The number of slots given back so far: a futex for threads that wait for a slot.
     released: AtomicU32,
     waiters: AtomicU32,
 }
@@ -84,9 +84,9 @@ struct LaneSlots {
 #[derive(Debug)]
 struct Slot {
     state: Mutex<SlotState>,
-    /// Lower bound on the id of the request in flight; 0 when there is none.
+    /// A lower bound on the id of the request in flight, 0 without one.
     outstanding: AtomicU64,
-    /// Number of the connection's descriptor, -1 when there is none.
+    /// The number of the connection's descriptor, -1 without one.
     descriptor: AtomicI32,
 }
 
@@ -105,13 +105,13 @@ pub(crate) struct Live {
     pub(crate) connection: Box<dyn Connection>,
     pub(crate) client_nonce: Nonce,
     pub(crate) server_nonce: Nonce,
-    /// Identities registered on it: number to generation.
+    /// The identities registered on the connection: number to generation.
     pub(crate) identities: HashMap<u32, u32>,
-    /// Which reading of the credential's file it was proved with.
+    /// The number of the credential's reading with which the connection was proved.
     pub(crate) reading: usize,
 }
 
-/// A slot that nobody else uses until the lease is dropped.
+/// A slot that belongs to one caller until the lease is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease<'s> {
     guard: Option<MutexGuard<'s, SlotState>>,
@@ -135,18 +135,18 @@ impl Link {
         }
     }
 
-    /// A number that changes when the server may have forgotten what it was told over earlier connections: one broke,
-    /// or the server started anew.
+    /// A number that changes when the server may have forgotten requests of earlier connections: after a connection broke, or
+    /// the server started anew.
     pub(crate) fn memory(&self) -> u64 {
         self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
     }
 
-    /// A free slot, without waiting; connected ones first.
+    /// A free slot, if there is one. Connected slots come first.
     pub(crate) fn try_lease(&self, lane: Lane) -> Option<Lease<'_>> {
         self.lane(lane).try_lease()
     }
 
-    /// A free slot. `give_up` is asked at every look whether to stop waiting.
+    /// A free slot, which the call waits for. `give_up` is asked at every look whether to stop waiting.
     pub(crate) fn lease<E>(&self, lane: Lane, give_up: impl Fn() -> Result<(), E>) -> Result<Lease<'_>, E> {
         let lane = self.lane(lane);
         loop {
@@ -173,8 +173,8 @@ impl Link {
             .fold(next, u64::min)
     }
 
-    /// Drops every connection, as the child of a fork must; `close` gets the descriptors of slots that a thread of
-    /// the parent was using.
+    /// Drops every connection, as the child of a fork must. `close` gets the descriptors of slots that a thread of the parent
+    /// was using.
     pub(crate) fn abandon(&self, close: &mut impl FnMut(i32)) {
         for slot in self.slots() {
             if let Ok(mut state) = slot.state.try_lock() {
@@ -205,7 +205,7 @@ impl Link {
         if let Some(made) = self.lanes[index].get() {
             return made;
         }
-        // Made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
+        // The slots are made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
         let fresh = LaneSlots::new(slots);
         self.lanes[index].get_or_init(|| fresh)
     }
@@ -231,13 +231,13 @@ impl LaneSlots {
         connected.clone().find_map(free).or_else(|| self.slots.iter().find_map(free))
     }
 
-    /// Waits until a slot was given back, or a tick; answers one that became free before it slept.
+    /// Waits until a slot is given back, or a tick. Answers a slot that became free before the sleep.
     fn wait(&self) -> Option<Lease<'_>> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let seen = self.released.load(Ordering::SeqCst);
         let lease = self.try_lease();
         if lease.is_none() {
-            // Woken, late or interrupted: the caller looks again in any case.
+            // The thread may wake late or by an interruption: the caller looks again in any case.
             let _ = futex::wait(&self.released, futex::Flags::PRIVATE, seen, Some(&timespec(LEASE_TICK)));
         }
         self.waiters.fetch_sub(1, Ordering::SeqCst);
@@ -302,7 +302,7 @@ impl Lease<'_> {
         self.state().live = None;
     }
 
-    /// Takes the next request id of `next`, so that [`Link::lowest_outstanding`] never passes it meanwhile.
+    /// Takes the next request id of `next`. [`Link::lowest_outstanding`] never passes the id meanwhile.
     pub(crate) fn take_request_id(&self, next: &AtomicU64) -> u64 {
         self.slot.outstanding.store(next.load(Ordering::SeqCst), Ordering::SeqCst);
         next.fetch_add(1, Ordering::SeqCst)

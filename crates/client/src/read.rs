@@ -1,4 +1,4 @@
-//! Reading: clipped at the size, in parallel from all targets, straight into the caller's memory.
+//! Reads: clipped at the size, in parallel from all targets, straight into the caller's memory.
 
 use crate::exchange::{call, call_all, Call, Message};
 use crate::known::{Attempts, Size};
@@ -11,27 +11,27 @@ use std::io::IoSliceMut;
 use weir_placement::Layout;
 use weir_wire::{limits, Extent, Reply};
 
-/// What a window of a read came to.
+/// The outcome of reading one window.
 enum Outcome {
-    /// So many bytes from its start; fewer than asked only at a failure or the end of the file.
+    /// The bytes read from the window's start. They are fewer than wanted only at a failure or at the end of the file.
     Bytes(u64),
-    /// The file was shortened: ask its size and begin again.
+    /// The file was shortened: the caller asks for the size and begins again.
     Stale,
 }
 
-/// What a read that may pass the end of the file came to.
+/// The outcome of a read that may pass the end of the file.
 enum AtEnd {
-    /// It is done, or to be begun again.
+    /// The read is done, or has to begin again.
     Read(Outcome),
-    /// The file has grown to this size: it is to be read within it.
+    /// The file has grown to this size, and the read goes on within the size.
     Grown(Size),
 }
 
 impl File {
-    /// Reads at `offset` into `buffers`; 0 at the end of the file.
+    /// Reads at `offset` into `buffers`. Answers the number of bytes read, 0 at the end of the file.
     ///
     /// # Errors
-    /// Those of `preadv(2)`, when nothing was read.
+    /// Those of `preadv(2)`, where nothing was read.
     pub fn read_at(&self, caller: &Caller, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         if !self.capability().rights.read {
             return Err(ClientError::number(libc::EBADF));
@@ -69,8 +69,8 @@ impl File {
     ) -> Result<Outcome> {
         let mut size = self.known_or_fresh(environment, caller)?;
         if offset + wanted > size.bytes {
-            // One round trip where the object's server is the home, which tells its size in the reply. No more
-            // is asked for than is known to be there: the target's time is the job's.
+            // One round trip is enough where the object's server is the home, which tells the size in its reply. The
+            // request asks only for bytes that are known to be there, because the target's time counts to the job.
             let inside = wanted.min(size.bytes.saturating_sub(offset));
             let whole = single(self.layout(), offset, inside).filter(|part| part.length > 0);
             let whole = whole.filter(|part| self.is_home(part.target));
@@ -87,10 +87,10 @@ impl File {
         self.read_within(environment, caller, buffers, offset, length, size.epoch)
     }
 
-    /// Reads a part whose end may lie beyond the file's.
+    /// Reads a part whose end may lie beyond the file's end.
     ///
-    /// Bytes beyond the size that was known before are not taken: they may have been read just before a writer
-    /// put them there, and the size looked at just after.
+    /// Bytes beyond the size known before are not taken. The server may have read them just before a writer put them there,
+    /// and looked at the size just after.
     fn read_to_the_end(
         &self,
         environment: Environment<'_>,
@@ -110,7 +110,7 @@ impl File {
                 }
                 Ok(AtEnd::Read(Outcome::Bytes(part.length.min(bytes.saturating_sub(part.file_offset)))))
             }
-            // It is being cut, or was since.
+            // The file is being cut, or was cut meanwhile.
             _ => Ok(AtEnd::Read(Outcome::Stale)),
         }
     }
@@ -144,7 +144,7 @@ impl File {
             match self.read_window(environment, caller, (layout, epoch), &mut room, offset + done, step) {
                 Ok(Outcome::Bytes(bytes)) => done += bytes,
                 Ok(Outcome::Stale) => return Ok(Outcome::Stale),
-                // What was read stands before what could not be read.
+                // The bytes before the failure were read.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }

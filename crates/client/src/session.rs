@@ -1,6 +1,6 @@
-//! One process's part of a store: client id, credential and links; a forked child begins a new one.
+//! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
-use crate::paths::Anchors;
+use crate::place::Anchors;
 use crate::pool::Link;
 use crate::transport::Transport;
 use crate::{ClientError, Counters, Result, Settings};
@@ -17,10 +17,10 @@ use weir_wire::{Capability, ClientId, Cluster, Credential, Role, Sequence, Serve
 const FILE_BYTES: usize = 4 * 1024 * 1024;
 /// After a server was lost, calls for this long make one attempt instead of waiting for it.
 const LOST_SECONDS: u64 = 2;
-/// How long such an attempt waits for a server that is silent.
+/// Longest wait of such an attempt for a silent server.
 const LOST_ATTEMPT: Duration = Duration::from_secs(1);
-/// After an attempt that a silent server let wait, calls fail at once for as long, at most for this: so a program that
-/// makes many calls waits for half of the time at most, and a command of a few calls waits once.
+/// After an attempt that waited for a silent server, calls fail at once for as long as the attempt took, at most for this
+/// time. So a program that makes many calls waits for half of its time at most, and a command of a few calls waits once.
 const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 /// Longest wait in one system call, after which a thread looks whether the server lives.
 const TICK_MAX: Duration = Duration::from_millis(500);
@@ -37,14 +37,15 @@ pub(crate) struct Session {
     generation: u32,
 }
 
-/// What the credential's file held, and the next thing that was found there. Nobody waits for it, as for [`Generations`].
+/// One reading of the credential's file, and the next reading that found another credential. No thread waits for a reading,
+/// as for [`Generations`].
 #[derive(Debug)]
 struct Reading {
     credential: Credential,
     next: OnceLock<Box<Reading>>,
 }
 
-/// The sessions of a process and its forebears: one per `fork` on the way here.
+/// The sessions of a process and its ancestors: one for each `fork` between them.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
     first: Node,
@@ -57,16 +58,16 @@ struct Node {
     next: OnceLock<Box<Node>>,
 }
 
-/// How long a call waits for servers that say nothing.
+/// The patience of a call with silent servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
-    /// As long as the settings say.
+    /// The call waits as long as the settings say.
     Full,
-    /// Half of that, and not at all for a server that takes no connection.
+    /// The call waits half as long, and not at all for a server that takes no connection.
     Brief,
 }
 
-/// What every call needs.
+/// The parts of a store that every call needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Environment<'s> {
     patience: Patience,
@@ -78,12 +79,12 @@ pub(crate) struct Environment<'s> {
     turn: Option<&'s HeldTurn>,
 }
 
-/// An append turn, which is renewed while its client waits for anything.
+/// An append turn, which its client renews during every wait.
 #[derive(Debug)]
 pub(crate) struct HeldTurn {
     pub(crate) capability: Capability,
     pub(crate) turn: Sequence,
-    /// When, in milliseconds of the session's clock.
+    /// The time of the last renewal, in milliseconds of the session's clock.
     pub(crate) renewed: AtomicU64,
 }
 
@@ -95,24 +96,24 @@ struct ClusterFile {
 }
 
 impl Generations {
-    /// The session of this process, begun at its first call.
+    /// The session of this process, which its first call begins.
     pub(crate) fn current(&self, settings: &Settings) -> Result<&Session> {
         let generation = self.generation.load(Ordering::Acquire);
         let node = self.node(generation);
         if let Some(session) = node.session.get() {
             return Ok(session);
         }
-        // Made outside of the cell: a signal handler in the midst of it makes its own, and one of the two is kept.
+        // The session is made outside of the cell. A signal handler in the midst makes its own, and one of the two is kept.
         let fresh = Session::begin(settings, generation)?;
         Ok(node.session.get_or_init(|| fresh))
     }
 
-    /// The session of this process, if it began one.
+    /// The session of this process, if the process began one.
     pub(crate) fn begun(&self) -> Option<&Session> {
         self.node(self.generation.load(Ordering::Acquire)).session.get()
     }
 
-    /// Begins a new generation; answers the session of the former one.
+    /// Begins a new generation. Answers the session of the former generation.
     pub(crate) fn advance(&self) -> Option<&Session> {
         let former = self.begun();
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -153,7 +154,7 @@ impl Session {
         })
     }
 
-    /// The credential as it was read last, and the number of that reading.
+    /// The credential of the last reading, and the number of that reading.
     pub(crate) fn credential(&self) -> (&Credential, usize) {
         let (mut reading, mut number) = (&self.readings, 0);
         while let Some(next) = reading.next.get() {
@@ -162,8 +163,8 @@ impl Session {
         (&reading.credential, number)
     }
 
-    /// Reads the credential's file again after a server refused what reading `number` found there; whether there is
-    /// another one of the same user now.
+    /// Reads the credential's file again after a server refused the credential of reading `number`. Answers whether the file
+    /// holds another credential of the same user now.
     fn renew(&self, settings: &Settings, number: usize) -> bool {
         let (known, latest) = self.credential();
         if latest > number {
@@ -177,7 +178,7 @@ impl Session {
         while let Some(next) = last.next.get() {
             last = next;
         }
-        // Where another thread was faster, its reading is as good.
+        // Another thread may have been faster: its reading is as good.
         let _ = last.next.set(Box::new(Reading { credential: fresh, next: OnceLock::new() }));
         true
     }
@@ -190,9 +191,9 @@ impl Session {
             .ok_or(ClientError::UnknownServer(server))
     }
 
-    /// Milliseconds of the session's clock.
+    /// The milliseconds of the session's clock.
     pub(crate) fn milliseconds(&self) -> u64 {
-        // From 1, so that 0 stays "never".
+        // The clock begins at 1, so that 0 means "never".
         self.origin.elapsed().as_millis() as u64 + 1
     }
 }
@@ -209,17 +210,17 @@ impl<'s> Environment<'s> {
         Ok(Environment { patience, session, generations, settings, counters, transport, turn: None })
     }
 
-    /// The same for a call that is of use without the answers of some servers, and says nothing of those that are lost.
+    /// The environment of a call that is useful without the answers of some servers, and does not report lost servers.
     pub(crate) fn brief(self) -> Environment<'s> {
         Environment { patience: Patience::Brief, ..self }
     }
 
-    /// Whether a server that takes no connection now is tried again.
+    /// Whether the call tries a server again that takes no connection now.
     pub(crate) fn tries_again(&self) -> bool {
         self.patience == Patience::Full
     }
 
-    /// The same, for calls in an append turn.
+    /// The environment of calls in an append turn.
     pub(crate) fn in_turn(self, turn: &'s HeldTurn) -> Environment<'s> {
         Environment { turn: Some(turn), ..self }
     }
@@ -240,12 +241,12 @@ impl<'s> Environment<'s> {
         self.transport
     }
 
-    /// Whether the credential's file holds another credential than its reading `number`, which a server refused.
+    /// Whether the credential's file holds another credential than that of reading `number`, which a server refused.
     pub(crate) fn renew(&self, number: usize) -> bool {
         self.session.renew(self.settings, number)
     }
 
-    /// Bound on the silence of servers, for a whole call: what it waited for one is not waited for the next.
+    /// The bound on the silence of servers for a whole call: time spent on one server is not spent on the next.
     pub(crate) fn silence(&self) -> Duration {
         match self.patience {
             Patience::Full => self.settings.silence,
@@ -253,7 +254,7 @@ impl<'s> Environment<'s> {
         }
     }
 
-    /// Bound on the silence of this server, which is shorter where it was lost a moment ago.
+    /// The bound on the silence of this server, which is shorter where the server was lost a moment ago.
     pub(crate) fn silence_of(&self, link: &Link) -> Duration {
         if self.counts_as_lost(link) {
             return self.silence().min(LOST_ATTEMPT);
@@ -266,7 +267,7 @@ impl<'s> Environment<'s> {
         self.settings.has_mount
     }
 
-    /// Longest wait in one system call.
+    /// The longest wait in one system call.
     pub(crate) fn tick(&self) -> Duration {
         (self.settings.silence / 8).min(TICK_MAX)
     }
@@ -280,7 +281,7 @@ impl<'s> Environment<'s> {
         }
     }
 
-    /// Fails where the server let another call wait in vain just now.
+    /// Fails where the server has just let another call wait in vain.
     pub(crate) fn check_silent(&self, link: &Link) -> Result<()> {
         if link.silent_until.load(Ordering::Relaxed) > self.session.milliseconds() {
             return Err(self.lost(link));
@@ -293,7 +294,7 @@ impl<'s> Environment<'s> {
         link.lost_until.load(Ordering::Relaxed) > self.session.milliseconds()
     }
 
-    /// Notes that the server is lost, after the last attempt waited so long for it.
+    /// Notes that the server is lost. The last attempt waited for the time `waited`.
     pub(crate) fn lose(&self, link: &Link, waited: Duration) -> ClientError {
         if self.patience == Patience::Full {
             let now = self.session.milliseconds();
@@ -318,7 +319,7 @@ impl<'s> Environment<'s> {
         Ok(())
     }
 
-    /// A reply that does not answer the request.
+    /// The error of a reply that does not answer the request.
     pub(crate) fn unexpected(&self, link: &Link, request: &'static str) -> ClientError {
         ClientError::UnexpectedReply { server: link.address.server, request }
     }

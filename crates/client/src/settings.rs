@@ -1,10 +1,10 @@
-//! Where the store is and who is calling: environment variables or explicit values.
+//! The settings of a client: the place of the store and the caller's credential.
 
 use crate::Result;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How servers are reached.
+/// The way to the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportChoice {
     /// The Unix socket where its path exists on this host, else TCP.
@@ -16,26 +16,26 @@ pub enum TransportChoice {
     Tcp,
 }
 
-/// Where the store is and who is calling.
+/// The place of the store, and the caller's credential.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Path of `cluster.json`.
     pub cluster: PathBuf,
     /// Path of the credential file.
     pub credential: PathBuf,
-    /// How servers are reached.
+    /// The way to the servers.
     pub transport: TransportChoice,
-    /// How long a server may be silent before it counts as lost.
+    /// The time for which a server may be silent before it counts as lost.
     pub silence: Duration,
-    /// Mount point or prefix of the store on this host: absolute symbolic links below it lead back into the store.
+    /// Mount point or prefix of the store on this host. Absolute symbolic links below it lead back into the store.
     pub root: Option<PathBuf>,
-    /// Whether the caller can do a write through a mount instead: beside pages that a mount holds it is then refused
+    /// Whether the caller can write through a mount instead. The servers then refuse writes beside pages that a mount holds,
     /// with [`crate::ClientError::PagesHeld`].
     pub has_mount: bool,
 }
 
 impl Settings {
-    /// Bound on a server's silence where none is set.
+    /// The bound on a server's silence where none is set.
     pub const SILENCE_DEFAULT: Duration = Duration::from_secs(10);
 
     /// Settings with the default transport and bound.
@@ -63,7 +63,7 @@ impl Settings {
         Settings::from_variables(|name| std::env::var_os(name))
     }
 
-    /// As [`Settings::from_environment`], with the variables looked up by `variable`.
+    /// The settings of [`Settings::from_environment`], whose variables `variable` looks up.
     ///
     /// # Errors
     /// As [`Settings::from_environment`].

@@ -1,4 +1,4 @@
-//! Space inside files: allocation, holes, and copying ranges.
+//! Space inside files: allocation, holes, and copies of ranges.
 
 use crate::detour::{Detours, Failure};
 use crate::exchange::{call_all, Call};
@@ -11,11 +11,11 @@ use std::io::{IoSlice, IoSliceMut};
 use weir_placement::ServerId;
 use weir_wire::{limits, Publication, Reply, Request, Seek};
 
-/// Bytes copied at once: one default stripe, so that a copy neither waits for each page nor takes much memory.
+/// Bytes copied at once: one default stripe. So a copy does not wait for each page, and takes little memory.
 const COPY_BYTES: u64 = 1024 * 1024;
 
 impl File {
-    /// Allocates a range; grows the size unless `keep_size`.
+    /// Allocates a range, and without `keep_size` grows the size.
     ///
     /// # Errors
     /// Those of `fallocate(2)`.
@@ -23,7 +23,7 @@ impl File {
         self.change_space(caller, offset, length, &[false], keep_size)
     }
 
-    /// Frees a range, which reads as zeros; the size stays.
+    /// Frees a range, which reads as zeros. The size stays.
     ///
     /// # Errors
     /// Those of `fallocate(2)`.
@@ -31,7 +31,7 @@ impl File {
         self.change_space(caller, offset, length, &[true], true)
     }
 
-    /// Makes a range read as zeros and allocates it; grows the size unless `keep_size`.
+    /// Makes a range read as zeros and allocates the range. Without `keep_size` grows the size.
     ///
     /// # Errors
     /// Those of `fallocate(2)`.
@@ -39,7 +39,8 @@ impl File {
         self.change_space(caller, offset, length, &[true, false], keep_size)
     }
 
-    /// Carries out `steps` (whether each one punches) on every target of the range, then tells the home.
+    /// Carries out `steps` on every target of the range, then tells the home. A step that is `true` punches, another one
+    /// allocates.
     fn change_space(
         &self,
         caller: &Caller,
@@ -69,8 +70,8 @@ impl File {
                 match self.change_objects(environment, caller, offset, length, size, *punch) {
                     Ok(is_done) => is_current &= is_done,
                     Err(failure) => {
-                        // A home that knows of no data leaves the objects alone when the file goes; best effort, as the
-                        // caller is told of the failure in any case where it stays one.
+                        // A home that knows of no data leaves the objects alone when the file goes. A failure of this
+                        // request is ignored: the caller hears of the first failure.
                         let _ = self.publish(environment, caller, Publication { end: 0, ..publication });
                         detours.take(self, environment, caller, failure)?;
                         attempts.again()?;
@@ -86,7 +87,7 @@ impl File {
         }
     }
 
-    /// One step on all objects; `false` when the file was shortened meanwhile.
+    /// Carries out one step on all objects. Answers `false` where the file was shortened meanwhile.
     fn change_objects(
         &self,
         environment: Environment<'_>,
@@ -127,10 +128,10 @@ impl File {
         failure.map_or(Ok(is_current), Err)
     }
 
-    /// Where the next data or hole is, at or after `offset`.
+    /// The offset of the next data or hole at or after `offset`.
     ///
     /// # Errors
-    /// `ENXIO` beyond the end, or where no data follows.
+    /// `ENXIO` for an offset beyond the end, or where no data follows.
     pub fn seek(&self, caller: &Caller, offset: u64, seek: Seek) -> Result<u64> {
         let environment = self.environment()?;
         Counters::add(&environment.counters().space_calls, 1);
@@ -143,7 +144,7 @@ impl File {
         }
     }
 
-    /// One attempt; nothing when the file was shortened or moved meanwhile.
+    /// Makes one attempt. Answers nothing where the file was shortened or moved meanwhile.
     fn try_seek(
         &self,
         environment: Environment<'_>,
@@ -188,10 +189,10 @@ impl File {
         }
     }
 
-    /// Copies up to `length` bytes into `target`, another file or this one.
+    /// Copies up to `length` bytes into `target`, another file or this one. Answers the number of copied bytes.
     ///
     /// # Errors
-    /// Those of `copy_file_range(2)`, when nothing was copied.
+    /// Those of `copy_file_range(2)`, where nothing was copied.
     pub fn copy_range(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! The store: what its clones share, and the values that its operations take and give.
+//! The store: the parts that its clones share, and the values that its operations take and give.
 
 use crate::caller::Callers;
 use crate::exchange;
@@ -14,25 +14,16 @@ use weir_wire::{
     Ino, Sequence,
 };
 
-/// Where an operation starts: a path relative to a directory, or an inode itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The directory (or, with an empty path, the inode meant).
-    pub ino: Ino,
-    /// Path relative to it; leading slashes are ignored.
-    pub path: &'a [u8],
-}
-
-/// What an open answers.
+/// The answer to an open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Attributes after the open.
+    /// The attributes after the open.
     pub attributes: Attributes,
     /// The open description at the home server.
     pub handle: HandleId,
-    /// Right to the bytes.
+    /// The right to the bytes.
     pub capability: Capability,
-    /// Where the bytes are; absent for what is not a regular file.
+    /// The layout of the bytes. Only a regular file has one.
     pub layout: Option<Layout>,
     /// Whether this call made the file.
     pub created: bool,
@@ -41,22 +32,22 @@ pub struct Opened {
 /// A part of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Its entries, in the order of their cookies.
+    /// The entries, in the order of their cookies.
     pub entries: Vec<DirectoryEntry>,
-    /// Whether these are the last.
+    /// Whether no entries follow.
     pub end: bool,
 }
 
 /// Kernel pages that a mount has to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
-    /// To be confirmed by the next [`Store::next_invalidation`].
+    /// The number that the next [`Store::next_invalidation`] confirms.
     pub sequence: Sequence,
     /// File, offset, length (0: to the end).
     pub ranges: Vec<(Ino, u64, u64)>,
 }
 
-/// A store, reached lazily. Clones share their connections.
+/// A store. The first call connects to it, and clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -69,23 +60,6 @@ struct Inner {
     counters: Counters,
     generations: Generations,
     callers: Callers,
-}
-
-impl<'a> Place<'a> {
-    /// `path` below the root directory.
-    pub fn root(path: &'a [u8]) -> Place<'a> {
-        Place { ino: Ino::ROOT, path }
-    }
-
-    /// `path` below the directory `ino`.
-    pub fn below(ino: Ino, path: &'a [u8]) -> Place<'a> {
-        Place { ino, path }
-    }
-
-    /// The inode itself.
-    pub fn inode(ino: Ino) -> Place<'static> {
-        Place { ino, path: b"" }
-    }
 }
 
 impl Store {
@@ -107,24 +81,25 @@ impl Store {
         Store { inner: Arc::new(inner) }
     }
 
-    /// Its settings.
+    /// The store's settings.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
-    /// Its counters.
+    /// The store's counters.
     pub fn counters(&self) -> &Counters {
         &self.inner.counters
     }
 
-    /// A caller for whom a mount acts, accounted under `names` where it has no job; `job` is the credential found in its environment, whose uid must be `who`'s.
-    /// Asking again for the same caller is cheap. Not for signal handlers.
+    /// A caller for whom a mount acts. `names` are the accounts of a caller without a job. `job` is the credential in the
+    /// caller's environment, whose uid must be that of `who`. A second look-up of the same caller is cheap. Signal handlers
+    /// may not look up a caller.
     pub fn caller(&self, who: Identity, names: AccountNames, job: Option<Credential>) -> Caller {
         self.inner.callers.find(who, names, job)
     }
 
-    /// To be called in the child of `fork` before any other call: the child gets its own client id and
-    /// connections. `close` receives each inherited socket that a thread of the parent was using, to be closed.
+    /// Gives the child of `fork` its own client id and connections. The child calls this function before all others. `close`
+    /// gets each inherited socket that a thread of the parent was using, and closes it.
     pub fn after_fork_in_child(&self, mut close: impl FnMut(RawFd)) {
         if let Some(former) = self.inner.generations.advance() {
             for link in &former.links {
@@ -133,7 +108,7 @@ impl Store {
         }
     }
 
-    /// Tells every connected server that this client lives; a mount calls it every few seconds.
+    /// Tells every connected server that this client lives. A mount calls this function every few seconds.
     pub fn heartbeat(&self) {
         let Ok(environment) = self.environment() else { return };
         for link in &environment.session().links {
@@ -144,17 +119,17 @@ impl Store {
     /// The servers of the store, as cluster.json lists them.
     ///
     /// # Errors
-    /// [`crate::ClientError::Settings`] when cluster.json or the credential cannot be read.
+    /// [`crate::ClientError::Settings`] where cluster.json or the credential cannot be read.
     pub fn cluster(&self) -> Result<Cluster> {
         let environment = self.environment()?;
         let servers = environment.session().links.iter().map(|link| link.address.clone()).collect();
         Ok(Cluster { servers })
     }
 
-    /// What the store's credential says of its bearer.
+    /// The claims of the store's credential about its bearer.
     ///
     /// # Errors
-    /// As [`Store::cluster`].
+    /// Those of [`Store::cluster`].
     pub fn claims(&self) -> Result<Claims> {
         Ok(self.environment()?.session().credential().0.claims.clone())
     }
@@ -164,7 +139,7 @@ impl Store {
         Environment::new(&inner.generations, &inner.settings, &inner.counters, &*inner.transport)
     }
 
-    /// A walk on behalf of `caller`, counted as a metadata call.
+    /// A walk for `caller`, which counts as a metadata call.
     pub(crate) fn walk<'s>(&'s self, caller: &'s Caller) -> Result<Walk<'s>> {
         Counters::add(&self.inner.counters.metadata_calls, 1);
         self.walk_uncounted(caller)

@@ -9,54 +9,55 @@ use weir_wire::{
     decode_body, encode_body, Header, IdentityId, Kind, Reply, Request, RequestId, WireError, HEADER_BYTES,
 };
 
-/// Slices given to the kernel at once; longer vectors take several calls.
+/// Slices that one system call takes. Longer vectors take several calls.
 const SLICES: usize = 16;
-/// Replies whose payload may exceed this are received in two steps, so that the payload goes straight to its place.
+/// Largest payload that is copied. A reply that may have a longer payload is received in two steps, so that the payload goes
+/// straight to its place.
 const COPY_BYTES: usize = RECEIVE_BYTES - HEADER_BYTES - 64;
-/// First step of such a reply: header and body of a data reply fit.
+/// Bytes of the first step of such a reply: the header and body of a data reply fit.
 const HEAD_BYTES: usize = 128;
 
-/// Where a reply's payload goes.
+/// The place for a reply's payload.
 #[derive(Debug)]
 pub(crate) enum Sink<'b, 'u> {
     /// No payload is expected.
     None,
-    /// Into these buffers, in order.
+    /// The payload fills these buffers, in order.
     Slices(&'b mut [IoSliceMut<'u>]),
-    /// Into this vector, whose content is replaced.
+    /// The payload replaces the content of this vector.
     Vector(&'b mut Vec<u8>),
 }
 
-/// Why a connection cannot go on.
+/// The reason why a connection cannot go on.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It broke: a new one may work.
+    /// The connection broke. A new one may work.
     Broken,
-    /// The server closed it with these words.
+    /// The server closed the connection with these words.
     Refused(String),
-    /// It does not speak the protocol.
+    /// The server does not speak the protocol.
     Protocol(WireError),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     Silent,
-    /// The kernel cannot reach the caller's memory; the connection is in the midst of a frame.
+    /// The kernel cannot reach the caller's memory. The connection is in the midst of a frame.
     Address,
 }
 
-/// What an attempt to make progress came to.
+/// The outcome of an attempt to make progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing can be done until the connection is ready; `moved` says whether something was done before.
+    /// The transfer waits until the connection is ready.
     Stalled {
-        /// Bytes moved.
+        /// Whether bytes moved before.
         moved: bool,
-        /// A signal came.
+        /// Whether a signal came.
         interrupted: bool,
     },
-    /// The reply is there.
+    /// The whole reply has arrived.
     Complete,
 }
 
-/// Progress of a request whose header and body stand in the slot's send buffer.
+/// The progress of a request whose header and body stand in the slot's send buffer.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     request: RequestId,
@@ -76,7 +77,7 @@ pub(crate) fn encode_frame(buffer: &mut Vec<u8>, header: Header, request: &Reque
 }
 
 impl Sink<'_, '_> {
-    /// Whether so many bytes may come that a copy costs more than a system call.
+    /// Whether the payload may be so long that a copy costs more than a system call.
     fn is_large(&self) -> bool {
         match self {
             Sink::None => false,
@@ -101,7 +102,7 @@ impl Sink<'_, '_> {
         Ok(())
     }
 
-    /// Calls `take` with the room from byte `skip` on, at most `bytes` of it.
+    /// Calls `take` with the room from byte `skip` on, of at most `bytes` bytes.
     fn with_room<T>(
         &mut self,
         skip: usize,
@@ -156,7 +157,7 @@ impl Transfer {
         self.sent < self.total
     }
 
-    /// Sends and receives what is possible; waits for the connection's tick when `block`.
+    /// Sends and receives as much as possible. With `block`, waits up to the connection's tick.
     pub(crate) fn advance(
         &mut self,
         slot: &mut SlotState,
@@ -230,7 +231,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// The outer result is a fault of the protocol, the inner one of the socket.
+    /// Receives some bytes. The outer result is a fault of the protocol, the inner result a fault of the socket.
     fn receive_some(
         &mut self,
         connection: &mut dyn Connection,
@@ -262,7 +263,7 @@ impl Transfer {
         })
     }
 
-    /// Reads the header when it is there, and hands over payload bytes that came along with the body.
+    /// Reads the header once it has arrived, and hands over payload bytes that came with the body.
     fn look_at_head(&mut self, receive: &[u8], sink: &mut Sink<'_, '_>) -> Result<(), Fault> {
         if self.header.is_none() {
             let Some(bytes) = receive[..self.filled].first_chunk::<HEADER_BYTES>() else { return Ok(()) };
@@ -297,7 +298,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// The reply, once the transfer is complete, and the length of its payload.
+    /// The reply of a complete transfer, and the length of its payload.
     pub(crate) fn reply(&self, receive: &[u8]) -> Result<(Reply, usize), Fault> {
         let Some(header) = self.header else { return Err(Fault::Broken) };
         let body = &receive[HEADER_BYTES..HEADER_BYTES + header.body_bytes as usize];
@@ -316,7 +317,7 @@ fn copy_into(parts: &mut [IoSliceMut<'_>], bytes: &[u8]) -> usize {
     copied
 }
 
-/// Sends a request without payload and waits for its reply until `deadline`: handshake, registration, ping.
+/// Sends a request without payload, and waits for its reply until `deadline`. Handshakes, registrations and pings go so.
 pub(crate) fn converse(
     connection: &mut dyn Connection,
     send: &mut Vec<u8>,
@@ -324,7 +325,7 @@ pub(crate) fn converse(
     request: &Request,
     deadline: Instant,
 ) -> Result<Reply, Fault> {
-    // Such requests are not recorded by the server, so all of them may carry one id.
+    // The server does not record such requests, so all of them may carry one id.
     let id = RequestId(0);
     let header = Header {
         kind: Kind::Request,

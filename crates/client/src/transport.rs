@@ -1,4 +1,4 @@
-//! How bytes travel: one small trait, with Unix sockets and TCP behind it.
+//! The transport of bytes: one small trait, with Unix sockets and TCP behind it.
 
 use crate::descriptors::OwnSocket;
 use crate::TransportChoice;
@@ -17,10 +17,10 @@ use weir_wire::ServerAddress;
 
 /// A way to reach servers.
 pub trait Transport: Debug + Send + Sync {
-    /// Connects to a server. A blocking call on the connection returns `EAGAIN` after `tick`.
+    /// Connects to a server within `limit`. A blocking call on the connection returns `EAGAIN` after `tick`.
     ///
     /// # Errors
-    /// The error number of what failed, also when `limit` passed.
+    /// The error number of the call that failed, `ETIMEDOUT` where `limit` passed.
     fn dial(
         &self,
         address: &ServerAddress,
@@ -31,23 +31,24 @@ pub trait Transport: Debug + Send + Sync {
 
 /// A reliable, ordered stream of bytes to a server.
 pub trait Connection: Debug + Send {
-    /// Sends some of `parts`; waits for room when `block`.
+    /// Sends some bytes of `parts`. With `block`, waits for room. Answers the number of sent bytes.
     ///
     /// # Errors
-    /// `EAGAIN` when there is no room (within the tick, when `block`), `EINTR` for a signal, else the
+    /// `EAGAIN` without room (with `block`: without room within the tick), `EINTR` for a signal. After any other number the
     /// connection is broken.
     fn send(&mut self, parts: &[IoSlice<'_>], block: bool) -> Result<usize, Errno>;
 
-    /// Receives some bytes into `parts`; 0 when the peer closed. Waits for them when `block`.
+    /// Receives some bytes into `parts`. With `block`, waits for bytes. Answers their number, 0 where the server closed the
+    /// connection.
     ///
     /// # Errors
-    /// As [`Connection::send`].
+    /// Those of [`Connection::send`].
     fn receive(&mut self, parts: &mut [IoSliceMut<'_>], block: bool) -> Result<usize, Errno>;
 
-    /// A descriptor that `poll` finds readable and writable when the connection is.
+    /// A descriptor that `poll` finds readable and writable when the connection is so.
     ///
     /// # Errors
-    /// `EBADF` when there is none any more.
+    /// `EBADF` where the descriptor is gone.
     fn readiness(&self) -> Result<BorrowedFd<'_>, Errno>;
 
     /// The number of that descriptor.
@@ -57,7 +58,7 @@ pub trait Connection: Debug + Send {
 /// Unix sockets and TCP.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketTransport {
-    /// Which of the two.
+    /// The choice between the two.
     pub choice: TransportChoice,
 }
 
@@ -94,7 +95,7 @@ impl Transport for SocketTransport {
 fn connect_unix(path: &str, limit: Duration) -> Result<OwnedFd, Errno> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
     finish_connect(&socket, rustix::net::connect(&socket, &SocketAddrUnix::new(path)?), limit)?;
-    // The kernel clips it to net.core.wmem_max; less room only means more waits.
+    // The kernel clips the size to net.core.wmem_max. Less room only means more waits.
     let _ = sockopt::set_socket_send_buffer_size(&socket, UNIX_SEND_BUFFER_BYTES);
     Ok(socket)
 }
@@ -134,7 +135,7 @@ fn finish_connect(socket: &OwnedFd, begun: Result<(), Errno>, limit: Duration) -
     }
 }
 
-/// `duration` as the kernel takes it.
+/// The duration in the kernel's form.
 pub(crate) fn timespec(duration: Duration) -> rustix::time::Timespec {
     rustix::time::Timespec {
         tv_sec: duration.as_secs().min(i32::MAX as u64) as i64,

@@ -1,4 +1,4 @@
-//! Writing and appending: in parallel to all targets, published before the call returns.
+//! Writes and appends: in parallel to all targets, published before the call returns.
 
 use crate::detour::{Detours, Failure};
 use crate::exchange::{call, call_all, Call, Message};
@@ -17,28 +17,28 @@ use weir_wire::{limits, Extent, Publication, Reply, Request};
 struct Writing<'a> {
     environment: Environment<'a>,
     caller: &'a Caller,
-    /// The bytes of the range, and beyond it where the largest file ends within them.
+    /// The bytes of the range. Further bytes follow where the largest file ends within the buffers.
     buffers: &'a [IoSlice<'a>],
     offset: u64,
     length: u64,
 }
 
-/// What writing a range came to, before publication.
+/// The outcome of writing a range, before its publication.
 struct Written {
-    /// Bytes from the start of the range that are on their targets, without a gap.
+    /// The bytes from the start of the range that are on their targets, without a gap.
     bytes: u64,
-    /// Why it stopped there.
+    /// The reason why the write stopped there.
     failure: Option<Failure>,
     /// Whether every request so far carried its publication.
     is_published: bool,
 }
 
-/// How a write tells the home about itself.
+/// The way in which a write tells the home.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Telling {
-    /// In the request where one request does it all, else afterwards.
+    /// The request carries the publication where one request does it all. Else the publication follows.
     Publish,
-    /// The append turn's end does it.
+    /// The end of the append turn carries the publication.
     ByTurn,
 }
 
@@ -49,11 +49,11 @@ enum Attempt<T> {
 }
 
 impl File {
-    /// Writes at `offset`, also when the file was opened with `O_APPEND`; answers how many bytes were written and
-    /// published: all, or the part before a failure.
+    /// Writes at `offset`, also where the file was opened with `O_APPEND`. Answers the number of bytes that were written and
+    /// published: all bytes, or those before a failure.
     ///
     /// # Errors
-    /// Those of `pwritev(2)`, when nothing was written.
+    /// Those of `pwritev(2)`, where nothing was written.
     pub fn write_at(&self, caller: &Caller, buffers: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         let length = self.check_write(buffers, offset)?;
         let environment = self.environment()?;
@@ -70,8 +70,8 @@ impl File {
         }
     }
 
-    /// Writes until all is written and published, begins anew where the file was shortened meanwhile, and goes elsewhere
-    /// where a target is full; `done` is what is published so far.
+    /// Writes until all bytes are written and published. Begins anew where the file was shortened meanwhile, and goes on to
+    /// other targets where a target is full. `done` is the number of bytes published so far.
     fn write_all(&self, whole: Writing<'_>, done: &mut u64) -> Result<()> {
         let Writing { environment, caller, buffers, offset, length } = whole;
         let mut attempts = Attempts::new(environment.silence());
@@ -101,10 +101,10 @@ impl File {
         }
     }
 
-    /// Appends atomically; answers the offset at which the bytes stand and their number.
+    /// Appends atomically. Answers the offset at which the bytes stand, and their number.
     ///
     /// # Errors
-    /// Those of `write(2)`, when nothing was written.
+    /// Those of `write(2)`, where nothing was written.
     pub fn append(&self, caller: &Caller, buffers: &[IoSlice<'_>]) -> Result<(u64, usize)> {
         let length = self.check_write(buffers, 0)?;
         let environment = self.environment()?;
@@ -116,7 +116,7 @@ impl File {
         let (layout, layout_epoch) = self.dated_layout();
         let guess = single(layout, size.bytes, length).filter(|part| self.is_home(part.target));
         let mut detours = Detours::default();
-        // Above it the payload would stay in the socket while the offset, which depends on others, is not yet known.
+        // A longer payload would stay in the socket while its offset, which depends on others, is not yet known.
         if let Some(part) = guess.filter(|part| part.length <= limits::INLINE_PAYLOAD_BYTES as u64) {
             match self.append_at_once(environment, caller, buffers) {
                 Ok(Some(offset)) => {
@@ -130,14 +130,14 @@ impl File {
                 }
             }
         }
-        // Its turn says where the end of the file is.
+        // The append turn tells the end of the file.
         let writing = Writing { environment, caller, buffers, offset: size.bytes, length };
         let (offset, bytes) = self.append_anywhere(writing, detours)?;
         Counters::add(&environment.counters().write_bytes, bytes);
         Ok((offset, bytes as usize))
     }
 
-    /// Appends in turns until one takes everything; a part only where no target has room for the rest.
+    /// Appends in turns until one turn takes all bytes. Where no target has room for the rest, a part is appended.
     fn append_anywhere(&self, writing: Writing<'_>, mut detours: Detours) -> Result<(u64, u64)> {
         let Writing { environment, caller, .. } = writing;
         let mut attempts = Attempts::new(environment.silence());
@@ -146,7 +146,7 @@ impl File {
             match self.append_in_turn(writing, takes_part)? {
                 Attempt::Done(Ok(appended)) => return Ok(appended),
                 Attempt::Done(Err(failure)) => {
-                    // What can be had is had then: as much as fits, as with any full disk.
+                    // Without other targets, the next turn appends as much as fits, as on any full disk.
                     takes_part = detours.take(self, environment, caller, failure).is_err();
                 }
                 Attempt::Stale => {}
@@ -216,7 +216,7 @@ impl File {
         Ok(Attempt::Done(written))
     }
 
-    /// Writes what one request carries, with its publication where the target's server is the home.
+    /// Writes a part that one request carries, with its publication where the target's server is the home.
     fn write_whole(
         &self,
         writing: Writing<'_>,
@@ -259,8 +259,8 @@ impl File {
         }
     }
 
-    /// Writes the window of so many bytes at `offset` to its targets at once; answers the bytes before the first failure, and
-    /// the failure.
+    /// Writes the window `[offset, offset + length)` to its targets at once. Answers the number of bytes before the first
+    /// failure, and the failure.
     fn write_window(
         &self,
         writing: Writing<'_>,
@@ -309,8 +309,8 @@ impl File {
         Ok(Attempt::Done((bytes, Some(failure))))
     }
 
-    /// Frees what arrived behind a failure and beyond the size, so that no later hole shows it. Best effort: the
-    /// file's size does not cover these bytes.
+    /// Frees the bytes that arrived behind a failure and beyond the size, so that no later hole shows them. A failure of this
+    /// is ignored: the file's size does not cover these bytes.
     fn take_back(
         &self,
         environment: Environment<'_>,
@@ -363,7 +363,7 @@ impl File {
         }
     }
 
-    /// One round trip; nothing when the home says that the bytes do not fit one of its objects.
+    /// Appends in one round trip. Answers nothing where the bytes do not fit into one object of the home.
     fn append_at_once(
         &self,
         environment: Environment<'_>,
@@ -383,11 +383,11 @@ impl File {
         }
     }
 
-    /// Writes at the end of the file, which is this client's for its turn.
+    /// Writes at the end of the file, which belongs to this client for its turn.
     fn write_in_turn(&self, writing: Writing<'_>, size: Size) -> Result<Attempt<Written>> {
         let Writing { environment, caller, length, .. } = writing;
         let known = self.known_or_fresh(environment, caller)?;
-        // An epoch may be used once the layout that goes with it is known.
+        // An epoch may be used once the layout that goes with the epoch is known.
         let is_current = known.epoch == size.epoch || self.refresh(environment, caller)?.epoch == size.epoch;
         self.known.learn(size);
         let length = length.min(limits::FILE_BYTES.saturating_sub(size.bytes));
@@ -400,8 +400,8 @@ impl File {
         self.write_range(Writing { offset: size.bytes, length, ..writing }, size, Telling::ByTurn)
     }
 
-    /// Takes the file's append turn, writes, and ends the turn in any case. Where a target is full a part is appended only
-    /// if `takes_part`.
+    /// Takes the file's append turn, writes, and ends the turn in any case. Where a target is full, a part is appended only
+    /// with `takes_part`.
     fn append_in_turn(
         &self,
         writing: Writing<'_>,
@@ -409,7 +409,7 @@ impl File {
     ) -> Result<Attempt<std::result::Result<(u64, u64), Failure>>> {
         let Writing { environment, caller, .. } = writing;
         let capability = self.capability();
-        // Others may have the turn, so it is waited for where no small request is held up.
+        // Others may have the turn, so the request waits in the lane where it holds up no small request.
         let begin = Request::AppendBegin { capability };
         let Reply::Turn { turn, offset, epoch } =
             self.ask_home(environment, caller, Lane::Waiting, &begin)?
@@ -436,7 +436,8 @@ impl File {
             Attempt::Done(written) => written,
             Attempt::Stale => return Ok(Attempt::Stale),
         };
-        // EBADF: the turn went with a lost connection, or was taken as this process had stopped; nothing was appended.
+        // EBADF: the turn went with a lost connection, or the server took it while this process was stopped. Nothing was
+        // appended.
         if matches!(&ended, Err(error) if error.errno() == libc::EBADF) {
             return Ok(Attempt::Stale);
         }
