@@ -20,7 +20,7 @@ _HINTS = {
     errno.EDQUOT: "your quota is used up: make room, or choose another place (of a store: --home)",
     errno.EROFS: "the file system is read-only: choose another place (of a store: --home)",
 }
-"""What to do about errors of the system that no command expects."""
+"""Remedies for errors of the system that no command expects."""
 
 _COMMANDS = {
     "up": "weir.cli.up:up",
@@ -114,7 +114,7 @@ def _run() -> int:
 
 
 def _close_broken_pipe() -> int:
-    """End quietly when the reader of our output went away, as `weir jobs | head` does."""
+    """End quietly when the reader of the output went away, as with `weir jobs | head`."""
     import os
 
     null = os.open(os.devnull, os.O_WRONLY)

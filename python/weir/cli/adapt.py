@@ -1,4 +1,4 @@
-"""`weir adapt`: arrays refactored onto tiers, and read as accurately as storage that is shared allows."""
+"""`weir adapt`: arrays refactored onto tiers, and read as accurately as shared storage allows."""
 
 import contextlib
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def adapt() -> None:
     """Refactor arrays onto storage tiers, and read them as accurately as there is time for.
 
-    A tier is a folder: a local path, a path on a mount, or any URL that fsspec opens, the fastest first. Before it may
-    stand its zone, as in isolation=/fast/run, augmentation=/scratch/run or best-effort=s3://archive/run.
+    A tier is a folder: a local path, a path on a mount, or any URL that fsspec opens, the fastest first. Its zone may
+    stand before it, as in isolation=/fast/run, augmentation=/scratch/run or best-effort=s3://archive/run.
     """
 
 
@@ -37,24 +37,27 @@ adapt.add_command(replay)
     "--tier", "tiers", metavar="[ZONE=]URL", multiple=True, required=True, help="One each, the fastest first."
 )
 @click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes", show_default=True)
-@click.option("--tolerance", type=click.FloatRange(0, min_open=True), help="Largest error when all is read.")
-@click.option("--exact", is_flag=True, help="All together restores every bit.")
+@click.option("--tolerance", type=click.FloatRange(0, min_open=True), help="Largest error of a whole step.")
+@click.option("--exact", is_flag=True, help="A whole step restores every bit.")
 @click.option(
-    "--chunk", metavar="SIZE", callback=parse_amount, default="1M", show_default=True, help="One read of augmentation."
+    "--chunk",
+    metavar="SIZE",
+    callback=parse_amount,
+    default="1M",
+    show_default=True,
+    help="Size of one read of augmentation.",
 )
-@click.option(
-    "--base", metavar="SIZE", callback=parse_amount, help="Size of the base.  [default: what the codec finds fit]"
-)
+@click.option("--base", metavar="SIZE", callback=parse_amount, help="Size of the base.  [default: the codec's choice]")
 @click.option("--stacked", is_flag=True, help="Steps lie along the first axis of each input.")
-@click.option("--dataset", help="Of inputs that hold several, where they do not say it themselves.")
+@click.option("--dataset", help="Array of inputs that hold several and name none.")
 @click.option(
     "--mesh",
     metavar="FILE[:DATASET]",
-    help="Steps are one value a node of a mesh: its cells (integers, cells x corners) or its nodes' coordinates.",
+    help="Mesh of steps with one value a node: its cells (integers, cells x corners) or its nodes' coordinates.",
 )
-@click.option("--dtype", help="Of inputs that are bytes alone, as numpy spells it.")
-@click.option("--shape", callback=parse_shape, help="Of inputs that are bytes alone, as in 91x91x91.")
-@click.option("--append", is_flag=True, help="Go on with the stream that is there.")
+@click.option("--dtype", help="Type of inputs that are bytes alone, in numpy's spelling.")
+@click.option("--shape", callback=parse_shape, help="Shape of inputs that are bytes alone, as in 91x91x91.")
+@click.option("--append", is_flag=True, help="Continue the existing stream.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @output_option
 def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
@@ -89,7 +92,7 @@ def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str
             for array in arrays:
                 manifests.append(writer.write(array))
     finally:
-        # What is written is there, whatever came of the others.
+        # The written steps stay, even if a later one failed.
         if manifests:
             nodes = writer.nodes
             show(output, [_document(each, nodes) for each in manifests], *_steps_table(manifests, nodes))
@@ -97,12 +100,12 @@ def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str
 
 @adapt.command(name="info")
 @click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
-@click.option("--step", "number", type=click.IntRange(0), help="The accuracy of this step by bytes read.")
+@click.option("--step", "number", type=click.IntRange(0), help="Show the accuracy of this step by bytes read.")
 @output_option
 def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None:
-    """Show the steps of a stream, or how accurate one step is after so many bytes.
+    """Show the steps of a stream, or the accuracy of one step by the bytes read.
 
-    The first tier is enough: it says where the others are.
+    The first tier is enough: it names the others.
     """
     from weir.adaptive.catalogue import complete
     from weir.adaptive.contents import accuracies, manifest_of
@@ -137,17 +140,19 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 @click.option("--step", "number", type=click.IntRange(0), required=True)
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy file.")
 @click.option("--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this.")
-@click.option("--rmse", type=float, help="Accurate enough: root mean square error.")
-@click.option("--max-error", type=float, help="Accurate enough: largest error of any value.")
-@click.option("--relative", type=float, help="Accurate enough: largest error as part of the range of values.")
-@click.option("--psnr", type=float, help="Accurate enough: peak signal-to-noise ratio in dB.")
+@click.option("--rmse", type=float, help="Sufficient root mean square error.")
+@click.option("--max-error", type=float, help="Sufficient largest error of any value.")
+@click.option("--relative", type=float, help="Sufficient largest error, as part of the range of values.")
+@click.option("--psnr", type=float, help="Sufficient peak signal-to-noise ratio, in dB.")
 @click.option("--base-only", is_flag=True, help="Touch no shared tier.")
 @click.option("--region", callback=parse_region, help="A slice for each axis, as in 0:64,:,10:20.")
-@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Seconds after which what arrived is used.")
+@click.option(
+    "--deadline", type=click.FloatRange(0, min_open=True), help="Seconds after which the bytes that arrived are used."
+)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @output_option
 def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, **options: Any) -> None:
-    """Write one step as a .npy file, as accurate as asked for; by default as accurate as it is stored."""
+    """Write one step as a .npy file, as accurate as requested; by default as accurate as it is stored."""
     import numpy
 
     from weir.adaptive.reader import Reader
@@ -183,7 +188,7 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
     row = (step.number, size(step.bytes_read), f"{step.rmse:.6g}", f"{step.max_error:.6g}", str(target))
     show(output, document, ("STEP", "READ", "RMSE", "MAX ERROR", "FILE"), [row])
     if step.late:
-        say("the deadline came before all that was asked for")
+        say("the deadline came before all requested bytes")
 
 
 @contextlib.contextmanager
@@ -208,7 +213,7 @@ def _accuracy(options: dict[str, Any]) -> "Accuracy | None":
 
 
 def _told(catalogue: "Catalogue") -> str:
-    """What all steps have in common, in a line."""
+    """Describe the common properties of all steps, in a line."""
     stream = catalogue.stream
     kept = "exact" if stream.exact else f"tolerance {'the least' if stream.tolerance is None else stream.tolerance}"
     mesh = "" if stream.nodes is None else f", on a mesh of {stream.nodes} nodes ({catalogue.place.name(stream.mesh)})"

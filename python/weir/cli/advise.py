@@ -1,4 +1,4 @@
-"""`weir layout advise`: layouts that do not fit how a program uses its files, and one that does."""
+"""`weir layout advise`: layouts that do not fit a program's use of its files, and layouts that do."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Source:
-    """One run, from a Darshan log or from our own traces."""
+    """One run, from a Darshan log or from traces of our own."""
 
     log: str
     program: str
     ranks: int
     files: int
-    """Files with a size, written or read."""
+    """Number of files with a size, written or read."""
     sizes: list[int]
-    """Bytes of the files that the run made."""
+    """Sizes in bytes of the files that the run made."""
     usages: "list[Usage]"
     targets_seen: int
-    """Targets that the log names, at least."""
+    """Least number of targets: those that the log names."""
     transfer_bytes: int
-    """The most common access of the largest file; 0 where it is not known."""
+    """Size of the most common access to the largest file; 0 where it is not known."""
     slow: "list[SlowTarget]"
     incomplete: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Advice:
-    """What is said of one run."""
+    """Advice on one run."""
 
     source: _Source
     targets: int
@@ -64,10 +64,10 @@ class _Advice:
 def advise(
     home: Home, logs: tuple[Path, ...], is_tuned: bool, targets: int | None, target_speed: str | None, output: str
 ) -> None:
-    """Say which layouts did not fit the size and the sharing of files, and what mends that.
+    """Show layouts that did not fit the size and the use of files, and better ones.
 
-    LOG is a log of Darshan 3, or a folder or file of traces of `weir run --trace`. Targets that a log shows to be far
-    slower than the others are named, too.
+    LOG is a log of Darshan 3, or a folder or file of traces of `weir run --trace`. Targets that were far slower than
+    the others, by the log, are named, too.
     """
     from weir.placement.tuning import TARGET_SPEED
 
@@ -98,7 +98,7 @@ def _speed(text: str) -> int:
 
 
 def _sources(logs: tuple[Path, ...], targets: int | None) -> tuple[list[_Source], list[WeirError]]:
-    """The runs of all logs, and what is told of those that cannot be read."""
+    """Read the runs of all logs; return the runs, and the errors of unreadable logs."""
     from weir.tracing.darshan import DarshanError, read_logs
     from weir.tracing.files import SUFFIX, TraceError, read_runs
 
@@ -225,7 +225,7 @@ def _of(slow: "SlowTarget") -> str:
 
 
 def _avoid(slow: "SlowTarget") -> str:
-    """Keep new objects off an OST, until it is mended; on the metadata servers."""
+    """The command that keeps new objects off an OST until it is mended; it runs on the metadata servers."""
     return f"lctl set_param osp.*-OST{slow.target:04x}-osc-MDT*.max_create_count=0"
 
 

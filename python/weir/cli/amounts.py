@@ -1,4 +1,4 @@
-"""Amounts of bytes as options."""
+"""Options whose value is an amount of bytes."""
 
 import re
 
@@ -9,7 +9,19 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def parse_amount(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """The bytes that an option says: `1M` and `1MiB` are 2^20, `1MB` is 10^6, and `/s` may follow."""
+    """Read an amount of bytes: `1M` and `1MiB` are 2^20, `1MB` is 10^6, and `/s` may follow.
+
+    Args:
+        context: Click's context, for the error.
+        parameter: Click's parameter, for the error.
+        text: Value of the option; None where it is not given.
+
+    Returns:
+        The amount in bytes; None where the option is not given.
+
+    Raises:
+        click.BadParameter: The text is no amount.
+    """
     if text is None:
         return None
     found = _AMOUNT.fullmatch(text.strip())

@@ -1,4 +1,4 @@
-"""Arrays from the files that users have: numpy's, HDF5's, netCDF's, Zarr's, and bytes alone."""
+"""Readers of arrays in users' files: numpy's, HDF5's, netCDF's, Zarr's, and bytes alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _HDF5 = {".h5", ".hdf5", ".nc", ".nc4"}
 _MESH = ("coordinates", "points", "cells", "connectivity")
-"""What programs call the mesh in a file of several arrays, the best to order nodes by first."""
+"""Usual names of the mesh in a file of several arrays, the best one for an order of nodes first."""
 _NAMED_MAX = 12
-"""Datasets that a message names."""
+"""Most datasets that a message names."""
 _CLASSIC = b"CDF"
-"""How files of netCDF before version 4 begin."""
+"""First bytes of netCDF files before version 4."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Source:
     """An array in a file.
 
     Attributes:
-        path: Of the file, or of the folder of a Zarr array or group.
-        dataset: The array in it, where it holds several.
+        path: Path of the file, or of the folder of a Zarr array or group.
+        dataset: Name of the array in a file with several; None where no name is given.
     """
 
     path: Path
@@ -35,7 +35,13 @@ class Source:
 
     @staticmethod
     def parse(text: str) -> "Source":
-        """The array that `PATH[:DATASET]` means.
+        """Read a source from a text.
+
+        Args:
+            text: `PATH[:DATASET]`.
+
+        Returns:
+            The source.
 
         Raises:
             CommandError: There is no such file.
@@ -50,21 +56,24 @@ class Source:
         )
 
     def __str__(self) -> str:
-        """As a user writes it."""
+        """The source in the user's spelling."""
         return str(self.path) if self.dataset is None else f"{self.path}:{self.dataset}"
 
 
 def arrays_of(
     sources: Sequence[Source], *, dataset: str | None, dtype: str | None, shape: Sequence[int] | None, stacked: bool
 ) -> "Iterator[numpy.ndarray[Any, Any]]":
-    """The array of each source, or where they are `stacked`, those along its first axis.
+    """Read the array of each source; those along its first axis where sources are stacked.
 
     Args:
-        sources: `.npy`, `.npz`, HDF5, netCDF, Zarr, or bytes alone.
-        dataset: Of sources that do not say it themselves.
-        dtype: Of bytes alone, as numpy spells it.
-        shape: Of bytes alone.
+        sources: Sources: `.npy`, `.npz`, HDF5, netCDF, Zarr, or bytes alone.
+        dataset: Name of the array in sources that do not name it themselves.
+        dtype: Type of bytes alone, in numpy's spelling.
+        shape: Shape of bytes alone.
         stacked: Whether the first axis counts steps.
+
+    Yields:
+        The arrays, of the dtype and shape in the file, or without its first axis where stacked.
 
     Raises:
         CommandError: A source holds no such array.
@@ -80,7 +89,13 @@ def arrays_of(
 
 
 def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
-    """The cells or coordinates of a mesh: an array of its own, or `coordinates` or `cells` of a `.npz` file.
+    """Read the mesh of a file: an array of its own, or `coordinates` or `cells` of a `.npz` file.
+
+    Args:
+        text: `PATH[:DATASET]`.
+
+    Returns:
+        The cells or coordinates, of the dtype and shape in the file.
 
     Raises:
         CommandError: There is no such array.
@@ -95,7 +110,7 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
             raise CommandError(
                 f"{source} holds no mesh: {error}", hint="give a .npz file with its cells or nodes"
             ) from error
-        # Coordinates give an order along as many axes as they have: neighbours are nearer there.
+        # Coordinates give an order along as many axes as they have, and so nearer neighbours.
         source = next((replace(source, dataset=name) for name in _MESH if name in names), source)
     return _read(source, None, None)
 
@@ -113,7 +128,19 @@ def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "nu
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
-    """The shape that `64x64x64` means."""
+    """Read a shape, such as `64x64x64`.
+
+    Args:
+        context: Click's context, for the error.
+        parameter: Click's parameter, for the error.
+        text: Value of the option; None where it is not given.
+
+    Returns:
+        The shape; None where the option is not given.
+
+    Raises:
+        click.BadParameter: The text is no shape.
+    """
     if text is None:
         return None
     try:
@@ -126,7 +153,19 @@ def parse_shape(context: click.Context, parameter: click.Parameter, text: str | 
 
 
 def parse_region(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[slice, ...] | None:
-    """The slices that `0:64,:,10:20` means."""
+    """Read a region, such as `0:64,:,10:20`.
+
+    Args:
+        context: Click's context, for the error.
+        parameter: Click's parameter, for the error.
+        text: Value of the option; None where it is not given.
+
+    Returns:
+        A slice for each axis; None where the option is not given.
+
+    Raises:
+        click.BadParameter: The text is no region.
+    """
     if text is None:
         return None
     region = []
@@ -161,7 +200,7 @@ def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "n
 
 
 def _chosen(dataset: str | None, names: Sequence[str]) -> str:
-    """The array that is meant: the one that is named, or the only one."""
+    """The named array, or the only one."""
     if dataset is None and len(names) == 1:
         return names[0]
     there = f"it has {', '.join(sorted(names)[:_NAMED_MAX]) or 'none'}"

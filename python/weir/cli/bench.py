@@ -30,11 +30,11 @@ _SECONDS_MIN = 1.0
 _SECONDS_MAX = 3600.0
 _LAMBDA_MAX = 60_000
 _REQUEST_SECONDS_MAX = 0.01
-"""Of the windows of 1 s that are told of."""
+"""Longest request, in windows of 1 s, that gets no warning."""
 
 
 class _Experiments(click.Group):
-    """The commands below, and one for each experiment."""
+    """The commands of this module, and one for each experiment."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from weir.experiments.figures import EXPERIMENTS
@@ -59,7 +59,7 @@ def bench() -> None:
 @bench.command(name="list")
 @output_option
 def list_experiments(output: str) -> None:
-    """Show what each experiment shows."""
+    """List the experiments and their subjects."""
     from weir.cli.output import show
     from weir.experiments.figures import EXPERIMENTS
 
@@ -72,7 +72,7 @@ def list_experiments(output: str) -> None:
 
 
 def _command(experiment: "Experiment") -> click.Command:
-    """The command that runs an experiment."""
+    """Make the command that runs an experiment."""
     from weir.experiments.figures import LAMBDAS_MILLISECONDS, SCHEDULERS, SPEED
 
     def run(out: Path, output: str, **chosen: Any) -> int:
@@ -95,7 +95,7 @@ def _command(experiment: "Experiment") -> click.Command:
             type=click.Path(file_okay=False, path_type=Path),
             default="weir-bench",
             show_default=True,
-            help="Where the plot and the numbers are written.",
+            help="Folder for the plot and the numbers.",
         ),
         output_option,
     ]
@@ -117,12 +117,12 @@ def _command(experiment: "Experiment") -> click.Command:
 
 
 def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int:
-    """Run an experiment, and show and write what came of it."""
+    """Run an experiment, show its results and write them."""
     import signal
 
     from weir.experiments import figures, records
 
-    # To be ended is to be interrupted: the experiment takes its store and its jobs with it.
+    # SIGTERM is an interruption: the experiment then ends its store and its jobs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options: Options = figures.Options(**chosen)
     figure = figures.run(experiment.name, options, say)

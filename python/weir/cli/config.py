@@ -1,4 +1,4 @@
-"""`weir config`: what the settings are, and where each comes from."""
+"""`weir config`: the values of the settings, and their origins."""
 
 import os
 from pathlib import Path
@@ -13,17 +13,19 @@ from weir.store.home import Home
 
 @click.group()
 def config() -> None:
-    """Show settings and where they come from."""
+    """Show the settings and their origins."""
 
 
 @config.command()
 @click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
 @store_options
-@click.option("--origin", is_flag=True, help="Also say which of flag, environment, file and default it is.")
+@click.option("--origin", is_flag=True, help="Show also the origin: flag, environment, file or default.")
 @output_option
 @click.pass_context
 def show(context: click.Context, /, file: Path | None, origin: bool, output: str, **given: object) -> None:
-    """Show what `weir up` with the same file and flags would use, and the settings of programs that use a store."""
+    """Show the settings that `weir up` would use with the same file and flags, and those of programs that use a
+    store.
+    """
     from click.core import ParameterSource
 
     from weir.cli.errors import CommandError
@@ -56,7 +58,7 @@ def reference() -> None:
 
     print("# Settings\n")
     print("A flag beats the environment, the environment beats `cluster.toml`, the file beats the default.")
-    print("`weir config show --origin` says which it was. This page is printed by `weir config reference`.")
+    print("`weir config show --origin` shows the origin of each value. `weir config reference` prints this page.")
     for title, entries in (("A store (`weir up`)", settings.STORE), ("Programs that use a store", settings.CLIENT)):
         print(f"\n## {title}\n")
         print("| setting | flag | environment | key in `cluster.toml` | default | meaning |")
@@ -88,7 +90,7 @@ def _store_entries(document: dict[str, Any], origins: dict[str, str], file: Path
 
 
 def _default_scheduler(document: dict[str, Any]) -> list[str]:
-    """The scheduler of a policy that names none; nothing for what is no policy, which `weir up` refuses."""
+    """The scheduler of a policy that names none; nothing where there is no such policy, which `weir up` refuses."""
     from weir.store.configuration import check_sharing
     from weir.store.errors import SettingsError
 
@@ -99,7 +101,7 @@ def _default_scheduler(document: dict[str, Any]) -> list[str]:
 
 
 def _share_entries(document: dict[str, Any], origin: str) -> list[dict[str, Any]]:
-    """The `[[share]]` tables, which a file alone can give."""
+    """The `[[share]]` tables, which only a file can give."""
     tables = document.get("share", [])
     entries = []
     for table in [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []:

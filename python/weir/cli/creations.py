@@ -1,4 +1,4 @@
-"""The files that `weir place` is to place: as a list that the user gives, or predicted from past runs."""
+"""The files that `weir place` places: a list that the user gives, or a prediction from past runs."""
 
 import shlex
 from collections.abc import Sequence
@@ -16,18 +16,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCreations:
-    """What one program is expected to create."""
+    """The files that one program is expected to make."""
 
     creations: "tuple[Creation, ...]"
     prediction: "Prediction | None"
-    """None where the user listed the creations."""
+    """The prediction; None where the user listed the files."""
 
 
 def expected_creations(options: dict[str, Any]) -> list[ExpectedCreations]:
-    """What each program creates that is to run, by the options of `weir place`.
+    """Find the files that each coming program is expected to make.
+
+    Args:
+        options: Options of `weir place`.
+
+    Returns:
+        The files of each program.
 
     Raises:
-        CommandError: Nothing can be said of one of them.
+        CommandError: There is no past run, or the past runs predict nothing for a program.
+        CreationsError: The user's list cannot be used.
+        TraceError: A trace cannot be read.
+        DarshanError: A Darshan log cannot be read.
     """
     if options["creations"] is not None:
         return [ExpectedCreations(_listed(options["creations"]), None)]
@@ -47,7 +56,7 @@ def _listed(file: Path) -> "tuple[Creation, ...]":
 
 
 def _groups(past: Sequence[Path]) -> "list[list[Run]]":
-    """The runs of each program that is to run, the latest last: those of a directory, and logs by their program."""
+    """The runs of each coming program, the latest last: those of a directory, and logs by their program."""
     from weir.tracing.darshan import read_log
     from weir.tracing.files import read_runs
 
@@ -75,7 +84,9 @@ def _next(program: str, arguments: tuple[str, ...], like: "Run", options: dict[s
 
 
 def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
-    """The name under which the program was recorded: of `python3` that is what the link leads to, `python3.11`."""
+    """The name under which a program was recorded. For `python3` it is the name behind the link, such as
+    `python3.11`.
+    """
     known = [run.program for run in reversed(runs)]
     if name in known:
         return name

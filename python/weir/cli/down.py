@@ -8,14 +8,15 @@ from weir.store.home import Home
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Unmount also where a program is using the mount.")
-@click.option("--discard", is_flag=True, help="Also remove the files of the store that lie in its home.")
+@click.option("--force", is_flag=True, help="Unmount also where a program uses the mount.")
+@click.option("--discard", is_flag=True, help="Remove the store's files in its home, too.")
 @output_option
 @click.pass_obj
 def down(home: Home, force: bool, discard: bool, output: str) -> None:
     """End the store: unmount it and stop its servers.
 
-    What is on `dir` targets is kept for the next `weir up`, unless --discard is given; what is on `ram` targets goes.
+    The contents of `dir` targets are kept for the next `weir up`, unless --discard is given. The contents of `ram`
+    targets are lost.
     """
     from weir.cli.output import human_size, show
     from weir.store import lifecycle

@@ -1,4 +1,4 @@
-"""`weir env`: the environment in which programs use a store."""
+"""`weir env`: the environment of programs that use a store."""
 
 import os
 
@@ -9,7 +9,9 @@ from weir.store.home import Home
 
 
 @click.command()
-@click.option("--preload", is_flag=True, help="Also LD_PRELOAD: every program of the shell takes the fast path.")
+@click.option(
+    "--preload", is_flag=True, help="Print LD_PRELOAD, too: every program of the shell then takes the fast path."
+)
 @output_option
 @click.pass_obj
 def env(home: Home, preload: bool, output: str) -> None:

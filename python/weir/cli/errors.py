@@ -1,4 +1,4 @@
-"""What a user is told when a command cannot do its work: one line, and what to do about it."""
+"""Words on standard error: failures of commands, each with a remedy, warnings and notices."""
 
 import sys
 
@@ -8,28 +8,38 @@ from weir.store.errors import SettingsError
 from weir.store.notices import Notice
 
 FAILED = 1
-"""Exit code of a command that failed or whose answer is no."""
+"""Exit code of a command that failed, or whose answer is negative."""
 USAGE = 2
-"""Exit code of a command that was called wrongly."""
+"""Exit code of a command with wrong arguments or settings."""
 
 
 class CommandError(WeirError):
-    """A command that cannot go on."""
+    """A failure of a command.
+
+    Attributes:
+        code: Exit code of the program.
+    """
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = FAILED) -> None:
-        """Say `message` and `hint`, and end the program with `exit_code`."""
+        """Report a failure.
+
+        Args:
+            message: The failure, with the thing that it concerns.
+            hint: A remedy; empty where none is known.
+            exit_code: Exit code of the program.
+        """
         super().__init__(message, hint=hint)
         self.code = exit_code
 
 
 def exit_code(error: WeirError) -> int:
-    """The code with which an error ends the program.
+    """Find the exit code of an error.
 
     Args:
         error: Any error of this package.
 
     Returns:
-        `USAGE` where what the user gave cannot be used, else `FAILED`.
+        `USAGE` where the user's arguments or settings cannot be used, else `FAILED`.
     """
     if isinstance(error, CommandError):
         return error.code
@@ -37,19 +47,32 @@ def exit_code(error: WeirError) -> int:
 
 
 def say(words: str) -> None:
-    """Tell the user something that is not data; names in it may be anybody's."""
+    """Print words that are not data. Names in them may be foreign, and are escaped.
+
+    Args:
+        words: The words.
+    """
     _tell("", words)
 
 
 def warn(words: str, *, hint: str = "") -> None:
-    """Tell the user of something that went wrong but does not end the command."""
+    """Print a warning: a failure that does not end the command.
+
+    Args:
+        words: The failure.
+        hint: A remedy; empty where none is known.
+    """
     _tell(coloured("warning:", 33), words)
     if hint:
         _tell(coloured("hint:", 36), hint)
 
 
 def tell(notice: Notice) -> None:
-    """Tell the user what a store has to say."""
+    """Print a notice of a store.
+
+    Args:
+        notice: The notice; one that has a hint is a warning.
+    """
     if notice.hint:
         warn(notice.words, hint=notice.hint)
     else:
@@ -57,14 +80,27 @@ def tell(notice: Notice) -> None:
 
 
 def report(message: str, hint: str) -> None:
-    """Print an error in its two lines."""
+    """Print an error in its two lines.
+
+    Args:
+        message: The failure.
+        hint: A remedy; empty where none is known.
+    """
     _tell(coloured("error:", 31), message)
     if hint:
         _tell(coloured("hint:", 36), hint)
 
 
 def coloured(text: str, colour: int) -> str:
-    """`text` in an ANSI colour where standard error is a terminal that wants colours."""
+    """Colour a text, if standard error is a terminal that wants colours.
+
+    Args:
+        text: The text.
+        colour: Number of the ANSI colour.
+
+    Returns:
+        The text with its colour, or as it is.
+    """
     import os
 
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):

@@ -1,4 +1,4 @@
-"""`weir place explain`: why a file lies where it lies."""
+"""`weir place explain`: the reasons for the targets of a file."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weir.cli.targets import Line
 
 ATTRIBUTE = "weir.placement"
-"""Extended attribute of a file that tells what decided over its targets when it was made."""
+"""Extended attribute of a file with the record of its placement."""
 
 _HEADER = ("TARGET", "LOAD THEN", "SPEED THEN", "FILL NOW", "LOAD NOW", "ACHIEVED/S", "EXPECTED/S", "SLOW SINCE")
 _REASONS = {
@@ -33,9 +33,9 @@ _REASONS = {
 @output_option
 @click.pass_obj
 def explain(home: Home, file: Path, output: str) -> None:
-    """Say why a file of the store lies where it lies.
+    """Explain the targets of a file on the store.
 
-    Shown are the figures that decided when it was made, and those of its targets now.
+    It shows the figures that decided when the file was made, and those of its targets now.
     """
     from weir import _core
     from weir.cli.layout_attribute import layout_of
@@ -59,7 +59,7 @@ def explain(home: Home, file: Path, output: str) -> None:
 
 
 def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[str]:
-    """What the record says, in sentences."""
+    """Describe the record in sentences."""
     from weir.cli.output import human_size
 
     stripes = len(names)
@@ -106,10 +106,10 @@ def _row(name: str, then: dict[str, Any] | None, now: "Line | None") -> tuple[ob
 
 
 def _record(file: Path) -> dict[str, Any] | None:
-    """What is kept with the file; None where nothing is.
+    """Read the record that is kept with the file; None where none is kept.
 
     Raises:
-        CommandError: It is no file of a store.
+        CommandError: The file is no file of a store.
     """
     try:
         record: dict[str, Any] = json.loads(os.getxattr(file, ATTRIBUTE))
@@ -125,7 +125,7 @@ def _record(file: Path) -> dict[str, Any] | None:
 
 
 def _now(home: Home) -> "dict[str, Line]":
-    """Figures of every target whose server answers."""
+    """Ask for the figures of every target whose server answers."""
     from weir.cli.targets import target_lines
     from weir.store.control import Server, ask_all, servers_of
     from weir.store.home import find_cluster

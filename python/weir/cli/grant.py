@@ -1,4 +1,4 @@
-"""`weir grant`: mint a credential for a job of somebody else."""
+"""`weir grant`: a credential for another user's job."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from weir.store.home import Home
 
 
 @click.command()
-@click.option("--uid", "who", required=True, metavar="UID|NAME", help="Whose job it is.")
+@click.option("--uid", "who", required=True, metavar="UID|NAME", help="User of the job.")
 @click.option("--gid", type=click.IntRange(0), help="Primary group.  [default: the user's]")
 @click.option("--groups", metavar="GID,…", help="Supplementary groups.  [default: the user's]")
 @click.option("--user", help="Name the job is accounted under.  [default: the user's]")
@@ -20,10 +20,18 @@ from weir.store.home import Home
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Compute nodes of the job.")
 @click.option("--priority", type=click.IntRange(1), default=1, show_default=True, help="Priority of the job.")
 @click.option(
-    "--hours", type=click.FloatRange(0, min_open=True), default=24.0, show_default=True, help="How long it holds."
+    "--hours",
+    type=click.FloatRange(0, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="Hours for which the credential holds.",
 )
 @click.option(
-    "--to", "path", metavar="PATH", type=click.Path(path_type=Path), help="Where to write it; `-` is standard output."
+    "--to",
+    "path",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="File of the credential; `-` is standard output.",
 )
 @output_option
 @click.pass_obj
@@ -43,8 +51,8 @@ def grant(
 ) -> None:
     """Mint a credential for a job, as the holder of the site's key.
 
-    The file can be read by its user alone, who runs programs with `weir run --credential FILE -- CMD`, or with
-    WEIR_CREDENTIAL set to it.
+    The file can be read by its user alone. The user runs programs with `weir run --credential FILE -- CMD`, or sets
+    WEIR_CREDENTIAL to the file.
     """
     from weir.cli.output import show
     from weir.store import identity
@@ -91,7 +99,7 @@ def grant(
 
 
 def _account(who: str, gid: int | None, groups: str | None) -> tuple[int, int, list[int]]:
-    """The uid, primary gid and supplementary groups of a user given by name or number."""
+    """The uid, primary gid and supplementary groups of a user that is given by name or number."""
     import pwd
 
     from weir.store.identity import GROUPS_MAX

@@ -1,4 +1,4 @@
-"""`weir jobs`: who uses a store, what share each job gets, and whom it waits for."""
+"""`weir jobs`: the jobs of a store, their shares, and the jobs that they wait for."""
 
 from typing import TYPE_CHECKING
 
@@ -27,16 +27,17 @@ _HEADER = (
 
 
 @click.command()
-@click.option("--all", "everyone", is_flag=True, help="Also jobs that are not active.")
+@click.option("--all", "everyone", is_flag=True, help="Show also jobs that are not active.")
 @output_option
 @click.pass_obj
 def jobs(home: Home, everyone: bool, output: str) -> None:
     """Show the jobs that use the store.
 
-    DEVICE is the time that targets and metadata services really worked for the job, CHARGED what its requests were
-    expected to take. OWED and RECEIVED are shares of the device time that all servers gave to anybody while the job was
-    active. WAIT is how long a request waits for its turn, on the worst server. WAITS FOR is the job that received most
-    while this one had requests queued, with the device time it received meanwhile. --output json has more.
+    DEVICE is the time that targets and metadata services really worked for the job. CHARGED is the time that its
+    requests were expected to take. OWED and RECEIVED are shares of the device time that all servers gave to all jobs
+    while the job was active. WAIT is the time that a request waits for its turn, on the worst server. WAITS FOR is the
+    job that received most while this one had requests queued, with the device time it received meanwhile. --output json
+    has more.
     """
     from weir.cli.output import show
     from weir.store.accounts import merge

@@ -1,4 +1,4 @@
-"""`weir layout`: how the bytes of files are spread over targets."""
+"""`weir layout`: the distribution of files' bytes over targets."""
 
 import os
 from pathlib import Path
@@ -12,12 +12,12 @@ from weir.cli.output import output_option, size
 from weir.store.home import Home
 
 _FILE_PERMISSIONS = 0o666
-"""Of a file that is made to have a layout; the umask takes its part."""
+"""Permissions of a file that is made to have a layout, before the umask."""
 
 
 @click.group()
 def layout() -> None:
-    """Show, set or judge how the bytes of files are spread over targets."""
+    """Show, set or judge the distribution of files' bytes over targets."""
 
 
 layout.add_command(advise)
@@ -28,7 +28,7 @@ layout.add_command(advise)
 @output_option
 @click.pass_obj
 def show_layout(home: Home, path: Path, output: str) -> None:
-    """Show the layout of a file, or the one that new files of a directory get."""
+    """Show the layout of a file, or that of new files of a directory."""
     from weir import _core
     from weir.cli.output import show
 
@@ -58,11 +58,11 @@ def show_layout(home: Home, path: Path, output: str) -> None:
 @click.option("--spread/--no-spread", default=None, help="Give new subdirectories homes on all servers.")
 @click.pass_obj
 def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: bool | None) -> None:
-    """Set the layout that new files of a directory get, or make an empty file that has it.
+    """Set the layout of a directory's new files, or make an empty file that has it.
 
     LAYOUT is spelled as for `lfs setstripe`: -c COUNT stripes (-1: all targets) of -S SIZE bytes on targets -o
-    TARGET,TARGET..., and for a layout that changes along the file -E END in front of each part, such as
-    -E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16. Files that are there keep their layout.
+    TARGET,TARGET..., and for a layout that changes along the file -E END in front of each part, such as -E 128M -c 1 -E
+    512M -c 3 -E 2G -c 8 -E -1 -c 16. Existing files keep their layout.
     """
     from weir import _core
 
@@ -101,7 +101,9 @@ def _take_apart(words: tuple[str, ...]) -> tuple[str, Path]:
 
 
 def _check_stripes(home: Home, spelling: str) -> None:
-    """Refuse more stripes than targets and say what the Lustre manual advises against, where their number is known."""
+    """Refuse more stripes than targets, and warn of layouts that the Lustre manual advises against. Without the number
+    of targets nothing is checked.
+    """
     from weir import _core
     from weir.store import cluster
 
@@ -117,7 +119,7 @@ def _check_stripes(home: Home, spelling: str) -> None:
 
 
 def _set(path: Path, value: str) -> None:
-    """Set the attribute; a file that is not there is made, and goes again where it cannot have the layout."""
+    """Set the attribute. A missing file is made, and removed again where it cannot have the layout."""
     is_made = False
     try:
         if not path.exists():

@@ -1,4 +1,4 @@
-"""The layouts of files and directories of a store, as their extended attribute tells them."""
+"""The layouts of files and directories of a store, from their extended attribute."""
 
 import errno
 import os
@@ -13,19 +13,25 @@ ATTRIBUTE = "weir.layout"
 
 @dataclass(frozen=True)
 class LayoutAttribute:
-    """What the attribute says of a file or directory."""
+    """The layout of a file or directory."""
 
     layout: str
-    """In the spelling of `lfs setstripe`."""
+    """The layout in the spelling of `lfs setstripe`."""
     spread: bool | None
     """Whether a directory's subdirectories get homes on all servers; None for a file."""
 
 
 def layout_of(path: Path) -> LayoutAttribute:
-    """The layout of a file or directory on a store.
+    """Read the layout of a file or directory.
+
+    Args:
+        path: Path of the file or directory.
+
+    Returns:
+        The layout.
 
     Raises:
-        CommandError: It is not on a store, or not there.
+        CommandError: The path is not on a store, or not there.
     """
     try:
         text = os.getxattr(path, ATTRIBUTE).decode()
@@ -36,7 +42,15 @@ def layout_of(path: Path) -> LayoutAttribute:
 
 
 def failure(path: Path, error: OSError) -> CommandError:
-    """Why a layout cannot be read or set, and what to do."""
+    """Make the error of a layout that cannot be read or set.
+
+    Args:
+        path: Path of the file or directory.
+        error: The system's error.
+
+    Returns:
+        The error for the user, with a remedy.
+    """
     if error.errno in (errno.EOPNOTSUPP, errno.ENODATA):
         return CommandError(f"{path} is not on a Weir store", hint="the store is at $WEIR_MOUNT; see `weir status`")
     if error.errno == errno.EINVAL:

@@ -1,4 +1,4 @@
-"""`weir mount` and `weir umount`."""
+"""`weir mount` and `weir umount`: mounts of a store."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 
 @click.command()
 @click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Unmount also where a program is using the mount.")
+@click.option("--force", is_flag=True, help="Unmount also where a program uses the mount.")
 @output_option
 @click.pass_obj
 def umount(home: Home, point: Path | None, force: bool, output: str) -> None:
@@ -56,7 +56,7 @@ def umount(home: Home, point: Path | None, force: bool, output: str) -> None:
 
 
 def _credential(home: Home, chosen: str | None) -> Path:
-    """The credential a mount acts with: that of the store's owner where it can be read, else one's own grant."""
+    """The credential of a mount: that of the store's owner where it can be read, else the user's own grant."""
     import os
 
     from weir.store.identity import read_claims

@@ -11,10 +11,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def option(setting: Setting) -> Callable[[Command], Command]:
-    """The flag of a setting; its value is None where neither flag nor environment gives it.
+    """Make the flag of a setting; its value is None where neither flag nor environment gives it.
 
     Args:
-        setting: One that has a flag.
+        setting: A setting that has a flag.
 
     Returns:
         A decorator of commands.
@@ -35,7 +35,14 @@ def option(setting: Setting) -> Callable[[Command], Command]:
 
 
 def store_options(command: Command) -> Command:
-    """Add the flags of every setting of a store to a command."""
+    """Add the flags of every setting of a store to a command.
+
+    Args:
+        command: Function of the command.
+
+    Returns:
+        The function with its flags.
+    """
     for setting in reversed(STORE):
         command = option(setting)(command)
     return command

@@ -11,15 +11,23 @@ import click
 from weir.cli.plain_text import plain
 
 Row = Sequence[object]
+"""Cells of one line of a table."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NAME_MAX = 14
-"""Longer names of jobs and users would push the figures out of a terminal of 120 columns."""
+"""Longest name of a job or user: longer names would push the figures out of a terminal of 120 columns."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def output_option(command: Command) -> Command:
-    """Add `--output table|json|ndjson`."""
+    """Add the option `--output table|json|ndjson` to a command.
+
+    Args:
+        command: Function of the command.
+
+    Returns:
+        The function with the option.
+    """
     return click.option(
         "--output",
         type=click.Choice(["table", "json", "ndjson"]),
@@ -30,7 +38,14 @@ def output_option(command: Command) -> Command:
 
 
 def show(output: str, document: Any, header: Sequence[str], rows: Sequence[Row]) -> None:
-    """Print `document` as JSON, or `rows` under `header` as a table."""
+    """Print a result, as JSON or as a table.
+
+    Args:
+        output: Value of `--output`.
+        document: The result as values for JSON; with `ndjson` a list has a line for each entry.
+        header: Titles of the table's columns.
+        rows: Lines of the table.
+    """
     if output == "json":
         print(json.dumps(document, indent=2))
     elif output == "ndjson":
@@ -41,7 +56,12 @@ def show(output: str, document: Any, header: Sequence[str], rows: Sequence[Row])
 
 
 def print_table(header: Sequence[str], rows: Sequence[Row]) -> None:
-    """Print aligned columns; columns of numbers to the right."""
+    """Print a table with aligned columns; columns of numbers stand to the right.
+
+    Args:
+        header: Titles of the columns.
+        rows: Lines of the table.
+    """
     title, *lines = table_lines(header, rows)
     print(bold(title))
     for line in lines:
@@ -49,7 +69,15 @@ def print_table(header: Sequence[str], rows: Sequence[Row]) -> None:
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """The lines of a table, its header first; what is not printable in a cell is escaped."""
+    """Lay a table out; unprintable characters in a cell are escaped.
+
+    Args:
+        header: Titles of the columns.
+        rows: Lines of the table.
+
+    Returns:
+        The lines of text, the header first.
+    """
     cells = [[plain(str(cell)) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(header), *cells]) for column in range(len(header))]
     right = [
@@ -60,23 +88,44 @@ def table_lines(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
 
 
 def bold(text: str) -> str:
-    """`text` in bold where standard output is a terminal that wants it."""
+    """Make a text bold, if standard output is a terminal that wants it.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The text in bold, or as it is.
+    """
     return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 class Quantity(str):
-    """A number with its unit, as text; aligned as a number."""
+    """A number with its unit, as text; a table aligns it as a number."""
 
 
 def size(count: float) -> Quantity:
-    """A number of bytes: with a binary unit on a terminal, plain elsewhere."""
+    """Write a number of bytes.
+
+    Args:
+        count: The number.
+
+    Returns:
+        Text with a binary unit on a terminal, plain elsewhere.
+    """
     if not sys.stdout.isatty():
         return Quantity(int(count))
     return Quantity(human_size(count))
 
 
 def human_size(count: float) -> str:
-    """A number of bytes with a binary unit."""
+    """Write a number of bytes with a binary unit.
+
+    Args:
+        count: The number.
+
+    Returns:
+        The text.
+    """
     unit = 0
     while count >= 1024 and unit < len(_UNITS) - 1:
         count /= 1024
@@ -85,7 +134,14 @@ def human_size(count: float) -> str:
 
 
 def seconds(duration: float) -> Quantity:
-    """A duration: with a fitting unit on a terminal, plain seconds elsewhere."""
+    """Write a duration.
+
+    Args:
+        duration: The duration in seconds.
+
+    Returns:
+        Text with a fitting unit on a terminal, plain seconds elsewhere.
+    """
     if not sys.stdout.isatty():
         return Quantity(f"{duration:.6f}")
     if duration < 1e-3:
@@ -96,22 +152,51 @@ def seconds(duration: float) -> Quantity:
 
 
 def share(fraction: float) -> Quantity:
-    """A share of the whole, in percent."""
+    """Write a share of the whole.
+
+    Args:
+        fraction: The share, from 0 to 1.
+
+    Returns:
+        The share in percent.
+    """
     return Quantity(f"{fraction * 100:.1f}%")
 
 
 def share_or_dash(fraction: float | None) -> Quantity:
-    """A share of the whole, or a dash where there is none."""
+    """Write a share of the whole, or a dash.
+
+    Args:
+        fraction: The share, from 0 to 1; None where there is none.
+
+    Returns:
+        The share in percent, or a dash.
+    """
     return Quantity("-") if fraction is None else share(fraction)
 
 
 def sharing_name(policy: str, scheduler: str) -> str:
-    """A policy and who enforces it; `fifo` is both."""
+    """Name a policy and its scheduler.
+
+    Args:
+        policy: Name of the policy.
+        scheduler: Name of the scheduler.
+
+    Returns:
+        Both names; one name for `fifo`, which is both.
+    """
     return policy if policy == scheduler else f"{policy} by {scheduler}"
 
 
 def name(text: str) -> str:
-    """A name: cut to what a column of a terminal holds, whole elsewhere."""
+    """Cut a name to the width of a terminal's column.
+
+    Args:
+        text: The name.
+
+    Returns:
+        The cut name on a terminal, the whole name elsewhere.
+    """
     return text if len(text) <= _NAME_MAX or not sys.stdout.isatty() else text[: _NAME_MAX - 1] + "…"
 
 

@@ -1,4 +1,4 @@
-"""`weir place`: choose where the files of a program's next run are to lie, before they are made."""
+"""`weir place`: targets for the files of a program's next run, before they are made."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -39,9 +39,12 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
 )
 @click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of its latest]")
 @click.option(
-    "--problem-size", type=click.FloatRange(0, min_open=True), default=1.0, help="Multiple of the latest run's."
+    "--problem-size",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    help="Size of the problem, as a multiple of the latest run's.",
 )
-@click.option("--steps", type=click.IntRange(0), help="Steps that write, where no argument says it.")
+@click.option("--steps", type=click.IntRange(0), help="Number of steps that write, where no argument names it.")
 @click.option("--creations", type=_FILE, help="Place these files instead: JSON or CSV with path and size_bytes.")
 @click.option(
     "--layout",
@@ -51,16 +54,20 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
     help="Layout of files below PATTERN: an .ini file, or as `lfs setstripe` has it. The first that matches counts.",
 )
 @click.option(
-    "--stripe-count", type=click.IntRange(-1), default=1, show_default=True, help="Where no layout is known; -1 is all."
+    "--stripe-count",
+    type=click.IntRange(-1),
+    default=1,
+    show_default=True,
+    help="Stripes of files without a known layout; -1 is all targets.",
 )
 @click.option("--round-robin", metavar="SIZE", help="Stripes of this size in turn, instead of one run on each target.")
 @click.option(
     "--lustre", type=_FILE, help="Place on Lustre: `lfs df` as text, or a document of `weir stats subscribe`."
 )
-@click.option("--allocator", default="balanced", show_default=True, help="Who chooses the targets.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of the allocators that draw random numbers.")
+@click.option("--allocator", default="balanced", show_default=True, help="Algorithm that chooses the targets.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the allocators that draw random numbers.")
 @click.option("--database", type=click.Path(dir_okay=False, path_type=Path), help="Write an interaction database.")
-@click.option("--if-needed", is_flag=True, help="Keep the database while it foresaw 90 % of the creations.")
+@click.option("--if-needed", is_flag=True, help="Keep the database while it had 90 % of the creations.")
 @click.option(
     "--emit", type=click.Choice(["lfs", "yaml"]), help="Print `lfs setstripe` commands, or its YAML templates."
 )
@@ -120,7 +127,7 @@ def _check_usage(options: dict[str, Any]) -> None:
 
 
 def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
-    """Apply the paper's rules (section 5.5.1) to what the last runs reported; whether the database may stay."""
+    """Apply the paper's rules (section 5.5.1) to the report of the last runs; tell whether the database may stay."""
     from weir.placement.lookups import read_report, report_of
     from weir.prediction.upkeep import Advice, advice
 
@@ -132,12 +139,12 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
     is_new = not past or not report.exists() or _is_younger(past, report)
     if follows is Advice.TRACE and not is_new:
         raise CommandError(
-            "over half of the creations were not foreseen: its past says nothing of the program",
+            "over half of the creations were not predicted: the known runs are of another program",
             hint="record a run anew, with `weir run --trace DIR -- CMD`, and place from it",
         )
     if follows is Advice.TRAIN and not is_new:
         warn(
-            "the runs that are known foresaw too little, and none is newer than that",
+            "the known runs predict too few creations, and none of them is newer than the report",
             hint="record the next one too: `weir run --placement FILE --trace DIR -- CMD`",
         )
     if if_needed and database.exists() and follows is Advice.KEEP:

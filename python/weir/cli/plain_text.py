@@ -1,11 +1,17 @@
-"""Text that comes from elsewhere: names of files, of jobs, of programs, as a terminal may show them."""
+"""Foreign text (names of files, of jobs, of programs) in the form that a terminal may show."""
 
 
 def plain(text: str) -> str:
-    r"""`text` with what is not printable escaped, as in `\x1b[2J`: a terminal takes no orders from a file's name.
+    r"""Escape the unprintable characters of a text, as in `\x1b[2J`, so that a file's name gives a terminal no orders.
 
-    That covers control characters, ends of lines, marks that turn the direction of writing, and bytes that are no
+    Unprintable are control characters, ends of lines, marks that turn the direction of writing, and bytes that are no
     UTF-8.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The text without unprintable characters.
     """
     return text if text.isprintable() else "".join(map(_shown, text))
 
@@ -17,6 +23,6 @@ def _shown(character: str) -> str:
 def _escaped(character: str) -> str:
     number = ord(character)
     if 0xDC80 <= number <= 0xDCFF:
-        # A byte of a name that is no UTF-8, as `os.fsdecode` keeps it.
+        # `os.fsdecode` keeps a byte that is no UTF-8 in this form.
         return f"\\x{number - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""`weir policy`: how a store divides its time among jobs."""
+"""`weir policy`: the division of a store's time among jobs."""
 
 import contextlib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def policy() -> None:
-    """Show or change how the store divides its time among jobs."""
+    """Show or change the division of the store's time among jobs."""
 
 
 @policy.command()
@@ -46,7 +46,9 @@ def show(home: Home, output: str) -> int:
 
 @policy.command(name="set")
 @click.argument("policy", metavar="POLICY")
-@click.option("--scheduler", help="Who enforces it.  [default: the present one where it can, else the policy's own]")
+@click.option(
+    "--scheduler", help="Algorithm that enforces it.  [default: the present one if that can, else the policy's own]"
+)
 @output_option
 @click.pass_obj
 def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> None:
@@ -88,7 +90,7 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> N
 
 @dataclass(frozen=True)
 class _Change:
-    """What a server's policy and scheduler was and is."""
+    """A server's policy and scheduler before and after the change."""
 
     server: int
     was: "Sharing"
@@ -96,7 +98,7 @@ class _Change:
 
 
 def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str) -> list[_Change]:
-    """Change every server, or none where one refuses."""
+    """Change every server, or none if one refuses."""
     changed: list[_Change] = []
     for server in servers:
         try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import subprocess
 
 _JOB = "rebalance"
-"""Name of the job under which the bytes are moved, before its process number."""
+"""Name of the job under which bytes are moved, before its process number."""
 _TARGET = re.compile(r"\d+\.\d+")
 
 
@@ -42,19 +42,27 @@ class _TargetsType(click.ParamType[str]):
 
 @click.command()
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--rate", metavar="BYTES/s", help="Move at most so much.  [default: what the policy gives]")
+@click.option("--rate", metavar="BYTES/s", help="Highest rate of the moves.  [default: the policy's share]")
 @click.option(
     "--until",
     type=click.FloatRange(0.0, 1.0),
     default=0.05,
     show_default=True,
-    help="End when no target is filled by more than this above the mean.",
+    help="Largest fill above the mean at which the moves end.",
 )
-@click.option("--from", "givers", metavar="TARGET,...", type=_TargetsType(), help="Only these give.")
-@click.option("--to", "receivers", metavar="TARGET,...", type=_TargetsType(), help="Only these receive.")
-@click.option("--drain", metavar="TARGET,...", type=_TargetsType(), help="Everything leaves these.")
-@click.option("--gather", is_flag=True, help="Everything that is named goes to the targets of --to.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
+@click.option(
+    "--from", "givers", metavar="TARGET,...", type=_TargetsType(), help="Targets that give stripes; others give none."
+)
+@click.option(
+    "--to",
+    "receivers",
+    metavar="TARGET,...",
+    type=_TargetsType(),
+    help="Targets that receive stripes; others receive none.",
+)
+@click.option("--drain", metavar="TARGET,...", type=_TargetsType(), help="Targets that all stripes leave.")
+@click.option("--gather", is_flag=True, help="Move all named files to the targets of --to.")
+@click.option("--dry-run", is_flag=True, help="Only show the moves.")
 @option(CREDENTIAL)
 @output_option
 @click.pass_obj
@@ -95,7 +103,7 @@ def rebalance(
 
 
 def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
-    """How full every target is. A server that does not answer gives and gets nothing."""
+    """The fill of every target. The targets of a server that does not answer give and get nothing."""
     from weir.store.control import Server, ask_all, servers_of
 
     fills: list[dict[str, Any]] = []
@@ -110,7 +118,7 @@ def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
                 "capacity_bytes": target.capacity_bytes,
                 "used_bytes": target.used_bytes,
             }
-            # What keeps its bytes over a restart must not come to lie where nothing is kept.
+            # Bytes that outlive a restart must not move to a target that keeps nothing.
             fills.append({**figures, "class": target.backend})
     return fills
 
@@ -145,9 +153,9 @@ def _in_store(home: Home, paths: tuple[Path, ...]) -> list[str]:
 
 @contextlib.contextmanager
 def _bearer(home: Home, chosen: str | None) -> Iterator[Path]:
-    """The credential of the job; one that is made for this run goes at the end of the block.
+    """The credential of the job. A credential that is made for this run is removed at the end of the block.
 
-    The holder of the site key moves everybody's files; others move their own.
+    The holder of the site's key moves the files of all users; others move their own.
     """
     from weir.store.home import find_cluster
     from weir.store.identity import Identity
@@ -172,7 +180,7 @@ def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.P
     from weir import native
 
     program = native.mover_program()
-    # In a session of its own: what the terminal sends comes once, from here.
+    # The mover has a session of its own, so that it gets a signal of the terminal once, from here.
     return subprocess.Popen(
         [program, "--cluster", cluster, "--credential", credential, *options],
         stdin=subprocess.PIPE,
@@ -183,12 +191,12 @@ def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.P
 
 
 def _follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]], output: str) -> int:
-    """Show what the mover does until it ends; its exit code."""
+    """Show the progress of the mover until its end; return its exit code."""
     if mover.stdin is None or mover.stdout is None:
         raise CommandError("the mover has no pipes")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: mover.send_signal(received))
-    # Its end is left open: the mover ends when this program does.
+    # The pipe stays open: the mover ends when this program does.
     mover.stdin.write(json.dumps(fills) + "\n")
     mover.stdin.flush()
     events = _progress(_events(mover.stdout), sys.stderr)
@@ -215,7 +223,7 @@ def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:
 
 
 def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[dict[str, Any]]:
-    """Pass events on; on a terminal show how far they are."""
+    """Pass events on, and show the progress on a terminal."""
     from weir.cli.output import human_size
 
     planned = done = 0

@@ -1,4 +1,4 @@
-"""What `weir run` puts into a program's environment so that the preload library records its files."""
+"""The environment in which the preload library records a program's files, for `weir run --trace`."""
 
 import os
 import re
@@ -12,19 +12,23 @@ from weir.cli.errors import CommandError, warn
 _NAME_BYTES = 100
 """Longest name of a run: the library refuses 128 bytes."""
 _OBSERVED_BYTES = 16 << 10
-"""All observed paths together, as the library keeps them."""
+"""Most bytes of all observed paths together: the library keeps no more."""
 
 
 def recorder_variables(trace: str | None, observed: Sequence[str], inside: Path | None) -> dict[str, str]:
-    """The variables of a program that is to be recorded; none where it is not.
+    """Make the variables of a program that is to be recorded.
 
     Args:
-        trace: Directory of the traces, made if it is not there.
-        observed: Paths below which files outside the store are recorded too.
-        inside: The prefix without a mount, below which no trace can be written.
+        trace: Directory of the traces, made if it is not there; None records nothing.
+        observed: Paths below which files outside the store are recorded, too.
+        inside: The prefix without a mount, below which no trace can be written; None where there is a mount.
+
+    Returns:
+        Variables by their names; none where nothing is recorded.
 
     Raises:
-        CommandError: The directory cannot be made or written.
+        CommandError: The directory cannot be made or written, or lies on the store.
+        click.UsageError: Paths are observed without a directory, or cannot be passed on.
     """
     if trace is None:
         if observed:
@@ -68,9 +72,15 @@ def _forms(path: Path) -> tuple[str, str]:
 
 
 def run_name(environment: Mapping[str, str], folder: Path) -> str:
-    """What the processes of this invocation have in common.
+    """Name the run that all processes of this invocation belong to.
 
-    That of the `weir run` around this one; else what the launcher says that started this one for each rank; else new.
+    Args:
+        environment: Variables of this process.
+        folder: Directory of the traces.
+
+    Returns:
+        The name of the `weir run` around this one; else a name by the launcher that started this one for each rank;
+        else a new name.
     """
     around = environment.get("WEIR_TRACE_RUN", "")
     if around and environment.get("WEIR_TRACE") == str(folder):
@@ -91,7 +101,12 @@ def _plain(name: str) -> str:
 
 
 def check_recorded(variables: Mapping[str, str], command: str) -> None:
-    """Say so where a run that was to be recorded left no trace."""
+    """Warn where a run that was to be recorded left no trace.
+
+    Args:
+        variables: Variables of the program.
+        command: Name of the program.
+    """
     if "WEIR_TRACE_RUN" in variables and not any(
         Path(variables["WEIR_TRACE"]).glob(f"{variables['WEIR_TRACE_RUN']}+*")
     ):

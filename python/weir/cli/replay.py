@@ -1,4 +1,4 @@
-"""`weir adapt replay`: read a stream as an analysis would, and show what each step cost and how accurate it was."""
+"""`weir adapt replay`: reads of a stream as by an analysis, with the cost and the accuracy of each step."""
 
 import time
 from statistics import fmean, pvariance
@@ -29,22 +29,22 @@ _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "
     type=click.Choice(["best-effort", "isolation", "plot", "budget"]),
     default="best-effort",
     show_default=True,
-    help="Everything, the base alone, by --low and --high, or by --seconds or --variance.",
+    help="Amount to read: everything, the base alone, by --low and --high, or by --seconds or --variance.",
 )
 @click.option(
-    "--low", metavar="SIZE", callback=parse_amount, help="Of a plot: up to this bandwidth nothing is augmented."
+    "--low", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot up to which nothing is augmented."
 )
-@click.option("--high", metavar="SIZE", callback=parse_amount, help="Of a plot: from this bandwidth on everything is.")
-@click.option("--k", "slope", type=float, help="Of a plot: degree for each byte per second between them.")
-@click.option("--b", "intercept", type=float, help="Of a plot: degree at no bandwidth.")
-@click.option("--seconds", type=float, help="Of a budget: time of a step's augmentation.")
-@click.option("--variance", type=float, help="Of a budget: variance of that time, in seconds squared.")
-@click.option("--forecaster", default="online", show_default=True, help="That foresees the bandwidth of each tier.")
-@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Seconds that a step may take at most.")
+@click.option("--high", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot from which everything is.")
+@click.option("--k", "slope", type=float, help="Degree of a plot for each byte per second between them.")
+@click.option("--b", "intercept", type=float, help="Degree of a plot at no bandwidth.")
+@click.option("--seconds", type=float, help="Time of a budget for a step's augmentation.")
+@click.option("--variance", type=float, help="Variance of that time, in seconds squared.")
+@click.option("--forecaster", default="online", show_default=True, help="Forecaster of each tier's bandwidth.")
+@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Most seconds of a step.")
 @click.option("--period", type=click.FloatRange(0), default=0.0, help="Seconds from one step to the next.")
-@click.option("--steps", "count", type=click.IntRange(1), help="End after so many.")
-@click.option("--warm-up", type=click.IntRange(0), default=0, help="So many first steps read everything.")
-@click.option("--prefetch", is_flag=True, help="Read the next step while waiting for its time.")
+@click.option("--steps", "count", type=click.IntRange(1), help="Number of steps after which to end.")
+@click.option("--warm-up", type=click.IntRange(0), default=0, help="Number of first steps that read everything.")
+@click.option("--prefetch", is_flag=True, help="Read the next step during the wait for its time.")
 @click.option("--follow", type=click.FloatRange(0), default=0.0, help="Seconds to wait for steps still to be written.")
 @output_option
 def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
@@ -121,7 +121,7 @@ def _policy(options: dict[str, Any]) -> "Policy | str":
 
 
 def _steps(reader: "Reader", period: float, count: int | None) -> "tuple[list[Step], int]":
-    """The steps that came, and how many had not even their base when the deadline came."""
+    """The steps that came, and the number of steps whose base had not arrived at the deadline."""
     import warnings
     from dataclasses import replace
 
@@ -143,7 +143,7 @@ def _steps(reader: "Reader", period: float, count: int | None) -> "tuple[list[St
                 warn(str(error))
                 missed += 1
             else:
-                # What it cost is kept, not the array: a long stream is larger than memory.
+                # Only the cost is kept, not the array: a long stream is larger than memory.
                 steps.append(replace(step, data=numpy.empty(0)))
             done = len(steps) + missed
             late = begun + done * period - time.monotonic()

@@ -1,4 +1,4 @@
-"""`weir run`: run a program on a store."""
+"""`weir run`: a program on a store."""
 
 import os
 import signal
@@ -72,11 +72,11 @@ def run(
 ) -> int:
     """Run CMD on the store, as one job; the exit code is CMD's.
 
-    CMD finds the store at $WEIR_MOUNT. Who can read the site's key says with the flags who the job is; everybody else
-    runs under the grant in --credential or $WEIR_CREDENTIAL, which flags cannot widen.
+    CMD finds the store at $WEIR_MOUNT. The flags set the job's identity for a user who can read the site's key. Other
+    users run under the grant in --credential or $WEIR_CREDENTIAL, which flags cannot widen.
 
     With --placement, CMD's files on Lustre are placed too, and no store has to be up. With --trace, `weir trace show`
-    tells afterwards which files CMD made; with --observe no store has to be up for that.
+    shows afterwards the files that CMD made; with --observe no store has to be up for that.
     """
     if prefix is not None and no_preload:
         raise click.UsageError("--prefix is the preload's, so it cannot go with --no-preload")
@@ -125,10 +125,10 @@ def _without_store(present: Mapping[str, str]) -> dict[str, str]:
 
 
 def _placing(database: str) -> dict[str, str]:
-    """What the program needs to find its interaction database, which is looked at first.
+    """The variables by which the program finds its interaction database, which is checked first.
 
     Raises:
-        DatabaseError: It is none.
+        DatabaseError: The file is no interaction database.
     """
     from weir.placement.database import check
 
@@ -139,7 +139,7 @@ def _placing(database: str) -> dict[str, str]:
 
 
 def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, str]:
-    """The program's environment, but for its credential."""
+    """The program's environment, without its credential."""
     from weir.store import launch
     from weir.store.home import find_cluster
 
@@ -159,10 +159,10 @@ def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, 
 
 
 def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Path | None:
-    """The credential to run under as it is, or None where one is to be minted.
+    """The credential to run under as it is; None where one is to be minted.
 
     Raises:
-        CommandError: The flags ask for another identity than the one granted.
+        CommandError: The flags ask for another identity than the granted one.
     """
     from weir.store.home import find_cluster
     from weir.store.identity import read_claims

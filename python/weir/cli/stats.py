@@ -1,4 +1,4 @@
-"""`weir stats`: publish a Lustre server's statistics, gather them, and see the file system that they tell of."""
+"""`weir stats`: statistics of Lustre servers, published, collected, and seen as a file system."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _ENDPOINT = "tcp://127.0.0.1:4710"
 _HEADER = ("OST", "NAME", "SERVER", "SIZE", "AVAILABLE", "FILL", "READ/S", "WRITTEN/S", "REQUESTS", "SPEED", "STATE")
 _STALE_SECONDS = 60.0
-"""A document is written every few seconds: an older one means that nobody writes it any more."""
+"""Age from which a document is old: a running subscriber writes one every few seconds."""
 _SLOW = 0.5
 
 
 def _fraction(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    """`70%` or `0.7`."""
+    """Read a part of the whole, `70%` or `0.7`."""
     try:
         number = float(value.removesuffix("%")) / (100.0 if value.endswith("%") else 1.0)
     except ValueError:
@@ -36,15 +36,15 @@ _root_option = click.option(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default="/",
     show_default=True,
-    help="Read /proc and /sys below this directory.",
+    help="Directory that holds /proc and /sys.",
 )
 
 
 @click.group()
 def stats() -> None:
-    """Statistics of a Lustre file system, for the placement of files.
+    """Collect the statistics of a Lustre file system, for the placement of files.
 
-    Run `weir stats publish` on each OSS and `weir stats subscribe` on the MDS, or wherever files are placed.
+    Run `weir stats publish` on each OSS, and `weir stats subscribe` on the MDS or on the host that places files.
     """
 
 
@@ -101,7 +101,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     "--file",
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep the latest document in this file; without it, each is printed as a line of JSON.",
+    help="File that keeps the latest document; without it, each is printed as a line of JSON.",
 )
 @click.option(
     "--every",
@@ -118,7 +118,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     type=click.FloatRange(1, 3600),
     default=30.0,
     show_default=True,
-    help="With --once, seconds after which it ends all the same, with exit code 1.",
+    help="With --once: seconds after which it ends in any case, with exit code 1.",
 )
 @click.option(
     "--cpu-max",
@@ -145,9 +145,9 @@ def subscribe(
     memory_max: float,
     root: Path,
 ) -> int:
-    """Gather the statistics of all servers until SIGTERM or Ctrl-C.
+    """Collect the statistics of all servers until SIGTERM or Ctrl-C.
 
-    A server that missed three heartbeats, or three readings, is told of as silent and left out.
+    A server that missed three heartbeats, or three readings, is listed as silent, and its targets are left out.
     """
     from weir.lustre.observer import Thresholds
     from weir.lustre.subscriber import Subscriber
@@ -186,14 +186,14 @@ def subscribe(
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Output of `lctl dl -t` in a file, beside --lfs-df: it names the servers.",
 )
-@click.option("--file-system", help="Which one, where there are several.")
+@click.option("--file-system", help="Name of the file system, where there are several.")
 @output_option
 def show(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_system: str | None, output: str) -> int:
     """Show the targets of a Lustre file system as the placement of files sees them.
 
-    FILL is the part of the space that files cannot have, REQUESTS how many requests were in service at once on average,
-    SPEED what a target serves in the time of a request, as a part of the other targets' median. The exit code is 1
-    where the statistics are old or targets were left out.
+    FILL is the part of the space that files cannot have. REQUESTS is the mean number of requests in service at once.
+    SPEED is the number of bytes that a target serves in the time of a request, as a part of the other targets' median.
+    The exit code is 1 where the statistics are old or targets were left out.
     """
     from weir.cli.output import show as show_result
 
@@ -229,7 +229,7 @@ def _view(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_sys
 
 
 def _warn_of(view: "View", path: Path | None) -> bool:
-    """Tell what stands against using the view; whether anything does."""
+    """Warn of all that stands against using the view; tell whether anything does."""
     import time
 
     age_seconds = time.time() - view.time_seconds if view.time_seconds is not None else 0.0
@@ -293,7 +293,7 @@ def _hand_on(document: dict[str, Any], path: Path | None) -> None:
 
 @contextmanager
 def _zmq_errors(doing: str) -> Iterator[None]:
-    """Turn what ZeroMQ says of an address into one error."""
+    """Turn ZeroMQ's error about an address into one of a command."""
     try:
         import zmq
     except ImportError as error:

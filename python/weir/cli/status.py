@@ -1,4 +1,4 @@
-"""`weir status`: what the servers of a store are doing."""
+"""`weir status`: the state of a store's servers, targets and mounts."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""`weir targets`: what each target achieves, who chooses targets, and how fast they pretend to be."""
+"""`weir targets`: the rates of targets, the allocator, and emulated speeds."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,14 +29,18 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Line:
-    """One target, with what all servers placed on it."""
+    """One target, with the number of stripes that all servers placed on it."""
 
     server: int
     target: "Target"
     stripes_placed: int
 
     def document(self) -> dict[str, Any]:
-        """The line as JSON."""
+        """Describe the line.
+
+        Returns:
+            Values for JSON.
+        """
         from weir.store.decoding import encode
 
         return {"server": self.server, **encode(self.target), "stripes_placed": self.stripes_placed}
@@ -46,10 +50,10 @@ class Line:
 @output_option
 @click.pass_context
 def targets(context: click.Context, output: str) -> int | None:
-    """Show the targets, which are slow and since when, and how many stripes each was given.
+    """Show the targets with their speed, slow ones with the begin of their slowness, and the stripes placed on each.
 
-    ACHIEVED is the usual rate of a target's last requests, EXPECTED what such requests achieve on the others of its
-    class. The exit code is 1 where a server does not answer.
+    ACHIEVED is the usual rate of a target's last requests. EXPECTED is the rate that such requests achieve on the other
+    targets of its class. The exit code is 1 where a server does not answer.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -92,11 +96,11 @@ def targets(context: click.Context, output: str) -> int | None:
 
 @targets.command(name="set")
 @click.argument("target", metavar="SERVER.INDEX")
-@click.option("--bandwidth", metavar="RATE", help="Read and write no faster, as 29MB/s.")
-@click.option("--read", metavar="RATE", help="Read no faster.")
-@click.option("--write", metavar="RATE", help="Write no faster.")
-@click.option("--fixed", metavar="TIME", help="Spend this time on each request, as 1ms.")
-@click.option("--real", is_flag=True, help="Be as fast as it is.")
+@click.option("--bandwidth", metavar="RATE", help="Speed of reads and writes, such as 29MB/s.")
+@click.option("--read", metavar="RATE", help="Speed of reads.")
+@click.option("--write", metavar="RATE", help="Speed of writes.")
+@click.option("--fixed", metavar="TIME", help="Time of each request, such as 1ms.")
+@click.option("--real", is_flag=True, help="End the emulation.")
 @output_option
 @click.pass_obj
 def set_speed(
@@ -135,7 +139,7 @@ def set_speed(
 @output_option
 @click.pass_obj
 def allocator(home: Home, name: str, output: str) -> None:
-    """Choose who chooses the targets of new files, on every server at once.
+    """Set the allocator, which chooses the targets of new files, on every server at once.
 
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """
@@ -147,7 +151,7 @@ def allocator(home: Home, name: str, output: str) -> None:
     changed = []
     for server in servers_of(find_cluster(home)):
         was = server.allocator()
-        # The first server refuses what is none before any is changed.
+        # The first server refuses an unknown allocator before any server is changed.
         now = server.set_allocator(name, token)
         changed.append({"server": server.number, "was": was, "is": now})
     _remember(home, name)
@@ -156,7 +160,14 @@ def allocator(home: Home, name: str, output: str) -> None:
 
 
 def target_lines(answers: "list[Status]") -> list[Line]:
-    """Every target of the servers, with the stripes that all of them placed on it."""
+    """List the targets of servers, with the stripes that all servers placed on each.
+
+    Args:
+        answers: States of the servers.
+
+    Returns:
+        One line for each target.
+    """
     placed: dict[str, int] = {}
     for answer in answers:
         _add(placed, answer.placements.targets)
@@ -166,7 +177,14 @@ def target_lines(answers: "list[Status]") -> list[Line]:
 
 
 def since(moment: float | None) -> str:
-    """A Unix time as a local date, or a dash."""
+    """Write a moment.
+
+    Args:
+        moment: Unix time in seconds; None where there is none.
+
+    Returns:
+        The local date and time, or a dash.
+    """
     if moment is None:
         return "-"
     from datetime import datetime
@@ -175,7 +193,14 @@ def since(moment: float | None) -> str:
 
 
 def rate(bytes_per_second: float | None) -> object:
-    """A rate as a size a second, or a dash."""
+    """Write a rate.
+
+    Args:
+        bytes_per_second: The rate; None where it is not known.
+
+    Returns:
+        A size a second, or a dash.
+    """
     from weir.cli.output import Quantity, size
 
     return Quantity("-") if bytes_per_second is None else size(bytes_per_second)
@@ -206,7 +231,7 @@ def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
 
 
 def _token(home: Home, what: str) -> str:
-    """What the control API asks of those who change something.
+    """The token that the control API requires for a change.
 
     Raises:
         CommandError: The caller cannot read the store's key.

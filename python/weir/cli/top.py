@@ -1,4 +1,4 @@
-"""`weir top`: what jobs do with a store now, interval by interval."""
+"""`weir top`: the present work of a store's jobs, interval by interval."""
 
 import sys
 import time
@@ -33,7 +33,7 @@ _HEADER = (
     "WAITS FOR",
 )
 _DEVICES_LISTED_MAX = 8
-"""More devices than fit a line are summed up as their mean and the busiest."""
+"""Most devices listed one by one, as many as fit a line; of more the mean and the busiest are shown."""
 _ENTER = "\x1b[?1049h\x1b[?25l"
 """The terminal's other screen, without a cursor (xterm, "Private Modes"); its own is as it was after `_LEAVE`."""
 _LEAVE = "\x1b[?25h\x1b[?1049l"
@@ -54,17 +54,21 @@ class Active:
     """A job in one interval."""
 
     job: "Job"
-    """Its entry for this time alone."""
+    """The job's entry for this interval alone."""
     seconds: float
     """Length of the interval."""
 
     @property
     def wait_seconds(self) -> float | None:
-        """How long a request waited for its turn on average; None where none was served."""
+        """Mean time that a request waited for its turn; None where none was served."""
         return self.job.queue_wait_seconds_total / self.job.operations if self.job.operations else None
 
     def document(self) -> dict[str, Any]:
-        """The entry with what the job did in a second."""
+        """Describe the job.
+
+        Returns:
+            Values for JSON: the job's entry, and its rates a second.
+        """
         from weir.store.decoding import encode
 
         rates = {
@@ -78,20 +82,25 @@ class Active:
 
 @dataclass(frozen=True)
 class Interval:
-    """What happened between two samples."""
+    """The work between two samples."""
 
     seconds: float
     sharing: tuple[str, str] | None
     """Policy and scheduler; None where servers differ, or none answers."""
     up: list[int]
+    """Numbers of the servers that answered."""
     silent: dict[int, str]
-    """Servers that did not answer, and why."""
+    """Servers that did not answer, with the reason."""
     devices: list[Device]
     jobs: list[Active]
-    """Those that were active or did anything."""
+    """Jobs that were active or had operations."""
 
     def document(self) -> dict[str, Any]:
-        """The interval as JSON."""
+        """Describe the interval.
+
+        Returns:
+            Values for JSON.
+        """
         policy, scheduler = self.sharing or (None, None)
         return {
             "interval_seconds": self.seconds,
@@ -108,13 +117,13 @@ class Interval:
 
 @dataclass
 class Sample:
-    """What the servers said at one moment, by number."""
+    """The servers' answers at one moment, by number."""
 
     time_seconds: float
     status: dict[int, "Status"] = field(default_factory=dict)
     jobs: dict[int, "Sequence[Job]"] = field(default_factory=dict)
     silent: dict[int, str] = field(default_factory=dict)
-    """Servers that did not answer, and why."""
+    """Servers that did not answer, with the reason."""
 
 
 @click.command()
@@ -125,17 +134,17 @@ class Sample:
     type=click.FloatRange(0.1, 3600),
     default=1.0,
     show_default=True,
-    help="Seconds between two looks at the servers.",
+    help="Seconds between two samples of the servers.",
 )
 @output_option
 @click.pass_obj
 def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
-    """Show what jobs do now: rates, and shares owed and received, over the last interval.
+    """Show the present work of jobs: rates, and shares owed and received, over the last interval.
 
     DEVICE is the time that devices worked for the job, as a part of the interval. OWED and RECEIVED are shares of the
-    device time that was given to anybody while the job was active. WAIT is how long a request waited for its turn on
-    average. WAITS FOR is the job that received most while this one had requests queued, with the device time it
-    received meanwhile.
+    device time that was given to all jobs while the job was active. WAIT is the mean time that a request waited for its
+    turn. WAITS FOR is the job that received most while this one had requests queued, with the device time it received
+    meanwhile.
 
     End it with Ctrl-C. Where standard output is no terminal, or with --output json, it prints one interval and ends.
     """
@@ -163,12 +172,20 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
 
 
 def interval(before: Sample, after: Sample) -> Interval:
-    """What happened between two samples: sharing, devices, and the jobs that were active or did anything."""
+    """Compute the work between two samples.
+
+    Args:
+        before: The earlier sample.
+        after: The later sample.
+
+    Returns:
+        Policy and scheduler, devices, and the jobs that were active or had operations.
+    """
     from weir.store.accounts import difference, merge
 
     since = []
     for number, jobs in after.jobs.items():
-        # What a server did while it was not looked at cannot be told apart, so it starts with the next interval.
+        # The work of a server that the first sample lacks is not known for this interval: it begins with the next one.
         earlier = before.jobs.get(number, jobs)
         restarted = number in before.status and before.status[number].boot != after.status[number].boot
         since.append(difference(jobs, [] if restarted else earlier))
@@ -205,7 +222,9 @@ def _sample(servers: Sequence["Server"]) -> Sample:
 
 
 def _devices(number: int, status: "Status", before: "Status | None") -> list[Device]:
-    """The devices of one server: the part of the interval, by the server's own clock, in which each was busy."""
+    """The devices of one server, each with the part of the interval, by the server's own clock, in which it was
+    busy.
+    """
 
     def devices(of: "Status") -> "dict[str, answers.Target | answers.Device]":
         return {**{target.target: target for target in of.targets}, f"{number}.metadata": of.metadata}
@@ -241,7 +260,7 @@ def _follow(servers: Sequence["Server"], interval_seconds: float) -> None:
 
 
 def _frame(shown: Interval) -> str:
-    """One picture, drawn over the one before without clearing it first, so that nothing flickers."""
+    """One picture. It is drawn over the one before without clearing it first, so that nothing flickers."""
     import shutil
 
     from weir.cli.output import bold, table_lines

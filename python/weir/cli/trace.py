@@ -1,4 +1,4 @@
-"""`weir trace`: what `weir run --trace` recorded."""
+"""`weir trace`: the records of `weir run --trace`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,13 +27,14 @@ def trace() -> None:
 
 @trace.command(name="show")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--runs", "runs_only", is_flag=True, help="Only the runs, without their files.")
+@click.option("--runs", "runs_only", is_flag=True, help="Show the runs without their files.")
 @output_option
 def show_traces(paths: tuple[Path, ...], runs_only: bool, output: str) -> None:
     """Show runs and the files that they made.
 
-    KIND says whether a file was created, was there and truncated, or was there and overwritten. RANK is the MPI rank
-    that made it; WRITERS is the number of ranks that wrote it. SIZE is one past the last byte written.
+    KIND is `created`, `truncated` (the file existed and lost its bytes) or `overwritten` (it existed and kept them).
+    RANK is the MPI rank that made it; WRITERS is the number of ranks that wrote it. SIZE is one past the last byte
+    written.
     """
     from weir.cli.output import print_table, show
 

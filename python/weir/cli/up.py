@@ -1,4 +1,4 @@
-"""`weir up`: bring a store up on this machine."""
+"""`weir up`: the start of a store on this machine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-journal-loss",
     is_flag=True,
-    help="Start also where a journal lost changes that were on stable storage, and say what is lost.",
+    help="Start also where a journal lost changes that were on stable storage, and name the lost changes.",
 )
 @output_option
 @click.pass_context

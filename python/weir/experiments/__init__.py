@@ -1,1 +1,1 @@
-"""The experiments that were published with the systems Weir is built from, run on this machine."""
+"""The published experiments of the systems that Weir is built from, run on this machine."""

@@ -1,6 +1,6 @@
-"""How servers that first know only their own jobs come to owe what is right for the whole store.
+"""The convergence of the servers' shares: at first servers know only their own jobs, and an exchange later all jobs.
 
-The delayed fairness of ThemisIO (SC'23, sections 3.1 and 5.6).
+It is the delayed fairness of ThemisIO (SC'23, sections 3.1 and 5.6).
 """
 
 import math
@@ -12,37 +12,44 @@ from weir.experiments.policies import shares_owed_by_device
 from weir.experiments.windows import Row, Sample
 
 _RIGHT = 0.005
-"""A weight is right when it is this close."""
+"""Largest distance of a right weight from the exact one."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How servers that first know only their own jobs came to owe what is right for the whole store.
+    """The time until servers that first knew only their own jobs owed the shares that are right for the whole store.
 
-    Times count from the first request. An exchange that has begun counts whole, and so does the way of its messages.
+    Times count from the first request. An exchange that has begun counts whole, and its messages' time counts, too.
     """
 
     lambda_milliseconds: int
+    """Interval of the exchange."""
     wrong_seconds: float | None
-    """The last look at which some server did not owe what is right; None if that was so to the end."""
+    """Time of the last sample in which some server did not owe the right shares; None if that was so to the end."""
     right_seconds: float | None
-    """The first look from which on every server did."""
+    """Time of the first sample from which on every server owed them; None if none was."""
     exchanges_min: int | None
-    """By `wrong_seconds`."""
+    """Number of exchanges until `wrong_seconds`."""
     exchanges_max: int | None
-    """By `right_seconds`."""
+    """Number of exchanges until `right_seconds`."""
     share_error_max: float | None
     """Greatest distance of a job's share from the right one, over the second that followed."""
 
 
 def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) -> Convergence:
-    """When the servers of a run came to owe what is right, and what the jobs received then.
+    """Find the time from which the servers of a run owed the right shares, and the error of the shares after it.
 
     Args:
-        run: Jobs with targets, that all begin at once, and polls of the servers.
+        run: Jobs with targets, which all begin at once, and polls of the servers.
         policy: A policy that owes shares.
         rows: The table of the run's windows.
-        interval: That of the exchange, in milliseconds.
+        interval: Interval of the exchange, in milliseconds.
+
+    Returns:
+        The convergence; its times are None where the servers never owed the right shares to the end.
+
+    Raises:
+        ValueError: The policy owes no shares.
     """
     right = shares_owed_by_device(policy, run.jobs, {job.name: job.targets for job in run.jobs})
     if right is None:
@@ -62,14 +69,15 @@ def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) ->
 
 
 def right_weights(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> tuple[float, float] | None:
-    """Between which looks every server came to owe what is right, and never anything else later; None if never.
+    """Find the samples between which every server came to owe the right shares, and none else later.
 
     Args:
-        polls: Samples of every server; those that come before the first request say nothing.
+        polls: Samples of every server; samples before the first request do not count.
         right: The right share of each job, by device.
 
     Returns:
-        The last look at which some server did not, or 0, and the first from which on every one did.
+        Seconds of the last sample with another share, or 0, and of the first one from which on all are right; None if
+        there is no such one.
     """
     last_wrong = first_right = 0.0
     for device, shares in right.items():
@@ -93,7 +101,7 @@ def _owes(poll: Sample, device: str, shares: Mapping[str, float]) -> bool:
 
 
 def _error_after(rows: Sequence[Row], moment: float) -> float | None:
-    """Greatest distance of a job's share from what it is owed, over the second of windows that begins at `moment`."""
+    """Greatest distance of a job's share from its owed share, over the second of windows that begins at `moment`."""
     received: dict[str, float] = {}
     owed: dict[str, float] = {}
     for row in rows:

@@ -1,7 +1,7 @@
 """The experiments of ThemisIO's figures 8, 9, 10, 12 and 14 (SC'23, sections 5.3, 5.4 and 5.6).
 
-The paper ran its first job for 60 s and the others from 15 s to 45 s, with 56 processes a node; here it is less, in the
-same proportions.
+The paper ran its first job for 60 s and the others from 15 s to 45 s, with 56 processes a node; here both are less, in
+the same proportions.
 """
 
 import math
@@ -19,30 +19,39 @@ from weir.store.errors import SettingsError
 Say = Callable[[str], None]
 
 SCHEDULERS = ("virtual-time", "statistical-token", "gift", "tbf", "fifo")
-"""What figure 12 compares."""
+"""The schedulers that figure 12 compares."""
 LAMBDAS_MILLISECONDS = (10, 50, 200, 500)
 """The intervals of figure 14."""
 SPEED = "32MB/s"
-"""Slow enough that the targets are what is shared, and not this machine's processors."""
+"""Speed of each target, slow enough that jobs share the targets and not this machine's processors."""
 TOLERANCE = 0.02
-"""Of a window's share, unless one request is more."""
+"""Tolerance of a window's share, unless one request is more."""
 _WINDOW_SECONDS = 1.0
 _PROCESSES_PER_NODE = 4
 _PROCESSES_PER_TARGET = 4
-"""In figure 14: few, because all wake up at once, and the milliseconds that follow are what is looked at."""
+"""Processes for each target of a job in figure 14: few, because all wake up at once, and the milliseconds that follow
+count."""
 _REQUEST_BYTES = (256 * 1024, 128 * 1024, 64 * 1024)
 _REQUEST_PART_MAX = 0.0025
 """A request takes at most this part of a window, where the smallest is not too large for it."""
 _LAMBDA_WINDOW_SECONDS = 0.1
 _POLLS_PER_INTERVAL = 25
-"""How finely figure 14 knows when weights became right, where the servers answer as fast."""
+"""Polls in an interval of figure 14, where the servers answer as fast: the resolution of the time at which weights
+became right."""
 _POLL_SECONDS = 3.0
-"""For how long figure 14 asks the servers what they owe: the longest interval a few times."""
+"""Time for which figure 14 asks the servers for their shares: the longest interval a few times."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user may choose."""
+    """The user's choices.
+
+    Attributes:
+        seconds: Length of the first job.
+        speed: Speed of each target, such as `32MB/s`.
+        scheduler: Scheduler; None is the store's default.
+        lambdas_milliseconds: Intervals of figure 14.
+    """
 
     seconds: float
     speed: str = SPEED
@@ -64,20 +73,20 @@ class Panel:
     disagreement_max: float | None = None
     """Greatest distance between a share by device time and the same by the jobs' own bytes."""
     busy_ratio: float | None = None
-    """The part of their time that the targets worked."""
+    """Part of their time in which the targets worked."""
     request_seconds: float = 0.0
-    """How long a target works on one request."""
+    """Time that a target works on one request."""
     groupings: tuple[str, ...] = ("name",)
-    """What of a job the plots add up by."""
+    """Attributes of a job by which the plots add jobs up."""
     convergence: Convergence | None = None
     refused: str = ""
-    """Why the store would not come up like this; then nothing was run."""
+    """Reason why the store did not come up for this panel; then nothing was run."""
     hint: str = ""
 
 
 @dataclass
 class Figure:
-    """An experiment that was run."""
+    """The results of an experiment."""
 
     name: str
     title: str
@@ -92,16 +101,25 @@ class Experiment:
     name: str
     title: str
     shows: str
+    """Subject of the experiment, in a sentence."""
     seconds: float
-    """Length of the first job, unless chosen."""
+    """Length of the first job, unless the user chooses another."""
     run: Callable[[Options, Say], list[Panel]]
 
 
 def run(name: str, options: Options, say: Say) -> Figure:
-    """Run an experiment of `EXPERIMENTS`; `say` is told what it does.
+    """Run an experiment.
+
+    Args:
+        name: Name of an experiment in `EXPERIMENTS`.
+        options: The user's choices.
+        say: Called with a sentence for each panel.
+
+    Returns:
+        The results.
 
     Raises:
-        ExperimentError: It cannot go on.
+        ExperimentError: The experiment cannot go on.
         StoreError: Its store does not come up, or does not answer.
     """
     experiment = EXPERIMENTS[name]
@@ -257,7 +275,16 @@ def _measure(panel: Panel, run: Run, *, devices: int) -> None:
 
 
 def rows_of(run: Run, policy: str, *, outstanding_min: float = windows.OUTSTANDING_MIN) -> list[Row]:
-    """The table of a run's windows, beside what `policy` owes; see `windows.table`."""
+    """Make the table of a run's windows.
+
+    Args:
+        run: The run.
+        policy: Policy of the store.
+        outstanding_min: As for `windows.table`.
+
+    Returns:
+        The rows, with the shares that the policy owes.
+    """
     by_name = {job.name: job for job in run.jobs}
 
     def owed(names: Sequence[str]) -> dict[str, float] | None:
@@ -267,14 +294,23 @@ def rows_of(run: Run, policy: str, *, outstanding_min: float = windows.OUTSTANDI
 
 
 def sized(jobs: Sequence[Job], store: Store, window_seconds: float) -> list[Job]:
-    """The jobs with the largest requests that are a small part of a window at the store's speed."""
+    """Choose the size of the jobs' requests.
+
+    Args:
+        jobs: The jobs.
+        store: A store that is up.
+        window_seconds: Length of a window.
+
+    Returns:
+        The jobs with the largest requests that are a small part of a window at the store's speed.
+    """
     rate = min(store.device_rates(), default=math.inf)
     fitting = [size for size in _REQUEST_BYTES if size / rate <= _REQUEST_PART_MAX * window_seconds]
     return [replace(job, request_bytes=(fitting or _REQUEST_BYTES[-1:])[0]) for job in jobs]
 
 
 def _request_seconds(store: Store, jobs: Sequence[Job]) -> float:
-    """How long a target works on the largest request."""
+    """Time that a target works on the largest request."""
     rate = min(store.device_rates(), default=math.inf)
     return max(job.request_bytes for job in jobs) / rate
 

@@ -1,4 +1,4 @@
-"""Jobs of real processes on a store: started together, let go at one moment, watched, and waited for."""
+"""Jobs of real processes on a store: prepared one by one, started at one moment, sampled, and waited for."""
 
 import contextlib
 import json
@@ -18,26 +18,26 @@ from weir.experiments.store import PREFIX, ExperimentError, Store
 from weir.experiments.windows import Done, Sample, accounts
 
 _READY_SECONDS = 120.0
-"""How long all processes of all jobs may take to open their files, on a busy machine."""
+"""Longest time until all processes of all jobs have opened their files, on a busy machine."""
 _END_SECONDS = 60.0
-"""How long jobs may take to end behind their time: a request of each process is still under way."""
+"""Longest time until jobs have ended after their time: a request of each process is still under way."""
 _KILL_SECONDS = 5.0
-"""How long a process may take to end when it is told to, and again when it is killed."""
+"""Longest time until a process has ended after a signal, and again after it was killed."""
 _PIPE_BYTES = 65536
 _HEAD_START_SECONDS = 0.3
-"""Between the last process that is ready and the moment from which all times count."""
+"""Time between the last process that is ready and the moment from which all times count."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job: who it is, and what its processes do."""
+    """One job: its identity, and the work of its processes."""
 
     name: str
     processes: int
     seconds: float
-    """How long it has work."""
+    """Length of the time in which it has work."""
     start_seconds: float = 0.0
-    """When its first request comes, counted from the moment at which the experiment begins."""
+    """Time of its first request, from the beginning of the experiment."""
     nodes: int = 1
     user: str = "user"
     group: str = "group"
@@ -45,28 +45,28 @@ class Job:
     request_bytes: int = 64 * 1024
     requests_per_file: int = 16
     targets: tuple[str, ...] = ()
-    """Targets of its files, in turn, as `server.index`; without any, files lie as the store lays them."""
+    """Targets of its files, in turn, as `server.index`; without any, the store lays the files out."""
 
     @property
     def end_seconds(self) -> float:
-        """When it has no more work."""
+        """Time at which it has no more work, from the beginning of the experiment."""
         return self.start_seconds + self.seconds
 
 
 @dataclass
 class Run:
-    """What jobs did on a store: samples of the servers' accounts, and the jobs' own counts."""
+    """A run of jobs on a store: samples of the servers' accounts, and the jobs' own counts."""
 
     jobs: list[Job]
     window_seconds: float
     samples: list[list[Sample]] = field(default_factory=list)
-    """At each edge of a window, one of each server."""
+    """Samples at each edge of a window, one of each server."""
     polls: list[Sample] = field(default_factory=list)
-    """Samples at edges and between them, where they were asked for."""
+    """Samples at edges and between them, where these were requested."""
     done: dict[str, list[Done]] = field(default_factory=dict)
-    """By job, what its processes did in each window; the last one also holds what came after it."""
+    """Counts of each job's processes in each window; the last window also holds the counts after it."""
     final: list[Sample] = field(default_factory=list)
-    """One of each server, when all jobs had ended."""
+    """Samples after the end of all jobs, one of each server."""
 
 
 def run_jobs(
@@ -81,13 +81,16 @@ def run_jobs(
 
     Args:
         store: A store that is up.
-        jobs: Their names must differ.
+        jobs: The jobs; their names must differ.
         window_seconds: Length of a window.
-        poll_seconds: For this long from the beginning, servers are also asked between the edges.
-        poll_pause_seconds: Pause behind each answer then.
+        poll_seconds: Time from the beginning for which servers are also asked between the edges.
+        poll_pause_seconds: Pause behind each answer in this time.
+
+    Returns:
+        The run.
 
     Raises:
-        ExperimentError: A job failed or did not come up or end in time. None of them is left.
+        ExperimentError: A job failed, or did not start or end in time. None of them is left.
         StoreError: A server does not answer.
     """
     windows = ceil(max(job.end_seconds for job in jobs) / window_seconds - 1e-9)
@@ -120,7 +123,15 @@ def run_jobs(
 
 
 def coarser(run: Run, factor: int) -> Run:
-    """The same run in windows that are `factor` times as long; a last one that is not whole is left out."""
+    """Join windows of a run; a last one that is not whole is left out.
+
+    Args:
+        run: The run.
+        factor: Number of windows that become one.
+
+    Returns:
+        The same run in longer windows.
+    """
     samples = run.samples[::factor]
     done = {
         name: [_added(each[first : first + factor]) for first in range(0, len(each), factor)]
@@ -150,7 +161,7 @@ def _sample(store: Store, epoch: float) -> list[Sample]:
 
 @contextlib.contextmanager
 def _load(store: Store, job: Job, window_seconds: float, windows: int) -> Iterator[subprocess.Popen[str]]:
-    """The processes of a job; however the block ends, none is left."""
+    """The processes of a job. None of them is left behind the block."""
     specification = {
         "folder": f"{PREFIX}/{job.name}",
         "processes": job.processes,
@@ -174,7 +185,7 @@ def _load(store: Store, job: Job, window_seconds: float, windows: int) -> Iterat
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            # One session holds all of its processes, so that one signal ends them.
+            # One session holds all processes of the job, so that one signal ends them.
             start_new_session=True,
         )
         try:
@@ -208,13 +219,13 @@ def _end(load: subprocess.Popen[str]) -> None:
 
 
 def _line(load: subprocess.Popen[str], deadline: float) -> str:
-    """The next line a job prints, or nothing where it ended or the time is over."""
+    """The next line that a job prints; empty where it ended or the time is over."""
     ready, _, _ = select.select([_pipe(load.stdout)], [], [], max(0.0, deadline - time.monotonic()))
     return _pipe(load.stdout).readline() if ready else ""
 
 
 def _done(store: Store, name: str, load: subprocess.Popen[str], deadline: float) -> list[Done]:
-    """What a job says that it did."""
+    """The counts that a job prints."""
     try:
         output, _ = load.communicate(timeout=max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -227,14 +238,14 @@ def _done(store: Store, name: str, load: subprocess.Popen[str], deadline: float)
 
 
 def _failure(store: Store, name: str, code: int) -> ExperimentError:
-    """Why a job ended too soon, in the last words of its processes."""
+    """The reason why a job ended too soon, in the last words of its processes."""
     lines = [line.strip() for line in _log(store, name).read_text().splitlines() if line.strip()]
     words = lines[-1].removeprefix("error:").strip() if lines else "it said nothing"
     return ExperimentError(f"job {name} ended with code {code}: {words}")
 
 
 def _log(store: Store, name: str) -> Path:
-    """What the processes of a job said."""
+    """The log of a job's processes."""
     return store.folder / f"{name}.log"
 
 

@@ -1,8 +1,8 @@
 """The processes of a job: each writes its own file and reads it back, again and again, one request at a time.
 
-Run as `python -m weir.experiments.load SPECIFICATION` on a store (`weir run --prefix`). It forks the processes, opens
-their files, prints `ready`, and waits for one line: the moment of the clock (CLOCK_MONOTONIC, seconds) that the times
-in the specification count from. When the time is over it prints what was done in each window, as JSON. This is the
+`python -m weir.experiments.load SPECIFICATION` runs on a store (`weir run --prefix`). It forks the processes, opens
+their files, prints `ready`, and waits for one line: the moment of the clock (CLOCK_MONOTONIC, seconds) from which the
+times in the specification count. When the time is over it prints the counts of each window, as JSON. This is the
 benchmark of ThemisIO (SC'23, section 5.3.1), with smaller files.
 """
 
@@ -17,20 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FIELDS = ("bytes_written", "bytes_read", "requests", "waited_nanoseconds")
-"""What is counted of each process in each window."""
+"""Counts of each process in each window."""
 _LAYOUT = "weir.layout"
 _ATTEMPTS_MAX = 64
-"""Folders that are tried until one has its home on the wanted server."""
+"""Most folders that are made until one has its home on the wanted server."""
 _HOME_SHIFT = 48
-"""The upper 16 bits of an inode number are its home's."""
+"""Position of the home's number in an inode number: the upper 16 bits."""
 
 
 @dataclass(frozen=True)
 class Specification:
-    """What the processes of one job do."""
+    """The work of one job's processes."""
 
     folder: str
-    """Where the files are; with `targets`, in folders beside it that have their homes on the targets' servers."""
+    """Folder of the files; with `targets`, the files lie in folders beside it that have their homes on the targets'
+    servers."""
     processes: int
     request_bytes: int
     requests_per_file: int
@@ -38,33 +39,58 @@ class Specification:
     seconds: float
     window_seconds: float
     windows: int
-    """Windows that are counted; what comes later counts in the last."""
+    """Number of windows; later counts belong to the last one."""
     targets: Sequence[str] = ()
-    """Targets of the files, in turn, as `server.index`; each file on one. Without any, the store's own layout."""
+    """Targets of the files, in turn, as `server.index`; each file lies on one. Without any, the store lays the files
+    out."""
 
 
 class Counters:
     """Counts of every process in every window, in memory that the processes share."""
 
     def __init__(self, processes: int, windows: int) -> None:
-        """Make them, all zero; before the fork."""
+        """Make counters, all zero; before the fork.
+
+        Args:
+            processes: Number of processes.
+            windows: Number of windows.
+        """
         self._windows = windows
         self._memory = mmap.mmap(-1, max(1, processes * windows * len(FIELDS) * 8))
         self._cells = memoryview(self._memory).cast("q")
 
     def add(self, process: int, window: int, field: int, amount: int) -> None:
-        """Count; only `process` itself writes its own cells."""
+        """Count; each process writes its own cells alone.
+
+        Args:
+            process: Number of the process.
+            window: Number of the window; one outside of the range counts as the nearest.
+            field: Index in `FIELDS`.
+            amount: Amount to add.
+        """
         window = min(max(window, 0), self._windows - 1)
         self._cells[(process * self._windows + window) * len(FIELDS) + field] += amount
 
     def window(self, process: int, window: int) -> list[int]:
-        """What `process` did in `window`, by field."""
+        """Read the counts of a process in a window.
+
+        Args:
+            process: Number of the process.
+            window: Number of the window.
+
+        Returns:
+            The counts, in the order of `FIELDS`.
+        """
         at = (process * self._windows + window) * len(FIELDS)
         return self._cells[at : at + len(FIELDS)].tolist()
 
 
 def main() -> int:
-    """Run the processes that the first argument describes, and print what they did."""
+    """Run the processes that the first argument describes, and print their counts.
+
+    Returns:
+        The exit code: 0, or 1 where a process failed.
+    """
     specification = Specification(**json.loads(sys.argv[1]))
     files = _make_files(specification)
     counters = Counters(specification.processes, specification.windows)
@@ -97,11 +123,11 @@ def main() -> int:
 
 
 _EPOCH_BYTES = 32
-"""Each process reads a message of this length; a pipe keeps 64 KiB, so 2,048 of them."""
+"""Length of the message to each process; a pipe keeps 64 KiB, so 2,048 of them."""
 
 
 def _serve(process: int, specification: Specification, file: str, counters: Counters, opened: int, epoch: int) -> int:
-    """One process from its open to its exit code."""
+    """Run one process from its open to its exit code."""
     try:
         descriptor = os.open(file, os.O_RDWR)
         os.write(opened, b"o")
@@ -119,7 +145,7 @@ def _serve(process: int, specification: Specification, file: str, counters: Coun
 def _write_and_read(
     process: int, specification: Specification, descriptor: int, counters: Counters, epoch: float
 ) -> None:
-    """Requests one after the other from the start to the end of the job's time."""
+    """Send requests one after the other, from the start to the end of the job's time."""
     length = specification.request_bytes
     written = os.urandom(length)
     read = bytearray(length)
@@ -146,7 +172,7 @@ def _write_and_read(
 def _count(
     counters: Counters, process: int, specification: Specification, since: float, until: float, field: int, done: int
 ) -> None:
-    """Count a request in the window it ended in, and its waiting in every window it lasted."""
+    """Count a request in the window of its end, and its waiting in every window of its time."""
     last = int(until / specification.window_seconds)
     counters.add(process, last, field, done)
     counters.add(process, last, FIELDS.index("requests"), 1)
@@ -169,7 +195,7 @@ def _make_files(specification: Specification) -> list[str]:
 
 
 def _folder_of(stem: str, server: str) -> str:
-    """A folder whose files have their home on `server`: the hash of its name chooses it."""
+    """A folder whose files have their home on `server`; the hash of its name chooses the home."""
     for attempt in range(_ATTEMPTS_MAX):
         folder = f"{stem}-{server}-{attempt}"
         Path(folder).mkdir()
@@ -196,7 +222,7 @@ def _server(target: str) -> str:
 
 
 def _report(specification: Specification, counters: Counters) -> list[dict[str, int]]:
-    """What all processes did in each window."""
+    """The counts of all processes in each window."""
     report = []
     for window in range(specification.windows):
         counts = [counters.window(process, window) for process in range(specification.processes)]

@@ -16,13 +16,20 @@ _COLUMNS_MAX = 3
 _PLOT_INCHES = (5.2, 3.7)
 _OWED: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 1.2, "zorder": 3}
 _LINEAR_MAX = 6
-"""More lines than these are drawn on a logarithmic scale, down to a small part of the whole."""
+"""Most lines on a linear scale; more lines are drawn on a logarithmic one, down to a small part of the whole."""
 _LEAST_PART = 0.02
 _TITLES = {"name": "each job", "user": "each user", "group": "each group"}
 
 
 def draw(figure: Figure, folder: Path) -> Path | None:
-    """Draw an experiment into `NAME.png`, and return its path; None where nothing was run.
+    """Draw an experiment into `NAME.png`.
+
+    Args:
+        figure: Results of the experiment.
+        folder: Folder of the picture.
+
+    Returns:
+        Path of the picture; None where nothing was run.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -61,10 +68,10 @@ def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
         )
         owed = _curve(of_label, lambda row: (row.share_owed or 0.0) * (100 if of_shares else totals[row.window]))
         edges = [window * panel.window_seconds for window in range(len(received) + 1)]
-        # Lines that lie on each other are all seen: the first is the widest.
+        # The first line is the widest, so that lines on each other are all visible.
         width = 1.5 + 3 * (len(labels) - 1 - number) / len(labels)
         place.stairs(received, edges, baseline=None, label=label, linewidth=width)
-        # Who has no work is owed nothing, which is not drawn.
+        # A job without work is owed nothing, which is not drawn.
         place.stairs([value or math.nan for value in owed], edges, baseline=None, **_OWED)
     if any(row.share_owed for row in panel.rows):
         place.stairs([math.nan], [0, 0], baseline=None, label="owed", **_OWED)
@@ -83,7 +90,7 @@ def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
 
 
 def _make_logarithmic(place: "Axes", *, top: float, bottom: float) -> None:
-    """So that the small shares of many jobs are told apart."""
+    """Make an axis logarithmic, so that the small shares of many jobs are told apart."""
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     place.set_yscale("log")

@@ -1,4 +1,4 @@
-"""What a policy owes each job, computed naively: the reference that experiments are held against.
+"""The shares that a policy owes, computed naively: the reference for the experiments.
 
 It shares no code with the servers, and follows the definition of the policies only (ThemisIO, SC'23, section 2.2.2).
 """
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Entity(Protocol):
-    """What a policy may know of a job."""
+    """The knowledge of a policy about a job."""
 
     @property
     def name(self) -> str:
@@ -16,19 +16,19 @@ class Entity(Protocol):
 
     @property
     def user(self) -> str:
-        """User it is accounted under."""
+        """User that the job is accounted under."""
 
     @property
     def group(self) -> str:
-        """Group it is accounted under."""
+        """Group that the job is accounted under."""
 
     @property
     def nodes(self) -> int:
-        """Compute nodes."""
+        """Compute nodes of the job."""
 
     @property
     def priority(self) -> int:
-        """Priority."""
+        """Priority of the job."""
 
 
 _CLASSES: dict[str, Callable[[Entity], object]] = {
@@ -38,9 +38,9 @@ _CLASSES: dict[str, Callable[[Entity], object]] = {
     "priority": lambda job: job.priority,
     "job": lambda job: job.name,
 }
-"""Which jobs a level takes together."""
+"""Key of a job at each level: a level takes jobs with one key together."""
 _WEIGHTS: dict[str, Callable[[Entity], int]] = {"size": lambda job: job.nodes, "priority": lambda job: job.priority}
-"""The weight of what a level divides among; 1 where the level is not here."""
+"""Weight of a job at each level; 1 at levels that are not here."""
 
 
 def _one(job: Entity) -> int:
@@ -48,10 +48,17 @@ def _one(job: Entity) -> int:
 
 
 def shares_owed(policy: str, jobs: Iterable[Entity]) -> dict[str, float] | None:
-    """The share of the whole that `policy` owes each of `jobs` while all of them have requests waiting.
+    """Compute the share of the whole that a policy owes each job while all jobs have requests waiting.
+
+    Args:
+        policy: Name of the policy.
+        jobs: The jobs.
 
     Returns:
-        Shares by name of the job, whose sum is 1; None under `fifo`, which owes nobody anything.
+        Shares by the name of the job, whose sum is 1; None under `fifo`, which owes nothing.
+
+    Raises:
+        ValueError: The policy has an unknown level.
     """
     if policy == "fifo":
         return None
@@ -62,7 +69,7 @@ def shares_owed(policy: str, jobs: Iterable[Entity]) -> dict[str, float] | None:
 
 
 def _divide(levels: Sequence[str], jobs: Sequence[Entity], whole: float) -> dict[str, float]:
-    """Divide `whole` among `jobs`: by the first level among its classes, inside each by the levels below."""
+    """Divide `whole` among `jobs`: by the first level among its classes, inside each class by the levels below."""
     if len(jobs) == 1:
         return {jobs[0].name: whole}
     level = levels[0] if levels else "job"
@@ -82,18 +89,18 @@ def _divide(levels: Sequence[str], jobs: Sequence[Entity], whole: float) -> dict
 def shares_owed_by_device(
     policy: str, jobs: Sequence[Entity], devices: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, float]] | None:
-    """The share of each device that `policy`, applied to the whole store, owes each job there.
+    """Compute the share of each device that a policy, applied to the whole store, owes each job.
 
-    A job's share of the whole is laid evenly over the devices that hold its files, and what is laid on a device is
+    A job's share of the whole is divided evenly over the devices of its files. The shares on a device are then
     stretched to its whole time: the token counts of ThemisIO's figure 5 (SC'23, section 3.1).
 
     Args:
-        policy: The policy of the store.
+        policy: Policy of the store.
         jobs: Every job, all with requests waiting on each of their devices.
-        devices: The devices of each job, by its name.
+        devices: Devices of each job, by its name.
 
     Returns:
-        By device and job, or None under `fifo`.
+        Shares by device and job; None under `fifo`, which owes nothing.
     """
     whole = shares_owed(policy, jobs)
     if whole is None:

@@ -1,4 +1,4 @@
-"""The numbers of an experiment as documents: JSON with everything, CSV with a line for each job and window."""
+"""The results of an experiment as documents: JSON with everything, CSV with a line for each job and window."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from weir.experiments.figures import Figure, Panel
 
 FORMAT_VERSION = 1
-"""Of the JSON file."""
+"""Version of the JSON file."""
 
 _COLUMNS = (
     *("panel", "policy", "scheduler"),
@@ -23,7 +23,15 @@ _COLUMNS = (
 
 
 def document(figure: Figure, *, with_windows: bool) -> dict[str, Any]:
-    """An experiment as JSON values; times in seconds, shares as fractions of the targets' time."""
+    """Describe the results.
+
+    Args:
+        figure: Results of an experiment.
+        with_windows: Whether to list the windows, too.
+
+    Returns:
+        Values for JSON: times in seconds, shares as fractions of the targets' time.
+    """
     return {
         "version": FORMAT_VERSION,
         "figure": figure.name,
@@ -35,7 +43,18 @@ def document(figure: Figure, *, with_windows: bool) -> dict[str, Any]:
 
 
 def write(figure: Figure, folder: Path) -> list[Path]:
-    """Write `NAME.json` and `NAME.csv` into a folder, and return their paths."""
+    """Write `NAME.json` and `NAME.csv`.
+
+    Args:
+        figure: Results of an experiment.
+        folder: Folder of the files; it is made.
+
+    Returns:
+        Paths of the files.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / f"{figure.name}.json"
     whole.write_text(json.dumps(document(figure, with_windows=True), indent=1) + "\n")

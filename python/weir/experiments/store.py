@@ -1,4 +1,4 @@
-"""A store for one experiment: in a folder of its own, with targets that work at an emulated speed."""
+"""A store for one experiment: in a folder of its own, with targets of an emulated speed."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weir.store import Store as Running
 
 PREFIX = "/weir"
-"""Where jobs see the store: by preload alone, so that no mount is needed."""
+"""Path at which jobs see the store: by preload alone, so that no mount is needed."""
 
 
 class ExperimentError(WeirError):
@@ -25,7 +25,7 @@ class ExperimentError(WeirError):
 
 
 class Store:
-    """A store of this experiment alone; up inside a `with` block, and gone behind it."""
+    """A store of this experiment alone: up inside a `with` block, and removed behind it."""
 
     def __init__(
         self,
@@ -42,20 +42,20 @@ class Store:
         lambda_milliseconds: int | None = None,
         tables: str = "",
     ) -> None:
-        """Describe it.
+        """Describe the store.
 
         Args:
-            policy: How its time is divided.
-            scheduler: By which algorithm; None is the default one.
+            policy: Division of its time.
+            scheduler: Algorithm that enforces the policy; None is the default.
             servers: Number of servers.
-            targets: Targets of each server, in memory.
-            speed: Bytes a second of each target in both directions, as `32MB/s`; None is as fast as it is.
-            fixed_time: Time of each request beside that of its bytes, as `100us`.
-            metadata_time: Time of each metadata operation, as `50us`.
-            capacity: Of each target, as `64MiB`; None is the default.
-            allocator: Who chooses the targets of files; None is the default one.
-            lambda_milliseconds: How often servers exchange their jobs; None is the default.
-            tables: More of cluster.toml, such as `[[share]]` tables.
+            targets: Number of targets of each server, in memory.
+            speed: Bytes a second of each target in both directions, such as `32MB/s`; None emulates no speed.
+            fixed_time: Time of each request beside that of its bytes, such as `100us`.
+            metadata_time: Time of each metadata operation, such as `50us`.
+            capacity: Capacity of each target, such as `64MiB`; None is the default.
+            allocator: Algorithm that chooses the targets of files; None is the default.
+            lambda_milliseconds: Interval of the exchange between servers; None is the default.
+            tables: Further text of cluster.toml, such as `[[share]]` tables.
         """
         self.policy = policy
         self.scheduler = scheduler
@@ -77,11 +77,11 @@ class Store:
         self._servers: list[Server] = []
 
     def __enter__(self) -> "Store":
-        """Bring it up.
+        """Bring the store up.
 
         Raises:
             SettingsError: There is no such policy, scheduler or speed.
-            StoreError: It does not come up; nothing of it is left.
+            StoreError: The store does not come up; nothing of it is left.
         """
         self._root = Path(tempfile.mkdtemp(prefix="weir-bench-"))
         with contextlib.ExitStack() as ends:
@@ -107,43 +107,43 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End its servers and remove its folder."""
+        """End the servers and remove the folder."""
         self._ends.close()
 
     @property
     def folder(self) -> Path:
-        """A folder of this experiment, gone with the store."""
+        """A folder of this experiment, which is removed with the store."""
         return self._root
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of commands on the store: this one's, without any other store."""
+        """The environment of commands on the store: this process's, without any other store."""
         from weir.store.environment import without_store
 
         return {**without_store(os.environ, kept=("WEIR_PROGRAMS",)), "WEIR_HOME": str(self._root / "home")}
 
     @property
     def servers(self) -> list[Server]:
-        """The servers, by number, to be asked."""
+        """The servers, by number."""
         return self._servers
 
     @contextlib.contextmanager
     def job(self, name: str, *, user: str, group: str, nodes: int, priority: int) -> Iterator[dict[str, str]]:
-        """Make the environment of a job's processes, which see the store at `PREFIX`.
+        """Make the environment of a job's processes, which see the store at `PREFIX`, for the length of a block.
 
         Args:
             name: Name of the job.
-            user: Its user.
-            group: Its group.
-            nodes: Its compute nodes.
-            priority: Its priority.
+            user: User of the job.
+            group: Group of the job.
+            nodes: Compute nodes of the job.
+            priority: Priority of the job.
 
         Yields:
-            Variables by their names, good until the end of the block.
+            Variables by their names.
 
         Raises:
             ExperimentError: The store is not up.
-            StoreError: A claim is outside its limits.
+            StoreError: A claim is outside of its limits.
         """
         if self._running is None:
             raise ExperimentError("the experiment's store is not up", hint="use it in a `with` block")
@@ -152,7 +152,10 @@ class Store:
             yield variables
 
     def device_rates(self) -> list[float]:
-        """Bytes a second of each target that has an emulated speed, the slower direction.
+        """Ask for the emulated speeds.
+
+        Returns:
+            Bytes a second of each target that has an emulated speed, of the slower direction.
 
         Raises:
             StoreError: A server does not answer.

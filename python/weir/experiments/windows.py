@@ -1,8 +1,8 @@
-"""Windows of time: what each job received in each, by the servers' accounts and by its own counts, beside what it is
-owed.
+"""Windows of time: the share that each job received in each, by the servers' accounts and by its own counts, beside the
+owed share.
 
 A share is computed from the emulated devices' own busy time, and again from the bytes that the jobs' processes counted;
-never from what a scheduler charged.
+never from the charges of a scheduler.
 """
 
 import itertools
@@ -15,57 +15,58 @@ if TYPE_CHECKING:
     from weir.store import answers
 
 OUTSTANDING_MIN = 2.0
-"""A job is backlogged in a window in which it had this many requests at the store, on average: one is served, one
-waits. A job of one process that waits for each request never is."""
+"""Requests of a job at the store, on average over a window, from which the job is backlogged: one is served, one waits.
+A job of one process that waits for each request never is."""
 _METADATA = ".metadata"
 
 
 @dataclass(frozen=True)
 class Account:
-    """What one server says of one job."""
+    """The account of one job on one server."""
 
     device_seconds: Mapping[str, float]
-    """Time that each target worked for it, since the server started."""
+    """Time that each target worked for the job, since the server started."""
     owed: Mapping[str, float]
-    """Share of each target that it is owed now."""
+    """Share of each target that the job is owed now."""
     bytes_total: int
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one server said at one time."""
+    """The accounts of one server at one time."""
 
     server: int
     time_seconds: float
-    """Since the beginning of the experiment."""
+    """Time since the beginning of the experiment."""
     jobs: Mapping[str, Account]
+    """Accounts by the names of the jobs."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What the processes of a job did in one window, by their own counts."""
+    """The work of a job's processes in one window, by their own counts."""
 
     bytes_written: int
     bytes_read: int
     requests: int
     waited_nanoseconds: int
-    """Sum over processes of the time inside a request."""
+    """Time inside requests, added up over the processes."""
 
 
 class TimedJob(Protocol):
-    """When a job has work."""
+    """A job with its time of work."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the job."""
 
     @property
     def start_seconds(self) -> float:
-        """Its beginning."""
+        """Begin of its work."""
 
     @property
     def end_seconds(self) -> float:
-        """Its end."""
+        """End of its work."""
 
 
 @dataclass(frozen=True)
@@ -78,22 +79,22 @@ class Row:
     phase: int | None
     """Number of the span of time in which the same jobs have work; None for a window that two of them share."""
     device_ratio: float
-    """Seconds that all targets worked for the job, in a second."""
+    """Seconds that all targets worked for the job in a second."""
     device_ratios: Mapping[str, float]
-    """The same by target."""
+    """Seconds that each target worked for the job in a second."""
     bytes_written: int
     bytes_read: int
     requests: int
     outstanding: float
     """Requests of the job that were at the store, on average."""
     share_device: float | None
-    """Share of the time that the targets worked; None where they did not."""
+    """Share of the time that the targets worked; None where they did not work."""
     share_bytes: float | None
-    """Share of the bytes that all jobs moved."""
+    """Share of the bytes that all jobs moved; None where none moved any."""
     share_owed: float | None
     """Share that the policy owes, if every job with work is backlogged; None under a policy that owes nothing."""
     is_counted: bool
-    """Every job with work was backlogged in this window and in the one before, in one phase."""
+    """Whether every job with work was backlogged in this window and in the one before, in one phase."""
 
     @property
     def bytes_total(self) -> int:
@@ -120,13 +121,20 @@ class Summary:
     share_bytes: float
     share_deviation: float | None
     share_error_max: float | None
-    """Greatest distance of a window's share from what is owed, by device time."""
+    """Greatest distance of a window's share by device time from the owed share."""
     windows_within: int | None
-    """Windows in which it is no greater than the tolerance."""
+    """Number of windows in which this distance is no greater than the tolerance."""
 
 
 def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
-    """The accounts in a server's job table, by name of the job."""
+    """Read the accounts in a server's job table.
+
+    Args:
+        table: The job table.
+
+    Returns:
+        The accounts by the names of the jobs, of targets alone.
+    """
     found = {}
     for job in table:
         targets = [device for device in job.devices if not device.device.endswith(_METADATA)]
@@ -137,7 +145,16 @@ def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
 
 
 def phase_of(jobs: Iterable[TimedJob], start_seconds: float, end_seconds: float) -> int | None:
-    """The number of the phase that a window lies in, or None where jobs come or go inside it."""
+    """Find the phase of a window: the span of time in which the same jobs have work.
+
+    Args:
+        jobs: All jobs of the run.
+        start_seconds: Begin of the window.
+        end_seconds: End of the window.
+
+    Returns:
+        Number of the phase; None where jobs come or go inside the window.
+    """
     edges = sorted({edge for job in jobs for edge in (job.start_seconds, job.end_seconds)})
     if any(start_seconds + 1e-6 < edge < end_seconds - 1e-6 for edge in edges):
         return None
@@ -145,7 +162,16 @@ def phase_of(jobs: Iterable[TimedJob], start_seconds: float, end_seconds: float)
 
 
 def working(jobs: Sequence[TimedJob], start_seconds: float, end_seconds: float) -> list[str]:
-    """Names of the jobs that have work throughout a window."""
+    """Find the jobs that have work throughout a window.
+
+    Args:
+        jobs: All jobs of the run.
+        start_seconds: Begin of the window.
+        end_seconds: End of the window.
+
+    Returns:
+        Names of the jobs.
+    """
     return [
         job.name for job in jobs if job.start_seconds <= start_seconds + 1e-6 and job.end_seconds >= end_seconds - 1e-6
     ]
@@ -160,15 +186,18 @@ def table(
     *,
     outstanding_min: float = OUTSTANDING_MIN,
 ) -> list[Row]:
-    """What each job received in each window.
+    """Make the table of each job in each window.
 
     Args:
         jobs: All jobs of the run.
         samples: At each edge of a window, one sample of each server.
-        done: By job, its own counts of each window.
+        done: Each job's own counts of each window, by its name.
         window_seconds: Length of a window.
-        owed_of: The shares that the policy owes jobs, by their names, while these have work.
-        outstanding_min: Requests that a job must have at the store, on average, to be backlogged.
+        owed_of: Called with the names of the jobs that have work; returns the shares that the policy owes them.
+        outstanding_min: Requests of a job at the store, on average, from which it is backlogged.
+
+    Returns:
+        One row for each job and window, window after window.
     """
     rows: list[Row] = []
     backlogged_before: tuple[int | None, bool] = (None, False)
@@ -207,7 +236,16 @@ def table(
 
 
 def summaries(rows: Sequence[Row], window_seconds: float, *, tolerance: float = 0.02) -> list[Summary]:
-    """Each job in each phase, over the windows that count; `tolerance` is that of a window's share, as a fraction."""
+    """Summarise each job in each phase, over the windows that count.
+
+    Args:
+        rows: The table of a run.
+        window_seconds: Length of a window.
+        tolerance: Tolerance of a window's share, as a fraction.
+
+    Returns:
+        One summary for each phase and job.
+    """
     groups: dict[tuple[int, str], list[Row]] = {}
     for row in rows:
         if row.is_counted and row.phase is not None:
@@ -216,7 +254,14 @@ def summaries(rows: Sequence[Row], window_seconds: float, *, tolerance: float = 
 
 
 def disagreement_max(rows: Iterable[Row]) -> float | None:
-    """The greatest distance between a share by device time and the same by the jobs' own bytes, where windows count."""
+    """Find the greatest distance between a share by device time and the same by the jobs' own bytes.
+
+    Args:
+        rows: The table of a run.
+
+    Returns:
+        The distance in windows that count; None where none counts.
+    """
     return max(
         (
             abs(row.share_device - row.share_bytes)
@@ -228,7 +273,15 @@ def disagreement_max(rows: Iterable[Row]) -> float | None:
 
 
 def busy_ratio(rows: Iterable[Row], devices: int) -> float | None:
-    """The part of their time that the devices worked, in windows that count."""
+    """Compute the part of their time in which the devices worked.
+
+    Args:
+        rows: The table of a run.
+        devices: Number of devices.
+
+    Returns:
+        The part in windows that count, from 0 to 1; None where none counts.
+    """
     windows: dict[int, float] = {}
     for row in rows:
         if row.is_counted:
@@ -237,7 +290,14 @@ def busy_ratio(rows: Iterable[Row], devices: int) -> float | None:
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The standard deviation of a sample; None of fewer than two values."""
+    """Compute the standard deviation of a sample.
+
+    Args:
+        values: The sample.
+
+    Returns:
+        The deviation; None of fewer than two values.
+    """
     return statistics.stdev(values) if len(values) > 1 else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from weir.tracing.records import Creation
 
 SIZE_TOLERANCE = 0.01
-"""A predicted size is right within this part of the real size."""
+"""Part of the real size within which a predicted size is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +14,13 @@ class Accuracy:
     """A prediction beside the real creations, compared by the names of the files."""
 
     right: int
-    """Name exact and size within `SIZE_TOLERANCE`."""
+    """Files with an exact name and a size within `SIZE_TOLERANCE`."""
     wrong_size: int
-    """Name exact, size not."""
+    """Files with an exact name and another size."""
     missed: int
-    """Created, and not predicted."""
+    """Files that were created, and not predicted."""
     invented: int
-    """Predicted, and not created."""
+    """Files that were predicted, and not created."""
 
     @property
     def fraction(self) -> float:
@@ -30,7 +30,15 @@ class Accuracy:
 
 
 def accuracy(predicted: Iterable[Creation], came: Iterable[Creation]) -> Accuracy:
-    """Compare a prediction with the real creations."""
+    """Compare a prediction with the real creations.
+
+    Args:
+        predicted: The predicted creations.
+        came: The real creations.
+
+    Returns:
+        The counts of right, wrong, missed and invented files.
+    """
     expected = {creation.path: creation.size_bytes for creation in predicted}
     actual = {creation.path: creation.size_bytes for creation in came}
     both = expected.keys() & actual.keys()

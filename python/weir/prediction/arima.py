@@ -1,8 +1,8 @@
 """Forecasts of one series by an autoregressive integrated moving average (Box and Jenkins; the paper's section 5.5.1).
 
 A constant series, and a series that is constant after one or two differences or a season, is a model without noise:
-ARIMA(0,0,0), (0,1,0) and (0,2,0) with drift, or (0,0,0)(0,1,0)s. Those are solved here. For any other the order is
-chosen by the corrected Akaike criterion and fitted by statsmodels, which is imported only then.
+ARIMA(0,0,0), (0,1,0) and (0,2,0) with drift, or (0,0,0)(0,1,0)s. These models are solved here. For any other series the
+order is chosen by the corrected Akaike criterion and fitted by statsmodels, which is imported only then.
 """
 
 import math
@@ -17,14 +17,18 @@ _LENGTH_MAX = 256
 _ORDERS = (((0, 1, 0), "t"), ((1, 0, 0), "c"), ((0, 1, 1), "n"), ((1, 1, 0), "t"))
 """Orders (p, d, q) and their trend: a constant, a drift, or none."""
 _SAME = 1e-9
+"""Relative difference up to which two values count as one."""
 
 
 def forecast(values: Sequence[float], count: int) -> list[float]:
-    """The next `count` values of a series.
+    """Forecast the next values of a series.
 
     Args:
         values: The series, oldest first, of one value at least.
-        count: How many values to forecast.
+        count: Number of values to forecast.
+
+    Returns:
+        The next values, in the unit of the series.
     """
     if count < 1:
         return []

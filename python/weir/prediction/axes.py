@@ -14,6 +14,7 @@ RANK = -1
 """Index of the axis of ranks, which has no field."""
 
 Value = int | str
+"""A position on an axis: a number, or a text of a listed field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,27 @@ class Axis:
     """The field of the name, or `RANK`."""
 
     def of(self, instance: Instance) -> Value:
-        """The position of an instance on the axis."""
+        """Find the position of an instance on the axis.
+
+        Args:
+            instance: A creation.
+
+        Returns:
+            The position.
+        """
         return instance.creation.rank if self.field == RANK else instance.values[self.field]
 
 
 def axes_of(roles: Sequence[Role], samples: Sequence[Sample]) -> list[Axis]:
-    """The axes of a pattern, the one that turns slowest first, the ranks last."""
+    """Find the axes of a pattern.
+
+    Args:
+        roles: Role of each field.
+        samples: The pattern's files in past runs, oldest first.
+
+    Returns:
+        The axes, the one that turns slowest first, the ranks last.
+    """
     last = max(samples[-1].instances, key=lambda instance: instance.creation.rank).creation.rank
     ordered = sorted(
         (instance for instance in samples[-1].instances if instance.creation.rank == last),
@@ -42,7 +58,15 @@ def axes_of(roles: Sequence[Role], samples: Sequence[Sample]) -> list[Axis]:
 
 
 def is_product(axes: Sequence[Axis], sample: Sample) -> bool:
-    """Whether a run has every combination of the values on the axes, once."""
+    """Decide whether a run has every combination of the values on the axes, once.
+
+    Args:
+        axes: Axes of the pattern.
+        sample: The pattern's files in the run.
+
+    Returns:
+        Whether it has.
+    """
     places = {tuple(axis.of(instance) for axis in axes) for instance in sample.instances}
     expected = 1
     for axis in axes:
@@ -53,7 +77,18 @@ def is_product(axes: Sequence[Axis], sample: Sample) -> bool:
 def coming_values(
     axis: Axis, roles: Sequence[Role], samples: Sequence[Sample], coming: Context, forecaster: Forecaster
 ) -> list[Value] | None:
-    """The values on an axis in the coming run; None where they have no rule."""
+    """Predict the values on an axis in the coming run.
+
+    Args:
+        axis: The axis.
+        roles: Role of each field of the pattern.
+        samples: The pattern's files in past runs, oldest first.
+        coming: The coming run.
+        forecaster: Forecaster of numbers.
+
+    Returns:
+        The values, in their order; None where they have no rule.
+    """
     if axis.field != RANK and roles[axis.field].kind == "listed":
         return list(roles[axis.field].values)
     seen = [_numbers(axis, sample) for sample in samples]

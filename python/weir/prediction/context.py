@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from weir.tracing.records import Run
 
 RANKS = "ranks"
-"""Name of the number of ranks among the numbers of a context; no option has it, they begin with `-` or a digit."""
+"""Name of the number of ranks among the numbers of a context. No option has this name: options begin with `-` or a
+digit."""
 
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKmMgGtT]?)(?:i?[bB])?")
 _GLUED = re.compile(r"(-[A-Za-z])(\d.*)")
@@ -33,7 +34,14 @@ class NextRun:
 
     @classmethod
     def like(cls, run: Run) -> "NextRun":
-        """The knowledge of `run` before it started."""
+        """Take the knowledge of a run before it started.
+
+        Args:
+            run: The run.
+
+        Returns:
+            The knowledge.
+        """
         return cls(run.program, run.arguments, run.ranks)
 
 
@@ -56,14 +64,28 @@ class Context:
         return int(self.numbers[RANKS])
 
     def scaled(self, problem_size: float) -> "Context":
-        """The same circumstances with another problem size."""
+        """Change the problem size.
+
+        Args:
+            problem_size: Size of the problem as a multiple of the last run's.
+
+        Returns:
+            The same circumstances with that size.
+        """
         return replace(self, problem_size=problem_size)
 
 
 def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
     """Read arguments as options and positions: `-b 1m`, `-b1m`, `--block=1m`, `block=1m`, `1m`.
 
-    The parser cannot know whether an option takes the next word, so this word counts as its value and as a position.
+    The parser cannot know whether an option takes the next word, so a word behind an option counts as its value.
+
+    Args:
+        arguments: Arguments after the program's name.
+        ranks: Size of the communicator.
+
+    Returns:
+        The circumstances of the run.
     """
     values: dict[str, str] = {}
     flags: set[str] = set()
@@ -102,7 +124,14 @@ def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
 
 
 def number(text: str) -> float | None:
-    """`1048576`, `1m` or `2.5` as a number, the prefixes binary; None for anything else."""
+    """Read a number with a binary prefix: `1048576`, `1m` or `2.5`.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The number; None where the text is none.
+    """
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -114,7 +143,15 @@ def number(text: str) -> float | None:
 
 
 def identity(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-    """The key that runs of one program share: the program's name, and for an interpreter also the script's name."""
+    """Find the key that runs of one program share.
+
+    Args:
+        program: Name of the executable.
+        arguments: Arguments after it.
+
+    Returns:
+        The program's name, and for an interpreter also the script's name.
+    """
     if not _INTERPRETER.fullmatch(program):
         return (program,)
     for index, word in enumerate(arguments):

@@ -21,7 +21,7 @@ ARIMA = "arima"
 LAST_RUN = "last-run"
 MARKOV = "markov"
 MODELS = (REGRESSION, ARIMA, LAST_RUN, MARKOV)
-"""Models. The first of equal models wins: it follows a change of scale, which a hold-out need not show."""
+"""Names of the models. The first of equal models wins: it follows a change of scale, which a hold-out need not show."""
 
 
 _FORECASTERS: dict[str, Forecaster] = {REGRESSION: Regression(), ARIMA: Arima(), LAST_RUN: LastRun()}
@@ -38,7 +38,7 @@ class Prediction:
     unpredictable: tuple[Unpredictable, ...]
     """Further expected files, with names that cannot be known."""
     model: str
-    """The model that predicted."""
+    """Name of the model that predicted."""
     hold_out: dict[str, Accuracy]
     """The accuracy of each model on the last run, trained on earlier runs; empty where there was only one run."""
     runs: int

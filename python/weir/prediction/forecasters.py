@@ -13,25 +13,39 @@ class Forecaster(Protocol):
     """Forecasts the numbers that the structure of names leaves open."""
 
     def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
-        """A count or a size in the coming run.
+        """Forecast a count or a size in the coming run.
 
         Args:
             seen: The same quantity in past runs, oldest first, of one run at least.
             coming: The coming run.
             is_shared: Whether all ranks write into the file, so that it grows with the number of ranks.
+
+        Returns:
+            The quantity.
         """
 
     def first(self, seen: Sequence[Observation], ends: Sequence[float], coming: Context) -> float | None:
-        """The first value of a counter; None where it has no rule.
+        """Forecast the first value of a counter.
 
         Args:
-            seen: First values in past runs.
+            seen: First values in past runs, oldest first.
             ends: The value after the last one, in the same runs.
             coming: The coming run.
+
+        Returns:
+            The first value; None where it has no rule.
         """
 
     def series(self, values: Sequence[float], count: int) -> list[float]:
-        """The continuation of `values` within a run: sizes of later steps."""
+        """Continue a series within a run: sizes of later steps.
+
+        Args:
+            values: The series, oldest first.
+            count: Number of further values.
+
+        Returns:
+            The further values.
+        """
 
 
 class Arima:
@@ -85,7 +99,7 @@ class Regression(Arima):
 
 
 class LastRun:
-    """Values of the last run; files that all ranks write together grow with the ranks."""
+    """Forecasts the values of the last run; files that all ranks write together grow with the ranks."""
 
     def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
         """See `Forecaster`."""

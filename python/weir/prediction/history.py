@@ -14,7 +14,7 @@ class Instance:
 
     name: Name
     values: tuple[int | str, ...]
-    """Fields of the name: numbers, and random-looking texts unchanged."""
+    """Values of the name's fields: numbers, and random-looking texts unchanged."""
     creation: Creation
 
 
@@ -28,9 +28,16 @@ class PastRun:
 
 
 def comparable(runs: Sequence[Run], coming: NextRun) -> tuple[list[PastRun], float]:
-    """The past runs of the program whose calls are most similar to the coming call, oldest first, and the similarity.
+    """Find the past runs of a program whose calls are most similar to the coming call.
 
-    Two calls are alike by the options they have and by the values that are no numbers and no part of a file's name.
+    Two calls are similar by the options they have, and by the values that are no numbers and no part of a file's name.
+
+    Args:
+        runs: Runs of the past, of this program and of others.
+        coming: The coming run.
+
+    Returns:
+        The past runs, oldest first, and their similarity to the coming one, from 0 to 1.
     """
     program = identity(coming.program, coming.arguments)
     past = [_past(run) for run in runs if identity(run.program, run.arguments) == program]

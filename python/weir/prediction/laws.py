@@ -1,8 +1,7 @@
 """Laws of counts and sizes: their dependence on the ranks and the arguments of a run.
 
-A law is a sum of at most two monomials in the numbers of a run, such as `4096 ranks + 38 ranks particles`. Of those
-that fit the past the simplest counts, and one that was never tried against a change that comes is told from one that
-was.
+A law is a sum of at most two monomials in the numbers of a run, such as `4096 ranks + 38 ranks particles`. Of the laws
+that fit the past the simplest counts. A law that was never tested against a coming change is marked as untested.
 """
 
 import math
@@ -34,12 +33,19 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Monomial:
-    """A product of powers of numbers of a run; empty, it is 1."""
+    """A product of powers of numbers of a run; without powers it is 1."""
 
     powers: tuple[tuple[str, int], ...]
 
     def of(self, context: Context) -> float:
-        """The value of the monomial; NaN where the run lacks one of its numbers."""
+        """Evaluate the monomial.
+
+        Args:
+            context: Circumstances of a run.
+
+        Returns:
+            The value; NaN where the run lacks one of its numbers.
+        """
         value = 1.0
         for key, exponent in self.powers:
             base = context.numbers.get(key)
@@ -66,15 +72,29 @@ class Law:
     """Numbers that change in the coming run and never changed in the past."""
 
     def of(self, context: Context) -> float:
-        """The law's value for a run."""
+        """Evaluate the law.
+
+        Args:
+            context: Circumstances of a run.
+
+        Returns:
+            The value.
+        """
         return sum(factor * monomial.of(context) for factor, monomial in self.terms)
 
 
 def law_of(observations: Sequence[Observation], coming: Context) -> Law | None:
-    """The simplest law that explains the observations, exactly or else closely; None where no law does.
+    """Find the simplest law that explains observations, exactly or else closely.
 
-    Numbers that change only between the past and `coming` are followed where a product of the run's numbers equals
-    what was observed, and nothing simpler is known: the untested law then says so.
+    A number that changes only between the past and the coming run is followed where a product of the run's numbers
+    equals the observations, and nothing simpler is known. The law then names the number as untested.
+
+    Args:
+        observations: A quantity in past runs, of one run at least.
+        coming: The coming run.
+
+    Returns:
+        The law; None where no law explains the observations.
     """
     varying = _varying([observation.context for observation in observations])
     changing = [

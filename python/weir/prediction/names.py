@@ -35,7 +35,15 @@ class Name:
 
 
 def parse(path: str, context: Context) -> Name:
-    """Take a path apart; the skeleton has the option's name in place of an argument's value."""
+    """Take a path apart.
+
+    Args:
+        path: Path of a file.
+        context: Circumstances of the run that made it.
+
+    Returns:
+        The skeleton and its fields; the skeleton has the option's name in place of an argument's value.
+    """
     found = _argument_in(path, context)
     if found is None:
         return Name(_skeleton(path), tuple(_FIELDS.findall(path)))
@@ -46,7 +54,16 @@ def parse(path: str, context: Context) -> Name:
 
 
 def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | None:
-    """The path that has this skeleton and these fields; None where an argument of the skeleton is not given."""
+    """Put a path together.
+
+    Args:
+        skeleton: Skeleton of the path.
+        fields: Texts of the skeleton's fields.
+        context: Circumstances of the run that will make the file.
+
+    Returns:
+        The path; None where the run lacks an argument of the skeleton.
+    """
     parts = skeleton.split(ARGUMENT)
     if len(parts) == 3:
         value = context.texts.get(parts[1])
@@ -69,7 +86,14 @@ def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | Non
 
 
 def is_random_word(text: str) -> bool:
-    """Whether a field is a hash or a UUID, not a number."""
+    """Decide whether a field is a hash or a UUID, not a number.
+
+    Args:
+        text: Text of the field.
+
+    Returns:
+        Whether it is.
+    """
     return not text.isdecimal()
 
 

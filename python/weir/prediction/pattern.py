@@ -56,6 +56,9 @@ def expect(
         coming: The coming run.
         forecaster: The forecaster of numbers.
         steps: Number of values of the outermost counter, where it is known.
+
+    Returns:
+        The expected files, or the reason why their names cannot be predicted.
     """
     roles = roles_of(samples)
     for field, role in enumerate(roles):

@@ -29,7 +29,14 @@ class Role:
     """The values of a listed field."""
 
     def spell(self, value: int | str) -> str:
-        """The field's text for a value."""
+        """Spell a value of the field.
+
+        Args:
+            value: The value.
+
+        Returns:
+            The field's text, padded where the role is.
+        """
         return f"{value:0{self.width}d}" if isinstance(value, int) and value >= 0 else str(value)
 
 
@@ -39,11 +46,19 @@ class Sample:
 
     context: Context
     started: float
+    """Unix time of the run's start."""
     instances: list[Instance]
 
 
 def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Samples with equal padding of numbers: `run.7` and `run.007` belong to two patterns."""
+    """Divide samples by the padding of numbers: `run.7` and `run.007` belong to two patterns.
+
+    Args:
+        samples: Files of past runs with one skeleton.
+
+    Returns:
+        Samples of each padding.
+    """
     for field in range(len(samples[0].instances[0].values)):
         width = _width([instance.name.fields[field] for sample in samples for instance in sample.instances])
         role = Role("counter", width=width)
@@ -61,7 +76,14 @@ def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def roles_of(samples: Sequence[Sample]) -> list[Role]:
-    """The role of each field of a pattern, by all its instances in all runs that have it."""
+    """Find the role of each field of a pattern, by all its instances in all runs that have it.
+
+    Args:
+        samples: The pattern's files in past runs.
+
+    Returns:
+        The roles, in the order of the fields.
+    """
     fields = len(samples[0].instances[0].values)
     roles: list[Role] = []
     for field in range(fields):
@@ -174,7 +196,14 @@ def _values(sample: Sample, field: int) -> list[int]:
 
 
 def is_even(values: Sequence[int]) -> bool:
-    """Whether numbers, sorted, all lie equally far apart."""
+    """Decide whether numbers lie equally far apart.
+
+    Args:
+        values: Numbers, ascending.
+
+    Returns:
+        Whether they do; fewer than three always do.
+    """
     return len(values) < 3 or all(after - before == values[1] - values[0] for before, after in pairwise(values))
 
 
@@ -196,7 +225,15 @@ def _looks_like_time(values: Sequence[int], sample: Sample) -> bool:
 
 
 def why_unpredictable(samples: Sequence[Sample], field: int) -> str:
-    """The probable meaning of a number that changes from run to run without a rule."""
+    """Guess the meaning of a number that changes from run to run without a rule.
+
+    Args:
+        samples: The pattern's files in past runs.
+        field: Number of the field.
+
+    Returns:
+        The meaning in words.
+    """
     if all(_looks_like_time(_values(sample, field), sample) for sample in samples):
         return "a time"
     return "a job or process number"

@@ -20,7 +20,7 @@ _LAWS_MAX = 8
 
 Place = tuple[Value, ...]
 Sizes = Callable[[Place], int]
-"""The size of the file at a place: its values on the axes, in their order."""
+"""The size of the file at a place in bytes; a place has the file's values on the axes, in their order."""
 
 
 def sizes_of(
@@ -38,6 +38,9 @@ def sizes_of(
         places: The places of the coming run's files.
         coming: The coming run.
         forecaster: The forecaster of numbers.
+
+    Returns:
+        The size of the file at each place.
     """
     seen = [_by_place(axes, sample) for sample in samples]
     is_shared = any(
@@ -127,7 +130,7 @@ def _along(
     if len(common) == len(last) <= _LAWS_MAX and not _are_proportional(profiles, common):
         forecasts = {value: quantity([profile[value] for profile in profiles]) for value in last}
     else:
-        # Only values that all runs have, so that a longer run does not count as one with larger files.
+        # Only values that all runs have count, so that a longer run does not look like one with larger files.
         means = [_mean([profile[value] for value in common or profile]) for profile in profiles]
         factor = quantity(means) / means[-1] if means[-1] else 1.0
         forecasts = {value: size * factor for value, size in last.items()}

@@ -1,4 +1,4 @@
-"""Rules for renewing a prediction, from the paper (section 5.5.1 and the end of 5.7)."""
+"""Rules for the renewal of a prediction, from the paper (section 5.5.1 and the end of 5.7)."""
 
 from enum import Enum
 
@@ -11,7 +11,7 @@ TRACE_AGAIN_ABOVE = 0.50
 
 
 class Advice(Enum):
-    """The work before the next run."""
+    """Work before the next run."""
 
     KEEP = "keep"
     """The prediction holds."""
@@ -24,7 +24,15 @@ class Advice(Enum):
 
 
 def advice(*, created: int, missed: int) -> Advice:
-    """The work that is due after `missed` of `created` files were not in the interaction database."""
+    """Find the work that is due.
+
+    Args:
+        created: Number of files that the last runs created.
+        missed: Number of these files that were not in the interaction database.
+
+    Returns:
+        The work.
+    """
     part = missed / created if created else 0.0
     if part > TRACE_AGAIN_ABOVE:
         return Advice.TRACE

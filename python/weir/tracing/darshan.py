@@ -51,11 +51,12 @@ class LoggedFile:
 
     path: str
     rank: int
-    """Rank that used it, or `SHARED`."""
+    """Rank that used the file, or `SHARED`."""
     processes: int
-    """Ranks that opened it."""
+    """Number of ranks that opened the file."""
     writers: int
-    """Ranks that wrote it; all ranks where one reduced record stands for them and nothing was traced."""
+    """Number of ranks that wrote the file; all ranks where one reduced record stands for them and nothing was
+    traced."""
     size_bytes: int
     """One past the last byte written; 0 where nothing was written."""
     size_read_bytes: int
@@ -69,7 +70,7 @@ class LoggedFile:
     unaligned: int
     """Accesses whose offset is no multiple of the file system's block."""
     seconds: float
-    """Time in reads and writes, of the slowest rank."""
+    """Time of the slowest rank in reads and writes."""
     components: tuple[Component, ...]
     """Components; empty where the file does not lie on Lustre, or the log does not tell."""
 
@@ -110,6 +111,9 @@ def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> DarshanLog
         path: The log.
         seconds_max: Longest time that the library may take.
 
+    Returns:
+        The log.
+
     Raises:
         DarshanError: The file is no log, has an unreadable version, is damaged, or took too long.
     """
@@ -127,6 +131,9 @@ def read_logs(
     Args:
         paths: The logs.
         seconds_max: Longest time that the library may take for each log.
+
+    Yields:
+        The path of each log, with the log or the reason why it cannot be read.
     """
     reader: _Reader | None = None
     try:
@@ -188,7 +195,7 @@ class _Reader:
         self.is_alive = True
 
     def read(self, path: Path, seconds_max: float) -> DarshanLog | DarshanError:
-        """One log; an error, too, where the child died or took too long, after which the child is gone."""
+        """Read one log. If the child died or took too long, an error is returned, and the child is gone."""
         line = self._ask(path, seconds_max + self._allowance)
         self._allowance = 0.0
         if isinstance(line, DarshanError):

@@ -1,8 +1,9 @@
-"""Reads Darshan logs with Darshan's own library, in a process of its own, which a damaged log may crash.
+"""Reader of Darshan logs by Darshan's own library, in a process of its own, which a damaged log may crash.
 
     python -m weir.tracing.darshan_reader    paths as JSON strings on standard input, one a line
 
-Answers each path with one line of JSON: `{"log": ...}`, in the words of `weir.tracing.darshan`, or `{"error": ...}`.
+Each path is answered with one line of JSON: `{"log": ...}`, in the words of `weir.tracing.darshan`, or `{"error":
+...}`.
 """
 
 import json
@@ -31,7 +32,7 @@ class _DamagedError(Exception):
 
 
 def main() -> None:
-    """Answer the paths on standard input."""
+    """Answer the paths on standard input, until its end."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # The library prints its complaints; they are caught for each log, so that none stands among the answers.

@@ -30,10 +30,18 @@ COLUMNS = (
 share; `kind` is `created`, `truncated` (it was there) or `overwritten` (it kept its bytes)."""
 
 Row = tuple[int | float | str | None, ...]
+"""One row of the table, in the order of `COLUMNS`."""
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """A row of `COLUMNS` for each file, in the order of runs and creations."""
+    """Make the table.
+
+    Args:
+        runs: The runs.
+
+    Returns:
+        A row for each file, in the order of runs and creations.
+    """
     table: list[Row] = []
     for number, run in enumerate(runs):
         of_run = (number, run.program, shlex.join(run.arguments), run.ranks, run.started, run.ended, run.source)
@@ -58,7 +66,15 @@ def rows(runs: Sequence[Run]) -> list[Row]:
 
 
 def write_csv(runs: Sequence[Run], path: Path) -> None:
-    """Write the table as CSV with a header line; unknown values are empty."""
+    """Write the table as CSV with a header line; unknown values are empty.
+
+    Args:
+        runs: The runs.
+        path: The file to write.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     import csv
 
     with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -70,8 +86,13 @@ def write_csv(runs: Sequence[Run], path: Path) -> None:
 def write_parquet(runs: Sequence[Run], path: Path) -> None:
     """Write the table as Parquet.
 
+    Args:
+        runs: The runs.
+        path: The file to write.
+
     Raises:
         ImportError: pyarrow is not installed.
+        OSError: The file cannot be written.
     """
     import pyarrow
     import pyarrow.parquet

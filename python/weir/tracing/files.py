@@ -29,11 +29,14 @@ class TracedProcess:
 
 
 def read_runs(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[Run]:
-    """The runs of traces, in folders or given one by one; the earliest run first.
+    """Read the runs of traces, in folders or given one by one.
 
     Args:
         paths: Folders of traces, and traces.
         note: Called with a sentence for each trace that could be used only in part.
+
+    Returns:
+        The runs, the earliest first.
 
     Raises:
         TraceError: There is no trace, or a file is no trace, has another version, or is damaged.
@@ -107,7 +110,7 @@ class _File:
 
 
 def _run(processes: list[TracedProcess]) -> Run:
-    """One run of all its processes."""
+    """Combine the processes of one run."""
     processes = sorted(processes, key=lambda traced: traced.process["started"])
     files = _gather(processes)
     ranked = [traced for traced in processes if traced.process["rank"] is not None]
@@ -131,7 +134,7 @@ def _run(processes: list[TracedProcess]) -> Run:
 
 
 def _gather(processes: list[TracedProcess]) -> dict[str, _File]:
-    """Files by path, in the spelling of the program that made them."""
+    """Collect the files by path, in the spelling of the program that made them."""
     names = _names(processes)
     files: dict[str, _File] = {}
     renames: list[tuple[float, str, str]] = []

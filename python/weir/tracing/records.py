@@ -13,7 +13,7 @@ class Creation:
     path: str
     """Absolute path, as the program named it."""
     rank: int
-    """Rank that made it, or `SHARED`."""
+    """Rank that made the file, or `SHARED`."""
     order: int
     """Position among the creations of its rank, from 0."""
     size_bytes: int
@@ -21,9 +21,9 @@ class Creation:
     written_bytes: int
     """Bytes written; a byte written twice counts twice."""
     writers: int
-    """Number of ranks that wrote it."""
+    """Number of ranks that wrote the file."""
     layout: str | None
-    """Layout in the spelling of `lfs setstripe`, where it is known."""
+    """Layout in the spelling of `lfs setstripe`; None where it is not known."""
     was_there: bool = False
     """Whether the file was there before the run, which dropped its bytes (or, in `Run.overwritten`, kept them)."""
     renamed: str | None = None
@@ -41,12 +41,12 @@ class Run:
     ranks: int
     """Size of the communicator; 1 without MPI."""
     started: float
-    """Unix seconds."""
+    """Unix time of the start, in seconds."""
     ended: float
-    """Unix seconds of the end, or of the last record where the end was not recorded."""
+    """Unix time of the end in seconds, or of the last record where the end was not recorded."""
     creations: tuple[Creation, ...]
     """Creations in their order."""
     source: str
-    """`weir`, or `darshan`."""
+    """Tracer of the run: `weir` or `darshan`."""
     overwritten: tuple[Creation, ...] = ()
     """Files that were there before and kept their bytes when the run wrote to them."""

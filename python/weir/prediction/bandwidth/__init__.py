@@ -59,15 +59,19 @@ def make(
     threshold: float = 0.25,
     coverage: float = 0.8,
 ) -> Forecaster:
-    """A forecaster that has seen nothing yet.
+    """Make a forecaster without a past.
 
     Args:
         name: One of `NAMES`.
-        period_seconds: The shortest period of the analysis' disturbances, where it is known: forecasts then warn
-            when steps are too far apart to see it.
-        window: Steps that the mean, the median and the paper's transform look at; others remember four times as many.
+        period_seconds: The shortest period of the analysis' disturbances, where it is known: forecasts then warn when
+            steps are too far apart to see it.
+        window: Number of steps that the mean, the median and the paper's transform look at; others remember four times
+            as many.
         threshold: Part of the largest amplitude below which the paper's transform leaves a frequency out.
         coverage: Probability that the next value lies between `low` and `high` of a forecast.
+
+    Returns:
+        The forecaster.
 
     Raises:
         ValueError: There is no such name, or a number is out of its range.

@@ -1,4 +1,4 @@
-"""A step as a linear function of the steps before it."""
+"""Autoregression: a step as a linear function of the steps before it."""
 
 import math
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ class Autoregression(Method):
 
 
 def _fitted(values: "Array") -> "Array":
-    """Coefficients of earlier steps, the latest step first."""
+    """The coefficients of earlier steps, the latest step first."""
     import numpy
 
     best = numpy.inf

@@ -7,7 +7,7 @@ from time import monotonic
 from weir.prediction.bandwidth.forecast import Forecast, Forecaster, NothingObservedError
 
 _PENDING_MAX = 192
-"""Most steps that wait to be learnt; the forecasters would forget more of them anyway."""
+"""Most steps that wait to be learnt; the forecasters would forget further steps in any case."""
 FIT_WAIT_SECONDS = 0.004
 """Longest wait of a forecast for the fit of the step before it: most fits take half of this."""
 _PAUSE_SECONDS = 0.001
@@ -25,7 +25,11 @@ class Background:
     """
 
     def __init__(self, forecaster: Forecaster) -> None:
-        """Learn with `forecaster`, which no one else may use from now on."""
+        """Learn with a forecaster of one's own.
+
+        Args:
+            forecaster: The forecaster, which no one else may use from now on.
+        """
         self._forecaster = forecaster
         self._outlook = forecaster.outlook
         self._changed = threading.Condition()
@@ -42,7 +46,7 @@ class Background:
             self._pending.append((time, value))
 
     def learn(self) -> None:
-        """Learn the observed steps, after a moment."""
+        """Learn the observed steps on the thread, after a moment."""
         with self._changed:
             self._begin()
 
@@ -59,7 +63,14 @@ class Background:
         return outlook.forecast(time)
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until all observed steps are learnt, at most so many seconds; tell whether they are."""
+        """Wait until all observed steps are learnt.
+
+        Args:
+            seconds: Longest wait; None waits without a limit.
+
+        Returns:
+            Whether all steps are learnt.
+        """
         with self._changed:
             if self._is_settled():
                 return True

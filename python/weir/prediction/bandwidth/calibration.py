@@ -30,15 +30,32 @@ class Calibration:
     """Pairs of a forecast and the real value, the oldest first."""
 
     forecasts: tuple[float, ...] = ()
+    """Forecasts, the oldest first."""
     came: tuple[float, ...] = ()
+    """The real value behind each forecast."""
 
     def after(self, forecast: float, value: float) -> "Calibration":
-        """The calibration with one more pair."""
+        """Add a pair.
+
+        Args:
+            forecast: A forecast.
+            value: The real value.
+
+        Returns:
+            The calibration with the pair.
+        """
         forecasts, came = (*self.forecasts, max(forecast, RATE_LEAST)), (*self.came, value)
         return Calibration(forecasts[-_STEPS_MAX:], came[-_STEPS_MAX:])
 
     def corrected(self, forecast: float) -> float:
-        """The forecast of the least expected relative error, for a method's `forecast`."""
+        """Correct the bias of a method.
+
+        Args:
+            forecast: The method's forecast.
+
+        Returns:
+            The forecast of the least expected relative error.
+        """
         import numpy
 
         if len(self.came) < _STEPS_MIN:
@@ -47,12 +64,20 @@ class Calibration:
         return forecast * least_relative_error(numpy.append(ratios, 1.0), numpy.append(weights, _TRUST))
 
     def interval(self, forecast: float, coverage: float) -> tuple[float, float]:
-        """Low and high: the next value lies between them with a probability of about `coverage`."""
+        """Compute the interval of a forecast.
+
+        Args:
+            forecast: The forecast.
+            coverage: Probability that the next value lies in the interval.
+
+        Returns:
+            Lower and upper end, in the unit of the forecast.
+        """
         if len(self.came) < _STEPS_MIN:
             known = [*self.came, forecast]
             return min(known) / _GUESS, max(known) * _GUESS
         ratios, weights = self._near(forecast)
-        # As many as these weigh: what comes is one more, of which nothing is known yet.
+        # The effective number of ratios. The next ratio is one more, and nothing is known of it yet.
         count = float(weights.sum() ** 2 / (weights**2).sum())
         part = min((1 - coverage) / 2 * max(1 - 2 / (count + 1), 0.0), 0.5)
         low, high = quantile(ratios, weights, part), -quantile(-ratios, weights, part)

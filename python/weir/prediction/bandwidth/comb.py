@@ -39,12 +39,16 @@ _UNEVEN = 0.05
 
 
 class Comb(Method):
-    """See above."""
+    """Forecasts by a sum of combs, each of one period."""
 
     name = "comb"
 
     def __init__(self, memory_steps: int) -> None:
-        """Fit the last `memory_steps` steps with I/O."""
+        """Begin without periods.
+
+        Args:
+            memory_steps: Number of last steps with I/O that a fit uses.
+        """
         self._memory = memory_steps
         self._periods: list[float] = []
         self._shape = _SEARCH
@@ -52,7 +56,7 @@ class Comb(Method):
 
     @property
     def periods_seconds(self) -> list[float]:
-        """Periods of the last fit, the most significant first."""
+        """Periods of the last fit in seconds, the most significant first."""
         return list(self._periods)
 
     def fit(self, steps: Steps) -> Prediction | None:
@@ -97,7 +101,7 @@ class Comb(Method):
 
 
 def _chosen(times: "Array", load: "Array", trial: "Array") -> list[float]:
-    """Periods found one by one."""
+    """Find periods one by one."""
     span = float(times[-1] - times[0])
     chosen: list[float] = []
     left = load
@@ -126,7 +130,7 @@ def _square(values: "Array") -> float:
 
 
 def _fit(times: "Array", load: "Array", periods: list[float], shape: tuple[float, float]) -> tuple["Array", "Array"]:
-    """Each step's error in a fit to all others, and each step's weights of pulses in the fit to all."""
+    """The error of each step in a fit to all other steps, and the weights of each step's pulses in the fit to all."""
     import numpy
 
     if not periods:

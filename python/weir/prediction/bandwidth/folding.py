@@ -1,7 +1,7 @@
 """Search for periods of a series: it is folded at each period, and the common part of its phases is measured.
 
-Epoch folding, as astronomers look for pulsars: unlike a sine it sees a short pulse in a long period, and it takes steps
-at any times.
+This is epoch folding, as astronomers look for pulsars: unlike a sine it sees a short pulse in a long period, and it
+takes steps at any times.
 """
 
 from typing import TYPE_CHECKING
@@ -18,9 +18,18 @@ _PERIODS_MAX = 4000
 
 
 def trial_periods(times: "Array", spacing_seconds: float, *, longest_steps: float, is_even: bool) -> "Array":
-    """Periods in seconds, so close that a pulse stays within its phase over the whole time.
+    """Choose the periods to try, so close that a pulse stays within its phase over the whole time.
 
-    Even steps cannot tell a period below two spacings from a longer one; uneven ones can, down to one half of it.
+    Even steps cannot tell a period below two spacings from a longer one; uneven ones can, down to half a spacing.
+
+    Args:
+        times: Times of the steps in seconds, ascending, of shape (steps,).
+        spacing_seconds: Usual time between two steps.
+        longest_steps: Longest period, in spacings.
+        is_even: Whether the steps are even.
+
+    Returns:
+        Periods in seconds, falling, of shape (periods,); empty where the steps are too few.
     """
     import numpy
 
@@ -34,7 +43,16 @@ def trial_periods(times: "Array", spacing_seconds: float, *, longest_steps: floa
 
 
 def explained(times: "Array", values: "Array", periods: "Array") -> "Array":
-    """How well each period explains `values`, whose mean is 0: larger is better, by generalised cross-validation."""
+    """Measure how well each period explains a series, by generalised cross-validation.
+
+    Args:
+        times: Times of the steps in seconds, of shape (steps,).
+        values: Values with mean 0, of shape (steps,).
+        periods: Periods in seconds, of shape (periods,).
+
+    Returns:
+        Score of each period, of shape (periods,); a larger one is better.
+    """
     import numpy
 
     count = len(values)
@@ -57,7 +75,16 @@ def explained(times: "Array", values: "Array", periods: "Array") -> "Array":
 
 
 def peaks(scores: "Array", periods: "Array", count: int) -> list[float]:
-    """The best periods, none of them within 1 % of a better one."""
+    """Choose the best periods, none of them within 1 % of a better one.
+
+    Args:
+        scores: Score of each period, of shape (periods,).
+        periods: Periods in seconds, of shape (periods,).
+        count: Most periods to choose.
+
+    Returns:
+        The periods in seconds, the best first.
+    """
     import numpy
 
     chosen: list[float] = []

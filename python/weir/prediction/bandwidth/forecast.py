@@ -10,9 +10,11 @@ class Forecast:
     """The bandwidth expected at one step, in the unit of the observations."""
 
     value: float
+    """The value with the least expected relative error."""
     low: float
     """Lower end of the interval: the next value lies below it with probability (1 - coverage) / 2."""
     high: float
+    """Upper end of the interval."""
     method: str
     """Name of the forecast's method."""
     warning: str | None = None
@@ -45,10 +47,13 @@ class Forecaster(Protocol):
         """
 
     def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
-        """Learn from several steps, time and value each. All are compared with the forecast before the first.
+        """Learn from several steps. All are compared with the forecast before the first.
+
+        Args:
+            steps: Time and value of each step, as for `observe`.
 
         Raises:
-            ValueError: As `observe`; steps before the refused one are learnt.
+            ValueError: As for `observe`; steps before the refused one are learnt.
         """
 
     @property
@@ -56,19 +61,22 @@ class Forecaster(Protocol):
         """The outlook from the steps so far; None where none of them had a bandwidth."""
 
     def forecast(self, time: float) -> Forecast:
-        """The bandwidth that a step at `time` will perceive.
+        """Forecast the bandwidth that a step will perceive.
 
         Args:
-            time: In seconds; after the last observed step.
+            time: Time of the step in seconds, after the last observed step.
+
+        Returns:
+            The forecast, in the unit of the observations.
 
         Raises:
-            ValueError: Nothing was observed yet, or the time is not after it.
+            ValueError: Nothing was observed yet, or the time is not after the last step.
         """
 
 
 class NothingObservedError(ValueError):
-    """A forecast was asked for before any step had a bandwidth."""
+    """A forecast that was asked for before any step had a bandwidth."""
 
     def __init__(self) -> None:
-        """The message is always the same."""
+        """Say that the first step needs no forecast."""
         super().__init__("no bandwidth was observed yet; read the first step without a forecast, and observe it")

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[numpy.float64]
+    """Array of float64."""
 
 RATE_LEAST = 1e-9
 """Least bandwidth; it stands for 0 where nothing ever arrived."""
@@ -22,27 +23,32 @@ class Steps:
     """An unchangeable view of the last steps, oldest first."""
 
     def __init__(self, times: list[float], values: list[float]) -> None:
-        """`values` is NaN for steps without I/O; at least one value is a number."""
+        """View steps.
+
+        Args:
+            times: Times in seconds, ascending.
+            values: Bandwidths, NaN for steps without I/O; at least one is a number.
+        """
         self._times = times
         self._values = values
 
     @cached_property
     def all_times(self) -> "Array":
-        """In seconds, of steps without I/O too."""
+        """Times of all steps in seconds, also of those without I/O."""
         import numpy
 
         return numpy.array(self._times)
 
     @cached_property
     def all_values(self) -> "Array":
-        """Bandwidths; NaN where a step did no I/O."""
+        """Bandwidths of all steps; NaN where a step did no I/O."""
         import numpy
 
         return numpy.array(self._values)
 
     @cached_property
     def times(self) -> "Array":
-        """Times of the steps with I/O."""
+        """Times of the steps with I/O, in seconds."""
         import numpy
 
         return self.all_times[~numpy.isnan(self.all_values)]
@@ -71,16 +77,32 @@ class Steps:
         return bool(len(deviations)) and float(numpy.median(deviations)) < _PACE * self.spacing_seconds
 
     def refuse(self, time: float) -> None:
-        """Raise ValueError unless `time` is later than the last step."""
+        """Refuse a time that is not later than the last step.
+
+        Args:
+            time: The time in seconds.
+
+        Raises:
+            ValueError: The time is not later, or not finite.
+        """
         refuse(time, self._times[-1])
 
     def steps_until(self, time: float) -> int:
-        """Number of usual steps from the last step to `time`, 1 at least."""
+        """Count the usual steps from the last step to a time.
+
+        Args:
+            time: The time in seconds.
+
+        Returns:
+            Number of steps, 1 at least.
+        """
         return max(round((time - self._times[-1]) / self.spacing_seconds), 1) if self.spacing_seconds else 1
 
     @cached_property
     def even_values(self) -> "Array":
-        """Bandwidths at even times that end with the last step, interpolated where a step is missing or beside them."""
+        """Bandwidths at even times that end with the last step, interpolated where a step is missing or lies beside
+        them.
+        """
         import numpy
 
         if not self.spacing_seconds:
@@ -97,14 +119,26 @@ class History:
     """Collects steps, and forgets the oldest."""
 
     def __init__(self, steps_max: int) -> None:
-        """Remember at most `steps_max` steps."""
+        """Begin without steps.
+
+        Args:
+            steps_max: Most steps that are remembered.
+        """
         self._steps_max = steps_max
         self._times: list[float] = []
         self._values: list[float] = []
         self._steps: Steps | None = None
 
     def append(self, time: float, value: float | None) -> None:
-        """Add a step; see `Forecaster.observe`."""
+        """Add a step.
+
+        Args:
+            time: Begin of the step in seconds, later than the step before.
+            value: Bandwidth of the step; None where it did no I/O.
+
+        Raises:
+            ValueError: The time is not later, or the value is not a finite number of at least 0.
+        """
         self.refuse(time)
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise ValueError(
@@ -118,7 +152,14 @@ class History:
         self._steps = None
 
     def refuse(self, time: float) -> None:
-        """Raise ValueError unless `time` is later than the last step."""
+        """Refuse a time that is not later than the last step.
+
+        Args:
+            time: The time in seconds.
+
+        Raises:
+            ValueError: The time is not later, or not finite.
+        """
         refuse(time, self._times[-1] if self._times else -math.inf)
 
     @property
@@ -130,7 +171,15 @@ class History:
 
 
 def refuse(time: float, last: float) -> None:
-    """Raise ValueError unless a step at `time` can follow one at `last`."""
+    """Refuse a step that cannot follow another one.
+
+    Args:
+        time: Time of the step in seconds.
+        last: Time of the step before.
+
+    Raises:
+        ValueError: The time is not later, or not finite.
+    """
     if not math.isfinite(time):
         raise ValueError(f"a step at {time} s: a time must be a finite number of seconds")
     if time <= last:

@@ -6,13 +6,21 @@ if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array
 
 _ROWS_MAX = 50
-"""OpenBLAS starts threads for more than about 100 rows, which on busy cores wait for each other: 200 ms, not 0.5."""
+"""Most rows that are inverted at once: OpenBLAS starts threads for more than about 100 rows, which wait for each other
+on busy cores (200 ms instead of 0.5)."""
 _PRODUCT_ROWS = 24
-"""Products begin threads earlier than inverses."""
+"""Most rows of a product: products start threads earlier than inverses."""
 
 
 def inverse_of(matrix: "Array") -> "Array":
-    """The inverse of a symmetric positive definite matrix, from its halves and their Schur complement."""
+    """Invert a matrix by its halves and their Schur complement.
+
+    Args:
+        matrix: A symmetric positive definite matrix, of shape (rows, rows).
+
+    Returns:
+        Its inverse, of the same shape.
+    """
     import numpy
 
     rows = len(matrix)

@@ -14,7 +14,11 @@ class Learner(ABC, Generic[Seen]):
     """Judges its forecast of each step, and makes a new outlook. See `Forecaster`."""
 
     def __init__(self, history: History) -> None:
-        """Begin with the steps of `history`, usually none."""
+        """Begin with a history.
+
+        Args:
+            history: Steps to begin with, usually none.
+        """
         self._history = history
         self._outlook: Seen | None = None
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from weir.prediction.bandwidth.history import Steps
 
 Prediction = Callable[[float], float]
-"""The bandwidth at a time after the fitted steps. It never changes, and costs far less than the fit."""
+"""The bandwidth at a time after the fitted steps. A prediction never changes, and costs far less than the fit."""
 
 
 class Method(ABC):
@@ -17,4 +17,11 @@ class Method(ABC):
 
     @abstractmethod
     def fit(self, steps: Steps) -> Prediction | None:
-        """Fit `steps` for the time after them; None where they are too few."""
+        """Fit steps.
+
+        Args:
+            steps: The last steps.
+
+        Returns:
+            The prediction for times after them; None where the steps are too few.
+        """

@@ -8,30 +8,46 @@ from weir.prediction.bandwidth.history import Steps
 
 _STEPS_MIN = 24
 _SPACING_SECONDS_MIN = 0.05
-"""Spacing of steps that follow each other at once: no analysis works between them, or can read more often."""
+"""Spacing up to which steps follow each other at once: no analysis works between such steps, or can read more often."""
 _VARIES = 0.1
+"""Mean relative error of the best constant from which a bandwidth varies."""
 _FORESEEN = 0.85
-"""A method has seen a period if its error is below this part of a constant's."""
+"""Part of a constant's error below which a method has seen a period."""
 
 _SEEN = 0.65
-"""Below this part the result is no chance: among many periods some fit any noise a little."""
+"""Part of a constant's error below which this is no chance: among many periods some fit any noise a little."""
 
 
 class Sampling:
-    """Warns where steps are too far apart for a known period."""
+    """Warns where steps are too far apart for a period."""
 
     def __init__(self, period_seconds: float | None) -> None:
         """See `weir.prediction.bandwidth.make`."""
         self._period_seconds = period_seconds
 
     def warning(self, steps: Steps | None) -> str | None:
-        """The warning for the period that the user knows."""
+        """Check the period that the user knows.
+
+        Args:
+            steps: The last steps; None where there are none.
+
+        Returns:
+            The warning; None where there is nothing to warn of.
+        """
         if self._period_seconds is None:
             return None
         return self.warning_of(steps, self._period_seconds)
 
     def warning_of(self, steps: Steps | None, period_seconds: float) -> str | None:
-        """The warning for any period."""
+        """Check a period.
+
+        Args:
+            steps: The last steps; None where there are none.
+            period_seconds: The period.
+
+        Returns:
+            The warning; None where the steps are close enough.
+        """
         if steps is None or steps.spacing_seconds * 2 <= period_seconds:
             return None
         return (
@@ -41,23 +57,29 @@ class Sampling:
 
 
 def is_foreseen(steps: Steps, error: float, constant_error: float) -> bool:
-    """Whether a method of this mean relative error has seen something in a bandwidth that varies.
+    """Decide whether a method of a mean relative error has seen a rule in a bandwidth that varies.
 
     Args:
         steps: The last steps.
         error: Mean relative error of the method.
         constant_error: Mean relative error of the best constant.
+
+    Returns:
+        Whether it has.
     """
     return _may_tell(steps) and constant_error >= _VARIES and error < _SEEN * constant_error
 
 
 def unexplained(steps: Steps, best_error: float, constant_error: float) -> str | None:
-    """The warning for a varying bandwidth that no method forecasts, where the pace of the steps could change.
+    """Warn of a varying bandwidth that no method forecasts, where the pace of the steps could change.
 
     Args:
         steps: The last steps.
         best_error: Mean relative error of the best method.
         constant_error: Mean relative error of the best constant.
+
+    Returns:
+        The warning; None where there is nothing to warn of.
     """
     if not _may_tell(steps) or constant_error < _VARIES or best_error < _FORESEEN * constant_error:
         return None

@@ -14,7 +14,8 @@ from weir.prediction.bandwidth.relative import least_relative_error, relative_er
 from weir.prediction.bandwidth.score import Score
 
 _POWER = 10
-"""A method with twice another's score weighs 2 to this power less: nearly a choice, but a mean of equals."""
+"""Exponent of the scores: a method with twice another's score weighs 2 to this power less, which is nearly a choice,
+but a mean of equal methods."""
 _WEIGHT_MIN = 0.01
 """Least weight of a method, so that many poor methods do not add up."""
 
@@ -40,13 +41,30 @@ class OnlineOutlook:
         return Forecast(value, low, high, f"online ({best})", self.warning)
 
     def said(self, time: float) -> dict[str, float]:
-        """The forecasts of all methods with enough steps for a step at `time`."""
+        """Collect the forecasts of all methods with enough steps.
+
+        Args:
+            time: Time of a step in seconds, after the last step.
+
+        Returns:
+            The forecasts by the names of the methods, in the unit of the observations.
+
+        Raises:
+            ValueError: The time is not after the last step.
+        """
         self.steps.refuse(time)
         said = {name: prediction(time) for name, prediction in self.predictions.items()}
         return {name: value for name, value in said.items() if value > 0}
 
     def together(self, said: Mapping[str, float]) -> float:
-        """The weighted forecast of the methods."""
+        """Weigh the forecasts of the methods.
+
+        Args:
+            said: Forecasts by the names of the methods.
+
+        Returns:
+            The common forecast.
+        """
         least = min(self.scores[name] for name in said)
         weights = {name: (least / self.scores[name]) ** _POWER for name in said}
         limit = _WEIGHT_MIN * sum(weights.values())
@@ -73,11 +91,25 @@ class Online(Learner[OnlineOutlook]):
         self._calibration = Calibration()
 
     def said(self, time: float) -> dict[str, float]:
-        """The forecasts of all methods with enough steps for a step at `time`; see `forecast`."""
+        """Collect the forecasts of all methods with enough steps.
+
+        Args:
+            time: Time of a step in seconds, after the last step.
+
+        Returns:
+            The forecasts by the names of the methods, in the unit of the observations.
+
+        Raises:
+            ValueError: Nothing was observed yet, or the time is not after the last step.
+        """
         return self._known(time).said(time)
 
     def scores(self) -> dict[str, float]:
-        """Discounted mean relative error of each method; the smallest weighs most."""
+        """Tell the scores of the methods.
+
+        Returns:
+            Discounted mean relative error by the names of the methods; the smallest weighs most.
+        """
         return {name: score.value for name, score in self._scores.items()}
 
     def _judge(self, before: OnlineOutlook, time: float, value: float) -> None:

@@ -28,7 +28,7 @@ class PaperDft(Method):
         self._window = window
         self._threshold = threshold
         self._predicted: dict[float, float] = {}
-        """Values of steps without I/O, by their times."""
+        """Predicted values of steps without I/O, by their times."""
 
     def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""

@@ -1,4 +1,4 @@
-"""The error of a forecast, |forecast - value| / value (the paper's figure 15), and its best forecast."""
+"""The relative error of a forecast, |forecast - value| / value (the paper's figure 15), and its best forecast."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,29 @@ _FLOOR = 1e-3
 
 
 def relative_error(forecast: float, value: float) -> float:
-    """See above; finite for every value."""
+    """Compute the relative error of a forecast.
+
+    Args:
+        forecast: The forecast.
+        value: The real value.
+
+    Returns:
+        |forecast - value| / value, finite for every value.
+    """
     return abs(forecast - value) / max(value, _FLOOR * abs(forecast), 1e-300)
 
 
 def quantile(values: "Array", weights: "Array", part: float) -> float:
-    """The smallest of `values` with at least `part` of the weight at or below it."""
+    """Compute a weighted quantile.
+
+    Args:
+        values: Values, of shape (values,).
+        weights: Weight of each value, of the same shape.
+        part: Part of the weight, from 0 to 1.
+
+    Returns:
+        The smallest of the values with at least this part of the weight at or below it.
+    """
     import numpy
 
     order = numpy.argsort(values)
@@ -25,9 +42,16 @@ def quantile(values: "Array", weights: "Array", part: float) -> float:
 
 
 def least_relative_error(values: "Array", weights: "Array | None" = None) -> float:
-    """The forecast of the least expected relative error, if one of `values` will be the next value.
+    """Find the forecast of the least expected relative error, if one of some values will be the next value.
 
     It is the median of the values, each weighed by its inverse: too high a forecast costs more than too low a one.
+
+    Args:
+        values: Possible values, of shape (values,).
+        weights: Weight of each value, of the same shape; None weighs all alike.
+
+    Returns:
+        One of the values.
     """
     import numpy
 

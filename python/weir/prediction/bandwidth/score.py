@@ -5,7 +5,7 @@ import math
 _LASTING = 0.98
 _RECENT = 0.85
 _DOUBT = 0.5
-"""Assumed steps before the first one, with the error below."""
+"""Number of assumed steps before the first one, each with the error `_ERROR_FIRST`."""
 _ERROR_FIRST = 0.3
 _ERROR_MIN = 0.004
 """Least error of a method, so that no other method is left out for good."""
@@ -20,7 +20,11 @@ class Score:
         self._counts = {_LASTING: 0.0, _RECENT: 0.0}
 
     def record(self, error: float) -> None:
-        """Add a step."""
+        """Add a step.
+
+        Args:
+            error: Relative error of the method's forecast for the step.
+        """
         for discount in self._sums:
             self._sums[discount] = discount * self._sums[discount] + error
             self._counts[discount] = discount * self._counts[discount] + 1

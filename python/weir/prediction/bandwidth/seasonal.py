@@ -1,4 +1,6 @@
-"""The steps one season ago, two seasons ago and so on; the season is the lag with the most similar steps."""
+"""Seasonal forecasts: the steps one season ago, two seasons ago and so on. The season is the lag with the most similar
+steps.
+"""
 
 from typing import TYPE_CHECKING
 

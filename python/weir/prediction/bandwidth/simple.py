@@ -5,7 +5,7 @@ from weir.prediction.bandwidth.method import Method, Prediction
 
 
 class LastValue(Method):
-    """The value of the last step with I/O."""
+    """The bandwidth of the last step with I/O."""
 
     name = "last-value"
 
@@ -20,7 +20,11 @@ class Mean(Method):
     name = "mean"
 
     def __init__(self, window: int) -> None:
-        """Of `window` steps that did I/O."""
+        """Choose a window.
+
+        Args:
+            window: Number of last steps with I/O in the mean.
+        """
         self._window = window
 
     def fit(self, steps: Steps) -> Prediction | None:
@@ -34,7 +38,11 @@ class Median(Method):
     name = "median"
 
     def __init__(self, window: int) -> None:
-        """Of `window` steps that did I/O."""
+        """Choose a window.
+
+        Args:
+            window: Number of last steps with I/O in the median.
+        """
         self._window = window
 
     def fit(self, steps: Steps) -> Prediction | None:

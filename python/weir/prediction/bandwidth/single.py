@@ -28,7 +28,17 @@ class SingleOutlook:
         return Forecast(value, low, high, self.name, self.warning)
 
     def expected(self, time: float) -> float:
-        """The forecast alone."""
+        """Forecast without an interval.
+
+        Args:
+            time: Time of a step in seconds, after the last step.
+
+        Returns:
+            The forecast, in the unit of the observations.
+
+        Raises:
+            ValueError: The time is not after the last step.
+        """
         self.steps.refuse(time)
         # Before a method has enough steps, the last value is its best forecast.
         return float(self.steps.values[-1]) if self.prediction is None else max(self.prediction(time), 0.0)
