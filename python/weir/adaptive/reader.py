@@ -108,17 +108,14 @@ class Reader:
             AdaptiveError: There is no such stream, policy or region.
             NoAnswerError: A tier hangs.
         """
-        if not isinstance(accuracy, Accuracy | None):
-            raise AdaptiveError(f"{accuracy!r} is no accuracy", hint="as in Accuracy(psnr=60.0)")
-        for name, amount, least in (
-            ("open_seconds", open_seconds, 1e-9),
-            ("deadline_seconds", deadline_seconds, 1e-9),
-            ("follow_seconds", follow_seconds, 0),
-            ("warm_up_steps", warm_up_steps, 0),
-            ("threads", threads, 1),
-        ):
-            if amount is not None and not amount >= least:
-                raise AdaptiveError(f"{name} = {amount} makes no sense", hint=f"it is at least {least:g}")
+        _check_accuracy(accuracy)
+        _check_amounts(
+            open_seconds=(open_seconds, 1e-9),
+            deadline_seconds=(deadline_seconds, 1e-9),
+            follow_seconds=(follow_seconds, 0),
+            warm_up_steps=(warm_up_steps, 0),
+            threads=(threads, 1),
+        )
         chosen = policy_of(policy)
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
         places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds)
@@ -410,6 +407,18 @@ def open_stream(tiers: Sequence[TierLike] | TierLike, **options: Any) -> Reader:
         NoAnswerError: A tier hangs.
     """
     return Reader(tiers, **options)
+
+
+def _check_accuracy(accuracy: object) -> None:
+    if not isinstance(accuracy, Accuracy | None):
+        raise AdaptiveError(f"{accuracy!r} is no accuracy", hint="as in Accuracy(psnr=60.0)")
+
+
+def _check_amounts(**amounts: tuple[float | None, float]) -> None:
+    """Refuse an option below its least value; each option comes with both."""
+    for name, (amount, least) in amounts.items():
+        if amount is not None and not amount >= least:
+            raise AdaptiveError(f"{name} = {amount} makes no sense", hint=f"it is at least {least:g}")
 
 
 def _opened(

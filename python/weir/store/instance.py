@@ -265,11 +265,6 @@ def up(
         NotInstalledError: The programs of the store are missing.
         OSError: The home cannot be written.
     """
-    import tempfile
-
-    from weir.store import lifecycle
-    from weir.store.home import Home
-
     given = {
         "policy": policy,
         "scheduler": scheduler,
@@ -283,6 +278,23 @@ def up(
         "fixed_time": fixed_time,
         "metadata_time": metadata_time,
     }
+    return _start(file, home, mount, given, accept_journal_loss=accept_journal_loss)
+
+
+def _start(
+    file: str | Path | None,
+    home: str | Path | None,
+    mount: bool | str | Path,
+    given: Mapping[str, object],
+    *,
+    accept_journal_loss: bool,
+) -> Store:
+    """Bring a store up as `up` does, with settings by their names."""
+    import tempfile
+
+    from weir.store import lifecycle
+    from weir.store.home import Home
+
     _check(given)
     mounting = lifecycle.Mounting(bool(mount), None if isinstance(mount, bool) else Path(mount))
     notices: list[Notice] = []
