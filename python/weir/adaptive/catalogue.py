@@ -36,7 +36,7 @@ class Catalogue:
         """
         self.place = place
         self._inquiry = Inquiry(place.tier.url, seconds)
-        self.stream = self._inquiry.answer("to read what lies there", lambda: stream_at(place))
+        self.stream = self._inquiry.answer("to read the stream's description", lambda: stream_at(place))
 
     def order(self) -> NodeOrder | None:
         """Read the order of the mesh's nodes.

@@ -270,7 +270,7 @@ class Fetch:
     def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
         """Read spans of the container from a tier in pieces. No piece begins after `until`."""
         chosen = self._channels[tier].planner.tier
-        # As large as when all is read: a piece's share of a busy tier depends on its size.
+        # Pieces are as large as those of a whole step: a piece's share of a busy tier depends on its size.
         plan = self._progress[tier].plan
         whole = _length(spans) if plan is None else plan.available_bytes
         share = math.ceil(whole / (chosen.connections * _PIECES_OF_A_CONNECTION))
@@ -325,8 +325,8 @@ class Fetch:
         try:
             return head.bytes_for(rmse=asked.rmse, max_error=asked.max_error, psnr=asked.psnr, relative=asked.relative)
         except ValueError:
-            # More than was stored does not exist; the stored accuracy is better than nothing.
-            self._notes.append("steps are not as accurate as is asked for even when all is read; see their max_error")
+            # No more than the stored accuracy exists, and it is better than nothing.
+            self._notes.append("even whole steps are less accurate than requested; see their max_error")
             return head.total_bytes
 
     def head(self, parts: Sequence[tuple[int, bytes]]) -> "_core.Refactored":

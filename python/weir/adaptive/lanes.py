@@ -33,7 +33,7 @@ class Read:
 
     Attributes:
         action: The action, which raises nothing.
-        given_up: Whether nobody waits for the action any more.
+        given_up: Whether no caller waits for the action any more.
     """
 
     def __init__(self, action: Callable[[], None]) -> None:

@@ -374,7 +374,7 @@ class Reader:
             number,
             self._channels[0].place.name(missing),
             f"not even the base had arrived after {arrived.seconds:.3g} s",
-            hint="the first tier is to be fast and nobody else's; or allow more time",
+            hint="give the first tier to this reader alone, on fast storage, or allow more time",
         )
 
     def _check(self, manifest: Manifest) -> None:

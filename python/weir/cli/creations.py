@@ -42,7 +42,7 @@ def expected_creations(options: dict[str, Any]) -> list[ExpectedCreations]:
         return [ExpectedCreations(_listed(options["creations"]), None)]
     groups = _groups(options["past"])
     if not groups:
-        raise CommandError("there is no run in what --from names", hint="record one: `weir run --trace DIR -- CMD`")
+        raise CommandError("there is no run in the paths of --from", hint="record one: `weir run --trace DIR -- CMD`")
     if not options["commands"]:
         return [_predicted(runs, _next(runs[-1].program, runs[-1].arguments, runs[-1], options)) for runs in groups]
     everything = sorted((run for runs in groups for run in runs), key=lambda run: run.started)
@@ -100,7 +100,7 @@ def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> ExpectedCreations:
     prediction = predict(runs, coming)
     if not prediction.creations:
         raise CommandError(
-            f"{prediction.runs} past runs are of {coming.program}, and say nothing of what it will create",
+            f"{prediction.runs} past runs are of {coming.program}, and predict none of its files",
             hint="which programs were recorded? see `weir trace show --runs`",
         )
     for unpredictable in prediction.unpredictable:

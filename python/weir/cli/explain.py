@@ -64,7 +64,7 @@ def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[
 
     stripes = len(names)
     if record is None:
-        return [f"{file}: why its {stripes} stripes lie here was not kept"]
+        return [f"{file}: the reason for the places of its {stripes} stripes was not kept"]
     if record["by"] == "explicit":
         lines = [
             f"{file}: its {stripes} stripes lie on the targets that its maker named (an interaction database, or -o)"

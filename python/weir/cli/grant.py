@@ -62,7 +62,7 @@ def grant(
     site_key = home.read_site_key()
     if site_key is None:
         raise CommandError(
-            f"permission denied: only who can read {home.site_key} may grant",
+            f"permission denied: only a user who can read {home.site_key} may grant",
             hint="ask the owner of the store, or set --home to it",
         )
     uid, gid, supplementary = _account(who, gid, groups)

@@ -71,7 +71,7 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> N
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
         raise CommandError(
-            f"permission denied: only who can read the key of {cluster} may change its policy",
+            f"permission denied: only a user who can read the key of {cluster} may change its policy",
             hint="ask the owner of the store, or set --home to it",
         )
     changed = _set_everywhere(servers_of(cluster), wanted, _core.control_token(site_key))

@@ -32,7 +32,7 @@ def recorder_variables(trace: str | None, observed: Sequence[str], inside: Path 
     """
     if trace is None:
         if observed:
-            raise click.UsageError("--observe says what is recorded, and needs --trace DIR, where")
+            raise click.UsageError("--observe chooses recorded files, and needs --trace DIR for their traces")
         return {}
     folder = Path(trace).resolve()
     if inside is not None and folder.is_relative_to(inside):

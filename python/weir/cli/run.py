@@ -79,11 +79,11 @@ def run(
     shows afterwards the files that CMD made; with --observe no store has to be up for that.
     """
     if prefix is not None and no_preload:
-        raise click.UsageError("--prefix is the preload's, so it cannot go with --no-preload")
+        raise click.UsageError("--prefix needs the preload library, so it cannot go with --no-preload")
     if placement is not None and no_preload:
-        raise click.UsageError("--placement is the preload's, so it cannot go with --no-preload")
+        raise click.UsageError("--placement needs the preload library, so it cannot go with --no-preload")
     if no_preload and click.get_current_context().get_parameter_source("trace") is _BY_FLAG:
-        raise click.UsageError("--trace is the preload's, so it cannot go with --no-preload")
+        raise click.UsageError("--trace needs the preload library, so it cannot go with --no-preload")
     added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
     if placement is not None:
         added |= _placing(placement)

@@ -230,7 +230,7 @@ def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
         sums[key] = sums.get(key, 0) + count
 
 
-def _token(home: Home, what: str) -> str:
+def _token(home: Home, change: str) -> str:
     """The token that the control API requires for a change.
 
     Raises:
@@ -243,7 +243,7 @@ def _token(home: Home, what: str) -> str:
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
         raise CommandError(
-            f"permission denied: only who can read the key of {cluster} may {what}",
+            f"permission denied: only a user who can read the key of {cluster} may {change}",
             hint="ask the owner of the store, or set --home to it",
         )
     return _core.control_token(site_key)

@@ -247,7 +247,7 @@ def _follow(servers: Sequence["Server"], interval_seconds: float) -> None:
         _write(f"{_HOME}the first interval ends in {interval_seconds:g} s{_END_OF_SCREEN}")
         due = before.time_seconds
         while True:
-            # On a grid, so that asking slow servers does not stretch intervals, but never without a pause.
+            # Samples lie on a grid, so that slow servers do not stretch intervals, but never without a pause.
             due = max(due + interval_seconds, time.monotonic() + interval_seconds / 10)
             time.sleep(due - time.monotonic())
             after = _sample(servers)

@@ -216,7 +216,7 @@ def _count_fault(usage: Usage, targets: int, crowd: _Crowd) -> tuple[str, str, i
         return (
             "narrow",
             (
-                f"{_amount(size)} on {_targets(stripes)} of {targets} fill what others leave even; "
+                f"{_amount(size)} on {_targets(stripes)} of {targets} make the targets uneven; "
                 f"{for_capacity} would hold {_amount(size / for_capacity)} each"
             ),
             for_capacity,

@@ -81,7 +81,7 @@ def worst(job: Job) -> tuple[str, float] | None:
         job: Entry of the waiting job.
 
     Returns:
-        Name of the other job and the waited seconds; None where the job waited for nobody.
+        Name of the other job and the waited seconds; None where the job waited for no other.
     """
     greatest = max(job.waited_for, key=lambda entry: entry.seconds, default=None)
     return (greatest.job, greatest.seconds) if greatest and greatest.seconds > 0 else None

@@ -242,7 +242,7 @@ def _mint_credentials(home: Home) -> None:
     """Mint the credential of the mount, and that of this user's programs outside of `weir run`."""
     site_key = home.read_site_key()
     if site_key is None:
-        raise StoreError(f"cannot read {home.site_key}", hint="who brought the store up is its owner")
+        raise StoreError(f"cannot read {home.site_key}", hint="the user who brought the store up is its owner")
     mine = Identity.of_process("default")
     # Only root's mount is for every user, so only it speaks for others.
     mount = Identity.of_process("mount").narrowed(role="mount" if os.geteuid() == 0 else "user")

@@ -228,7 +228,7 @@ def _described(description: Path) -> dict[str, str]:
         Path(described["point"])
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(
-            f"cannot use {description}: {error}", hint="remove the file, and what is still mounted with `umount`"
+            f"cannot use {description}: {error}", hint="remove the file, and unmount its mount point with `umount`"
         ) from error
     return described
 

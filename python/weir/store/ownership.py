@@ -79,7 +79,7 @@ def check_own(path: Path, *, secret: bool = False) -> None:
     for status in found:
         if status.st_uid != os.geteuid():
             raise StoreError(
-                f"{path} is {_owner(status.st_uid)}'s: whoever made it could use the store as anybody",
+                f"{path} is {_owner(status.st_uid)}'s: its maker could use the store as any user",
                 hint="choose a home of your own with --home or WEIR_HOME",
             )
     status = found[-1]
@@ -87,9 +87,9 @@ def check_own(path: Path, *, secret: bool = False) -> None:
         raise StoreError(f"{path} is no plain file", hint="remove it, or choose another home with --home or WEIR_HOME")
     open_to = 0o077 if secret else 0o022
     if stat.S_IMODE(status.st_mode) & open_to and not (not secret and _is_private_group(status)):
-        what = "read or changed" if secret else "changed"
+        access = "read or changed" if secret else "changed"
         raise StoreError(
-            f"{path} can be {what} by other users (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"{path} can be {access} by other users (mode {stat.S_IMODE(status.st_mode):04o})",
             hint=f"`chmod go-{'rwx' if secret else 'w'} {path}`, if nobody has done so",
         )
     if not secret and stat.S_ISLNK(found[0].st_mode):
@@ -102,7 +102,7 @@ def _check_folder(status: os.stat_result, shown: Path) -> None:
             f"{shown} is {_owner(status.st_uid)}'s, who could put another folder in the place of one below it",
             hint="choose a home below folders of your own or of root, with --home or WEIR_HOME",
         )
-    # In a sticky folder, such as /tmp, others cannot replace what is this user's, and what is another's is refused.
+    # In a sticky folder, such as /tmp, others cannot replace this user's files, and files of others are refused.
     is_open = stat.S_IMODE(status.st_mode) & 0o022 and not status.st_mode & stat.S_ISVTX
     if is_open and stat.S_ISDIR(status.st_mode) and not _is_private_group(status):
         raise StoreError(

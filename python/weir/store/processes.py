@@ -233,7 +233,7 @@ def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
         return told
     room = os.statvfs(log.parent)
     if room.f_bavail == 0:
-        return ended, f"the file system of {log} is full, and what the program said is lost: make room there"
+        return ended, f"the file system of {log} is full, and the program's words are lost: make room there"
     return ended, f"see {log}"
 
 

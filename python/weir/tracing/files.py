@@ -73,7 +73,7 @@ def _read(path: Path, note: Callable[[str], None]) -> TracedProcess | None:
         raise TraceError(f"cannot read the trace {path}: {error}", hint=_remedy(str(error))) from error
     if trace["torn"] is not None:
         offset, count = trace["torn"]
-        note(f"{path}: the last {count} bytes, from byte {offset}, were not written whole; what stands before is used")
+        note(f"{path}: the last {count} bytes, from byte {offset}, were not written whole; those before are used")
     process = trace["process"]
     if process is None:
         return None

@@ -1,6 +1,6 @@
 """The bandwidth that an analysis will perceive at its next step, forecast from its past steps.
 
-Interface, for `weir.adaptive` and anybody else who reads step after step from storage that others use too::
+Interface, for `weir.adaptive` and other programs that read step after step from shared storage::
 
     forecaster = make()                        # the online choice among all methods
     forecaster.observe(time, bandwidth)        # after each step; None where it did no I/O

@@ -87,7 +87,7 @@ def unexplained(steps: Steps, best_error: float, constant_error: float) -> str |
         return None
     return (
         f"the bandwidth varies by {constant_error:.0%} from step to step and no period is seen in it; "
-        f"if what disturbs it has one, it is shorter than {2 * steps.spacing_seconds:.3g} s: read more often to see it"
+        f"if its disturbance has a period, it is below {2 * steps.spacing_seconds:.3g} s: read more often to see it"
     )
 
 
