@@ -25,9 +25,9 @@ from weir.experiments.store import PREFIX, Store
 
 SPEED = "128MB/s"
 PASSES = 2
-"""Each goes through the conditions forth and back (A B C C B A)."""
+"""Number of passes; each goes through the conditions forth and back (A B C C B A)."""
 SETTLING_SECONDS = 0.5
-"""The background job floods for this long before a kernel begins."""
+"""Time for which the background job floods before a kernel begins."""
 ALONE = "alone"
 POLICIES = ("fifo", "size-fair")
 END_SECONDS = 60.0
@@ -38,13 +38,13 @@ class Application:
     """A kernel as a job."""
 
     nodes: int
-    """As in the paper, section 5.1."""
+    """Compute nodes as in the paper, section 5.1."""
     steps: int
     quick_steps: int
 
     @property
     def bound(self) -> float:
-        """Its time beside a job of one node over its time alone, were it all I/O."""
+        """Time beside a job of one node over the time alone, if the kernel only did I/O."""
         return (self.nodes + 1) / self.nodes
 
 
@@ -67,7 +67,7 @@ class Measured:
     device_busy: float
     """Part of its time in which the target worked."""
     processor_busy: float
-    """Part of all processors, with what else runs on this machine."""
+    """Used part of all processors, with all other work on this machine."""
 
 
 def applications(
@@ -76,9 +76,9 @@ def applications(
     """Slowdowns of each kernel beside its bound, medians over `2 * passes` runs of each condition.
 
     Args:
-        directory: Where the jobs' words go.
-        passes: Times forth and back through the conditions.
-        is_quick: Runs of half the length, to try.
+        directory: Folder for the output of the jobs.
+        passes: Number of times forth and back through the conditions.
+        is_quick: Whether runs have half the length, for a try.
         names: Kernels to run.
     """
     figures: dict[str, float] = {}
@@ -118,7 +118,7 @@ def _runs(store: Store, directory: Path, name: str, *, passes: int, is_quick: bo
 
 
 def _figures(name: str, runs: dict[str, list[Measured]]) -> dict[str, float]:
-    """What the runs of a kernel come to, one line of it for people."""
+    """The medians of a kernel's runs, with a line for people."""
     bound = APPLICATIONS[name].bound
     alone = [run.seconds for run in runs[ALONE]]
     io_part = statistics.median(run.io_seconds / run.seconds for run in runs[ALONE])
@@ -142,7 +142,7 @@ def _key(name: str) -> str:
 
 
 def _run(store: Store, directory: Path, kernel: list[str], nodes: int, hog: subprocess.Popen[str] | None) -> Measured:
-    """One run of a kernel, beside a background job that has begun when it begins and ends when it ends."""
+    """One run of a kernel, beside a background job that begins before it and ends with it."""
     with _job(store, directory, kernel, nodes) as job:
         if hog is not None:
             _go(hog)
@@ -164,7 +164,7 @@ def _run(store: Store, directory: Path, kernel: list[str], nodes: int, hog: subp
 
 @contextlib.contextmanager
 def _job(store: Store, directory: Path, kernel: list[str], nodes: int) -> Iterator[subprocess.Popen[str]]:
-    """A kernel that is ready to begin, as a job of its own; however the block ends, it is not left."""
+    """A kernel that is ready to begin, as a job of its own; it does not outlive the block."""
     log = directory / f"{kernel[0]}.log"
     program = [sys.executable, str(ROOT / "benchmarks/_kernels.py"), *kernel]
     with log.open("w") as words:
@@ -200,7 +200,7 @@ def _line(job: subprocess.Popen[str], log: Path) -> str:
 
 
 def _ended(job: subprocess.Popen[str], log: Path) -> None:
-    """Waits until a kernel has compared what it wrote."""
+    """Waits until a kernel has compared its files."""
     if job.wait(timeout=END_SECONDS) != 0:
         sys.exit(f"{job.args!r} failed with exit code {job.returncode}: {log.read_text()}")
 
@@ -211,7 +211,7 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 def _device_seconds(store: Store) -> float:
-    """Seconds that the only target has worked."""
+    """Seconds of work of the only target."""
     (target,) = store.servers[0].status().targets
     return target.busy_seconds
 

@@ -31,7 +31,7 @@ _ANSWER = struct.Struct("<IiQ")
 _ROOT = 1
 _BIG_WRITES, _MAX_PAGES, _KEEP_CACHE = 1 << 5, 1 << 22, 2
 _PAGES = 256
-"""Pages of one write: what the kernel allows at most."""
+"""Most pages of one write that the kernel allows."""
 _BUFFER_BYTES = (_PAGES + 1) * 4096 + 4096
 _MS_NOSUID, _MS_NODEV, _MNT_DETACH = 2, 4, 2
 _READY_SECONDS = 30.0
@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def is_barrier(self) -> bool:
-        """Whether everything before it is on the device once it is done."""
+        """Whether every write before this operation is on the device once the operation is done."""
         return self.data is None
 
 
@@ -100,7 +100,7 @@ def mounted(device: Path, point: Path, *options: str) -> Iterator[Path]:
 
 
 def _unmount(point: Path) -> None:
-    """Unmount, once nobody uses it any more: a program that was killed may be about to let go of it."""
+    """Unmount, once no program uses the file system any more: a killed program may be about to let go of it."""
     deadline = time.monotonic() + _READY_SECONDS
     while True:
         done = subprocess.run(["umount", str(point)], check=False, capture_output=True, timeout=_COMMAND_SECONDS)

@@ -1,11 +1,11 @@
-"""How even a placement of stripes can be at best: a lower bound of OST cost (Tarazu, equation 4)."""
+"""The bound of balance: a lower bound of OST cost for a placement of stripes (Tarazu, equation 4)."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 PATTERNS_MAX = 4_000
-"""Ways to fill a bin up to which they are all listed; where there are more, stripes are small beside a bin."""
+"""Most ways to fill a bin that are all listed; where there are more, stripes are small beside a bin."""
 _STEPS = 24
 """Halvings of the interval in which the bound lies: to a ten-millionth."""
 
@@ -53,7 +53,7 @@ def _fits(counts: Counter[int], bins: int, size: float) -> bool:
 
 
 def _patterns(sizes: Sequence[int], counts: Sequence[int], room: float) -> Iterator[list[int]]:
-    """How many of each size fill a bin, so that no further stripe of the smallest size fits."""
+    """Numbers of stripes of each size that fill a bin, so that no further stripe of the smallest size fits."""
     if len(sizes) == 1:
         yield [min(counts[0], int(room // sizes[0]))]
         return

@@ -1,4 +1,4 @@
-"""Lets benchmarks import what lies in `examples/`."""
+"""Adds `examples/` to the folders from which benchmarks import."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What benchmarks share: a store in a directory, loads that begin together, and how figures are told."""
+"""The common part of benchmarks: a store in a directory, loads that begin together, and the output of figures."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WAIT_SECONDS = 600
 
 @dataclass(frozen=True)
 class Result:
-    """What one load did."""
+    """The result of one load."""
 
     operations: int
     seconds: float
@@ -66,7 +66,7 @@ class Store:
         self._ends.close()
 
     def run(self, command: Sequence[object]) -> list[object]:
-        """`command` as a job of its own on the fast path."""
+        """Makes `command` a job of its own on the fast path."""
         return [WEIR, "run", "--", *command]
 
     def servers(self) -> list[int]:
@@ -83,7 +83,7 @@ def run_weir(environment: Mapping[str, str], *words: str) -> str:
 
 
 def compiled(name: str, directory: Path) -> Path:
-    """The program of `benchmarks/NAME.c`."""
+    """Compiles the program of `benchmarks/NAME.c`."""
     program = directory / name
     source = ROOT / f"benchmarks/{name}.c"
     subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", program, source], check=True)
@@ -91,7 +91,7 @@ def compiled(name: str, directory: Path) -> Path:
 
 
 class Loads:
-    """Loads that say when they are ready, wait for the end of their input, and so begin together."""
+    """Loads that tell when they are ready, wait for the end of their input, and so begin together."""
 
     def __init__(self, commands: Sequence[Sequence[object]], environment: Mapping[str, str] | None = None) -> None:
         self._loads = [
@@ -136,12 +136,12 @@ def together(commands: Sequence[Sequence[object]], environment: Mapping[str, str
 
 
 def announce(what: str, measured: str, beside: str, ratio: float) -> None:
-    """One line for people: a figure beside its limit or rival, and their ratio."""
+    """Prints one line for people: a figure beside its limit or rival, and their ratio."""
     print(f"{what:20} {measured:>24}   beside {beside:32} {ratio:8.2f}", flush=True)
 
 
 def machine() -> str:
-    """The machine, as the tables name it."""
+    """The name of the machine, for the tables."""
     model = next(
         (
             line.split(":", 1)[1].strip()

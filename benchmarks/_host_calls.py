@@ -1,4 +1,6 @@
-"""Calls on files of the host: how many are made with the preload library, and how many answer otherwise with it."""
+"""Calls on files of the host: the number made with the preload library, and the number that answer otherwise with
+it.
+"""
 
 import json
 import os

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 PIECE = 128 << 10
-"""Bytes of one request of writers: what libraries make of larger ones, and about 1 ms of the emulated target."""
+"""Bytes of one request of writers: libraries make such requests of larger ones, and one takes about 1 ms of the
+emulated target."""
 WAIT_SECONDS = 240.0
-"""How long a process waits for the others of its job."""
+"""Longest wait of a process for the others of its job."""
 SEED = 20231112
 PATTERN = random.Random(SEED).randbytes((1 << 20) + 65536)
 
@@ -44,7 +45,7 @@ def write_pieces(file: int, offset: int, first: int, count: int) -> None:
 
 
 def check(path: Path, expected: Iterator[memoryview], offset: int = 0) -> None:
-    """Compares a file from `offset` on with what was written."""
+    """Compares a file from `offset` on with the written pieces."""
     with path.open("rb", buffering=0) as file:
         file.seek(offset)
         for number, piece in enumerate(expected):
@@ -65,14 +66,14 @@ class Kernel:
         self.team = multiprocessing.Barrier(self.processes, timeout=WAIT_SECONDS)
 
     def prepare(self) -> None:
-        """Makes what must be there before the run."""
+        """Makes the files that must exist before the run."""
 
     def run(self, rank: int) -> None:
         """All steps of one process."""
         raise NotImplementedError
 
     def verify(self) -> None:
-        """Reads back what was written."""
+        """Reads back the written files."""
 
     def compute(self, seconds: float) -> None:
         """Computes, and waits for the others, as a step of a parallel program does."""
@@ -80,7 +81,7 @@ class Kernel:
         self.team.wait()
 
     def waited(self, rank: int, since: float) -> None:
-        """Counts the I/O since then, at whose end all processes are."""
+        """Counts the time of I/O from `since` until all processes meet."""
         self.team.wait()
         if rank == 0:
             self.io_seconds.value += time.monotonic() - since
@@ -97,7 +98,7 @@ class Wrf(Kernel):
     STEP_SECONDS = 0.065
     VARIABLES = ("U", "V", "T", "QVAPOR")
     PIECES = 4
-    """Of each process in each variable."""
+    """Pieces of each process in each variable."""
 
     def prepare(self) -> None:
         probe = self.folder / "probe"
@@ -140,7 +141,7 @@ class Wrf(Kernel):
         return ((step * len(self.VARIABLES) + variable) * self.processes + rank) * self.PIECES
 
     def _make_history(self, path: Path) -> list[int]:
-        """Makes a history file with room for every variable, and returns where they lie in it."""
+        """Makes a history file with room for every variable, and returns the places of the variables in it."""
         import h5py
 
         creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -162,11 +163,11 @@ class Namd(Kernel):
     """
 
     FRAME_SECONDS = 0.11
-    """48 steps."""
+    """Time of the 48 steps between two frames."""
     FRAMES_PER_RESTART = 4
     RESTARTS = ("restart.coor", "restart.vel")
     PIECES = 16
-    """Of each process in each restart file."""
+    """Pieces of each process in each restart file."""
 
     def prepare(self) -> None:
         (self.folder / "trajectory.dcd").touch()
@@ -246,7 +247,7 @@ class Resnet(Kernel):
     """Batches that loaders fetch while the trainer computes."""
     BATCH_SECONDS = 0.19
     FILES_PER_LOADER = 25
-    """In each batch."""
+    """Files of each loader in a batch."""
     FILES = 500
     FILE_BYTES = 116 << 10
 
@@ -295,18 +296,18 @@ class Resnet(Kernel):
 
 
 class ResnetAsync(Resnet):
-    """The same with batches fetched ahead."""
+    """The training with batches fetched ahead."""
 
     AHEAD = 2
 
 
 class Bert(Kernel):
-    """Language: each process reads whole files in HDF5, chunk by chunk, and computes long on what it read."""
+    """Language: each process reads whole files in HDF5, chunk by chunk, and computes long on them."""
 
     processes = 4
     STEP_SECONDS = 4.0
     CHUNKS = 4
-    """Of each of the two arrays of a file."""
+    """Chunks of each of the two arrays of a file."""
     ARRAYS = ("input_ids", "masked_lm_positions")
 
     def prepare(self) -> None:
@@ -362,7 +363,7 @@ class Hog(Kernel):
             write_pieces(file, written % self.PIECES * PIECE, rank + written, 1)
             written += 1
         os.close(file)
-        # Of the pieces at each place the last one is there.
+        # The last piece at each place is there.
         first = max(0, written - self.PIECES)
         last = {number % self.PIECES: rank + number for number in range(first, written)}
         check(path, (content(last[place]) for place in sorted(last)))
@@ -417,7 +418,7 @@ def _pass_on_sigterm(processes: Sequence[multiprocessing.Process]) -> None:
 
 
 def _serve(kernel: Kernel, rank: int, start: Any) -> None:
-    """One process; it has its connections to the store before it says that it is ready."""
+    """One process; it connects to the store before it reports that it is ready."""
     try:
         warm = kernel.folder / f"warm-{rank}"
         warm.write_bytes(content(0))

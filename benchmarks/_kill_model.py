@@ -11,11 +11,11 @@ from typing import Any
 RECORD_BYTES = 100
 """One record of the file that all clients append to."""
 FILE_BYTES_MAX = 1 << 20
-"""Files stay so small that reading all of them after each round takes no time."""
+"""Most bytes of a file: files stay so small that reading all of them after each round takes no time."""
 WRITE_BYTES_MAX = 200_000
 """A write covers several stripes on several servers."""
 BESIDE = "beside"
-"""The name of a replacement before it is renamed over the old file; nobody was promised anything of it."""
+"""Name of a replacement before it is renamed over the old file; no promise concerns it."""
 NAMES = ("a", "b", "c", "sub/d", "sub/e")
 VERBS = ("write", "write", "write", "append", "append", "truncate", "replace", "rename", "unlink", "sync", "record")
 
@@ -49,7 +49,7 @@ class Step:
         )
 
     def payload(self, seed: int) -> bytes:
-        """The bytes of the step, of which none is zero: zeros are what lost bytes read as."""
+        """The bytes of the step. None of them is zero: lost bytes read as zeros."""
         return random.Random(f"{seed} {self.number} bytes").randbytes(self.length).replace(b"\0", b"\1")
 
     def record(self, client: int) -> bytes:
@@ -80,7 +80,7 @@ def apply(files: Files, step: Step, seed: int) -> Files:
 
 
 def lost_bytes(files: Files, actual: Files, doubtful: Step | None, seed: int) -> int:
-    """How many bytes of the files are not what they must be; `doubtful` had no answer."""
+    """Count the bytes of the files that are not as promised; `doubtful` had no answer."""
     best = _differing(files, actual)
     if doubtful is not None and best:
         done = apply(files, doubtful, seed)
@@ -148,7 +148,7 @@ class Client:
     _lines: int = 0
 
     def read(self, lines: list[dict[str, Any]]) -> None:
-        """Take in what the ledger says since it was read last."""
+        """Take in the ledger's words since it was read last."""
         self.doubtful = None
         begun: Step | None = None
         for line in lines[self._lines :]:
@@ -173,7 +173,9 @@ class Client:
 
 
 def judge_records(content: bytes, clients: list[Client]) -> tuple[int, int]:
-    """How many bytes of completed records are lost, and how many records are there twice or are nobody's."""
+    """Count the bytes of completed records that are lost, and the records that are there twice or that no client
+    wrote.
+    """
     promised = {Step.draw(each.seed, number).record(each.number) for each in clients for number in each.records}
     possible = {
         Step.draw(each.seed, number).record(each.number) for each in clients for number in each.doubtful_records

@@ -32,15 +32,16 @@ STRIPE = "64K"
 WAYS: tuple[tuple[str, ...], ...] = ((), ("--no-preload",), ("--prefix", "/weir"))
 """Options of `weir run`: the fast path beside the mount, the mount alone, the fast path alone."""
 WAIT_SECONDS = 120.0
-"""For a client to stop, or the store to be up: seconds on a quiet machine."""
+"""Longest wait until a client has stopped, or the store is up; both take seconds on a quiet machine."""
 SETTLED_SECONDS = 0.1
-"""Between two readings that must agree: what a server received from a dead client it carries out at once."""
+"""Pause between two readings that must agree: a server carries out at once the requests that it received from a dead
+client."""
 VICTIMS = ("server", "server", "server", "server", "all servers", "mount", "client", "client")
 RECORDS = "records"
 
 
 def measure(rounds: int = ROUNDS, seed: int | None = None) -> dict[str, float]:
-    """Kill in rounds, and say how many operations were promised and how many bytes of them are lost."""
+    """Kill in rounds; report the number of promised operations and of their lost bytes."""
     seed = random.randrange(1 << 31) if seed is None else seed
     print(f"kill rounds: seed {seed}", flush=True)
     with (
@@ -64,7 +65,7 @@ def measure(rounds: int = ROUNDS, seed: int | None = None) -> dict[str, float]:
 
 
 class Arena:
-    """The store, its clients, and what they were promised."""
+    """The store, its clients, and the promises to them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -83,7 +84,7 @@ class Arena:
             sys.exit(f"{command} failed with exit code {answer.returncode}: {answer.stderr}")
 
     def start_clients(self, seed: int) -> None:
-        """Start one client a way."""
+        """Start one client for each way in."""
         for number in range(len(WAYS)):
             folder = self.mount / str(number)
             folder.mkdir()
@@ -132,7 +133,7 @@ class Arena:
         self.strange += strange
 
     def _start_next(self, index: int) -> subprocess.Popen[str]:
-        """A client in the place of a dead one, which goes on where the ledger ends."""
+        """A client in the place of a dead one, which goes on at the end of the ledger."""
         lines = _lines(self._ledger(index))
         self.clients[index].next = max((line["number"] + 1 for line in lines), default=0)
         return self._start(index)
@@ -154,7 +155,7 @@ class Arena:
             self.weir("up", "--no-mount")
 
     def _judge(self) -> tuple[int, int]:
-        """Look for what every client was promised; the next round begins with what is there."""
+        """Look for the promises to every client; the next round begins with the present files."""
         lost = 0
         for client in self.clients:
             client.read(_lines(self._ledger(client.number)))
@@ -195,13 +196,13 @@ def _say(worker: subprocess.Popen[str], word: str) -> None:
 
 
 def _stopped(worker: subprocess.Popen[str]) -> bool:
-    """Whether a client has stopped in order, as it was told to; a dead one has not."""
+    """Whether a client has stopped in order after its order to stop; a dead one has not."""
     _say(worker, "stop")
     return _answer(worker) == "stopped\n"
 
 
 def _answer(worker: subprocess.Popen[str]) -> str:
-    """The next line of a client; nothing where it is dead."""
+    """The next line of a client; empty where it is dead."""
     assert worker.stdout is not None
     ready, _, _ = select.select([worker.stdout], [], [], WAIT_SECONDS)
     if not ready:
@@ -211,7 +212,7 @@ def _answer(worker: subprocess.Popen[str]) -> str:
 
 def _end(worker: subprocess.Popen[str]) -> None:
     """Kill a client: `weir run` and the program that it has started."""
-    # Once it was waited for, its number may be that of a stranger's group.
+    # After the wait its number may belong to a stranger's group.
     if worker.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
@@ -284,7 +285,9 @@ class Worker:
         return word
 
     def _work(self) -> None:
-        """Go on until there is a word to be read, or a step has failed: whether it happened is in doubt then."""
+        """Go on until there is a word to be read, or a step has failed: it is then in doubt whether the step
+        happened.
+        """
         while not self.unread and not select.select([0], [], [], 0)[0]:
             step = Step.draw(self.seed, self.step)
             self.step += 1

@@ -6,7 +6,7 @@ import subprocess
 from _harness import ROOT
 
 SECONDS_MAX = 1200
-"""Compiling included."""
+"""Longest time of a run, with the compilation."""
 
 
 def figures(which: str) -> dict[str, float]:

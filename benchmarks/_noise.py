@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 CADENCE_SECONDS = 25.0
 READ_MEGABYTES = 64.0
-"""What the analysis reads in a step, as in the paper's section II."""
+"""Megabytes that the analysis reads in a step, as in the paper's section II."""
 MEASUREMENT_NOISE = 0.03
 """Standard deviation of a measured bandwidth, as a part of it."""
 
@@ -27,27 +27,27 @@ class Noise:
     megabytes: float
     period_seconds: float
     begin_seconds: float = 0.0
-    """Nothing is written before."""
+    """Time before which nothing is written."""
     weight: float = 1.0
 
 
 PAPER = (Noise(256, 80), Noise(512, 60), Noise(768, 100))
-"""Table V of the paper."""
+"""The noise of the paper's table V."""
 IRREGULAR = (Noise(256, 83.7), Noise(512, 57.3), Noise(768, 101.9))
-"""Periods that the cadence of the analysis does not divide."""
+"""Noise with periods that the cadence of the analysis does not divide."""
 REGIME_SECONDS = 1600.0
 REGIME = (*PAPER, Noise(512, 75, begin_seconds=REGIME_SECONDS))
-"""Section IV-C: another program starts."""
+"""Noise of another program that starts (section IV-C)."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One step of the analysis after another."""
+    """The steps of the analysis, in their order."""
 
     seconds: Array
-    """When a step begins."""
+    """Time at which each step begins."""
     bandwidth: Array
-    """What it measures, in MB/s."""
+    """Bandwidth that each step measures, in MB/s."""
 
 
 @dataclass
@@ -71,16 +71,16 @@ def simulate(
     """Run the model.
 
     Args:
-        noises: Who shares the device.
-        capacity: Of the device, in MB/s.
-        steps: Steps of the analysis.
+        noises: Programs that share the device.
+        capacity: Capacity of the device, in MB/s.
+        steps: Number of steps of the analysis.
         random: Draws the phase of each noise, the jitter and the noise of each measurement.
         jitter: Standard deviation of the time between two checkpoints, as a part of the period. It adds up: a program
             that computed longer writes everything later.
-        cadence_seconds: Between the beginnings of two steps; a step that takes longer delays the next.
-        read_megabytes: What a step reads.
+        cadence_seconds: Time between the beginnings of two steps; a step that takes longer delays the next.
+        read_megabytes: Megabytes that a step reads.
         measurement_noise: Standard deviation of a measured bandwidth, as a part of it.
-        phases: Of each noise, as parts of its period; drawn where they are left out.
+        phases: Phase of each noise, as a part of its period; drawn where they are left out.
     """
     drawn = list(random.random(len(noises))) if phases is None else list(phases)
     writes = [
@@ -91,14 +91,14 @@ def simulate(
     writes.sort(key=lambda write: write[0])
     seconds, bandwidth = np.empty(steps), np.empty(steps)
     flows: dict[int, _Flow] = {}
-    """The writers that have work; who is late writes both checkpoints one after the other."""
+    """The writers that have work; a late one writes both checkpoints one after the other."""
     numbers = {noise: number for number, noise in enumerate(noises)}
     now, place = 0.0, 0
     for step in range(steps):
         begin = max(step * cadence_seconds, now)
         own: _Flow | None = None
         while own is None or own.remaining > 0:
-            # The next thing that happens: a checkpoint begins, the step begins, or somebody is done.
+            # The next event: a checkpoint begins, the step begins, or a writer or the step is done.
             active = list(flows.values()) + ([own] if own is not None else [])
             share = capacity / sum(flow.weight for flow in active) if active else 0.0
             done = min((now + flow.remaining / (share * flow.weight) for flow in active), default=math.inf)

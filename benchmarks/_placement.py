@@ -28,7 +28,7 @@ GIB = 4 << 20
 SPEED = "4MB/s"
 CAPACITY = "256MiB"
 ALIGNMENT_BYTES = 4096
-"""Of stripes; the paper's 128 KiB scaled down would be less than a page."""
+"""Unit of stripe sizes; the paper's 128 KiB scaled down would be less than a page."""
 REPEATS = 3
 FOLDER = f"{PREFIX}/data"
 OURS, LUSTRE = "balanced", "lustre-standard"
@@ -36,13 +36,13 @@ OURS, LUSTRE = "balanced", "lustre-standard"
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to lay files out, by the paper's table 8."""
+    """A layout of files, by the paper's table 8."""
 
     extents: tuple[tuple[float | None, int], ...]
-    """GiB at which a component ends (None: the file) and its stripes."""
+    """End of each component in GiB (None: the file's end) and its stripes."""
 
     def spelling(self, size_bytes: int) -> str:
-        """For a file of this size: contiguous stripes, as the paper has them."""
+        """The layout for a file of this size: contiguous stripes, as in the paper."""
         parts = [f"-c {count}" for _, count in self.extents]
         if len(self.extents) > 1:
             ends = ("-1" if end is None else str(int(end * GIB)) for end, _ in self.extents)
@@ -72,7 +72,7 @@ class Application:
     processes: int
     options: tuple[str, ...]
     sizes: tuple[int, ...]
-    """Bytes of each file it makes."""
+    """Size of each file that the program makes."""
 
 
 def ior(processes: int, gib: int, *, shared: bool = False) -> Application:
@@ -107,9 +107,9 @@ class Measured:
     ost_cost: float
     """Fullest target over the mean of all (the paper's equation 4)."""
     server_cost: float
-    """The same of servers."""
+    """Fullest server over the mean of all."""
     write: float
-    """MiB a second of all applications together."""
+    """Bandwidth of all applications together, in MiB a second."""
     read: float
 
 
@@ -135,9 +135,9 @@ class Bench:
             subprocess.run([*compiler, "-o", directory / program, source, "-lm"], check=True, timeout=WAIT_SECONDS)
 
     def ours(self, case: str, layout: Layout, repeats: int) -> tuple[Runs, Runs]:
-        """A case as a user has it: traced, predicted, placed, run again; also the runs without a prediction.
+        """Run a case as a user does: trace, predict, place, run again; also without a prediction.
 
-        The files of those are placed by the server when they are made.
+        In the runs without a prediction the server places the files when they are made.
         """
         unpredicted, predicted = Runs(), Runs()
         with _store(OURS) as store:
@@ -218,7 +218,7 @@ class Bench:
         return Measured(_cost(used), _cost(servers), rates["write"], rates["read"])
 
     def _mpi(self, application: Application) -> list[str]:
-        """The library goes into the program's processes, not into mpiexec and its proxies."""
+        """The preload library for the program's processes, and not for mpiexec and its proxies."""
         script = (
             "preload=$LD_PRELOAD; unset LD_PRELOAD; processes=$1; shift; "
             'exec mpiexec.mpich -n "$processes" env LD_PRELOAD="$preload" "$@"'

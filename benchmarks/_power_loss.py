@@ -27,13 +27,13 @@ from _block_record import RECORD_HEAD_BYTES, Operation, loop_device, mounted, op
 from _harness import WAIT_SECONDS, WEIR
 
 STATES = 60
-"""States of each file system, unless WEIR_POWER_LOSS_STATES says otherwise: each takes a second or two."""
+"""Number of states of each file system, unless WEIR_POWER_LOSS_STATES names another: each takes a second or two."""
 SEED = 11
 FILE_SYSTEMS = {
     "ext4": (64 << 20, ["mkfs.ext4", "-q", "-F", "-J", "size=4"]),
     "xfs": (320 << 20, ["mkfs.xfs", "-q", "-f"]),
 }
-"""Size of the device, near the smallest that the tool takes, and what makes the file system."""
+"""Size of the device, near the smallest that the tool takes, and the program that makes the file system."""
 _FOREIGN_BOOT = b"\x77" * 16
 """The journal's logs are told that the machine has started anew."""
 _LOG_HEAD_BYTES, _BOOT, _CHECKED = 56, slice(32, 48), 52
@@ -57,7 +57,7 @@ class Version:
     """Whether the content was on stable storage before the name had it."""
 
     def allows(self, found: bytes | None) -> bool:
-        """Whether a power loss may leave this of it: bytes never synced may be zeros, or missing at the end."""
+        """Whether a power loss may leave these bytes of it: bytes never synced may be zeros, or missing at the end."""
         if self.synced or self.content is None or found is None:
             return found == self.content
         return len(found) <= len(self.content) and all(
@@ -73,10 +73,10 @@ class Model:
     versions: dict[str, list[Version]] = field(default_factory=dict)
     promises: list[tuple[int, dict[str, int]]] = field(default_factory=list)
     moments: list[int] = field(default_factory=list)
-    """Where in the recording power is lost in any case."""
+    """Positions in the recording at which power is lost in any case."""
 
     def position(self) -> int:
-        """How much has been recorded."""
+        """Length of the recording so far."""
         return self.log.stat().st_size
 
     def begin(self, name: str, content: bytes | None, *, synced: bool = True) -> None:
@@ -237,7 +237,7 @@ def _store(below: Path, mount: Path) -> Iterator[dict[str, str]]:
 
 
 def _record(kind: str, directory: Path) -> tuple[bytes, list[Operation], Model]:
-    """The image before, everything that was written to it, and what was promised."""
+    """The image before, all writes to it, and the promises."""
     size, make = FILE_SYSTEMS[kind]
     image, log = directory / "image", directory / "log"
     with image.open("wb") as file:
@@ -253,7 +253,7 @@ def _record(kind: str, directory: Path) -> tuple[bytes, list[Operation], Model]:
 
 @dataclass(frozen=True)
 class State:
-    """A power loss: after how many operations, and which of the writes since the last barrier are missing."""
+    """A power loss: the number of operations before it, and the missing writes since the last barrier."""
 
     operations: int
     missing: frozenset[int]
@@ -332,7 +332,7 @@ def _forget_run(home: Path) -> None:
 
 
 def _positions(recording: Sequence[Operation]) -> list[int]:
-    """Where in the log each operation begins, and where the last one ends."""
+    """Position in the log of each operation's begin, and of the end of the last one."""
     lengths = (RECORD_HEAD_BYTES + len(one.data or b"") for one in recording)
     return list(itertools.accumulate(lengths, initial=0))
 
@@ -359,8 +359,8 @@ def measure(states: int | None = None, file_systems: Sequence[str] = tuple(FILE_
     """Lose power again and again.
 
     Args:
-        states: States of each file system.
-        file_systems: Which, of `FILE_SYSTEMS`.
+        states: Number of states of each file system.
+        file_systems: Names out of `FILE_SYSTEMS`.
 
     Returns:
         `power_loss_states`, `power_loss_violations` (names in them that are neither old nor new), and the first few of

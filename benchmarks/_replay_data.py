@@ -1,4 +1,4 @@
-"""Measurements of production file systems, as the replay takes them (see data/README.md)."""
+"""Measurements of production file systems, in the form of the replay (see data/README.md)."""
 
 import gzip
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ DATA = Path(__file__).resolve().parent / "data"
 PERIOD_SECONDS = 5
 """Time of a sample."""
 WINDOW_SECONDS = 300
-"""Balance is looked at over this long."""
+"""Time over which balance is looked at."""
 BYTES_PER_SECOND_MAX = 3e9
-"""More than one of these OSTs can move: an artefact of the collector."""
+"""Largest rate of these OSTs; a larger one is an artefact of the collector."""
 
 Array = NDArray[np.float64]
 
@@ -25,12 +25,12 @@ class Traffic:
     """Twelve hours of one file system: windows x targets."""
 
     moved_bytes: Array
-    """Read and written."""
+    """Bytes read and written, by window and target."""
     written_bytes: Array
     free_bytes: Array
-    """At the beginning of each window."""
+    """Free bytes of each target at the beginning of each window."""
     clipped: int
-    """Samples that were artefacts."""
+    """Number of samples that were artefacts."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def traffic() -> Traffic:
     with h5py.File(DATA / "edison-ost-traffic.hdf5") as file:
         read = file["datatargets/readbytes"][:]
         written = file["datatargets/writebytes"][:]
-        # The attributes say bytes; the numbers are KiB. Only ratios of them count here.
+        # The attributes name bytes, but the numbers are KiB. Only their ratios count here.
         free = file["fullness/bytestotal"][:] - file["fullness/bytes"][:]
     most = BYTES_PER_SECOND_MAX * PERIOD_SECONDS
     moved = read + written
@@ -61,7 +61,7 @@ def traffic() -> Traffic:
 
 
 def total_bytes_per_second() -> Array:
-    """What Edison's scratch file system moved, in bytes per second, each `PERIOD_SECONDS`; artefacts are clipped."""
+    """Bytes that Edison's scratch file system moved, per second, each `PERIOD_SECONDS`; artefacts are clipped."""
     with h5py.File(DATA / "edison-ost-traffic.hdf5") as file:
         moved = file["datatargets/readbytes"][:] + file["datatargets/writebytes"][:]
     most = BYTES_PER_SECOND_MAX * PERIOD_SECONDS

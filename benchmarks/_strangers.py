@@ -1,4 +1,4 @@
-"""Every message of the protocol, sent to a real server by a user with no right to what it names: what is refused."""
+"""Every message of the protocol, sent to a real server by a user with no right to its object, and the refusals."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TEST_SECONDS = 3600
-"""A build included, on a busy machine."""
+"""Longest time of a run, with a build, on a busy machine."""
 PREFIX = "strangers: "
 
 

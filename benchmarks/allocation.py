@@ -27,12 +27,12 @@ TARGETS = 3600
 REQUESTS = 1000
 STRIPES = 8
 LOAD_STRIPES_MAX = 10
-"""Stripes of work that a target may have before; the graph's fill is this load over twice its maximum."""
+"""Most stripes of work that a target has before; the graph's fill is this load over twice its maximum."""
 NETWORKX_SECONDS_MAX = 60.0
 NETWORKX_SMALL = (50, 180)
 """Requests and targets of the case that networkx finishes: a four-hundredth of the edges."""
 LIMITS_MS = {"allocation": 1.0, "allocation_general": 50.0, "allocation_100k": 1000.0}
-"""What was asked: one stripe count, mixed counts, 100,000 requests."""
+"""Required times in milliseconds: for one stripe count, for mixed counts, and for 100,000 requests."""
 COMMAND = ("cargo", "run", "--quiet", "--release", "--locked", "--package", "weir-placement", "--example", "allocation")
 
 

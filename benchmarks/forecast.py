@@ -24,13 +24,13 @@ STEPS = 288
 CAPACITIES = (120.0, 60.0)
 REGIME_STEP = round(REGIME_SECONDS / CADENCE_SECONDS)
 EDISON_BYTES_PER_SECOND = 48e9
-"""Of the file system, 24 OSTs: NERSC names 168 GB/s for Edison's three scratch file systems together
+"""Capacity of the file system, 24 OSTs: NERSC names 168 GB/s for Edison's three scratch file systems together
 (nersc.gov/users/storage-and-file-systems/file-systems), which have 24, 24 and 36 OSTs (data/ost-map.txt.gz)."""
 EDISON_LEFT_MIN = 0.05
-"""What is left to others at the least, as a part of that."""
+"""Least part of the capacity that is left to others."""
 ONLINE, PAPER_DFT = "online", "paper-dft"
 FIGURE_WINDOW = 24
-"""Of the paper's figure 15: 600 s."""
+"""Steps of the window in the paper's figure 15: 600 s."""
 PAPER_FIGURE = f"{PAPER_DFT}, window 600 s"
 _LEGEND = {
     PAPER_FIGURE: "the paper's, window 600 s",
@@ -51,9 +51,9 @@ class Case:
     noises: Sequence[Noise]
     jitter: float = 0.0
     first: int = WINDOW
-    """The first step whose error counts."""
+    """Number of the first step whose error counts."""
     end: int = STEPS
-    """The first that no longer does."""
+    """Number of the first step whose error no longer counts."""
 
 
 # The new regime counts for one window: the time that the paper's way takes to forget the old one.
@@ -64,15 +64,17 @@ CASES = (
     Case("another one starts", "regime", REGIME, first=REGIME_STEP, end=REGIME_STEP + WINDOW),
 )
 ASKED = {"paper": 0.035, "irregular": 0.20, "jitter": 0.23, "regime": 0.23}
-"""What the online choice is to reach, the larger of both capacities; of the measured series, less than last value."""
+"""Error that the online choice must reach, the larger of both capacities; of the measured series, less than last
+value."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the methods did on one series."""
+    """The results of the methods on one series."""
 
     errors: dict[str, Array]
-    """Of each step; the first has none and counts 0. Until a method knows enough it is taken for the last value."""
+    """Error of each step; the first has none and counts 0. A method that knows too little yet counts as the last
+    value."""
     covered: float
     """Part of the steps, from the second window on, that lay in the online choice's interval of 80 %."""
 
@@ -97,7 +99,9 @@ def outcome(series: Series) -> Outcome:
 
 
 def edison(*, capacity: float | None = EDISON_BYTES_PER_SECOND) -> Series:
-    """What Edison's scratch file system had left, in GB/s; without a `capacity`, of the most that it ever moved."""
+    """The bandwidth that Edison's scratch file system had left, in GB/s; without a `capacity`, of the most that it ever
+    moved.
+    """
     samples = round(CADENCE_SECONDS / PERIOD_SECONDS)
     moved = total_bytes_per_second().reshape(-1, samples).mean(axis=1)
     whole = float(moved.max()) if capacity is None else capacity
@@ -112,7 +116,7 @@ REAL: dict[Job, tuple[str, float | None]] = {
     ("real", 0.0, 0): (f"Edison, of {EDISON_BYTES_PER_SECOND / 1e9:g} GB/s", EDISON_BYTES_PER_SECOND),
     ("real_largest", 0.0, 0): ("Edison, of the largest rate", None),
 }
-"""The last columns, and what they take for the capacity."""
+"""The last columns, and the capacity of each."""
 
 
 def run(job: Job) -> Outcome:
@@ -161,7 +165,7 @@ def tell(outcomes: dict[Job, Outcome]) -> dict[str, float]:
 
 
 def tell_asked(figures: dict[str, float]) -> None:
-    """The figures that were asked for, beside what was asked."""
+    """The requested figures, beside the limits."""
     for key, asked in ASKED.items():
         name = f"forecast_error_{key}"
         announce(key, f"{figures[name]:.4f}", f"{asked:g} asked", figures[name] / asked)
@@ -172,7 +176,7 @@ def tell_asked(figures: dict[str, float]) -> None:
 
 
 def figure_15(outcomes: dict[Job, Outcome]) -> dict[str, float]:
-    """How soon each method learns that another program has started; drawn beside the paper's way.
+    """The time until each method learns that another program has started; drawn beside the paper's way.
 
     Errors are averaged over seeds and capacities, and then over the steps of the last `SMOOTH_STEPS`.
     """

@@ -21,7 +21,7 @@ from weir.placement.database import END_OF_FILE, Component, write
 
 ROWS = 100_000
 CREATIONS = 20_000
-"""Names asked for: nine of ten stand in the database."""
+"""Number of requested names: nine of ten stand in the database."""
 LIMIT_US = 10.0
 SEED = 4
 TARGETS = tuple(f"0.{target}" for target in range(8))
@@ -66,7 +66,7 @@ def look_up(directory: Path, *, rows: int = ROWS, creations: int = CREATIONS) ->
 
 
 def _report(directory: Path, database: Path, asked: list[str]) -> dict[str, float]:
-    """What the library says of itself after a program has made the files."""
+    """The times that the library writes down after a program has made the files."""
     with Store(directory, is_mounted=False, targets=8):
         words = ["run", "--prefix", PREFIX, "--placement", str(database), "--", sys.executable, "-c", _MAKE]
         subprocess.run([str(WEIR), *words], input="\n".join(asked), text=True, check=True, timeout=600)

@@ -50,7 +50,7 @@ class Case:
     past: tuple[Call, ...]
     coming: Call
     is_asked: bool = True
-    """Whether it counts; the others show what cannot be known from such a past."""
+    """Whether the case counts; the others show the limits of such a past."""
 
 
 def _calls(*calls: tuple[int, str]) -> tuple[Call, ...]:
@@ -150,16 +150,16 @@ CASES = (
 
 @dataclass(frozen=True)
 class Scored:
-    """What the models made of one case."""
+    """The models' results in one case."""
 
     fractions: dict[str, float]
     """Right creations by model."""
     chosen: str
     right: float
-    """Of the chosen model."""
+    """Part of the creations that the chosen model has right."""
     creations: int
     seconds: float
-    """For choosing and predicting."""
+    """Time of choosing and predicting."""
 
 
 def real_programs(*, is_quick: bool = False) -> dict[str, float]:
@@ -195,7 +195,7 @@ def real_programs(*, is_quick: bool = False) -> dict[str, float]:
 
 
 def score(past: Sequence[Run], came: Run) -> Scored:
-    """Predict a run that is known, by each model and by the chosen one."""
+    """Predict a known run, by each model and by the chosen one."""
     coming = NextRun.like(came)
     fractions = {
         model: accuracy(predict(past, coming, model=model).creations, came.creations).fraction for model in MODELS
@@ -214,7 +214,7 @@ def _compiled(name: str, folder: Path) -> Path:
 
 
 def _run(program: Path, call: Call, folder: Path) -> Run:
-    """One real run into an empty folder, as its trace tells it."""
+    """One real run into an empty folder, as its trace records it."""
     output, trace = folder / "output", folder / "trace"
     for place in (output, trace):
         shutil.rmtree(place, ignore_errors=True)
@@ -257,7 +257,7 @@ def _print_program(name: str, runs: Sequence[Run]) -> None:
 
 
 def _remarks(runs: Sequence[Run]) -> Iterator[str]:
-    """Why what was wrong could not be known."""
+    """The reasons why wrong creations could not be predicted."""
     if not any(run.creations for run in runs):
         yield "reads only: nothing to predict, and nothing invented"
         return

@@ -23,7 +23,7 @@ STRIPES_PER_TARGET = 10
 STRIPE_COUNT = 4
 """Stripes of a file."""
 HISTORY_WINDOWS = 12
-"""An hour: what a target moved in it on average is its usual traffic, and what is above that a burst."""
+"""An hour: the mean over it is a target's usual traffic, and the rest is a burst."""
 SLOW = 0.1
 """Speed of the slow target."""
 SLOW_TARGET = 14
@@ -50,7 +50,7 @@ Demand = tuple[int, int]
 
 @dataclass(frozen=True)
 class Case:
-    """One row: what each strategy reaches in one case."""
+    """One row: the result of each strategy in one case."""
 
     name: str
     key: str
@@ -59,7 +59,7 @@ class Case:
 
 
 def allocator_of(strategy: str) -> Allocator:
-    """The allocator behind a strategy; they differ in what it is told."""
+    """The allocator behind a strategy; strategies differ in the figures that the allocator gets."""
     return Allocator("lustre-standard" if strategy in LUSTRE else "balanced", seed=SEED)
 
 
@@ -154,7 +154,9 @@ def healthy(seen: Traffic) -> list[Case]:
 
 
 def filling(moments: Sequence[Sequence[Fullness]]) -> list[Case]:
-    """Equal stripes that take part of the free space: how many meet a full target, and how even the work is."""
+    """Equal stripes that take part of the free space: the stripes that meet a full target, and the balance of the
+    work.
+    """
     cases = []
     systems = moments[::SNAPSHOT_STEP]
     for place, system in enumerate(systems[0]):
@@ -185,7 +187,9 @@ def takes_turns(system: Fullness) -> bool:
 
 
 def filled_by(system: Fullness, strategy: str, filled: float) -> tuple[float, float]:
-    """Percent of the stripes that a full target was to take, and what the most loaded target took over the mean."""
+    """Percent of the stripes that a full target should have taken, and the load of the most loaded target over the
+    mean.
+    """
     targets = len(system.free_bytes)
     free = system.free_bytes.copy()
     stripes = targets * FILL_STRIPES_PER_TARGET // FILL_ROUNDS

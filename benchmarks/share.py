@@ -57,7 +57,7 @@ RIVALS = ("statistical-token", "gift", "tbf")
 SERVICE_TIMES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Milliseconds of the emulated target for each request of a synchronous process."""
 LONG = 10.0
-"""Where service takes this many times as long as the client's turnaround, one process gets its half beside three."""
+"""Ratio of service time to the client's turnaround from which one process gets its half beside three."""
 HOME_SHIFT = 48
 SMALL_FILE_BYTES = 16 << 20
 LOAD_SECONDS = 3.0
@@ -119,7 +119,7 @@ def unequal(_: Path) -> dict[str, float]:
 
 
 def synchronous(_: Path) -> dict[str, float]:
-    """One synchronous process beside three under job-fair, by how long the target takes for a request."""
+    """One synchronous process beside three under job-fair, by the target's time for a request."""
     curve = []
     for milliseconds in SERVICE_TIMES:
         one = Job("one", 1, 4.0, request_bytes=4096)
@@ -239,7 +239,7 @@ def metadata(directory: Path) -> dict[str, float]:
         mixed = _device_seconds(store, {"stat": [flood] * 4, "write": [writer] * 4}, {})
     metadata_device, target = "0.metadata", "0.0"
     share = pair["four"][metadata_device] / (pair["four"][metadata_device] + pair["one"][metadata_device])
-    # On devices of their own both are owed all that they can use alone.
+    # On devices of their own both jobs are owed all that they can use alone.
     stat = mixed["stat"][metadata_device] / alone["stat"][metadata_device]
     write = mixed["write"][target] / data["write"][target]
     announce("stat 4:1", f"{100 * share:.2f} % of metadata", "owed 80 %", share / 0.8)
@@ -286,7 +286,7 @@ def _folders_on_every_server(store: Store, count: int) -> list[str]:
 def _measured(
     policy: str, jobs: Sequence[Job], *, speed: str | None, scheduler: str | None = None, is_sized: bool = True
 ) -> list[Summary]:
-    """Jobs that are backlogged throughout on one target: what each received in windows of a second."""
+    """Jobs that are backlogged throughout on one target: the share of each in windows of a second."""
     with Store(policy=policy, scheduler=scheduler, speed=speed) as store:
         jobs = sized(jobs, store, WINDOW_SECONDS) if is_sized else jobs
         run = run_jobs(store, jobs, window_seconds=WINDOW_SECONDS)
@@ -333,7 +333,7 @@ def _job(name: str, command: Sequence[object], nodes: int = 1) -> list[object]:
 
 
 def _make(store: Store, *command: object) -> str:
-    """Runs a command on the store before a measurement, and returns what it printed."""
+    """Runs a command on the store before a measurement, and returns its output."""
     words = [str(word) for word in _job("maker", command)]
     environment, streams = store.environment, subprocess.PIPE
     return subprocess.run(words, check=True, env=environment, stdout=streams, text=True, timeout=WAIT_SECONDS).stdout

@@ -112,7 +112,7 @@ def _redis_benchmark(socket: Path, test: str, requests: int) -> list[str]:
 
 
 def _redis_gets(socket: Path) -> float:
-    """GETs a second of 16 processes, by what all of them did in the time that they took."""
+    """GETs a second of 16 processes, by the work and the time of all of them."""
     requests = 12_000
     command = _redis_benchmark(socket, "get", requests)
     start = time.monotonic()
@@ -182,7 +182,7 @@ def memory(_: Path) -> dict[str, float]:
 
 
 def victim(_: Path) -> dict[str, float]:
-    """The demo: what each policy does to a job whose neighbour floods the servers."""
+    """The demo: the effect of each policy on a job whose neighbour floods the servers."""
     slowdowns: dict[str, list[float]] = {"fifo": [], "size-fair": []}
     for _repeat in range(3):
         command = [sys.executable, str(ROOT / "examples/demo.py"), "--output", "json"]

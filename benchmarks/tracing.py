@@ -23,29 +23,29 @@ from tempfile import TemporaryDirectory
 from _harness import ROOT, WAIT_SECONDS, WEIR, Store, announce, finish
 
 PAIRS = 12
-"""Fresh pairs of processes: where a program's own pages lie makes some faster than others."""
+"""Number of fresh pairs of processes: the places of a program's own pages make some faster than others."""
 WARM_TURNS = 3
 """Turns of each process that are not counted: the file is being made."""
 LIMIT = 0.01
-"""Of the run time: what recording may cost."""
+"""Accepted part of the run time that recording costs."""
 PREFIX = "/weir"
 
 
 @dataclass(frozen=True)
 class Case:
-    """How a loop is run with and without being recorded."""
+    """A way to run a loop with and without the recorder."""
 
     folder: str
     plain: Sequence[object]
     recorded: Sequence[object]
     blocks: int
-    """Of a turn."""
+    """Length of a turn."""
     turns: int
-    """Of each process."""
+    """Turns of each process."""
 
 
 class Loop:
-    """A process that writes when it is its turn."""
+    """A process that writes in its turns."""
 
     def __init__(self, command: Sequence[object], core: int) -> None:
         words = [str(word) for word in command]
@@ -64,7 +64,7 @@ class Loop:
         return self._process.stdout.readline().strip()
 
     def turn(self) -> float:
-        """Nanoseconds that a write took."""
+        """Time of a write in nanoseconds."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -78,7 +78,7 @@ class Loop:
 
 
 def ratio(first: Sequence[object], second: Sequence[object], turns: int) -> tuple[float, float]:
-    """How much longer a write of `second` takes than one of `first`, and nanoseconds of `first`."""
+    """Ratio of the times of a write of `second` and of `first`, and nanoseconds of `first`."""
     core = max(os.sched_getaffinity(0))
     one, other = Loop(first, core), Loop(second, core)
     ratios, alone = [], []
@@ -100,14 +100,14 @@ def ratio(first: Sequence[object], second: Sequence[object], turns: int) -> tupl
 
 
 def measured(name: str, case: Case, program: Path) -> dict[str, float]:
-    """Overhead of recording, and what two equal processes differ."""
+    """Overhead of recording, and the difference of two equal processes."""
 
     def loop(command: Sequence[object]) -> list[object]:
         return [*command, program, f"{case.folder}/file", case.blocks]
 
     overheads, noises, times = [], [], []
     for pair in range(PAIRS):
-        # Which of the two files was made first must not matter.
+        # The order in which the two files were made must not matter.
         flipped = pair % 2 == 1
         first, second = loop(case.plain), loop(case.recorded)
         if flipped:

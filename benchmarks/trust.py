@@ -22,7 +22,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def measured(name: str) -> dict[str, float]:
-    """The figures of one part; what else its module tells is for people, who run the module itself."""
+    """The figures of one part. Other results of its module are for people, who run the module itself."""
     module, owed = PARTS[name]
     told = import_module(module).measure()
     figures = {figure: float(value) for figure, value in told.items() if isinstance(value, int | float)}
@@ -33,7 +33,7 @@ def measured(name: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure what the arguments name, or everything."""
+    """Measure the parts that the arguments name, or all."""
     unknown = set(sys.argv[1:]) - PARTS.keys()
     if unknown:
         sys.exit(f"error: no part is named {', '.join(sorted(unknown))}\nhint: the parts are {', '.join(PARTS)}")

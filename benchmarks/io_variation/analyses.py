@@ -1,4 +1,4 @@
-"""The paper's three analyses (table VI) as the experiment runs them: steps to read, and what is seen in them."""
+"""The paper's three analyses (table VI) as the experiment runs them: their steps, and the scores of a restored step."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from adaptive import blobs, generated, meshes, pressure, rendering
 from numpy.typing import NDArray
 
 SCALE = 25.0
-"""By which the paper's times and sizes are scaled down: an analysis each second."""
+"""Factor by which the paper's times and sizes are scaled down: an analysis each second."""
 VALUES = round(64e6 / np.dtype(np.float32).itemsize / SCALE)
-"""Of a step: the 64 MB of the paper's section II."""
+"""Values of a step: the 64 MB of the paper's section II."""
 STEPS = 4
-"""That differ; a stream repeats them."""
+"""Number of different steps; a stream repeats them."""
 _PIXELS = 512
 _SEED = 20
 
@@ -24,18 +24,19 @@ Field = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Analysis:
-    """One of the three."""
+    """One of the three analyses."""
 
     name: str
     make: Callable[[], tuple[NDArray[np.float32], Callable[[Field, Field], dict[str, float]]]]
-    """The steps along the first axis, and what an approximation of one scores beside the original."""
+    """Makes the steps along the first axis, and a function of the original and an approximation that computes the
+    scores."""
 
     def steps(self) -> NDArray[np.float32]:
-        """Steps along the first axis."""
+        """The steps along the first axis, float32."""
         return _made(self)[0]
 
     def scores(self, truth: Field, found: Field) -> dict[str, float]:
-        """The paper's figure 14: errors relative to the original, and likenesses up to 1."""
+        """The scores of the paper's figure 14: errors relative to the original, and likenesses up to 1."""
         return _made(self)[1](truth, found)
 
 

@@ -1,6 +1,7 @@
-"""What `planes` is measured against: decimation along each axis, with the largest residuals as (index, value) pairs.
+"""The rival of `planes`: decimation along each axis, with the largest residuals as (index, value) pairs.
 
-A better use of the paper's idea than its own, which decimates the array as one line and so forgets all axes but one.
+It is a better use of the paper's idea than the paper's own, which decimates the array as one line and so forgets all
+axes but one.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ Array = NDArray[Any]
 
 STEPS = (2, 4, 8, 16)
 LINE_STEPS = (4, 16, 64, 256, 1024)
-"""Of arrays with one axis."""
+"""Steps for arrays with one axis."""
 _INDEX_BYTES = 4
 
 

@@ -12,7 +12,7 @@ import time
 CONNECTIONS = 2
 """Requests that a writer, and the analysis, have under way at once: the device is shared evenly."""
 _WAIT_SECONDS = 60.0
-"""For the other connection: one that has failed ends both."""
+"""Longest wait for the other connection: one that has failed ends both."""
 
 
 def main(path: str, size: int, request: int, period_seconds: float, first: float, end: float) -> None:

@@ -17,9 +17,9 @@ from io_variation import baseline
 from io_variation.analyses import Field, real_fields
 
 PARTS = (0.01, 0.05, 0.25)
-"""Of the raw bytes, that are read."""
+"""Parts of the raw bytes that are read."""
 ASKED_DB = {0.01: (8.0, 15.0), 0.05: (14.0, 21.0), 0.25: (40.0, 50.0)}
-"""Gain over decimation that was asked for: on every field, and on average."""
+"""Required gain over decimation: on every field, and on average."""
 OTHERS: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
     "wmag_91": {"SPERR": (38.6, 49.9, 88.5), "MGARD-MDR": (32.0, 38.1, 72.7)},
     "vort_41x128x128": {"SPERR": (42.8, 54.1, 92.4), "MGARD-MDR": (36.2, 41.1, 77.6)},
@@ -28,12 +28,12 @@ OTHERS: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
 }
 """PSNR in dB at `PARTS`, measured once with SPERR's embedded stream and MGARD's MDR on these fields."""
 _RIVALS = {"by axis": "", "decimate": "_over_codec"}
-"""What PSNR is gained over, and what the keys of the gains have of it: those without are over the published baseline,
-decimation along each axis by what is best for the field and the bytes; the codec `decimate` knows one axis alone."""
+"""Rivals in PSNR, with the suffix of their keys. Keys without a suffix are of the published baseline: decimation along
+each axis, by the best ratio for the field and the bytes. The codec `decimate` knows one axis alone."""
 _ON_MESH = "generated blobs"
 _SPEED_FIELD = "wmag_91"
 _SPEED_EDGE = 192
-"""Of the array whose coding is timed: eight tiles, so that there is work for two cores."""
+"""Edge of the array whose coding is timed: eight tiles, so that there is work for two cores."""
 _ASKED_MB_PER_SECOND = {
     "planes": {"encode": 75, "decode_1": 300, "decode_5": 200, "decode_25": 140},
     "decimate": {"encode": 1000, "decode_1": 1000, "decode_5": 1000, "decode_25": 1000, "decode_100": 1000},
@@ -43,14 +43,14 @@ _REPEATS = 5
 
 
 def restored(container: bytes, part_bytes: int, *, threads: int = 1) -> Field:
-    """What the first so many bytes of a container give."""
+    """Restore an array from the first bytes of a container."""
     what = _core.Refactored(container)
     found = what.restore([(0, memoryview(container)[:part_bytes])], threads=threads)
     return np.frombuffer(found.data, what.dtype).reshape(what.shape)
 
 
 def quality() -> dict[str, float]:
-    """PSNR of every field at every budget, the figures of real fields, and what the analyses see."""
+    """PSNR of every field at every budget, the figures of real fields, and the scores of the analyses."""
     gains: dict[tuple[float, str], list[float]] = {(part, rival): [] for part in PARTS for rival in _RIVALS}
     behind: list[float] = []
     seen: dict[str, list[float]] = {}
@@ -126,7 +126,9 @@ def _seen(name: str, field: Field, ours: Field, theirs: Field) -> dict[str, floa
 
 
 def speed() -> dict[str, float]:
-    """Megabytes of raw data a second on one core beside a plain copy, how much more on two, and what was asked for."""
+    """Megabytes of raw data a second on one core beside a plain copy, the gain on two cores, and the required
+    values.
+    """
     field = _large_field()
     megabytes = field.nbytes / 1e6
     target = np.empty_like(field)
@@ -167,7 +169,7 @@ def _large_field() -> Field:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The shortest of several runs: what else the machine does only adds."""
+    """The shortest time of several runs: other work on the machine only adds."""
     times = []
     for _ in range(_REPEATS):
         begun = time.perf_counter()

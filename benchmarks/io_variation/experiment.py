@@ -23,23 +23,21 @@ HISTORY_SECONDS = 1200.0
 ISOLATION_STEPS = 16
 SEED = 11
 PLANNED_SHARE = 0.25
-"""Of the mean time that reading everything takes, which every user knows: what a step's augmentation is planned with.
+"""Part of the mean time of reading everything for which a step's augmentation is planned; every user knows this mean.
 
 The paper saves two thirds of that time; a quarter leaves the rest of its third to the base and to forecasts that were
-too high. It is one number for all analyses, and `budgets` shows what others do.
-"""
+too high. It is one number for all analyses, and `budgets` shows the results of others."""
 LONGEST_TIMES = 2.0
-"""Reads that have taken so many times what was planned are given up; the step goes on with what it has."""
+"""Multiple of the planned time after which reads are given up; the step goes on with the bytes that it has."""
 PSNR_MAX_DB = 20 * math.log10(2**24)
-"""A step that is read whole has no error; float32 knows no better than this.
+"""PSNR of a step without an error: float32 knows no better.
 
-No mean of decibels is free of this number, so what counts is the mean of the squared errors.
-"""
+A mean of decibels depends on this number, so the mean of the squared errors counts."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How much is read at each step."""
+    """The amount to read at each step."""
 
     name: str
     policy: str
@@ -54,7 +52,7 @@ ISOLATION = Case("isolation", "isolation")
 def paper_plot(
     capacity_megabytes: float, *, low: float = 0.5, high: float = 1.0, forecaster: str = "paper-dft"
 ) -> Case:
-    """The paper's: an augmentation-bandwidth plot between two parts of the capacity, and its DFT."""
+    """The paper's case: an augmentation-bandwidth plot between two parts of the capacity, and its DFT."""
     bytes_per_second = capacity_megabytes * 1e6
     arguments = {"low": low * bytes_per_second, "high": high * bytes_per_second}
     name = "plot" if forecaster == "paper-dft" else f"plot, {forecaster}"
@@ -62,7 +60,7 @@ def paper_plot(
 
 
 def budget(usual_seconds: float, *, share: float = PLANNED_SHARE, name: str = "time budget") -> Case:
-    """Ours, for an analysis that has read everything in `usual_seconds` until now."""
+    """Our case, for an analysis that has read everything in `usual_seconds` until now."""
     seconds = share * usual_seconds
     return Case(name, "budget", {"seconds": seconds, "seconds_max": LONGEST_TIMES * seconds})
 
@@ -74,19 +72,19 @@ class Measured:
     case: str
     codec: str
     seconds: tuple[float, ...]
-    """Of I/O in each step."""
+    """Time of I/O in each step."""
     augmentation: tuple[float, ...]
     bytes_read: tuple[int, ...]
     forecast_errors: tuple[float, ...]
-    """Relative, of the bandwidth; of the steps that measured one."""
+    """Relative errors of the bandwidth's forecast, of the steps that measured a bandwidth."""
     psnr: float
-    """In dB, of the mean of the squared errors of all steps."""
+    """PSNR in dB, of the mean of the squared errors of all steps."""
     psnr_mean: float
-    """In dB, the mean over the steps, of which those without an error count `PSNR_MAX_DB`."""
+    """Mean PSNR of the steps in dB, in which a step without an error counts `PSNR_MAX_DB`."""
     whole: int
-    """Steps with no error left, which count `PSNR_MAX_DB`."""
+    """Number of steps without an error."""
     scores: Mapping[str, float]
-    """Of the analysis, their means."""
+    """Means of the analysis' scores."""
 
     @property
     def mean(self) -> float:
@@ -95,7 +93,7 @@ class Measured:
 
     @property
     def variance(self) -> float:
-        """Of the I/O time, in seconds squared."""
+        """Variance of the I/O time, in seconds squared."""
         return statistics.pvariance(self.seconds)
 
 

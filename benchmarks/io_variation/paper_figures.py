@@ -1,4 +1,6 @@
-"""The paper's figures 11 to 14 and 16 to 18: the experiment, and what it depends on."""
+"""The paper's figures 11 to 14 and 16 to 18: the experiment, and its dependence on noise, period, thresholds and
+budget.
+"""
 
 import re
 import statistics
@@ -14,31 +16,32 @@ from io_variation.plots import Mark, bars, label, over_time, scores
 from io_variation.shared_tier import CAPACITY_MEGABYTES, SharedTier
 
 SMALL = (Noise(128, 80), Noise(256, 60), Noise(512, 100))
-"""Table VII of the paper."""
+"""The noise of the paper's table VII."""
 _XGC, _, _JET = ANALYSES
 PERIODS_SECONDS = (25.0, 35.0, 50.0)
-"""Of the analysis; above 30 s it does not see every checkpoint (figure 17)."""
+"""Periods of the analysis; above 30 s it does not see every checkpoint (figure 17)."""
 THRESHOLDS = ((0.5, 0.75), (0.5, 1.0), (0.25, 1.0))
-"""Of the plot, as parts of the capacity: the paper's 60-90, 60-120 and 30-120 MB/s (figure 18)."""
+"""Thresholds of the plot, as parts of the capacity: the paper's 60-90, 60-120 and 30-120 MB/s (figure 18)."""
 SHARES = {"1/8": 1 / 8, "1/4": 1 / 4, "1/2": 1 / 2}
-"""Time budgets, as parts of what reading everything takes."""
+"""Time budgets, as parts of the time of reading everything."""
 PUBLISHED_MEAN, PUBLISHED_VARIANCE = 0.33, 0.04
-"""Of dynamic reading beside best effort, for Jet: the paper's section IV-C. Other figures it only draws."""
+"""Mean and variance of dynamic reading beside best effort, for Jet: the paper's section IV-C. Other figures it only
+draws."""
 PUBLISHED_SMALL_VARIANCE = 0.2
-"""Of best effort under small noise beside large noise: the paper's section IV-D1."""
+"""Variance of best effort under small noise beside large noise: the paper's section IV-D1."""
 _OTHERS = {
     "plot": "decimate, the paper's policy",
     "time_budget": "decimate, a quarter too",
     "same_seconds": "decimate, the same seconds",
 }
-"""What decimation is read with."""
+"""Cases of decimation, by their keys."""
 
 
 def figures_11_to_14() -> dict[str, float]:
-    """Three analyses, the paper's three cases, two codecs: I/O times, PSNR, and what the analyses find.
+    """Three analyses, the paper's three cases, two codecs: I/O times, PSNR, and the scores of the analyses.
 
-    Decimation also reads with the policy that `planes` does: as a rule, a quarter of what everything takes, which is
-    longer for decimation, and with the very seconds of `planes`. What is left between them is the codec.
+    Decimation also reads with the policy of `planes`: as a rule, a quarter of the time of reading everything, which is
+    longer for decimation, and once with the very seconds of `planes`. The remaining difference is the codec's.
     """
     runs: dict[str, list[Measured]] = {}
     for analysis in ANALYSES:
@@ -112,7 +115,7 @@ def figure_18() -> dict[str, float]:
 
 
 def budgets() -> dict[str, float]:
-    """XGC with several time budgets: what a user chooses in place of thresholds."""
+    """XGC with several time budgets: a user chooses a budget in place of thresholds."""
     runs: dict[str, list[Measured]] = {}
     with SharedTier(scale=SCALE) as tier:
         experiment = Experiment(tier, _XGC)
@@ -129,8 +132,8 @@ def budgets() -> dict[str, float]:
 def tell(what: str, cases: Sequence[Measured]) -> None:
     """A table for people.
 
-    PSNR is that of the mean squared error of all steps; behind it the mean of their PSNR, in which those without any
-    error, which `whole` counts, stand for as much as all others together.
+    PSNR is that of the mean squared error of all steps. Behind it stands the mean of the steps' PSNR, in which steps
+    without any error, which `whole` counts, weigh as much as all others together.
     """
     print(
         f"\n{what:24} {'mean':>9} {'variance':>12} {'PSNR':>6} {'mean':>6} {'whole':>6} "
@@ -159,7 +162,7 @@ def _dynamic(experiment: Experiment, noises: Sequence[Noise]) -> list[Measured]:
 
 
 def _published(cases: Sequence[Measured], name: str) -> list[Mark]:
-    """The paper's reductions, beside every dynamic case of the analysis that it has them for."""
+    """The paper's reductions, beside every dynamic case of the analyses for which the paper has them."""
     whole = {each.codec: each for each in cases if each.case == BEST_EFFORT.name}
     return [
         Mark(panel, name, label(each), value, "the paper's -67 % and -96 %")
@@ -173,9 +176,9 @@ def _published(cases: Sequence[Measured], name: str) -> list[Mark]:
 
 
 def _against(runs: Mapping[str, Sequence[Measured]]) -> dict[str, float]:
-    """Ours beside best effort, and beside decimation with the paper's policy and with ours.
+    """Our case beside best effort, and beside decimation with the paper's policy and with ours.
 
-    Without the name of an analysis: that of the analysis where it is worst.
+    Keys without the name of an analysis are of the analysis with the worst result.
     """
     result: dict[str, float] = {}
     worst: dict[str, list[float]] = {}
@@ -202,7 +205,7 @@ def _against(runs: Mapping[str, Sequence[Measured]]) -> dict[str, float]:
 
 
 def _announce(name: str, figures: Mapping[str, float]) -> None:
-    """One analysis beside what the paper reaches and what was asked."""
+    """One analysis beside the paper's results and the required ones."""
     print()
     for what, key, published in (
         ("mean", "io_time_mean_vs_best_effort", PUBLISHED_MEAN),

@@ -31,20 +31,20 @@ _COLOURS = {
 }
 _HATCHES = {"decimate": "///", "planes": ""}
 _NAMES = {"blob_f1": "F1", "ssim": "SSIM", "dice": "Dice"}
-"""Of scores whose key does not read well."""
+"""Titles of scores whose key does not read well."""
 _WIDTH, _HEIGHT = 5.0, 4.2
 _LEGEND_COLUMNS = 5
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A figure of somebody else, drawn across the bar that it is beside."""
+    """A published figure, drawn across the bar that it is beside."""
 
     panel: str
-    """`mean` (seconds), `variance` (seconds squared) or `psnr` (dB)."""
+    """Panel of the figure: `mean` (seconds), `variance` (seconds squared) or `psnr` (dB)."""
     group: str
     bar: str
-    """As `label` names it."""
+    """Bar of the figure, as `label` names it."""
     value: float
     legend: str
 
@@ -66,7 +66,7 @@ def bars(name: str, title: str, groups: Mapping[str, Sequence[Measured]], marks:
 
 
 def scores(name: str, title: str, groups: Mapping[str, Sequence[Measured]]) -> Path:
-    """What an analysis found, a panel for each entry (the paper's figure 14)."""
+    """The scores of an analysis, a panel for each entry (the paper's figure 14)."""
     figure = _figure(title, len(groups))
     labels = _labels(groups)
     for place, (what, cases) in zip(figure.subplots(1, len(groups), squeeze=False).flat, groups.items(), strict=True):
@@ -118,7 +118,7 @@ def _grouped(
     groups: Mapping[str, Sequence[Measured]],
     value: Callable[[Measured], float],
 ) -> dict[tuple[str, str], tuple[float, float]]:
-    """Bars side by side in each group; where each begins, and its width."""
+    """Bars side by side in each group; the begin of each, and its width."""
     width = 0.85 / len(labels)
     drawn = {}
     for at, (group, cases) in enumerate(groups.items()):
@@ -173,7 +173,7 @@ def _saved(figure: "Figure", name: str) -> Path:
     for place in figure.axes:
         for handle, text in zip(*place.get_legend_handles_labels(), strict=True):
             handles.setdefault(text, handle)
-    # What others reached comes behind what was measured.
+    # Published results come behind the measured ones.
     handles = dict(sorted(handles.items(), key=lambda item: isinstance(item[1], Line2D)))
     columns = min(len(handles), _LEGEND_COLUMNS)
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, fontsize=9)

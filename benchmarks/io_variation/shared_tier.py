@@ -22,13 +22,14 @@ from _noise import Noise
 from weir.experiments.store import PREFIX, Store
 
 CAPACITY_MEGABYTES = 60.0
-"""A second, of the shared tier; the lower one of the two that forecasts are judged at."""
+"""Capacity of the shared tier in megabytes a second; the lower one of the two capacities of the forecasts."""
 _REQUEST_BYTES = 4 << 20
-"""Of a writer, before they are scaled down: an object of Ceph. The larger, the less is left to who reads in between."""
+"""Bytes of a writer's request before they are scaled down: an object of Ceph. The larger it is, the less is left for
+readers in between."""
 _START_SECONDS = 3.0
-"""Until all programs have started."""
+"""Time until all programs have started."""
 _END_SECONDS = 10.0
-"""For a program that was told to end."""
+"""Longest time until a program has ended after a signal."""
 _MEMORY = "3GiB"
 _PROGRAMS = Path(__file__).resolve().parent
 
@@ -53,7 +54,7 @@ class SharedTier:
 
     @property
     def local(self) -> Path:
-        """A folder on a tier that nobody else uses."""
+        """A folder on a tier that no other program uses."""
         return self.store.folder
 
     def url(self, name: str) -> str:
@@ -79,7 +80,7 @@ class SharedTier:
     ) -> Iterator[None]:
         """Programs that write from `epoch` on, for the scaled `seconds` and no longer than the block.
 
-        `phases` say where in its period each begins, 0 to 1.
+        `phases` are the begins of the programs as parts of their periods, 0 to 1.
         """
         with ExitStack() as ends:
             writers = []

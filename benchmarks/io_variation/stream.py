@@ -28,7 +28,7 @@ class Writing:
     """A .npy file: steps along its first axis, which are repeated."""
     steps: int
     scale: float
-    """By which sizes are scaled down, those that writer and reader choose included."""
+    """Factor by which sizes are scaled down, also those that writer and reader choose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +40,17 @@ class Reading:
     policy: str
     """`best-effort`, `isolation`, `plot` or `budget`."""
     arguments: dict[str, float]
-    """Of the plot or the budget."""
+    """Arguments of the plot or the budget."""
     forecaster: str
     warm_up_steps: int
-    """That read everything, for the forecast to learn from."""
+    """Number of first steps that read everything, for the forecast to learn from."""
     steps: int
     epoch: float
-    """When the first one begins (CLOCK_MONOTONIC, seconds)."""
+    """Begin of the first step (CLOCK_MONOTONIC, seconds)."""
     period_seconds: float
     scale: float
     output: str
-    """A .npy file: what was read of the steps behind the warm-up."""
+    """A .npy file for the arrays of the steps behind the warm-up."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Read:
     """One step."""
 
     seconds: float
-    """Its reads took."""
+    """Time of its reads."""
     bytes_read: int
     augmentation: float
     bandwidth: float | None
-    """Of the shared tier, in bytes a second."""
+    """Bandwidth of the shared tier, in bytes a second."""
     forecast: float | None
 
 
