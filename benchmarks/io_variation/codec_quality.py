@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 
+import _examples  # noqa: F401 - makes the package `adaptive` known
 import numpy as np
 from adaptive import blobs, generated, meshes, rendering
 from adaptive.quality import psnr
