@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from weir.store import processes
 from weir.store.processes import Process
 
+LIMIT_SECONDS = 60.0
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 
 
@@ -34,6 +37,29 @@ def test_a_stopped_process_is_gone(sleeper: subprocess.Popen[str], tmp_path: Pat
     assert process.stop()
     assert not process.is_alive(), "a zombie counts as ended"
     assert process.stop(), "to stop it again changes nothing"
+
+
+LEADERLESS = """
+import ctypes, os, threading, time
+threading.Thread(target=lambda: (time.sleep(1), os._exit(0))).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
+"""Its first thread ends at once, by the system call exit, and another one second later."""
+
+
+def test_a_process_whose_threads_end_after_its_first_one_is_reaped(tmp_path: Path) -> None:
+    """A program that forgot its store was told at its end that a server still runs, which was a zombie by then."""
+    child = processes.start(
+        [sys.executable, "-c", LEADERLESS], record=tmp_path / "pid", log=tmp_path / "log", folder=tmp_path
+    )
+    process = Process.recorded(tmp_path / "pid")
+    assert process is not None
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while process.is_alive():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert process.stop()
+    assert child.returncode == 0
 
 
 def test_another_process_under_the_same_number_is_left_alone(sleeper: subprocess.Popen[str]) -> None:

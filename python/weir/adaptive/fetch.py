@@ -326,7 +326,7 @@ class Fetch:
             return head.bytes_for(rmse=asked.rmse, max_error=asked.max_error, psnr=asked.psnr, relative=asked.relative)
         except ValueError:
             # No more than the stored accuracy exists, and it is better than nothing.
-            self._notes.append("even whole steps are less accurate than requested; see their max_error")
+            self._notes.append("even whole steps are not as accurate as requested; see their max_error")
             return head.total_bytes
 
     def head(self, parts: Sequence[tuple[int, bytes]]) -> "_core.Refactored":

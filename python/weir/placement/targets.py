@@ -63,7 +63,7 @@ def targets_of_store(statuses: "Sequence[Status]") -> Targets:
     usual = median(seen) if seen else TARGET_BYTES_PER_SECOND
     total = [target.capacity_bytes for _, target in known]
     free = [max(target.capacity_bytes - target.used_bytes, 0) for _, target in known]
-    # A server is as fast as its targets together, so all of them work at once.
+    # A server counts as fast as its targets together, so that all of them may work at once.
     busy = {
         str(status.server): (status.load.processors, status.load.memory, status.load.network) for status in statuses
     }

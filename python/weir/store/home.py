@@ -178,7 +178,7 @@ class Home:
             self._close()
         else:
             make_folder(self.root, self.passage)
-        # First of all, so that a second command that finds anything here also finds that it is a home.
+        # The lock comes first, so that a second command that finds any file here also finds that this is a home.
         os.close(self._open_lock())
         for folder in (self.servers, self.credentials):
             make_folder(folder, self.passage)

@@ -284,7 +284,18 @@ _children_lock = threading.Lock()
 def _reap() -> None:
     """Reap children that have ended, so that a process that stays has no zombies."""
     with _children_lock:
-        _children[:] = [child for child in _children if child.poll() is None]
+        _children[:] = [child for child in _children if not _is_reaped(child)]
+
+
+def _is_reaped(child: subprocess.Popen[str]) -> bool:
+    """Reap a child if it has ended.
+
+    The first thread of a killed program may be a zombie before the others have ended; only then can it be reaped.
+    """
+    if child.poll() is None and _start_ticks(child.pid) is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_KILL_SECONDS)
+    return child.returncode is not None
 
 
 def _start_ticks(pid: int) -> int | None:
