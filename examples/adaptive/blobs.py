@@ -1,7 +1,7 @@
 """Blob detection, as on the electric potential at the edge of a tokamak (XGC).
 
-A blob is a connected region above a threshold, which the physics gives: the same one for every accuracy. Arrays have
-two or three dimensions; `Raster` brings a mesh to two.
+A blob is a connected region above a threshold. The physics gives the threshold, the same one for every accuracy. Arrays
+have two or three dimensions; `Raster` brings a mesh to two.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from skimage import measure
 from adaptive.quality import Array, relative_error
 
 MATCH_OVERLAP = 0.5
-"""Two blobs whose intersection is more than this part of their union are the same; at half, no blob has two matches."""
+"""Part of the union of two blobs above which an intersection makes them the same; from a half on, no blob has two
+matches."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,11 @@ class Blobs:
     """The blobs of one field."""
 
     labels: NDArray[np.int64]
-    """The number of the blob at each point, from 1; 0 is background."""
+    """Number of the blob at each point, from 1; 0 is background. The shape is that of the field."""
     areas: NDArray[np.float64]
-    """Of each blob, in squares (cubes) of the unit of `pixel_length`."""
+    """Area of each blob, in squares (cubes) of the unit of `pixel_length`, of shape (blobs,)."""
     diameters: NDArray[np.float64]
-    """Of the circle (ball) of the same area, in units of `pixel_length`."""
+    """Diameter of the circle (ball) of the same area, in units of `pixel_length`, of shape (blobs,)."""
 
     @property
     def count(self) -> int:
@@ -34,7 +35,7 @@ class Blobs:
 
     @property
     def area(self) -> float:
-        """Of all blobs together."""
+        """Area of all blobs together."""
         return float(self.areas.sum())
 
     @property
@@ -45,25 +46,45 @@ class Blobs:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The blobs of an approximation beside those of the original; the figure 10 of the paper, and F1."""
+    """The blobs of an approximation beside those of the original: the paper's figure 10, and F1."""
 
     count_error: float
-    """Relative, as the two below."""
+    """Relative error of the number of blobs."""
     diameter_error: float
+    """Relative error of the mean diameter."""
     area_error: float
+    """Relative error of the area of all blobs."""
     overlap: float
-    """Part of the original's blob area that is blob in the approximation too."""
+    """Part of the original's blob area that is blob in the approximation, too."""
     f1: float
-    """Harmonic mean of the parts of found blobs that are true and of true blobs that are found."""
+    """Harmonic mean of two parts: of found blobs that are true, and of true blobs that are found."""
 
 
 def usual_threshold(field: Array, *, deviations: float = 2.0) -> float:
-    """The mean and so many standard deviations, for fields whose physics names no threshold."""
+    """Choose a threshold for a field whose physics names none.
+
+    Args:
+        field: The field, of any shape; NaN does not count.
+        deviations: Number of standard deviations above the mean.
+
+    Returns:
+        The threshold, in the unit of the field.
+    """
     return float(np.nanmean(field) + deviations * np.nanstd(field))
 
 
 def detect(field: Array, *, threshold: float, pixel_length: float = 1.0, points_min: int = 9) -> Blobs:
-    """Find the connected regions above `threshold` of at least `points_min` points; NaN is background."""
+    """Find the connected regions above a threshold.
+
+    Args:
+        field: The field, of two or three dimensions; NaN is background.
+        threshold: Threshold in the unit of the field.
+        pixel_length: Distance of neighbouring points.
+        points_min: Least number of points of a blob.
+
+    Returns:
+        The blobs.
+    """
     # A comparison with NaN is false.
     regions = measure.label(field > threshold, connectivity=1)
     kept = [region for region in measure.regionprops(regions) if region.area >= points_min]
@@ -75,10 +96,17 @@ def detect(field: Array, *, threshold: float, pixel_length: float = 1.0, points_
 
 
 def compare(truth: Blobs, found: Blobs) -> Comparison:
-    """Compare what was found in an approximation with the blobs of the original.
+    """Compare the blobs of an approximation with those of the original.
+
+    Args:
+        truth: Blobs of the original.
+        found: Blobs of the approximation.
+
+    Returns:
+        The errors and likenesses.
 
     Raises:
-        ValueError: They are of fields of different shapes.
+        ValueError: The blobs are of fields of different shapes.
     """
     if truth.labels.shape != found.labels.shape:
         raise ValueError(f"blobs in a field of shape {found.labels.shape} beside those of {truth.labels.shape}")

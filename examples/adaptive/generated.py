@@ -1,7 +1,7 @@
 """Fields like those of the paper's three simulations, at any size: one seed and one step give one field.
 
-They have what makes the analyses hard: structure at every scale down to the mesh, steep fronts, and features that move
-from step to step.
+They have the properties that make the analyses hard: structure at every scale down to the mesh, steep fronts, and
+features that move from step to step.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from adaptive.meshes import Mesh
 Values = NDArray[np.float64]
 
 _MODES = 192
-"""Waves of a turbulent field; more do not show."""
+"""Number of waves of a turbulent field; more waves do not show."""
 _THICKNESS = 0.35
 """Radius of the jet's nose one unit of length behind its tip."""
 
@@ -29,7 +29,14 @@ class PotentialPlane:
     blobs: int = 24
 
     def values(self, step: int) -> Values:
-        """The potential of every node, in units of the edge's temperature."""
+        """Compute the potential of a step.
+
+        Args:
+            step: Number of the step.
+
+        Returns:
+            Potential of each node in units of the edge's temperature, float64 of shape (nodes,).
+        """
         generator = np.random.default_rng([self.seed, 1])
         radius = np.hypot(*self.mesh.nodes.T)
         angle = np.arctan2(self.mesh.nodes[:, 1], self.mesh.nodes[:, 0])
@@ -53,7 +60,15 @@ class PotentialPlane:
 
 
 def potential_plane(*, seed: int, nodes: int) -> PotentialPlane:
-    """An annulus of `nodes` nodes, finer at its edge, numbered flux surface by flux surface as those of XGC."""
+    """Make an annulus that is finer at its edge, and numbered flux surface by flux surface as in XGC.
+
+    Args:
+        seed: Seed of the nodes and of the field.
+        nodes: Number of nodes.
+
+    Returns:
+        The plane.
+    """
     generator = np.random.default_rng([seed, 0])
     radius = 1 - 0.7 * generator.beta(1.2, 2.0, nodes)
     angle = generator.uniform(-np.pi, np.pi, nodes)
@@ -66,9 +81,17 @@ def potential_plane(*, seed: int, nodes: int) -> PotentialPlane:
 
 
 def collapse_velocity(*, seed: int, shape: tuple[int, ...], step: int = 0) -> Values:
-    """Magnitude of the velocity around a collapsing core (GenASiS), in units of the free fall at the shock.
+    """Compute the magnitude of the velocity around a collapsing core (GenASiS).
 
-    Behind a shock front that sloshes, turbulence; before it, free fall. `shape` has two or three dimensions.
+    Behind a shock front that sloshes lies turbulence; before the front lies free fall.
+
+    Args:
+        seed: Seed of the field.
+        shape: Shape of the field, of two or three dimensions.
+        step: Number of the step.
+
+    Returns:
+        Velocity in units of the free fall at the shock, float64 of `shape`.
     """
     generator = np.random.default_rng([seed, 2])
     axes = [np.linspace(-1, 1, length) for length in shape]
@@ -94,7 +117,14 @@ class Nose:
     seed: int
 
     def values(self, step: int) -> Values:
-        """The coefficient of pressure of every node: 1 where the stream stops."""
+        """Compute the pressure of a step.
+
+        Args:
+            step: Number of the step.
+
+        Returns:
+            Coefficient of pressure of each node, float64 of shape (nodes,); 1 where the stream stops.
+        """
         generator = np.random.default_rng([self.seed, 4])
         along, across, up = self.mesh.nodes.T
         attack = 0.12 + 0.04 * np.sin(0.1 * step)
@@ -118,7 +148,15 @@ class Nose:
 
 
 def nose(*, seed: int, nodes: int) -> Nose:
-    """A nose of one unit of length with `nodes` nodes on it, numbered ring by ring from its tip."""
+    """Make a nose of one unit of length, numbered ring by ring from its tip.
+
+    Args:
+        seed: Seed of the nodes and of the field.
+        nodes: Number of nodes.
+
+    Returns:
+        The nose.
+    """
     generator = np.random.default_rng([seed, 3])
     along = generator.uniform(0, 1, nodes) ** 1.5
     turn = generator.uniform(-np.pi, np.pi, nodes)
@@ -131,7 +169,7 @@ def nose(*, seed: int, nodes: int) -> Nose:
 
 
 def _in_rings(across: Values, along: Values) -> tuple[Values, Values]:
-    """Points in the order of rings of about equally many: ring by ring, and along each."""
+    """Points in the order of rings of about equally many points: ring by ring, and along each ring."""
     count = len(across)
     ring = np.empty(count, dtype=np.int64)
     ring[np.argsort(across)] = np.arange(count) * int(count**0.5) // count

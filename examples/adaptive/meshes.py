@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from adaptive.quality import Array
 
 _TOLERANCE = 1e-9
-"""So that a pixel on an edge belongs to a triangle, whatever the rounding."""
+"""Tolerance by which a pixel on an edge belongs to a triangle, whatever the rounding."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,16 @@ class Mesh:
     """Nodes and the triangles between them."""
 
     nodes: NDArray[np.float64]
-    """(nodes, 2) or (nodes, 3), in units of length."""
+    """Coordinates of the nodes in units of length, of shape (nodes, 2) or (nodes, 3)."""
     triangles: NDArray[np.int32]
-    """(triangles, 3), indices of nodes."""
+    """Indices of the corners of each triangle, of shape (triangles, 3)."""
 
     def normals(self) -> NDArray[np.float64]:
-        """(triangles, 3): perpendicular to each triangle, as long as its area."""
+        """Compute the normals of the triangles.
+
+        Returns:
+            Vectors perpendicular to each triangle, as long as its area, float64 of shape (triangles, 3).
+        """
         corners = np.zeros((len(self.triangles), 3, 3))
         corners[:, :, : self.nodes.shape[1]] = self.nodes[self.triangles]
         normals: NDArray[np.float64] = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) / 2
@@ -29,7 +33,15 @@ class Mesh:
 
 
 def grid(shape: tuple[int, int], *, spacing: float = 1.0) -> Mesh:
-    """The points of a regular grid in C order, each cell cut in two triangles."""
+    """Make a mesh of a regular grid, with each cell cut in two triangles.
+
+    Args:
+        shape: Number of rows and columns.
+        spacing: Distance of neighbouring points.
+
+    Returns:
+        The mesh, whose nodes are in C order.
+    """
     rows, columns = shape
     y, x = np.mgrid[:rows, :columns]
     nodes = spacing * np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float64)
@@ -43,7 +55,12 @@ class Raster:
     """Samples of a plane mesh's values at the pixels of a square raster, interpolated linearly."""
 
     def __init__(self, mesh: Mesh, pixels: int) -> None:
-        """Find the triangle of each of `pixels` x `pixels` points over the mesh's bounding square."""
+        """Find the triangle of each pixel over the mesh's bounding square.
+
+        Args:
+            mesh: A plane mesh.
+            pixels: Number of pixels along each side.
+        """
         low, high = mesh.nodes.min(axis=0), mesh.nodes.max(axis=0)
         self.pixel_length = float((high - low).max()) / (pixels - 1)
         """Distance of neighbouring pixels."""
@@ -52,7 +69,7 @@ class Raster:
         positions = (mesh.nodes - low) / self.pixel_length
         first = np.ceil(positions[mesh.triangles].min(axis=1)).astype(np.int64)
         extent = np.floor(positions[mesh.triangles].max(axis=1)).astype(np.int64) - first
-        # Triangles are small, so all of them are asked for one pixel of their bounding boxes at a time.
+        # Triangles are small, so each turn looks at one pixel of the bounding boxes of all of them.
         for across in range(int(extent[:, 0].max()) + 1):
             for up in range(int(extent[extent[:, 0] >= across, 1].max()) + 1):
                 chosen = np.flatnonzero((extent[:, 0] >= across) & (extent[:, 1] >= up))
@@ -72,7 +89,14 @@ class Raster:
         self._weights[row, column] = weights[inside]
 
     def sample(self, values: Array) -> NDArray[np.float64]:
-        """The values of the nodes as an image, NaN outside the mesh."""
+        """Interpolate the values of nodes.
+
+        Args:
+            values: Value of each node, of shape (nodes,).
+
+        Returns:
+            The image, float64 of shape (pixels, pixels); NaN outside the mesh.
+        """
         image: NDArray[np.float64] = np.einsum("yxc,yxc->yx", self._weights, values[self._corners].astype(np.float64))
         return image
 

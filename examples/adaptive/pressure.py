@@ -17,12 +17,12 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HighPressure:
-    """Where the pressure exceeds a threshold."""
+    """The region in which the pressure exceeds a threshold."""
 
     area: float
-    """In squares of the nodes' unit of length."""
+    """Area of the region, in squares of the nodes' unit of length."""
     force: float
-    """Magnitude of the pressure's integral over that area, against the surface's normals."""
+    """Magnitude of the pressure's integral over the region, against the surface's normals."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,16 @@ class Comparison:
 
 
 def high_pressure(mesh: Mesh, values: Array, *, threshold: float) -> HighPressure:
-    """The area above `threshold`, and the force on it."""
+    """Find the region of high pressure.
+
+    Args:
+        mesh: The surface.
+        values: Pressure of each node, of shape (nodes,).
+        threshold: Pressure above which the region lies, in the unit of `values`.
+
+    Returns:
+        The area of the region, and the force on it.
+    """
     corners = np.sort(values.astype(np.float64)[mesh.triangles], axis=1)
     normals = mesh.normals()
     areas = np.linalg.norm(normals, axis=1)
@@ -45,7 +54,15 @@ def high_pressure(mesh: Mesh, values: Array, *, threshold: float) -> HighPressur
 
 
 def compare(truth: HighPressure, found: HighPressure) -> Comparison:
-    """Compare what was found in an approximation with the original."""
+    """Compare the region of an approximation with that of the original.
+
+    Args:
+        truth: Region of the original.
+        found: Region of the approximation.
+
+    Returns:
+        The relative errors.
+    """
     return Comparison(relative_error(truth.area, found.area), relative_error(truth.force, found.force))
 
 

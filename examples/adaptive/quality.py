@@ -1,4 +1,4 @@
-"""How far an approximation is from its original, whatever it is used for."""
+"""Distances of an approximation from its original, for any use of it."""
 
 import math
 from typing import Any
@@ -10,9 +10,14 @@ Array = NDArray[Any]
 
 
 def psnr(truth: Array, found: Array) -> float:
-    """Peak signal-to-noise ratio in dB: the range of the values over the root of the mean squared error.
+    """Compute the peak signal-to-noise ratio: the range of the values over the root mean square error.
 
-    Infinite where both are equal.
+    Args:
+        truth: The original, of any shape.
+        found: The approximation, of the same shape.
+
+    Returns:
+        The ratio in dB; infinite where both are equal.
 
     Raises:
         ValueError: The shapes differ.
@@ -28,7 +33,15 @@ def psnr(truth: Array, found: Array) -> float:
 
 
 def relative_error(truth: float, found: float) -> float:
-    """|found - truth| / |truth|; 0 where both are 0, infinite where only the truth is."""
+    """Compute a relative error.
+
+    Args:
+        truth: The true value.
+        found: The found value.
+
+    Returns:
+        |found - truth| / |truth|; 0 where both are 0, infinite where only the truth is.
+    """
     if truth == 0:
         return 0.0 if found == 0 else math.inf
     return abs(found - truth) / abs(truth)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from weir.prediction.bandwidth.autoregression import Autoregression
 from weir.prediction.bandwidth.background import Background
+from weir.prediction.bandwidth.baselines import LastValue, Mean, Median
 from weir.prediction.bandwidth.comb import Comb
 from weir.prediction.bandwidth.forecast import Forecast, Forecaster, NothingObservedError, Outlook
 from weir.prediction.bandwidth.harmonics import Harmonics
@@ -26,7 +27,6 @@ from weir.prediction.bandwidth.nyquist import Sampling
 from weir.prediction.bandwidth.online import Online
 from weir.prediction.bandwidth.paper_dft import PaperDft
 from weir.prediction.bandwidth.seasonal import Seasonal
-from weir.prediction.bandwidth.simple import LastValue, Mean, Median
 from weir.prediction.bandwidth.single import Single
 
 __all__ = ["NAMES", "WINDOW", "Background", "Forecast", "Forecaster", "NothingObservedError", "Outlook", "make"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir.prediction.bandwidth.history import RATE_LEAST
-from weir.prediction.bandwidth.relative import least_relative_error, quantile
+from weir.prediction.bandwidth.relative_error import least_relative_error, quantile
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array

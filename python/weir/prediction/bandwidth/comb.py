@@ -13,7 +13,7 @@ from weir.prediction.bandwidth.history import Steps
 from weir.prediction.bandwidth.inverse import inverse_of
 from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.refit import Refit
-from weir.prediction.bandwidth.relative import least_relative_error
+from weir.prediction.bandwidth.relative_error import least_relative_error
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth.history import Array

@@ -10,7 +10,7 @@ from weir.prediction.bandwidth.history import History, Steps
 from weir.prediction.bandwidth.learner import Learner
 from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.nyquist import Sampling, is_foreseen, unexplained
-from weir.prediction.bandwidth.relative import least_relative_error, relative_error
+from weir.prediction.bandwidth.relative_error import least_relative_error, relative_error
 from weir.prediction.bandwidth.score import Score
 
 _POWER = 10
