@@ -12,8 +12,6 @@ FUNCTION_LINES_MAX = 70
 """A longer function mixes its branches with what happens in them (a docstring does not count)."""
 
 LONG_FUNCTIONS = {
-    "crates/server: apply",
-    "crates/server: apply_to_inode",
     "crates/server: open",
     "crates/server: serve_at_once",
 }
@@ -23,7 +21,7 @@ FILES_IN_CIRCLES = {
     "fairshare": 2,
     "mount": 9,
     "refactor": 20,
-    "server": 46,
+    "server": 26,
     "wire": 5,
 }
 """At most so many files of a crate lie in circles; other crates have none. No number is raised.

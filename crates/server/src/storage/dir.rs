@@ -3,6 +3,7 @@
 //! The calls of a target may block, so the event loop runs them on the worker pool; every method takes `&self`.
 
 pub(super) mod aside;
+mod inventory;
 pub(super) mod names;
 mod objects;
 #[cfg(test)]
@@ -12,16 +13,17 @@ use super::changes::Changes;
 use super::failure::{StaleEpoch, TargetFailure};
 use super::reserve::{free_bytes, Reserve};
 use crate::privacy;
-use names::{lock, removed, subdirectory_of, Found, Name, NameChanges, Paths, SUBDIRECTORIES};
+use inventory::Inventory;
+use names::{lock, removed, subdirectory_of, Found, NameChanges, Paths, SUBDIRECTORIES};
 use objects::{occupied_bytes, Objects, Open};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, DirEntry, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use weir_wire::{Extent, Ino};
 
 /// Tries to open an object file, each after another file was closed, if the system has no descriptor left.
@@ -63,39 +65,9 @@ impl Dir {
     pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
         fs::create_dir_all(root)?;
         let reserve = Reserve::open(root);
-        let mut objects = Objects::default();
-        let mut epochs = HashMap::new();
-        let mut found = Found::default();
         privacy::private_folder(root)?;
         let paths = Paths::new(root);
-        for number in 0..SUBDIRECTORIES as usize {
-            let directory = paths.subdirectory(number);
-            privacy::private_folder(&directory)?;
-            for entry in fs::read_dir(&directory)? {
-                let entry = entry?;
-                let name = entry.file_name();
-                let Some(name) = name.to_str() else { continue };
-                match Name::of(name) {
-                    Name::Epoch(ino) => match fs::read_to_string(entry.path())?.trim().parse() {
-                        Ok(epoch) => _ = epochs.insert(ino, epoch),
-                        // A power loss leaves the file empty if the epoch was not on the disk yet. The home has the epoch, and
-                        // cuts anew before a file grows over bytes behind its end.
-                        Err(_) => fs::remove_file(entry.path())?,
-                    },
-                    // The server was killed in a cut, and the home will ask for the cut again.
-                    Name::UnfinishedEpoch => fs::remove_file(entry.path())?,
-                    Name::Aside(aside) => {
-                        found.asides.push(aside);
-                        objects.found_aside(aside, &close_to_others(&entry)?);
-                    }
-                    Name::Object(ino) => {
-                        found.objects.push(ino);
-                        objects.found(ino, &close_to_others(&entry)?);
-                    }
-                    Name::Other => _ = close_to_others(&entry)?,
-                }
-            }
-        }
+        let Inventory { objects, epochs, found } = Inventory::of(&paths)?;
         let used_bytes = objects.counted_bytes();
         let capacity_bytes = match capacity_bytes {
             Some(bytes) => bytes,
@@ -160,7 +132,7 @@ impl Dir {
         ranges: &[Extent],
         bytes: &[u8],
     ) -> Result<(), TargetFailure> {
-        let _shared = self.shared(ino);
+        let shared = self.shared(ino);
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
         self.check_room(open.as_deref(), ranges)?;
@@ -173,8 +145,7 @@ impl Dir {
             rest = after;
             self.note(ino, range.offset, u64::from(range.length));
         }
-        self.recount(&open)?;
-        Ok(outcome?)
+        self.ended(shared, (ino, &open), outcome)
     }
 
     /// Allocates or, with `punch`, frees a range.
@@ -189,7 +160,7 @@ impl Dir {
         length: u64,
         punch: bool,
     ) -> Result<(), TargetFailure> {
-        let _shared = self.shared(ino);
+        let shared = self.shared(ino);
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
         let (open, flags) = match open {
@@ -200,9 +171,30 @@ impl Dir {
         };
         let done = rustix::fs::fallocate(&open.file, flags, offset, length).map_err(io::Error::from);
         self.note(ino, offset, length);
-        // Some file systems keep the blocks that they gave before they refused.
-        self.recount(&open)?;
-        Ok(done?)
+        self.ended(shared, (ino, &open), done)
+    }
+
+    /// Ends a call that wrote to an object. The home hears of successful calls only, so an object without any goes.
+    fn ended(
+        &self,
+        shared: RwLockReadGuard<'_, ()>,
+        (ino, open): (Ino, &Arc<Open>),
+        outcome: io::Result<()>,
+    ) -> Result<(), TargetFailure> {
+        // A file system may keep blocks that it gave before it refused.
+        let outcome = outcome.and(self.recount(open));
+        if outcome.is_ok() {
+            open.note_written();
+        } else if !open.is_written() {
+            drop(shared);
+            let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+            // Another call may have written since, or a cut may have set the object aside.
+            let is_there = lock(&self.objects).open(ino).is_some_and(|other| Arc::ptr_eq(&other, open));
+            if is_there && !open.is_written() {
+                self.remove_object(ino)?;
+            }
+        }
+        Ok(outcome?)
     }
 
     /// Cuts the object and raises its epoch. An object that has the epoch already stays as it is. The cut comes first: if the
@@ -292,14 +284,20 @@ impl Dir {
     /// The device failed; the home will ask again.
     pub(crate) fn remove(&self, ino: Ino) -> Result<(), TargetFailure> {
         let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        self.remove_object(ino)?;
+        if lock(&self.epochs).contains_key(&ino) {
+            removed(&self.paths.epoch(ino))?;
+            lock(&self.epochs).remove(&ino);
+        }
+        Ok(())
+    }
+
+    /// Removes the object's file, under the object's lock.
+    fn remove_object(&self, ino: Ino) -> io::Result<()> {
         if removed(&self.paths.object(ino))? {
             let bytes = lock(&self.objects).forget(ino);
             self.count(bytes, 0);
             self.reserve.refill();
-        }
-        if lock(&self.epochs).contains_key(&ino) {
-            removed(&self.paths.epoch(ino))?;
-            lock(&self.epochs).remove(&ino);
         }
         Ok(())
     }
@@ -406,7 +404,7 @@ impl Dir {
             return Ok(Some(open));
         }
         match self.opened(ino, false) {
-            Ok(file) => Ok(Some(self.remember(ino, file))),
+            Ok(file) => Ok(Some(self.remember(ino, Open::found(file)))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -416,7 +414,7 @@ impl Dir {
     fn made(&self, ino: Ino) -> io::Result<Arc<Open>> {
         let file = self.opened(ino, true)?;
         self.names_changed(ino);
-        Ok(self.remember(ino, file))
+        Ok(self.remember(ino, Open::new(file)))
     }
 
     /// Opens an object's file. If no descriptor is left, the files of objects that nobody uses now are closed.
@@ -438,19 +436,19 @@ impl Dir {
         lock(&self.objects).close_idle()
     }
 
-    fn remember(&self, ino: Ino, file: File) -> Arc<Open> {
+    fn remember(&self, ino: Ino, open: Open) -> Arc<Open> {
         let mut objects = lock(&self.objects);
         if objects.open_count() >= self.open_max {
             objects.close_idle();
         }
-        objects.opened(ino, file)
+        objects.opened(ino, open)
     }
 
     fn lock(&self, ino: Ino) -> &RwLock<()> {
         &self.locks[(ino.0 % LOCK_SHARDS as u64) as usize]
     }
 
-    fn shared(&self, ino: Ino) -> std::sync::RwLockReadGuard<'_, ()> {
+    fn shared(&self, ino: Ino) -> RwLockReadGuard<'_, ()> {
         self.lock(ino).read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -459,16 +457,6 @@ fn is_want_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let raw = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(raw, Some(Errno::MFILE | Errno::NFILE))
-}
-
-/// Takes the rights of others to a file away, and answers its metadata. An older server may have made the file, and a directory
-/// that was open to others may have let them in.
-fn close_to_others(entry: &DirEntry) -> io::Result<Metadata> {
-    let metadata = entry.metadata()?;
-    if metadata.mode() & 0o077 != 0 {
-        privacy::close_to_others(&File::open(entry.path())?)?;
-    }
-    Ok(metadata)
 }
 
 fn is_full(error: &io::Error) -> bool {

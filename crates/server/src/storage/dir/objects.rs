@@ -7,7 +7,7 @@ use super::names::Aside;
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use weir_wire::Ino;
 
@@ -23,6 +23,8 @@ pub(super) struct Objects {
 pub(super) struct Open {
     pub(super) file: File,
     counted_bytes: AtomicU64,
+    /// Whether a call has written to the object with success.
+    is_written: AtomicBool,
 }
 
 impl Objects {
@@ -50,11 +52,11 @@ impl Objects {
     }
 
     /// Keeps the open file of an object. Two workers that open one object at once count it once, so the first file stays.
-    pub(super) fn opened(&mut self, ino: Ino, file: File) -> Arc<Open> {
+    pub(super) fn opened(&mut self, ino: Ino, open: Open) -> Arc<Open> {
         let closed_bytes = &mut self.closed_bytes;
         let open = self.open.entry(ino).or_insert_with(|| {
-            let counted_bytes = AtomicU64::new(closed_bytes.remove(&ino).unwrap_or(0));
-            Arc::new(Open { file, counted_bytes })
+            open.recount(closed_bytes.remove(&ino).unwrap_or(0));
+            Arc::new(open)
         });
         Arc::clone(open)
     }
@@ -97,6 +99,24 @@ impl Objects {
 }
 
 impl Open {
+    /// The file of an object that a call is making.
+    pub(super) fn new(file: File) -> Open {
+        Open { file, counted_bytes: AtomicU64::new(0), is_written: AtomicBool::new(false) }
+    }
+
+    /// The file of an object that an earlier call made.
+    pub(super) fn found(file: File) -> Open {
+        Open { file, counted_bytes: AtomicU64::new(0), is_written: AtomicBool::new(true) }
+    }
+
+    pub(super) fn note_written(&self) {
+        self.is_written.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_written(&self) -> bool {
+        self.is_written.load(Ordering::SeqCst)
+    }
+
     /// Takes `now` as the object's count and answers the one before.
     pub(super) fn recount(&self, now: u64) -> u64 {
         self.counted_bytes.swap(now, Ordering::Relaxed)

@@ -74,6 +74,12 @@ fn a_refused_call_makes_no_object() {
     assert_eq!(dir.reserve(FILE, 0, 0, 8192, false), Err(TargetFailure::Full));
     dir.reserve(FILE, 0, 0, 8192, true).unwrap();
     assert!(!dir.paths.object(FILE).exists());
+    // The file system refuses a range without bytes, once the object is there.
+    dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
+    assert!(!dir.paths.object(FILE).exists());
+    dir.write(FILE, 0, &[range(0, 3)], b"abc").unwrap();
+    dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
+    assert_eq!(dir.read(FILE, 0, &[range(0, 3)]).unwrap(), b"abc");
 }
 
 /// A file system may give a part of the blocks that it then refuses: they went uncounted.
