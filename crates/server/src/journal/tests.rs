@@ -74,7 +74,7 @@ fn message<T>(result: Result<T, JournalError>) -> String {
 }
 
 #[test]
-fn what_was_appended_comes_back_in_order() {
+fn appended_groups_come_back_in_order() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state/journal");
     for start in 0..4 {
@@ -445,7 +445,7 @@ fn append_until_killed() {
 }
 
 #[test]
-fn what_a_killed_process_acknowledged_is_there() {
+fn groups_that_a_killed_process_acknowledged_are_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut acknowledged = 0;
     for lines in [3, 57, 130, 211] {

@@ -148,7 +148,7 @@ impl Namespace {
         Some(decision)
     }
 
-    /// Disposes of `ino`, which is about to lose a name, if that name is its last and nothing else keeps the inode.
+    /// Disposes of `ino`, which is about to lose a name, if it has no other name and nothing else keeps the inode.
     pub(super) fn dispose_unless_open(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
         let last = self.inode(ino)?.names <= 1;
         let kept = self.in_grace || self.open.is_open(ino) || self.is_settling(ino);

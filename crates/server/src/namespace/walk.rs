@@ -61,7 +61,7 @@ pub(super) struct Place {
     hops: u8,
 }
 
-/// One component of a path and what follows it.
+/// One component of a path, and the rest of the path.
 struct Component<'a> {
     name: &'a [u8],
     rest: &'a [u8],

@@ -327,7 +327,7 @@ impl Dir {
         }
     }
 
-    /// Brings the object to stable storage: its bytes, and its name where it is new.
+    /// Brings the object to stable storage: its bytes, and a new name.
     ///
     /// # Errors
     /// The device failed: the bytes may not be durable.

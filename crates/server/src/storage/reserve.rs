@@ -136,7 +136,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn what_is_kept_is_given_bit_by_bit_and_filled_again() {
+    fn the_reserve_is_given_bit_by_bit_and_filled_again() {
         let folder = tempfile::tempdir().unwrap();
         let reserve = Reserve::open(folder.path());
         let path = folder.path().join(NAME);
