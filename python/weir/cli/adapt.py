@@ -34,7 +34,12 @@ adapt.add_command(replay)
 @adapt.command(name="refactor")
 @click.argument("inputs", metavar="INPUT[:DATASET]...", nargs=-1, required=True)
 @click.option(
-    "--tier", "tiers", metavar="[ZONE=]URL", multiple=True, required=True, help="One each, the fastest first."
+    "--tier",
+    "tiers",
+    metavar="[ZONE=]URL",
+    multiple=True,
+    required=True,
+    help="A tier; name all of them, the fastest first.",
 )
 @click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes", show_default=True)
 @click.option("--tolerance", type=click.FloatRange(0, min_open=True), help="Largest error of a whole step.")

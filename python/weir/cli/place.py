@@ -37,7 +37,7 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
     multiple=True,
     help="A command that is to run; several run at once.  [default: that of the latest run of each --from]",
 )
-@click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of its latest]")
+@click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of the latest run]")
 @click.option(
     "--problem-size",
     type=click.FloatRange(0, min_open=True),
@@ -102,7 +102,7 @@ place.add_command(explain)
 
 @place.command(name="show")
 @click.argument("database", type=_FILE)
-@click.option("--file", "path", help="Only this file.")
+@click.option("--file", "path", help="Show only this file.")
 @output_option
 def show_database(database: Path, path: str | None, output: str) -> None:
     """Show the rows of an interaction database."""

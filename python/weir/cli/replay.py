@@ -34,10 +34,12 @@ _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "
 @click.option(
     "--low", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot up to which nothing is augmented."
 )
-@click.option("--high", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot from which everything is.")
-@click.option("--k", "slope", type=float, help="Degree of a plot for each byte per second between them.")
+@click.option(
+    "--high", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot from which everything is augmented."
+)
+@click.option("--k", "slope", type=float, help="Degree of a plot for each byte per second between these bandwidths.")
 @click.option("--b", "intercept", type=float, help="Degree of a plot at no bandwidth.")
-@click.option("--seconds", type=float, help="Time of a budget for a step's augmentation.")
+@click.option("--seconds", type=float, help="Time budget of a step's augmentation, in seconds.")
 @click.option("--variance", type=float, help="Variance of that time, in seconds squared.")
 @click.option("--forecaster", default="online", show_default=True, help="Forecaster of each tier's bandwidth.")
 @click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Most seconds of a step.")

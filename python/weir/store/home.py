@@ -329,7 +329,7 @@ def find_cluster(home: Home) -> Path:
         home: The chosen home.
 
     Returns:
-        Path of the file named by WEIR_CLUSTER, else of the home's, else of the machine's.
+        Path of the file that WEIR_CLUSTER names, else the home's file, else that of the machine's store.
 
     Raises:
         StoreError: No store is up there.
