@@ -90,7 +90,7 @@ impl Device {
         self.speed
     }
 
-    /// Emulates another speed from the next request on, or none: what is under way ends as it began.
+    /// Emulates another speed from the next request on, or none. Requests under way end as they began.
     pub fn set_speed(&mut self, speed: Option<DeviceSpeed>) {
         (self.speed, self.model) = (speed, model(speed));
     }
@@ -175,8 +175,8 @@ impl Device {
         self.finishing.peek().map(|&Reverse((finish, _))| finish)
     }
 
-    /// Ends the service of a request that took `actual` of the device's time, and returns what it is charged now.
-    /// `earlier` is what parts of it were charged before.
+    /// Ends the service of a request that took `actual` of the device's time, and returns its charge now. `earlier` is
+    /// the charge of its parts so far.
     pub fn complete(
         &mut self,
         dispatch: &Dispatch,
@@ -192,8 +192,8 @@ impl Device {
         charged
     }
 
-    /// Frees the slot of a request that is not complete, and returns what it is charged now. An emulated device did all
-    /// of it at once, so that nothing is left to be charged for the rest.
+    /// Frees the slot of a request that is not complete, and returns its charge now. An emulated device did all of the
+    /// request at once, so that nothing is left to charge for the rest.
     pub fn interrupt(
         &mut self,
         dispatch: &Dispatch,
@@ -259,7 +259,7 @@ impl Device {
         })
     }
 
-    /// Looks at what its jobs want of it now: a fraction of its time, or (`None`) all that they can get.
+    /// Measures the demand of its jobs now: a fraction of its time, or (`None`) all that they can get.
     pub fn measure(&mut self, now: Nanos) -> impl Iterator<Item = (JobId, Option<f64>)> + '_ {
         if let Some(scheduler) = &self.scheduler {
             self.usage.measure(now, scheduler.backlogged(now), &scheduler.shares(now));

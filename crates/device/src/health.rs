@@ -1,10 +1,11 @@
-//! Whether a target achieves what is expected of it: what its peers of the same class achieve, or the site's number.
+//! The health of a target: its speed beside the expected one, which comes from peers of the same class or from the
+//! site.
 
 use std::collections::HashMap;
 
 use crate::rates::{is_streaming, size_of, CLASSES};
 
-/// A target that achieves less than this part of what is expected is slow.
+/// Part of the expected speed below which a target is slow.
 const SLOW_BELOW: f64 = 0.5;
 /// A slow one is no longer so once it achieves this part: between the two nothing changes.
 const WELL_FROM: f64 = 0.75;
@@ -103,7 +104,7 @@ fn relative(class: &[Usual], all: &[Usual]) -> f64 {
     }
 }
 
-/// The upper median of what targets achieve with requests of one class.
+/// The upper median of the speeds that targets achieve with requests of one class.
 fn usual_of(targets: &[Usual], size: u8) -> Option<f32> {
     let of_size = |rates: &Usual| rates.iter().find(|&&(known, _)| known == size).map(|&(_, rate)| rate);
     let mut rates: Vec<f32> = targets.iter().filter_map(of_size).collect();

@@ -1,4 +1,4 @@
-//! The load of a device: how busy it was, and how long it needs for what waits.
+//! The load of a device: its use, and the time that its queue takes.
 
 use weir_fairshare::Nanos;
 

@@ -1,4 +1,4 @@
-//! The rate that a device usually gives a request, by direction and size: what it really achieves.
+//! The rate that a device really gives a request, by direction and size.
 
 use weir_fairshare::{Direction, Nanos};
 

@@ -5,8 +5,8 @@ use weir_fairshare::{JobId, JobShare, Nanos};
 
 /// A job is judged over one to two of these windows: several requests of any size, soon after a change.
 const WINDOW: Nanos = Nanos::from_millis(50);
-/// A device is short of time when requests waited for at least this part of the last interval; while some are
-/// waiting still, for this lesser part. Else everybody gets what they ask for.
+/// Part of an interval: a device on which requests waited for so much of the last interval is short of time. While some
+/// requests are waiting still, the lesser part counts. On any other device all jobs get what they ask for.
 const SHORT: f64 = 0.5;
 const SHORT_NOW: f64 = 0.25;
 /// A job wants more than it gets when its own requests waited for at least this part of its window.
@@ -14,7 +14,7 @@ const WAITING: f64 = 0.05;
 /// Less than this part of a device's time is no use of it.
 const USED_MIN: f64 = 0.001;
 
-/// The jobs of one device, and what they did lately.
+/// The jobs of one device, and their latest use of it.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     tracks: HashMap<JobId, Track>,

@@ -61,7 +61,7 @@ impl Server {
         assert!(self.device.enqueue(job, self.tokens, STRIPE, now));
     }
 
-    /// Serves what its device has time for until `end`, each job asking anew for what it got.
+    /// Serves for as long as its device has time until `end`; each served job asks for as much again.
     fn run(&mut self, mut now: Nanos, end: Nanos) {
         loop {
             if self.serving.is_none() {

@@ -77,8 +77,8 @@ fn decisions(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The schedulers that Weir is compared with, under one policy. The clock goes on by what was dispatched, because
-/// `tbf` and `gift` serve by the time.
+/// The schedulers that Weir is compared with, under one policy. The clock goes on by the dispatched time, because `tbf`
+/// and `gift` serve by the time.
 fn rivals(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("rivals");
     for algorithm in [Algorithm::StatisticalToken, Algorithm::Tbf, Algorithm::Gift] {

@@ -69,7 +69,7 @@ pub struct CostModel {
     write: Line,
 }
 
-/// Cost as a straight line over bytes, with what it was fitted to where it is learned.
+/// Cost as a straight line over bytes, with its observations where it is learned.
 #[derive(Clone, Debug)]
 struct Line {
     fixed_nanoseconds: f64,
@@ -100,7 +100,7 @@ struct Sums {
 }
 
 impl CostModel {
-    /// A model that starts at `prior` and follows what it observes.
+    /// A model that starts at `prior` and follows its observations.
     pub fn learned(prior: DeviceSpeed) -> CostModel {
         CostModel { read: Line::learned(prior.read), write: Line::learned(prior.write) }
     }
@@ -186,7 +186,7 @@ impl Line {
 }
 
 impl Fit {
-    /// Counts an observation that lies beyond its bound on `side`; whether what was observed before counts for
+    /// Counts an observation that lies beyond its bound on `side`; returns whether earlier observations count for
     /// little from now on.
     fn is_changed(&mut self, side: Ordering) -> bool {
         self.surprises = if side == self.side { self.surprises + 1 } else { 1 };

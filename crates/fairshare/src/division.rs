@@ -24,13 +24,13 @@ use crate::sharing::{owed_of_paths, Branch, Sharing};
 const ROUNDS_MAX: usize = 400;
 /// Spending that moves by less than this part of a job's money is settled.
 const SETTLED: f64 = 1e-5;
-/// The least portion of its weight that a job keeps on a device it uses: what it uses now is no
-/// promise that it will not want more.
+/// The least portion of its weight that a job keeps on a device that it uses: its present use is no promise that it
+/// will not want more.
 const PORTION_MIN: f64 = 0.01;
 /// Time of a device that is always left to divide.
 const REST_MIN: f64 = 0.01;
 
-/// A job that is active somewhere, and what it does on each device.
+/// A job that is active somewhere, and its use of each device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
     /// The job.
@@ -123,7 +123,7 @@ impl Market {
         Market { buyer_of_job, buyers, rest }
     }
 
-    /// Lets everybody spend anew in proportion to what they got, until it changes nothing.
+    /// Lets all jobs spend anew in proportion to their gains, until nothing changes.
     fn settle(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let prices = self.prices();

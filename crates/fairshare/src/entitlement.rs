@@ -60,7 +60,7 @@ pub enum EntitlementError {
         /// The given fraction.
         fraction: f64,
     },
-    /// A limit that takes away what is reserved.
+    /// A limit below the reservation of its holder.
     #[error("limit {limit} is below reservation {reservation}; raise one or lower the other")]
     LimitBelowReservation {
         /// The limit.

@@ -20,7 +20,7 @@ pub enum Policy {
     Fair(Vec<Level>),
 }
 
-/// Among whom one level of the share tree divides time, and by which weight.
+/// A level of the share tree: the holders that divide time, and the measure of their weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Equally among groups.

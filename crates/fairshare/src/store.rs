@@ -89,8 +89,8 @@ mod tests {
         uses.portions(&Sharing::of("size-fair".parse().unwrap()), own)
     }
 
-    /// A job on a target of each of two servers spends half of its weight on each (ThemisIO, figure 5); what it
-    /// does on their metadata takes nothing from that.
+    /// A job on a target of each of two servers spends half of its weight on each (ThemisIO, figure 5); its use of
+    /// their metadata takes nothing from that.
     #[test]
     fn targets_are_divided_over_servers_and_metadata_apart() {
         let told = [(0, 0, 1, 16), (0, 0, 2, 8), (0, METADATA, 1, 16), (1, 0, 1, 16), (1, 0, 3, 8)];

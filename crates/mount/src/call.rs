@@ -1,4 +1,4 @@
-//! One request of the kernel while it is served: its decoded front, its body, and what may answer it.
+//! One request of the kernel while it is served: its decoded front, its body, and its answer.
 
 use crate::abi::{self, Fixed, InHeader};
 use weir_client::wire::Ino;

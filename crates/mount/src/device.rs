@@ -36,7 +36,7 @@ impl Device {
     }
 
     /// A further descriptor with its own queue of answers, so that threads do not contend; this one again where the
-    /// device may not be opened (a user who mounted through fusermount3).
+    /// device may not be opened (a mount through fusermount3).
     pub(crate) fn another(self: &Arc<Device>) -> Arc<Device> {
         self.clone_descriptor()
             .map_or_else(|_| Arc::clone(self), |descriptor| Arc::new(Device { descriptor }))

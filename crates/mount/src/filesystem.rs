@@ -1,4 +1,4 @@
-//! The mounted store: what the operations share, and the table from the kernel's requests to them.
+//! The mounted store: the parts that operations share, and the table from the kernel's requests to the operations.
 
 use crate::abi::{flags, opcode, InHeader};
 use crate::call::{Answer, Call, Failure, Reply};

@@ -1,8 +1,8 @@
 //! Bytes that calls write beside pages of the same file.
 //!
-//! The kernel drops the pages of a range before and after it writes the range past them, but in between a page can be
-//! read, with bytes from before the write, and stored to. Written back as it is, the page would cover the write with
-//! those old bytes. So what was written since a page was last read is left out when the page is written back. A store
+//! The kernel drops the pages of a range before and after it writes the range past them. In between a page can be read,
+//! with bytes from before the write, and stored to. Written back as it is, the page would cover the write with those
+//! old bytes. So bytes that calls wrote since a page was last read are left out when the page is written back. A store
 //! to one of these very bytes came during the write call, and the call may as well be the later one.
 
 use std::collections::{BTreeMap, HashMap};
@@ -57,7 +57,7 @@ impl Overwrites {
         result.map(|(value, _)| value)
     }
 
-    /// Pages of `range` are about to be read: they will show what was written before.
+    /// Notes that pages of `range` are about to be read, with all bytes written before.
     pub(crate) fn read(&self, ino: Ino, range: &Range<u64>) {
         if let Some(file) = self.files().get_mut(&ino) {
             file.remove(range);

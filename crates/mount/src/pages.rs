@@ -92,7 +92,7 @@ impl Pages {
         self.watches().states.contains_key(&ino)
     }
 
-    /// Whether `open` met a move of its file since it was watched: what was read may lie where nobody watches.
+    /// Whether `open` met a move of its file since it was watched: its pages may come from targets without a watch.
     pub(crate) fn is_outdated(&self, open: &OpenFile) -> bool {
         let layout_epoch = open.file.layout_epoch();
         matches!(self.watches().states.get(&open.ino), Some(State::Watched(watched)) if *watched < layout_epoch)
@@ -168,7 +168,7 @@ impl Pages {
                     done = invalidation.sequence;
                 }
                 Err(_) => {
-                    // First the memory: what is watched from here on belongs to the new one.
+                    // The memory goes first: files that are watched from here on belong to the new one.
                     memory = self.store.memory(server).unwrap_or(memory);
                     self.drop_everything();
                     done = Sequence(0);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use weir_client::wire::limits;
 
-/// Longest environment that is searched for a credential: twice what `execve(2)` passes by default.
+/// Longest environment that is searched for a credential: twice the size that `execve(2)` passes by default.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Commands of `fcntl(2)` that lock for an open description: F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW.
 const DESCRIPTION_COMMANDS: std::ops::RangeInclusive<u64> = 36..=38;

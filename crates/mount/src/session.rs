@@ -38,7 +38,7 @@ struct Offer {
     flags: u64,
 }
 
-/// Agrees with the kernel on what both can do.
+/// Agrees with the kernel on the features of both.
 ///
 /// # Errors
 /// [`MountError::Protocol`] for a kernel that is too old, [`MountError::System`] when the device fails or the store is

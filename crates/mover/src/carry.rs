@@ -25,7 +25,7 @@ const BUSY: i32 = libc::EBUSY;
 const BUSY_TIME: Duration = Duration::from_secs(15);
 /// Between two such attempts.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
-/// Exit code of what was ended by SIGINT, as a shell counts.
+/// Exit code of a run that SIGINT ended, as a shell counts.
 const INTERRUPTED: u8 = 130;
 
 /// Carries out the planned moves, until all are done or the run ends.

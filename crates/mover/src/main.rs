@@ -1,8 +1,8 @@
 //! `weir-move`: moves objects of files from full targets to empty ones, as the job of its credential.
 //!
-//! `weir rebalance` starts it: the targets' fills come on standard input, what happens goes out as a JSON object a line.
-//! It ends after the file in hand on SIGINT, SIGTERM and at the end of standard input, in the midst of it at the second
-//! signal; every file is whole in any case.
+//! `weir rebalance` starts it. The targets' fills come on standard input, and each event goes out as a JSON object on a
+//! line. The program ends after the file in hand on SIGINT, SIGTERM and at the end of standard input, and in the midst
+//! of the file at the second signal. Every file is whole in any case.
 #![forbid(unsafe_code)]
 
 mod arguments;

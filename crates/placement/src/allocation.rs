@@ -40,8 +40,8 @@ pub struct Demand {
     pub stripes: u16,
     /// Bytes that each of its targets will hold; 0 counts as 1, so that empty files spread too.
     pub stripe_bytes: u64,
-    /// Number of the program whose file it is: what each has is evened out by itself too, where that costs next to
-    /// nothing.
+    /// Number of the file's program. The stripes of each program are evened out by themselves too, where that costs
+    /// next to nothing.
     pub program: u32,
 }
 
@@ -56,7 +56,7 @@ impl Demand {
 pub struct Allocation {
     targets: Vec<u32>,
     ends: Vec<usize>,
-    /// Bytes of work of each target of the view, what was placed included.
+    /// Bytes of work of each target of the view, the placed ones included.
     pub loads_bytes: Vec<f64>,
     /// Sum over targets and servers of squared load over speed, in bytes squared per speed.
     pub cost: f64,

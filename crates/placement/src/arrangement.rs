@@ -1,10 +1,11 @@
-//! In which order files use the targets they share, so that those who write them side by side meet late or never.
+//! The order in which files use their shared targets, so that processes that write the files side by side meet late or
+//! never.
 //!
-//! An allocator says how much each target takes; processes that write their files from the first byte to the last are at
-//! one stripe at a time, and wait for each other where two of them are at one target. Targets of stripes that hold the
-//! same are exchanged, which leaves every target's load as it is, and those of a component where one holds less, as its
-//! last may, within limits; as long as sharers come further apart. That is a local search: an edge colouring that keeps
-//! sharers as far apart as can be is NP-hard.
+//! An allocator fixes the amount of each target. Processes that write their files from the first byte to the last are
+//! at one stripe at a time, and wait for each other where two of them are at one target. Targets of stripes of equal
+//! content are exchanged, which leaves every target's load as it is. Targets of a component's stripes where one holds
+//! less, as its last may, are exchanged within limits. This goes on as long as sharers come further apart. It is a
+//! local search: an edge colouring that keeps sharers as far apart as can be is NP-hard.
 
 /// Times that all stripes are looked at, at most; three are enough where hundreds of files share tens of targets.
 const PASSES_MAX: usize = 8;

@@ -22,7 +22,7 @@ pub struct Component {
 pub(crate) struct Run {
     /// Index into the component's targets.
     pub(crate) stripe: usize,
-    /// Offset inside what the target holds of the component.
+    /// Offset inside the component's part of the target.
     pub(crate) offset: u64,
     /// Bytes to the end of the stripe.
     pub(crate) length: u64,
@@ -49,7 +49,7 @@ impl Component {
         share(self.stripe_bytes, self.targets.len(), stripe, bytes)
     }
 
-    /// Position, from the component's start, of byte `offset` of what stripe index `stripe` holds of it.
+    /// Position, from the component's start, of byte `offset` in the part of stripe index `stripe`.
     pub(crate) fn position(&self, stripe: usize, offset: u64) -> u64 {
         let count = self.targets.len() as u64;
         if count == 1 {

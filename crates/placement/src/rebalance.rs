@@ -20,7 +20,7 @@ pub struct TargetFill {
     pub capacity_bytes: u64,
     /// Bytes in use.
     pub used_bytes: u64,
-    /// Objects stay among targets of one class: what keeps its bytes over a restart, say.
+    /// The class of a target, within which objects stay: keeping bytes over a restart, say.
     pub class: String,
 }
 
@@ -245,7 +245,7 @@ mod tests {
 
     proptest! {
         /// No file has two objects on one target, the fullest target never gets fuller, and a second plan finds no more
-        /// than what one object more or less makes.
+        /// than the difference of one object.
         #[test]
         fn a_plan_keeps_files_apart_and_helps(files in any_files()) {
             let before = fills(6, &files);

@@ -74,7 +74,7 @@ impl LayoutSpecification {
         LayoutSpecification { components: vec![ComponentSpecification { end: None, stripe_bytes, stripes }] }
     }
 
-    /// Checks what needs no knowledge of the store.
+    /// Checks everything that needs no knowledge of the store.
     ///
     /// # Errors
     /// As [`crate::Layout::new`].

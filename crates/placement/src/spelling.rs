@@ -11,7 +11,7 @@ use crate::{
 use std::fmt;
 use std::str::FromStr;
 
-/// Most components a text may have: bounds what a reader of untrusted text builds.
+/// Most components of a text: bounds the layouts from untrusted text.
 pub(crate) const COMPONENTS: usize = 64;
 /// Most targets `-o` may name, for the same reason.
 const TARGETS: usize = 4096;

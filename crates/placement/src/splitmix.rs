@@ -29,8 +29,8 @@ pub(crate) fn scatter(value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The first numbers of the generator's published code, so that placed files, rings and seeds of tests stay what they
-    /// were.
+    /// The first numbers of the generator's published code, so that placed files, rings and seeds of tests keep their
+    /// numbers.
     #[test]
     fn the_sequence_is_the_published_one() {
         let mut random = SplitMix64(1_234_567);

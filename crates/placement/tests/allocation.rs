@@ -1,4 +1,4 @@
-//! Allocators against brute force, and what they promise.
+//! Allocators against brute force, and the guarantees of allocators.
 
 use proptest::prelude::*;
 use weir_placement::{
@@ -42,7 +42,7 @@ impl BruteForce<'_> {
         search.best
     }
 
-    /// Try every set of targets, from `target` on, for what is left of a demand of which `placed` stripes are placed.
+    /// Tries every set of targets, from `target` on, for the rest of a demand of which `placed` stripes are placed.
     fn place(&mut self, demand: usize, placed: u16, target: usize) {
         let Some(&Demand { stripes, stripe_bytes, .. }) = self.demands.get(demand) else {
             let cost = self.cost();

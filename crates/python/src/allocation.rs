@@ -40,9 +40,10 @@ pub(crate) fn space_factors(free_bytes: Vec<u64>, total_bytes: Vec<u64>) -> PyRe
 
 /// Exchange targets of stripes so that files that are written side by side meet on one late or never.
 ///
-/// One entry for each component of each file: the number of its `files`, of its `components` in the file, the `targets`
-/// of its stripes, and of each stripe (in `stripes`) what its writer has written before its first byte, what with its
-/// last, and what it holds, in bytes. `limits_bytes` says what each target may come to have of them.
+/// There is one entry for each component of each file: the number of its `files`, of its `components` in the file, and
+/// the `targets` of its stripes. Each stripe (in `stripes`) has three numbers of bytes: those that its writer has
+/// written before its first byte, those that it has written with its last byte, and those of the stripe itself.
+/// `limits_bytes` bounds the bytes of each target.
 ///
 /// Raises ValueError when the lists differ in length, a stripe ends before it begins, or a target has no limit.
 #[pyfunction]
@@ -106,13 +107,13 @@ impl Allocator {
 
     /// Choose the targets of demands: `stripes[i]` on distinct targets, of `stripe_bytes[i]` each.
     ///
-    /// `targets` are names (`3.1` or an OST's index); `servers` says on which server each lies, by default what stands
-    /// before the dot, else a server of its own. `speeds` (0: not used), `loads_bytes` and `free_bytes` are one for each
-    /// target; by default all are equally fast, idle and empty. `server_speeds` and `server_loads_bytes` are by server
-    /// name; a server without a speed is never the narrow place. `programs` says which program's each demand is; by
-    /// default all are of one.
+    /// `targets` are names (`3.1` or an OST's index). `servers` names the server of each target; by default that is the
+    /// part before the dot, else a server of its own. `speeds` (0: not used), `loads_bytes` and `free_bytes` are one
+    /// for each target; by default all are equally fast, idle and empty. `server_speeds` and `server_loads_bytes` are
+    /// by server name; a server without a speed is never the narrow place. `programs` names the program of each demand;
+    /// by default all are of one.
     ///
-    /// Raises ValueError saying what is wrong with the arguments, or how much does not fit.
+    /// Raises ValueError with the wrong argument, or with the number of stripes that do not fit.
     #[pyo3(signature = (targets, stripes, stripe_bytes, *, servers = None, speeds = None, loads_bytes = None,
         free_bytes = None, server_speeds = None, server_loads_bytes = None, programs = None))]
     // One keyword per thing that is known of a target or server: Python names them.
@@ -175,7 +176,7 @@ impl Allocation {
         PyBytes::new(py, &bytes)
     }
 
-    /// Bytes of work of each target, what was placed included.
+    /// Bytes of work of each target, the placed ones included.
     #[getter]
     fn loads_bytes(&self) -> Vec<f64> {
         self.allocation.loads_bytes.clone()

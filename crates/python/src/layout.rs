@@ -6,9 +6,10 @@ use pyo3::types::{PyDict, PyList};
 use weir_placement::{LayoutSpecification, Stripes};
 
 /// The components of a layout in the spelling of `lfs setstripe`: for each its `start`, its `end` (None: the end of the
-/// file), its `stripe_bytes` (None: the default), its `stripes` (None: the default, -1: all) and the `targets` it names.
+/// file), its `stripe_bytes` (None: the default), its `stripes` (None: the default, -1: all) and the `targets` it
+/// names.
 ///
-/// Raises ValueError saying what is wrong with the text.
+/// Raises ValueError with the wrong part of the text.
 #[pyfunction]
 pub(crate) fn parse_layout<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyList>> {
     let components = PyList::empty(py);
@@ -49,7 +50,7 @@ pub(crate) fn layout_to_ini(text: &str) -> PyResult<String> {
     Ok(specification(text)?.to_ini())
 }
 
-/// What the Lustre manual advises against in this layout on a system of `targets`; None where there is nothing to say.
+/// The Lustre manual's advice against this layout on a system of `targets`; None where there is no such advice.
 ///
 /// Raises ValueError where a component has more stripes than there are targets.
 #[pyfunction]

@@ -1,4 +1,4 @@
-//! The module `weir._core`: what the command line needs of the pure leaves.
+//! The module `weir._core`: the pure leaves as the command line uses them.
 //!
 //! Each function is one call into a leaf, so that Python never holds a second version of a decision.
 #![forbid(unsafe_code)]
@@ -75,7 +75,7 @@ fn mint_credential(
 
 /// Read the claims of a credential file's text.
 ///
-/// Raises ValueError saying what is wrong with the text. The tag is not checked: only servers hold the key.
+/// Raises ValueError with the wrong part of the text. The tag is not checked: only servers hold the key.
 #[pyfunction]
 fn claims_of_credential<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
     let claims = parse_credential(text)?.claims;

@@ -10,7 +10,7 @@ use weir_refactor::{Accuracy, Asked, DataType, Header, Options, Part, RefactorEr
 /// Refactor an array of 1 to 4 axes into a container: a header, a base, and chunks that each lower the error.
 ///
 /// Every sample of the full stream is off by at most `tolerance`; by nothing if `exact`. Raises TypeError for an array
-/// whose samples cannot be coded, and ValueError saying what is wrong with an option.
+/// whose samples cannot be coded, and ValueError for a wrong option.
 #[pyfunction]
 #[pyo3(signature = (array, *, codec="planes", tolerance=None, exact=false, chunk_bytes=1048576, base_bytes=None, ratios=None, threads=1))]
 // One keyword per option: Python names them, so the number of parameters is the number of options.
@@ -106,7 +106,7 @@ pub(crate) fn mesh_order_by_coordinates<'py>(
     Ok((array(py, &order.nodes)?, order.shape))
 }
 
-/// As `mesh_order_by_coordinates`, by the cells (cells x corners) of a mesh of `count` nodes.
+/// The order of `mesh_order_by_coordinates`, by the cells (cells x corners) of a mesh of `count` nodes.
 #[pyfunction]
 pub(crate) fn mesh_order_by_connectivity<'py>(
     py: Python<'py>,
@@ -130,7 +130,7 @@ fn array<'py, T: Sample>(py: Python<'py>, samples: &[T]) -> PyResult<Bound<'py, 
     })
 }
 
-/// How many bytes the header of a container has, from its first 14 bytes or more.
+/// The number of bytes of a container's header, from the container's first 14 bytes or more.
 ///
 /// Raises ValueError if that is no container, or one of a newer version.
 #[pyfunction]
@@ -138,9 +138,9 @@ pub(crate) fn refactored_header_bytes(head: &[u8]) -> PyResult<u64> {
     weir_refactor::header_bytes(head).map_err(error)
 }
 
-/// What the header of a container says.
+/// The contents of a container's header.
 ///
-/// Raises ValueError if it is damaged, or not wholly there.
+/// Raises ValueError if the header is damaged, or not wholly there.
 #[pyclass(frozen, module = "weir._core")]
 pub(crate) struct Refactored {
     header: Header,
@@ -226,8 +226,9 @@ impl Refactored {
         self.header.chunks.iter().map(entry).collect()
     }
 
-    /// What the container's first bytes are worth: how many, upper bounds of the RMSE and the largest error, and whether
-    /// these were measured (or derived from the coefficients). Ends of all chunks, and places between them.
+    /// The accuracies of the container's first bytes: the number of bytes, upper bounds of the RMSE and the largest
+    /// error, and whether these were measured (or derived from the coefficients). There is a row for the end of each
+    /// chunk, and for places between them.
     #[getter]
     fn table(&self) -> Vec<(u64, f64, f64, bool)> {
         let entry = |(bytes, accuracy, measured): (u64, Accuracy, bool)| {
@@ -282,8 +283,8 @@ impl Refactored {
         self.header.bytes_to_reach(&Asked { rmse, max_error, psnr, relative }).map_err(error)
     }
 
-    /// Ranges (offset, length) of the container that hold what a region needs of the first `chunks` chunks: all of
-    /// them unless it says how many.
+    /// Ranges (offset, length) of the container that hold the bytes of a region in the first `chunks` chunks: in all
+    /// chunks where the number is not given.
     #[pyo3(signature = (region=None, *, chunks=None))]
     fn ranges(&self, region: Option<Region>, chunks: Option<usize>) -> PyResult<Vec<(u64, u64)>> {
         let ranges = self.header.ranges(region.as_ref(), chunks.unwrap_or(usize::MAX)).map_err(error)?;
@@ -318,7 +319,7 @@ impl Refactored {
     }
 }
 
-/// Python's bytes as they lie there, or a copy of what can change while the interpreter's lock is not held.
+/// Python's bytes in their place, or a copy of bytes that can change while the interpreter's lock is not held.
 enum Bytes<'a> {
     Borrowed(&'a [u8]),
     Copied(Vec<u8>),

@@ -1,4 +1,4 @@
-//! From what a file system's statistics say to the speeds and loads that an allocator is given.
+//! Speeds and loads for allocators, from the statistics of a file system.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,13 +13,13 @@ type Known = (Vec<f64>, Vec<f64>, HashMap<String, f64>, HashMap<String, f64>);
 
 /// Speeds and loads of targets, and speeds and loads of servers by name, for files written in `horizon_seconds`.
 ///
-/// All lists are one value for each target: its server, the part of `expected_bytes_per_second` that it achieves (None
-/// where that was not seen), the traffic that it has, its size and what is free, and, if given, how long its queue is: of
-/// that counts what is beyond `backlog_usual_seconds`, and beyond twice the mean. `busy` is, by server name, the part of
-/// processors, memory and network that is used, from 0 to 1 or None; servers that it does not name are never the narrow
-/// place.
+/// All lists have one value for each target: its server, the part of `expected_bytes_per_second` that it achieves (None
+/// where no speed was seen), its traffic, its size and its free bytes, and, if given, the length of its queue. Of a
+/// queue the part counts that is beyond `backlog_usual_seconds`, and beyond twice the mean. `busy` is, by server name,
+/// the used part of processors, memory and network, from 0 to 1 or None; servers that it does not name are never the
+/// narrow place.
 ///
-/// Raises ValueError where lists differ in length or a number is none that can be used.
+/// Raises ValueError where lists differ in length or a number cannot be used.
 #[pyfunction]
 #[pyo3(signature = (servers, *, expected_bytes_per_second, health, traffic_bytes_per_second, total_bytes, free_bytes,
     busy, horizon_seconds, backlog_seconds=None, backlog_usual_seconds=0.0))]

@@ -9,9 +9,9 @@ use weir_trace::{decode, Launcher, Opening, Process, Record};
 
 const NANOSECONDS: f64 = 1e9;
 
-/// Read a trace: the process, what it did in order, and the torn end (where it begins, its bytes) if there is one.
+/// Read a trace: the process, its calls in order, and the torn end (its beginning, its bytes) if there is one.
 ///
-/// Times are seconds since the process started. Raises ValueError saying what is wrong with the bytes.
+/// Times are seconds since the process started. Raises ValueError with the wrong part of the bytes.
 #[pyfunction]
 pub(crate) fn decode_trace<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
     let trace = decode(bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;

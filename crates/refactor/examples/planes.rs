@@ -5,7 +5,7 @@ use weir_refactor::planes::{decode_tile, encode_tile, Settings};
 
 /// Shares of the raw bytes that are decoded.
 const SHARES: [f64; 4] = [0.01, 0.05, 0.25, 1.0];
-/// Each work is repeated for so long.
+/// Least time for which each work is repeated.
 const SECONDS_MIN: f64 = 0.3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,7 +15,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// Of the layers of each tile, which the header lists.
+    /// A container of the layers of each tile, which the header lists.
     pub(crate) fn new(mut header: Header, tiles: Vec<Vec<Vec<u8>>>) -> Self {
         let head = header.seal();
         let starts = starts(&header.layers).into_iter().flatten().collect();
@@ -26,12 +26,12 @@ impl Container {
         Self { header, head, segments, starts }
     }
 
-    /// How many bytes it has.
+    /// The number of bytes of the container.
     pub fn total_bytes(&self) -> usize {
         self.header.total_bytes() as usize
     }
 
-    /// All of them.
+    /// The bytes of the container.
     pub fn to_bytes(&self, threads: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.total_bytes()];
         self.write(&mut bytes, threads);

@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         Self { rest }
     }
 
-    /// What has not been taken.
+    /// The bytes that have not been taken.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }

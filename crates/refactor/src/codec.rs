@@ -1,9 +1,9 @@
-//! What a codec of one tile does.
+//! The interface of a codec of one tile.
 
 use crate::judge::{Errors, Measuring};
 use crate::sample::Sample;
 
-/// A piece of an encoded tile: what layer it belongs to, and its bytes.
+/// A piece of an encoded tile: its layer, and its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Layers are comparable between tiles: the container stores layer 0 of all tiles, then layer 1 of all tiles, ...
@@ -12,17 +12,17 @@ pub struct Segment {
     pub bytes: Vec<u8>,
 }
 
-/// What is off when a tile is known up to a point.
+/// The error of a tile that is known up to a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// All layers before this one are there.
+    /// The layer of the point: all layers before it are there.
     pub layer: u16,
     /// And so many bytes of it.
     pub bytes: usize,
     /// The errors of the tile's samples. Between two points of a layer the sum of squares falls along a straight line,
     /// and the largest error is that of the first.
     pub errors: Errors,
-    /// They were measured, and not derived.
+    /// Whether the errors were measured, and not derived.
     pub measured: bool,
 }
 
@@ -37,8 +37,9 @@ pub struct Coded {
 
 /// Codes one tile, most important bytes first.
 pub trait TileCodec<T: Sample>: Sync {
-    /// The tile's segments, and what they are worth. `samples` are in C order; axes that the array lacks come first
-    /// with length 1. A codec whose tiles are large works on at most `threads` threads; the answer is the same on any number.
+    /// The tile's segments, and their accuracies. `samples` are in C order; axes that the array lacks come first with
+    /// length 1. A codec whose tiles are large works on at most `threads` threads; the answer is the same on any
+    /// number.
     fn encode(&self, samples: &[T], shape: [usize; 4], threads: usize, measuring: &Measuring<'_, T>)
         -> Coded;
 

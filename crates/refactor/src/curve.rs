@@ -15,13 +15,13 @@ const ABOVE_MAX: f64 = 1.15;
 const BELOW_MAX: f64 = 1.01;
 
 /// Within a pass squares fall along a straight line, but for this factor of their root (on real fields, they were up to
-/// 2 % above it), and what few samples add to it by chance, times the root of their number.
+/// 2 % above the line), and the part that few samples add to it by chance, times the root of their number.
 const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
 /// Errors of integers are few whole numbers near the last bits, and may rise within a pass: a coefficient of one band
 /// changes more of them than one of another.
 const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
 
-/// What errors between two points of a table are raised by.
+/// The factor and the shape by which errors between two points of a table are raised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Between {
     factor: f64,
@@ -30,13 +30,13 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// Of an array of which the codec takes so many samples.
+    /// The factors of an array of which the codec takes so many samples.
     pub(crate) fn new(kind: DataType, taken: u64) -> Self {
         let (least, chance) = if kind.is_float() { FLOATS_BETWEEN } else { INTEGERS_BETWEEN };
         Self { factor: least + chance / (taken.max(1) as f64).sqrt(), rises: !kind.is_float() }
     }
 
-    /// Of the root of the mean square on the line between two points, of which the first has `before`.
+    /// The root of the mean square on the line between two points, of which the first has `before`.
     pub(crate) fn rmse(self, line: f64, before: f64) -> f64 {
         let raised = line * self.factor;
         // Squares of very large or small errors are no doubles.
@@ -47,7 +47,7 @@ impl Between {
         }
     }
 
-    /// Of the largest error, that of the first point being `before`.
+    /// The largest error between two points, of which the first has `before`.
     pub(crate) fn largest(self, before: f64) -> f64 {
         if self.rises {
             before * self.factor
@@ -56,13 +56,14 @@ impl Between {
         }
     }
 
-    /// The root of the mean square on the line where `told` is what is told.
+    /// The root of the mean square on the line whose raised value is `told`.
     pub(crate) fn untold(self, told: f64) -> f64 {
         told / self.factor
     }
 }
 
-/// What is left when so many bytes of payload are there. Between two points squares fall along a straight line.
+/// The error that is left when so many bytes of payload are there. Between two points squares fall along a straight
+/// line.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     payload: u64,
@@ -94,7 +95,7 @@ impl Sum {
 }
 
 impl Curve {
-    /// Of the tiles' progress, by the bytes that the header says they have in each layer.
+    /// The curve of the tiles' progress, by the bytes that the header lists for each layer.
     pub(crate) fn new(header: &Header, progress: &[Vec<Progress>]) -> Self {
         let (lengths, taken) = (&header.layers, header.taken);
         let starts = starts(lengths);
@@ -205,7 +206,7 @@ fn sum_of(point: &Progress) -> Sum {
     Sum { errors: point.errors, measured: point.measured }
 }
 
-/// What the last layer of an exact tile changes: nothing before its last byte.
+/// The progress of an exact tile's last layer: no change before its last byte.
 fn corrected(length: u64, before: Sum) -> Vec<Progress> {
     let bytes = length as usize;
     let whole = Progress { layer: 0, bytes, errors: Errors::default(), measured: true };
@@ -218,7 +219,7 @@ fn corrected(length: u64, before: Sum) -> Vec<Progress> {
     vec![cut, whole]
 }
 
-/// Points of one layer: what tiles before have of it, and tiles behind have not.
+/// Points of one layer, which tiles before have and tiles behind have not.
 fn append(points: &mut Vec<Left>, starts: &[u64], steps: &[Vec<Progress>], before: &[Sum], after: &[Sum]) {
     let mut behind = vec![Sum::NONE; before.len() + 1];
     for tile in (0..before.len()).rev() {

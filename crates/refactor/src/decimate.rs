@@ -1,10 +1,10 @@
 //! Uniform decimation: levels of every d-th sample, and residuals sorted by magnitude.
 //!
 //! Source: "io-variation" paper, section III-B, equations (1) to (4): level `l` keeps every `d^l`-th element of the
-//! linearised array, beginning with the first; an augmentation is what the next finer level differs from the straight
-//! lines between the samples of the coarser one, as a reader of everything before restores them. Residuals of largest
-//! magnitude come first, so a part of an augmentation corrects most. Samples that lie on the line have none. Every
-//! operation rounds as IEEE 754 says, so results are the same bit for bit everywhere.
+//! linearised array, beginning with the first; an augmentation is the difference between the next finer level and the
+//! straight lines between the samples of the coarser one, as a reader of everything before restores them. Residuals of
+//! largest magnitude come first, so a part of an augmentation corrects most. Samples that lie on the line have none.
+//! Every operation rounds by IEEE 754, so results are the same bit for bit everywhere.
 
 use crate::codec::{Coded, Progress, Segment, TileCodec};
 use crate::judge::{judged, Errors, Judge, Measuring};
@@ -20,7 +20,7 @@ pub struct Decimate {
     pub ratios: Vec<usize>,
 }
 
-/// What derived squares of coarser levels are raised by.
+/// The factor by which derived squares of coarser levels are raised.
 const COARSE_MARGIN: f64 = 1.35;
 /// Corrections of a coarser level may raise the squares for a while by this factor.
 const RISE_MAX: f64 = 1.05;
@@ -83,7 +83,7 @@ impl<T: Sample> TileCodec<T> for Decimate {
         for (number, (ratio, step)) in steps.iter().enumerate().rev() {
             let layer = (self.ratios.len() - number) as u16;
             let augmentation = sorted_records(samples, *ratio, &level, *step, threads);
-            // On the finest level, what residuals are not applied is the error, but for what rounding leaves.
+            // On the finest level, the residuals that are not applied are the error, but for the rounding error.
             let (after, exact) = match number {
                 0 => (augmentation.rounding, true),
                 _ => {
@@ -141,8 +141,9 @@ fn left_by<T: Sample>(
     errors.into_iter().fold(Errors::default(), Errors::and)
 }
 
-/// What is left while an augmentation is read whose beginning and end leave these errors. The errors of a coarser level's
-/// samples reach the finest by straight lines: in squares, by a factor that beginning and end tell.
+/// Appends the error that is left while an augmentation is read whose beginning and end leave these errors. The errors
+/// of a coarser level's samples reach the finest by straight lines: in squares, by a factor that beginning and end
+/// give.
 fn append_progress(
     augmentation: &Augmentation,
     layer: u16,

@@ -1,8 +1,8 @@
-//! What can be wrong with an array, a container or a question.
+//! Errors of an array, a container or a question.
 
 use thiserror::Error;
 
-/// Why an array was not refactored, or a container not read.
+/// The reason why an array was not refactored, or a container not read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 #[allow(missing_docs)]

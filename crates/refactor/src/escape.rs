@@ -1,7 +1,7 @@
-//! Samples that no codec takes: infinities, what is not a number, and outliers.
+//! Samples that no codec takes: infinities, values that are no numbers, and outliers.
 //!
-//! Where they lie is coded as runs, what they are as it is, both by zstd. The codec sees the last sample before them
-//! that it takes instead, since a jump would cost it bits.
+//! Their places are coded as runs, and their values are kept, both by zstd. The codec sees the last ordinary sample
+//! before them instead, since a jump would cost it bits.
 
 use crate::bytes::{put_integer, Reader};
 use crate::ordinary::Ordinary;
@@ -53,7 +53,7 @@ fn segment<T: Sample>(samples: &[T], ordinary: Ordinary) -> Vec<u8> {
     put_integer(count, &mut plain);
     plain.append(&mut runs);
     plain.append(&mut values);
-    // The only failure is one of memory; then there is no segment, and what was measured says so.
+    // The only failure is one of memory; then there is no segment, and the measured figures show it.
     zstd::bulk::compress(&plain, LEVEL).unwrap_or_default()
 }
 
@@ -85,7 +85,7 @@ fn place<T: Sample>(plain: &[u8], samples: &mut [T]) -> Option<()> {
     Some(())
 }
 
-/// What zstd made of at most `limit` bytes; nothing if it is cut or makes more.
+/// The bytes that zstd makes, at most `limit`; none if its input is cut or makes more.
 pub(crate) fn decompressed(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut plain = Vec::new();
     let decoder = zstd::stream::read::Decoder::with_buffer(compressed).ok()?;

@@ -53,12 +53,12 @@ impl Grid {
         [0, 1, 2, 3].map(|axis| self.shape[axis].div_ceil(self.edges[axis]))
     }
 
-    /// How many tiles there are.
+    /// The number of tiles.
     pub(crate) fn tiles(&self) -> usize {
         self.counts().iter().product()
     }
 
-    /// Where a tile lies in the array.
+    /// The place of a tile in the array.
     pub(crate) fn bounds(&self, tile: usize) -> Bounds {
         let counts = self.counts();
         let mut rest = tile;
@@ -82,7 +82,7 @@ pub(crate) fn lengths(bounds: &Bounds) -> [usize; 4] {
     [0, 1, 2, 3].map(|axis| bounds[axis].len())
 }
 
-/// What two boxes share, unless that is nothing.
+/// The box that two boxes share, unless it is empty.
 pub(crate) fn intersection(one: &Bounds, other: &Bounds) -> Option<Bounds> {
     let shared =
         [0, 1, 2, 3].map(|axis| one[axis].start.max(other[axis].start)..one[axis].end.min(other[axis].end));

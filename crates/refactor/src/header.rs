@@ -1,4 +1,4 @@
-//! The header of a container: all that is needed to know what other bytes mean and what they are worth.
+//! The header of a container: everything that a reader needs to know about the meaning and the accuracy of other bytes.
 //!
 //! The format is described in docs/reference/refactored.md.
 
@@ -20,42 +20,42 @@ pub const PREFIX_BYTES: usize = 14;
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
 
-/// How far what is restored may lie from the original.
+/// The distance of restored samples from the original.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Root of the mean of the squared errors, over the samples that the codec takes: not what is no finite number, nor
-    /// fill values and outliers.
+    /// Root of the mean of the squared errors, over the samples that the codec takes: without infinities, values that
+    /// are no numbers, fill values and outliers.
     pub rmse: f64,
     /// The largest error of a sample.
     pub max_error: f64,
 }
 
 impl Accuracy {
-    /// As the table holds it.
+    /// The accuracy as the table holds it.
     pub(crate) fn rounded_up(self) -> Self {
         Self { rmse: rounded_up(self.rmse), max_error: rounded_up(self.max_error) }
     }
 }
 
-/// A point of the table: what the array is worth when so much of it is there.
+/// A point of the table: the accuracy of the array when so much of it is there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Bytes of the payload.
     pub(crate) payload: u64,
     /// Upper bounds.
     pub accuracy: Accuracy,
-    /// They were measured, and not derived from the coefficients.
+    /// Whether the bounds were measured, and not derived from the coefficients.
     pub measured: bool,
 }
 
 /// One piece of the container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// Where it begins in the container.
+    /// The place of the chunk's beginning in the container.
     pub offset: u64,
-    /// How many bytes it has there.
+    /// The number of bytes of the chunk.
     pub length: u64,
-    /// When everything up to its end is there.
+    /// The accuracy when everything up to the chunk's end is there.
     pub accuracy: Accuracy,
     /// The accuracy was measured.
     pub measured: bool,
@@ -63,14 +63,14 @@ pub struct Chunk {
     pub(crate) payload: Range<u64>,
 }
 
-/// What the header says.
+/// The contents of a container's header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The kind of the samples.
     pub kind: DataType,
     /// The array's shape, 1 to 4 axes, slowest first.
     pub shape: Vec<usize>,
-    /// How the samples are coded.
+    /// The codec of the samples.
     pub codec: CodecParameters,
     /// The smallest and the largest finite sample, both 0 if there is none.
     pub range: (f64, f64),
@@ -78,7 +78,7 @@ pub struct Header {
     pub blank: Accuracy,
     /// The base, then the augmentations.
     pub chunks: Vec<Chunk>,
-    /// What prefixes are worth, from the base on: the ends of all chunks, and places between them.
+    /// The accuracies of prefixes, from the base on: the ends of all chunks, and places between them.
     pub(crate) points: Vec<Point>,
     /// Bytes of the header itself.
     pub header_bytes: u64,
@@ -100,7 +100,7 @@ impl Header {
         self.chunks.last().map_or(self.header_bytes, |chunk| chunk.offset + chunk.length)
     }
 
-    /// Encode it, and fill in what follows from that: its length, its checksum, and where the chunks lie.
+    /// Encodes it, and fills in the values that follow: its length, its checksum, and the places of the chunks.
     pub(crate) fn seal(&mut self) -> Vec<u8> {
         let (head, checksum) = self.encode();
         (self.header_bytes, self.checksum) = (head.len() as u64, checksum);
@@ -203,7 +203,7 @@ impl Header {
             layers.push(match reader.byte()? {
                 // No tile has bytes of this layer.
                 0 => Vec::new(),
-                // Each length takes at least a byte, so what is allocated is bounded by what is given.
+                // Each length takes at least a byte, so the given bytes bound the allocated ones.
                 1 if tiles <= reader.rest().len() => {
                     (0..tiles).map(|_| reader.integer()).collect::<Option<Vec<_>>>()?
                 }
@@ -230,7 +230,7 @@ impl Header {
         })
     }
 
-    /// Fill in where the chunks lie; `None` if they do not hold just what the layers have.
+    /// Fills in the places of the chunks; `None` if they do not hold just the bytes of the layers.
     fn place_chunks(&mut self) -> Option<()> {
         let mut offset = self.header_bytes;
         for chunk in &mut self.chunks {

@@ -1,4 +1,4 @@
-//! How far what is restored lies from the original.
+//! The distance of restored samples from the original.
 
 use crate::ordinary::Ordinary;
 use crate::sample::Sample;
@@ -21,7 +21,7 @@ impl Errors {
         Self { squares: self.squares + other.squares, largest: self.largest.max(other.largest) }
     }
 
-    /// Of one sample that is so far off.
+    /// The errors of one sample with this distance.
     pub(crate) fn of_one(distance: f64) -> Self {
         Self { squares: distance * distance, largest: distance }
     }
@@ -39,7 +39,7 @@ impl Errors {
         }
         let lanes = Self { squares: squares.iter().sum(), largest: largest.into_iter().fold(0.0, f64::max) };
         let all = rest.fold(lanes, |all, (one, other)| all.and(Self::of_one(distance(*one, *other))));
-        // What overflowed is as far as can be.
+        // Squares that overflowed are as far as can be.
         if all.squares.is_finite() {
             all
         } else {
@@ -57,9 +57,9 @@ pub trait Judge<T>: Sync {
     fn errors(&self, start: usize, restored: &[T]) -> Errors;
 }
 
-/// A judge, and what else an encoder wants to know to choose where it measures.
+/// A judge, and the further wishes of an encoder that chooses where it measures.
 pub struct Measuring<'a, T> {
-    /// Who says how far samples are off.
+    /// The judge of the distances of samples.
     pub judge: &'a dyn Judge<T>,
     /// The judge's distance between samples of the codec that lie one apart.
     pub unit: f64,
@@ -70,7 +70,7 @@ pub struct Measuring<'a, T> {
 /// Judges by the samples themselves.
 pub(crate) struct Original<'a, T> {
     pub(crate) samples: &'a [T],
-    /// Where not all samples are the codec's: which are. The others are restored by other means.
+    /// The samples that the codec takes, where it does not take all of them. The others are restored by other means.
     pub(crate) taken: Option<Ordinary>,
 }
 
@@ -94,7 +94,7 @@ impl<T: Sample> Judge<T> for Original<'_, T> {
     }
 }
 
-/// Judges what another judge knows in other units.
+/// Judges samples that another judge knows in other units.
 pub(crate) struct Converted<'a, T, F> {
     pub(crate) judge: &'a dyn Judge<T>,
     pub(crate) convert: F,

@@ -1,9 +1,9 @@
 //! Arrays refactored into a small base and augmentations.
 //!
-//! [`refactor`] turns an array into a container: a header, a base, and chunks that each lower the error. Any part of
-//! it that begins with the header restores: [`Header::restore`] decodes what is there and says how far it may be off.
-//! [`TileCodec`] is what a codec does with one tile. Everything here is a pure function of its arguments; loops over
-//! tiles run on as many threads as the caller says.
+//! [`refactor`] turns an array into a container: a header, a base, and chunks that each lower the error. Any part of it
+//! that begins with the header restores: [`Header::restore`] decodes the bytes that are there and tells how far the
+//! result may be off. [`TileCodec`] is the work of a codec on one tile. Everything here is a pure function of its
+//! arguments; loops over tiles run on as many threads as the caller allows.
 #![deny(unsafe_code)]
 
 mod assemble;

@@ -1,7 +1,7 @@
-//! The last residual: what the bits of the samples differ from those restored, by zstd.
+//! The last residual: the difference between the bits of the samples and of those restored, by zstd.
 //!
-//! Bits are taken for integers, whose differences are small where samples are near. They are stored byte by byte, the
-//! lowest bytes of all samples first, since the high ones are mostly zero.
+//! Bits count as integers, whose differences are small where samples are near. They are stored byte by byte, the lowest
+//! bytes of all samples first, since the high ones are mostly zero.
 
 use crate::escape::decompressed;
 use crate::sample::Sample;
@@ -23,7 +23,7 @@ pub(crate) fn encode<T: Sample>(samples: &[T], restored: &[T]) -> Vec<u8> {
     zstd::bulk::compress(&plain, LEVEL).unwrap_or_default()
 }
 
-/// Correct what was restored.
+/// Corrects restored samples.
 pub(crate) fn decode<T: Sample>(residual: &[u8], restored: &mut [T]) {
     let bytes = T::KIND.bytes();
     if residual.is_empty() {

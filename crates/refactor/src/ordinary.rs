@@ -1,17 +1,17 @@
-//! Which samples a codec takes: those that are numbers and of the others' magnitude.
+//! The samples that a codec takes: numbers of the others' magnitude.
 //!
-//! One fill value of 1e20 in a field of temperatures would leave them no plane of bits of their own. What lies far
-//! above all other samples, and is rare or takes few values, goes the way of what is no number.
+//! One fill value of 1e20 in a field of temperatures would leave the temperatures no plane of bits of their own.
+//! Samples far above all others that are rare or take few values are coded like samples that are no numbers.
 
 use crate::parallel;
 use crate::parameters::PIECE_SAMPLES;
 use crate::sample::Sample;
 
-/// As many exponents without a sample lie below an outlier: it has more than 128 times the others' magnitude.
+/// Number of exponents without a sample below an outlier: an outlier has more than 128 times the others' magnitude.
 const GAP_EXPONENTS: usize = 7;
 /// Outliers of any value are at most one in so many samples.
 const SAMPLES_PER_OUTLIER: usize = 1024;
-/// Outliers of any number take so many values at most: what stands for missing, masked, land.
+/// Most values that outliers of any number take: marks of missing, masked, land.
 const FILL_VALUES_MAX: usize = 4;
 /// Exponents of doubles.
 const EXPONENTS: usize = 1 << 11;
@@ -77,7 +77,7 @@ impl Ordinary {
     }
 }
 
-/// How many samples have each exponent; those of the last are no finite numbers.
+/// The number of samples of each exponent; those of the last exponent are no finite numbers.
 fn counts_of<T: Sample>(samples: &[T]) -> Vec<u32> {
     // Neighbours mostly have the same exponent: in one table, each would wait for the one before.
     let mut counts = vec![[0_u32; COUNT_LANES]; EXPONENTS];

@@ -1,4 +1,4 @@
-//! Which codec an array gets, with what parameters, and how the header spells them.
+//! The choice of an array's codec and its parameters, and their spelling in the header.
 
 use crate::bytes::{put_integer, Reader};
 use crate::codec::TileCodec;
@@ -106,7 +106,7 @@ fn take_settings(reader: &mut Reader<'_>) -> Option<Settings> {
 }
 
 impl Header {
-    /// What codes the tiles.
+    /// The coder of the tiles.
     pub(crate) fn coder<T: Number>(&self) -> Coder<T> {
         let codec: Box<dyn TileCodec<T>> = match &self.codec {
             CodecParameters::Decimate(codec) => Box::new(codec.clone()),
@@ -217,8 +217,8 @@ fn float_settings<T: Number>(range: (f64, f64), tile_samples: usize, tolerance: 
     Settings { top: top.max(finest), finest }
 }
 
-/// As [`float_settings`], down to the last bit without a tolerance. Details of integers have twice the samples' span,
-/// and norms that grow by a half each level.
+/// The settings of integers: those of [`float_settings`], down to the last bit without a tolerance. Details of integers
+/// have twice the samples' span, and norms that grow by a half each level.
 fn integer_settings(span: f64, tile_samples: usize, tolerance: Option<f64>) -> Settings {
     let finest = tolerance.map_or(INTEGER_FINEST, |tolerance| finest_for(tolerance).max(INTEGER_FINEST));
     let top = exponent(span).max(0) + 4 + (1.085 * (tile_samples as f64).log2()).ceil() as i32;

@@ -14,13 +14,13 @@ use std::ops::Range;
 const SPREAD_BITS: u32 = 12;
 /// Bits of one digit when a part is sorted: counts fit into the first-level cache.
 const DIGIT_BITS: u32 = 10;
-/// Where index and residual stand in the record of one.
+/// The places of index and residual in the record of one.
 pub(crate) struct Record {
     index_bytes: usize,
 }
 
 impl Record {
-    /// Of a level of so many samples.
+    /// The record of a level of so many samples.
     pub(crate) fn new(samples: usize) -> Self {
         Self { index_bytes: if u32::try_from(samples).is_ok() { 4 } else { 8 } }
     }
@@ -50,20 +50,20 @@ impl Record {
     }
 }
 
-/// An augmentation, and what is left when only its first records are applied.
+/// An augmentation, and the error that is left when only its first records are applied.
 pub(crate) struct Augmentation {
     pub(crate) bytes: Vec<u8>,
     pub(crate) record_bytes: usize,
     /// From none to all but a few.
     pub(crate) marks: Vec<Mark>,
-    /// What is left when all are.
+    /// The error that is left when all residuals are applied.
     pub(crate) rounding: Errors,
 }
 
 /// Residuals that are not applied yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// How many are.
+    /// The number of records.
     pub(crate) records: usize,
     pub(crate) left: Errors,
 }
@@ -162,7 +162,7 @@ impl<T: Sample> Level<'_, T> {
         Augmentation { bytes, record_bytes, marks: marks(&parts), rounding }
     }
 
-    /// What falls to each part of the augmentation, and what rounding leaves when all of it is applied.
+    /// The residuals of each part of the augmentation, and the error that rounding leaves when all of it is applied.
     fn parts(&self, run: Range<usize>) -> (Vec<Part>, Errors) {
         let mut parts = vec![Part::default(); 1 << SPREAD_BITS];
         let mut rounding = Errors::default();
@@ -181,7 +181,7 @@ impl<T: Sample> Level<'_, T> {
         (parts, rounding)
     }
 
-    /// What the coarser level leaves of its own samples.
+    /// The rounding error that the coarser level leaves in its own samples.
     fn rounding_of_coarse(&self) -> Errors {
         let restored = self.coarse.iter().enumerate();
         restored.fold(Errors::default(), |errors, (index, restored)| {
@@ -251,7 +251,7 @@ fn part_of<T: Sample>(residual: T) -> usize {
     last - (leading as usize).min(last)
 }
 
-/// Where the records of each run go: the beginning of what is left of each part.
+/// The places of each run's records: the beginning of the rest of each part.
 fn places<'a>(bytes: &'a mut [u8], counts: &[Vec<Part>], record_bytes: usize) -> Vec<Vec<&'a mut [u8]>> {
     let mut places: Vec<_> = counts.iter().map(|_| Vec::with_capacity(1 << SPREAD_BITS)).collect();
     let mut rest = bytes;
@@ -263,7 +263,7 @@ fn places<'a>(bytes: &'a mut [u8], counts: &[Vec<Part>], record_bytes: usize) ->
     places
 }
 
-/// The first bytes of `rest`, which is then what is behind them.
+/// The first bytes of `rest`, which keeps the bytes behind them.
 #[inline(always)]
 fn take<'a>(rest: &mut &'a mut [u8], count: usize) -> &'a mut [u8] {
     let (taken, behind) = std::mem::take(rest).split_at_mut(count);
@@ -280,7 +280,7 @@ fn magnitudes<T: Sample, P: Packed>(items: &[P]) -> Errors {
             *sum += magnitude(item).powi(2);
         }
     }
-    // They fall in magnitude.
+    // The items fall in magnitude.
     Errors { squares: squares.iter().sum(), largest: items.first().map_or(0.0, magnitude) }
 }
 
@@ -325,7 +325,7 @@ impl Part {
     }
 }
 
-/// What is left at the beginning of each part that has records.
+/// The errors that are left at the beginning of each part that has records.
 fn marks(parts: &[Part]) -> Vec<Mark> {
     let mut records: usize = parts.iter().map(|part| part.records).sum();
     let mut left = Errors::default();

@@ -1,4 +1,4 @@
-//! From the parts of a container that are there to an array, and what it is worth.
+//! The restoration of an array from the present parts of a container, with its accuracy.
 
 use crate::curve::Between;
 use crate::error::RefactorError;
@@ -11,8 +11,8 @@ use crate::stream::{block_at, ranges_of, Part, Parts, Stream};
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Where some tiles are known farther than the first byte that is missing, their errors may have risen by as much since
-/// then as errors of few coefficients that cancelled others do.
+/// The factor by which errors may have risen since the first missing byte, where some tiles are known farther: few
+/// coefficients may have cancelled others.
 const BEYOND: f64 = 1.25;
 
 /// One half-open range an axis of the array.
@@ -38,11 +38,11 @@ pub struct Restored<T> {
     pub samples: Vec<T>,
     /// The array's shape, or the region's.
     pub shape: Vec<usize>,
-    /// What the samples are worth.
+    /// The accuracy of the samples.
     pub known: Known,
 }
 
-/// What was known of an array, or of a region of it, when it was restored.
+/// The known part of an array, or of a region of it, when it was restored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// Upper bounds.
@@ -51,11 +51,11 @@ pub struct Known {
     pub damaged: Vec<u64>,
 }
 
-/// Where restored samples go: row by row, in any order.
+/// The destination of restored samples: row by row, in any order.
 trait Rows<T>: Send {
     fn put(&mut self, start: usize, row: &[T]);
 
-    /// All of them, where they can be set in place.
+    /// All samples, where they can be set in place.
     fn whole(&mut self) -> Option<&mut [T]>;
 }
 
@@ -184,7 +184,7 @@ impl Header {
         Ok(Known { accuracy: self.accuracy(known..used, count), damaged })
     }
 
-    /// Container ranges that hold what a region needs of the first `chunks` chunks.
+    /// Container ranges that hold the bytes of a region in the first `chunks` chunks.
     ///
     /// # Errors
     /// The region lies outside of the array.
@@ -194,7 +194,7 @@ impl Header {
         Ok(ranges_of(self, &tiles, end))
     }
 
-    /// How many bytes from the beginning reach all the accuracies asked for.
+    /// The number of bytes from the beginning that reach all the accuracies asked for.
     ///
     /// # Errors
     /// [`RefactorError::Accuracy`] where the whole container does not reach them.
@@ -210,7 +210,7 @@ impl Header {
         })
     }
 
-    /// How many bytes from the beginning reach an accuracy; none if the whole container does not.
+    /// The number of bytes from the beginning that reach an accuracy; none if the whole container does not.
     pub fn bytes_for(&self, asked: Accuracy) -> Option<u64> {
         let within = |one: f64, other: f64| one <= other;
         let found = self.points.iter().position(|point| {
@@ -231,7 +231,7 @@ impl Header {
         Some(self.container_end(payload))
     }
 
-    /// What prefixes of the container are worth: bytes, upper bounds, and whether these were measured.
+    /// The accuracies of the container's prefixes: bytes, upper bounds, and whether these were measured.
     pub fn table(&self) -> Vec<(u64, Accuracy, bool)> {
         self.points
             .iter()
@@ -239,7 +239,7 @@ impl Header {
             .collect()
     }
 
-    /// Where the container ends that holds this much of the payload: behind the block of its last byte.
+    /// The end of the container that holds this much of the payload: behind the block of its last byte.
     fn container_end(&self, payload: u64) -> u64 {
         match payload.checked_sub(1) {
             Some(last) if !self.chunks.is_empty() => block_at(self, last).stored.end,
@@ -296,7 +296,7 @@ fn reached(before: &Point, after: &Point, asked: f64) -> u64 {
     let (first, last) = (square(before.accuracy.rmse), square(after.accuracy.rmse));
     let part = (first - square(asked)) / (first - last);
     let length = (after.payload - before.payload) as f64;
-    // A byte more, for what the sum of squares loses by rounding.
+    // A byte more, for the loss of the sum of squares by rounding.
     let payload = before.payload.saturating_add((part.clamp(0.0, 1.0) * length).ceil() as u64 + 1);
     if part.is_nan() {
         after.payload

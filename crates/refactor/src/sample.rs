@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What kind of number an array holds.
+/// The kind of number that an array holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -81,7 +81,7 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// Its kind.
     const KIND: DataType;
 
-    /// How far two samples lie apart. Two that are not numbers, or the same infinity, do not differ.
+    /// The distance of two samples. Two that are not numbers, or the same infinity, do not differ.
     fn distance(self, other: Self) -> f64;
 
     /// The nearest double.
@@ -93,7 +93,7 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// Write it in little-endian order; `bytes` has the sample's size.
     fn put(self, bytes: &mut [u8]);
 
-    /// Read what [`Sample::put`] wrote.
+    /// Reads the bytes of [`Sample::put`].
     fn take(bytes: &[u8]) -> Self;
 
     /// The point at `position` of `ratio` on the straight line from `left` to `right`. A neighbour that is no number

@@ -1,4 +1,4 @@
-//! Where the bytes of each tile and layer lie in the payload, and which of them are there.
+//! The places of the bytes of each tile and layer in the payload, and the presence of those bytes.
 //!
 //! The payload is layer 0 of all tiles, then layer 1 of all tiles, and so on; chunks cut it anywhere.
 
@@ -7,7 +7,7 @@ use crate::header::Header;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Bytes of a container that a reader has: where they begin, and what they are.
+/// Bytes of a container that a reader has: their place, and their values.
 pub type Part<'a> = (u64, &'a [u8]);
 
 /// The parts in order of offset, so that a range is found quickly.
@@ -78,7 +78,7 @@ impl<'a> Stream<'a> {
         Self { header, parts, starts: starts(&header.layers) }
     }
 
-    /// All that is there of a tile, up to the first byte that is not.
+    /// The bytes that are there of a tile, up to the first missing byte.
     pub(crate) fn tile(&self, tile: usize) -> TileBytes {
         let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, used: 0, damaged: Vec::new() };
         for (starts, lengths) in self.starts.iter().zip(&self.header.layers) {
@@ -149,7 +149,7 @@ pub(crate) fn starts(layers: &[Vec<u64>]) -> Vec<Vec<u64>> {
     layers.iter().map(|layer| layer.iter().map(&mut next).collect()).collect()
 }
 
-/// Container ranges that hold what tiles have below a payload offset; neighbours are joined.
+/// Container ranges that hold the bytes of tiles below a payload offset; neighbours are joined.
 pub(crate) fn ranges_of(header: &Header, tiles: &[usize], payload_end: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for (starts, lengths) in starts(&header.layers).iter().zip(&header.layers) {

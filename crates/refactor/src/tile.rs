@@ -1,7 +1,7 @@
 //! One tile: its escapes, its codec's layers, and the residual that makes it exact.
 //!
-//! Layer 0 holds the samples that the codec does not take, the next ones are the codec's. Where an array is exact, its
-//! last layer holds what the bits of the samples differ from those that all layers before it restore.
+//! Layer 0 holds the samples that the codec does not take, and the next ones are the codec's. Where an array is exact,
+//! its last layer holds the difference between the bits of the samples and of those that all layers before it restore.
 
 use crate::codec::{Progress, TileCodec};
 use crate::escape;
@@ -16,7 +16,7 @@ pub(crate) struct Encoded {
     pub(crate) layers: Vec<Vec<u8>>,
     /// Empty if the layers restore every bit.
     pub(crate) residual: Vec<u8>,
-    /// What is left, from nothing to all layers.
+    /// The error that is left, from nothing to all layers.
     pub(crate) progress: Vec<Progress>,
     /// Samples that the codec takes.
     pub(crate) taken: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Coder<T: Sample> {
 }
 
 impl<T: Sample> Coder<T> {
-    /// The codec takes what is ordinary; `base_bytes` of the tile are in the base, about.
+    /// The codec takes the ordinary samples; about `base_bytes` of the tile are in the base.
     pub(crate) fn encode(
         &self,
         samples: &[T],
@@ -80,7 +80,8 @@ impl<T: Sample> Coder<T> {
     }
 }
 
-/// The codec's progress behind that of the escapes: without them, what the codec does not take is as wrong as can be.
+/// The codec's progress behind that of the escapes: without them, the samples that the codec does not take are as wrong
+/// as can be.
 fn with_escapes(codec: Vec<Progress>, escaped_bytes: usize) -> Vec<Progress> {
     let mut progress = Vec::with_capacity(codec.len() + 2);
     if escaped_bytes > 0 {

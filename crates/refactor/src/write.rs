@@ -19,10 +19,10 @@ use std::borrow::Cow;
 const CHUNK_PART: usize = 128;
 /// A chunk is at least this long.
 const CHUNK_BYTES_MIN: usize = 1024;
-/// Each chunk has so many times the bytes before it.
+/// Number of times that each chunk exceeds the bytes before it.
 const CHUNK_GROWTH: f64 = 1.2;
 
-/// How to refactor an array.
+/// The settings of a refactoring.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `planes` or `decimate`.
@@ -58,10 +58,11 @@ impl Default for Options {
 /// A tolerance is aimed at by the step of the quantiser, and missed where errors happen to add up.
 const ATTEMPTS: i32 = 3;
 
-/// Refactor an array of 1 to 4 axes in C order.
+/// Refactors an array of 1 to 4 axes in C order.
 ///
 /// # Errors
-/// What is wrong with the shape or an option.
+///
+/// The shape or an option is wrong.
 pub fn refactor<T: Number>(
     samples: &[T],
     shape: &[usize],
@@ -106,10 +107,10 @@ pub fn refactor<T: Number>(
     unreachable!("the last attempt is exact")
 }
 
-/// Bytes of each tile in each layer, and what they are worth.
+/// Bytes of each tile in each layer, and their accuracies.
 type Tiles = (Vec<Vec<Vec<u8>>>, Vec<Vec<Progress>>);
 
-/// Encode all tiles and list what they have in each layer.
+/// Encodes all tiles and lists their bytes in each layer.
 fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, options: &Options) -> Tiles {
     let coder = header.coder::<T>();
     let base_part = base_bytes(samples.len() * T::KIND.bytes(), options) as f64 / samples.len().max(1) as f64;
@@ -189,7 +190,7 @@ fn base_bytes(array_bytes: usize, options: &Options) -> usize {
 /// Payload offsets at which the base and the augmentations end.
 fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64> {
     let total: u64 = header.layers.iter().flatten().sum();
-    // What is no number, and what each tile begins with or its coarsest level.
+    // The samples that are no numbers, and the beginning of each tile or its coarsest level.
     let least_base: u64 = header.layers.iter().take(2).flatten().sum();
     let base = match &header.codec {
         CodecParameters::Decimate(_) => least_base,
@@ -202,7 +203,7 @@ fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64
     while end < total {
         ends.push(end);
         end += least.max((end as f64 * CHUNK_GROWTH) as u64);
-        // What is left is not worth a chunk of its own.
+        // The rest is not worth a chunk of its own.
         if end + least > total {
             end = total;
         }

@@ -1,4 +1,5 @@
-//! Arrays of every kind and shape through the container: what comes back, what is promised of it, and what damage does.
+//! Arrays of every kind and shape through the container: the restored samples, their promised accuracy, and the effects
+//! of damage.
 
 use proptest::prelude::*;
 use weir_refactor::planes::Number;
@@ -258,7 +259,7 @@ proptest! {
         let end = Header::decode(&stream).expect("sound").header_bytes as usize;
         let mut hostile = stream.clone();
         hostile[at as usize % (end - 4)] = value;
-        // An attacker makes the checksum right, so that what the fields say is reached.
+        // An attacker makes the checksum right, so that the values of the fields are reached.
         let checksum = crc32c::crc32c(&hostile[..end - 4]).to_le_bytes();
         hostile[end - 4..end].copy_from_slice(&checksum);
         if let Ok(header) = Header::decode(&hostile) {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Bound on everything that a test waits for. It is far above what anything takes, so only a hang meets it.
+/// Bound on every wait of a test. Nothing takes nearly as long, so only a hang meets it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` holds; panics with `what` when it does not come true.

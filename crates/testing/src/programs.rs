@@ -29,7 +29,7 @@ static MOUNT: Artifact = Artifact {
 };
 static PRELOAD: Artifact = Artifact {
     owner: None,
-    // The bindings are no part of what tests of the workspace build.
+    // Tests of the workspace do not build the bindings.
     options: &["--workspace", "--exclude", "weir-python", "--lib"],
     file: "libweir_preload.so",
     built: OnceLock::new(),

@@ -1,4 +1,5 @@
-//! The format's laws: what was written is read, a cut anywhere loses only what was cut, and no bytes make it panic.
+//! The format's laws: a written trace is read back, a cut anywhere loses only the bytes behind it, and no bytes make
+//! the reader panic.
 
 use proptest::prelude::*;
 use weir_trace::{

@@ -1,7 +1,7 @@
-//! Credentials and capabilities: who a client is, and what an open file lets it do.
+//! Credentials and capabilities: the identity of a client, and the operations that an open file allows it.
 //!
-//! A credential is a set of claims and their tag under the site's key. The tag never travels: client and server
-//! both answer a challenge keyed by it, so a claim that was altered, or minted with another key, answers wrongly.
+//! A credential is a set of claims and their tag under the site's key. The tag never travels: client and server both
+//! answer a challenge keyed by it, so a claim that was altered, or minted with another key, answers wrongly.
 
 use crate::{limits, HandleId, Ino, JobId, WireError};
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ pub const XATTR_NAME_BYTES: usize = 255;
 pub const XATTR_VALUE_BYTES: usize = 64 * 1024;
 /// Symbolic links followed in one resolution (MAXSYMLINKS of Linux).
 pub const SYMLINK_HOPS: u8 = 40;
-/// Supplementary groups carried for an identity: what NFS servers with extended groups carry.
+/// Supplementary groups carried for an identity: as many as NFS servers with extended groups carry.
 pub const GROUPS: usize = 256;
 /// Requests that one connection may have outstanding; a server stops reading the connection at the limit.
 pub const OUTSTANDING_PER_CONNECTION: usize = 64;
@@ -33,7 +33,8 @@ pub const LINKS: u32 = 65_000;
 pub const FILE_BYTES: u64 = i64::MAX as u64;
 /// Ranges of changes that are told apart in one object; above it neighbours are joined. Twenty bytes each, they fit a body.
 pub const CHANGES: usize = 512;
-/// Longest time for which the end of a move keeps others from a file: half of what a request waits at the home at most.
+/// Longest time for which the end of a move keeps others from a file: at most half of the time that a request waits at
+/// the home.
 pub const FREEZE_SECONDS: u64 = 5;
 /// Time for which a client may have a file's append turn without renewing it while others wait. Then the turn is taken,
 /// and its client begins anew. The lease is far above the pauses of a process that runs, and half of the silence that

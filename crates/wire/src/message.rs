@@ -22,7 +22,7 @@ pub const ROUND_LAST: u32 = u32::MAX;
 /// the home of their inode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// First frame of a connection: who the client says it is.
+    /// The first frame of a connection, with the claims of the client.
     Hello {
         /// The client.
         client: ClientId,
@@ -294,8 +294,8 @@ pub enum Request {
         /// Right to write the file.
         capability: Capability,
     },
-    /// Ends the append turn, publishing what was written (nothing, when absent). Answered [`Reply::Written`] or
-    /// [`Reply::StaleEpoch`]; EBADF says that the turn was lost and nothing was appended.
+    /// Ends the append turn and publishes the written bytes (none, when absent). Answered [`Reply::Written`] or
+    /// [`Reply::StaleEpoch`]; EBADF means that the turn was lost and nothing was appended.
     AppendEnd {
         /// Right to write the file.
         capability: Capability,
@@ -408,15 +408,15 @@ pub enum Request {
         capability: Capability,
         /// The target of the object.
         target: TargetId,
-        /// Chosen by who asks, at random.
+        /// A random number of the asking mover.
         tracking: u64,
         /// The round.
         round: u32,
     },
 
-    /// Targets of the file answered ENOSPC: the home lays what will stand behind the file's end on others, where the layout
-    /// leaves that to the store. Answered [`Reply::Layout`]; ENOSPC: what was asked of the layout, or the room that is
-    /// left, leaves no other place. Bytes of no size that anyone was told are cut off.
+    /// Targets of the file answered ENOSPC. The home lays the bytes behind the file's end on other targets, where the
+    /// layout leaves that to the store. Answered [`Reply::Layout`]; ENOSPC: the request for the layout, or the room
+    /// that is left, leaves no other place. Bytes beyond every acknowledged size are cut off.
     Detour {
         /// Right to write the file.
         capability: Capability,

@@ -107,7 +107,7 @@ pub enum PeerRequest {
         /// At most [`crate::limits::OBJECTS_MADE`].
         inos: Vec<Ino>,
     },
-    /// A target of the sender is full: the receiver carries out at once what it has put off that gives room there.
+    /// A target of the sender is full: the receiver carries out at once every deferred removal that gives room there.
     Room,
 }
 
@@ -217,7 +217,7 @@ pub struct TargetReport {
     pub load: f64,
     /// Requests waiting.
     pub queued: u64,
-    /// Time it needs for what waits, in seconds, averaged over the last ones.
+    /// Time that its queue takes, in seconds, averaged over the last ones.
     pub backlog_seconds: f32,
     /// The usual rate of its requests by direction and size class (the reporting server's numbering), in bytes a second.
     pub rates: Vec<(u8, f32)>,

@@ -1,5 +1,5 @@
-//! Laws of every decoder: what decodes encodes to the same meaning, nothing panics, nothing reserves memory for a
-//! length that only claims to be there, and the largest messages fit their frame.
+//! Laws of every decoder: a decoded message encodes to the same meaning, no bytes make a decoder panic or reserve
+//! memory for a length that is only claimed, and the largest messages fit their frame.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -10,7 +10,7 @@ use weir_placement::{
     TargetId, END_OF_FILE,
 };
 use weir_wire::{
-    decode_body, encode_body, limits, AccountNames, At, Attributes, Claims, ClientId, Credential,
+    decode_body, encode_body, limits, AccountNames, At, Attributes, Capability, Claims, ClientId, Credential,
     DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, FileKind, HandleId, Header, Identity,
     IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags, PeerReply,
     PeerRequest, PlacedReport, Publication, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport,
@@ -185,7 +185,7 @@ fn entries_of_directories_keep_the_law() {
     every_decoder_keeps_the_law::<Vec<DirectoryEntry>>("listing", any_message());
 }
 
-/// Every bit of a header counts, or is checked: what decodes is what was encoded.
+/// Every bit of a header counts, or is checked: the decoded header is the encoded one.
 #[test]
 fn a_header_that_decodes_is_the_one_that_was_encoded() {
     let fields = (1u8..=3, any::<[u8; 28]>(), 0..HEADER_BYTES, any::<u8>());
@@ -256,31 +256,41 @@ fn claims() -> Claims {
     }
 }
 
-#[test]
-fn the_largest_message_of_each_kind_fits_its_frame() {
-    let key = SiteKey::new([7; 32]);
-    let ino = Ino(u64::MAX);
-    let capability = key.capability(
-        Description { ino, handle: HandleId(u64::MAX), uid: u32::MAX },
-        Rights { read: true, write: true },
-        u64::MAX,
-    );
-    let target = TargetId { server: ServerId(u16::MAX), index: u16::MAX };
+const LARGEST_INO: Ino = Ino(u64::MAX);
+const LARGEST_MOMENT: Moment = Moment { seconds: i64::MIN, nanoseconds: u32::MAX };
+/// Stripes of each component of a layout with as many components and stripes as there may be.
+const STRIPES_EACH: usize = limits::STRIPES / limits::COMPONENTS;
+
+fn largest_capability() -> Capability {
+    let description = Description { ino: LARGEST_INO, handle: HandleId(u64::MAX), uid: u32::MAX };
+    SiteKey::new([7; 32]).capability(description, Rights { read: true, write: true }, u64::MAX)
+}
+
+fn largest_at() -> At {
     let anchor = Some(vec![b'a'; limits::NAME_BYTES].into());
-    let at = At { ino, path: vec![b'p'; limits::PATH_BYTES], anchor, hops: 40, proof: Some(capability) };
-    let moment = Moment { seconds: i64::MIN, nanoseconds: u32::MAX };
+    let path = vec![b'p'; limits::PATH_BYTES];
+    At { ino: LARGEST_INO, path, anchor, hops: 40, proof: Some(largest_capability()) }
+}
+
+fn named(index: usize) -> TargetId {
+    TargetId { server: ServerId(u16::MAX), index: u16::MAX - index as u16 }
+}
+
+#[test]
+fn the_largest_request_of_each_kind_fits_its_frame() {
+    let (ino, moment, at) = (LARGEST_INO, LARGEST_MOMENT, largest_at());
+    let capability = largest_capability();
+    let target = named(0);
     let who = Identity { uid: u32::MAX, gid: u32::MAX, groups: vec![u32::MAX; limits::GROUPS] };
     let extents = vec![Extent { offset: u64::MAX, length: u32::MAX }; limits::EXTENTS];
     let publication = Some(Publication { end: u64::MAX, written_bytes: u64::MAX, epoch: u64::MAX });
     let epoch = u64::MAX;
     let name = vec![b'x'; limits::XATTR_NAME_BYTES];
     let job = Some(DelegatedJob { claims: claims(), proof: [9; 32] });
-    let named = |index| TargetId { server: ServerId(u16::MAX), index: u16::MAX - index as u16 };
-    let stripes = limits::STRIPES / limits::COMPONENTS;
     let specified = |number| ComponentSpecification {
         end: Some(u64::MAX - number as u64),
         stripe_bytes: Some(u64::MAX),
-        stripes: Stripes::Targets((0..stripes).map(named).collect()),
+        stripes: Stripes::Targets((0..STRIPES_EACH).map(named).collect()),
     };
     let specification = LayoutSpecification { components: (0..limits::COMPONENTS).map(specified).collect() };
     let layout = LayoutRequest { layout: Some(specification.clone()), spread: Some(true) };
@@ -321,6 +331,12 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
     ] {
         fits(&request);
     }
+}
+
+#[test]
+fn the_largest_reply_of_each_kind_fits_its_frame() {
+    let (ino, moment, epoch) = (LARGEST_INO, LARGEST_MOMENT, u64::MAX);
+    let (at, capability) = (largest_at(), largest_capability());
     let attributes = Attributes {
         ino,
         kind: FileKind::BlockDevice,
@@ -341,7 +357,7 @@ fn the_largest_message_of_each_kind_fits_its_frame() {
     let component = |number| Component {
         end: END_OF_FILE - (limits::COMPONENTS - 1 - number) as u64,
         stripe_bytes: limits::STRIPE_BYTES_MAX,
-        targets: (0..stripes).map(named).collect(),
+        targets: (0..STRIPES_EACH).map(named).collect(),
     };
     let layout = Layout::new((0..limits::COMPONENTS).map(component).collect()).expect("well formed");
     let moving = Sequence(u64::MAX);

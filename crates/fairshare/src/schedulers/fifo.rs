@@ -1,5 +1,5 @@
-//! First in, first out over all jobs: what a file system without a policy does, kept as the
-//! baseline the fair schedulers are measured against.
+//! First in, first out over all jobs: the way of a file system without a policy, kept as the baseline against which the
+//! fair schedulers are measured.
 
 use std::collections::BTreeMap;
 

@@ -60,7 +60,7 @@ impl Allotment {
         (spent << 20).checked_div(i128::from(self.granted)).map_or(i64::MAX, |part| part as i64)
     }
 
-    /// Gives the same allotment again, `intervals` times: it pays debts, and what is unused is lost.
+    /// Gives the same allotment again, `intervals` times: it pays debts, and its unused part is lost.
     fn renew(&mut self, intervals: i64) {
         self.left = self.left.saturating_add(self.granted.saturating_mul(intervals)).min(self.granted);
     }

@@ -1,7 +1,7 @@
-//! The registered jobs of one target: their queues, what they were charged, and who is active.
+//! The registered jobs of one target: their queues, their charges, and their activity.
 //!
-//! A scheduler is this table and an order, so a change of policy moves the table and loses nothing. Idle jobs wait for the end of their grace in a list linked through the
-//! entries, oldest first.
+//! A scheduler is this table and an order, so a change of policy moves the table and loses nothing. Idle jobs wait for
+//! the end of their grace in a list linked through the entries, oldest first.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -36,11 +36,11 @@ pub(crate) struct Request {
     enqueued: Nanos,
 }
 
-/// A request taken out for service, with what its job is to be charged.
+/// A request taken out for service, with the charge of its job.
 pub(crate) struct Started {
     pub(crate) dispatch: Dispatch,
     pub(crate) arrival: u64,
-    /// Nanoseconds: the expected cost, and what earlier requests took beyond (or below) theirs.
+    /// The charge in nanoseconds: the expected cost, and the time that earlier requests took beyond (or below) theirs.
     pub(crate) charge: i64,
 }
 
@@ -286,7 +286,7 @@ impl JobTable {
         Some(slot)
     }
 
-    /// The accounts of all jobs by ascending id; `owed` holds what each job is owed, by slot.
+    /// The accounts of all jobs by ascending id; `owed` holds the claim of each job, by slot.
     pub(crate) fn shares(&self, now: Nanos, owed: &[f64]) -> Vec<JobShare> {
         let account = |slot: usize| {
             let entry = self.entry(slot);

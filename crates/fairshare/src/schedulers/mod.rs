@@ -1,4 +1,4 @@
-//! The one interface of all schedulers, and what goes in and out of it.
+//! The one interface of all schedulers, and the values that go in and out of it.
 //!
 //! Each algorithm is a `Discipline`, which orders jobs; `Queues` makes a [`Scheduler`] of it.
 
@@ -38,10 +38,10 @@ pub trait Scheduler: Send {
     /// Registers a job, or replaces the attributes of a known one; its queue and lag stay.
     fn upsert_job(&mut self, attributes: JobAttributes, now: Nanos);
 
-    /// Forgets a job that ended, with its account. Returns its cancelled requests in the order
-    /// they came; requests in service run on, and their completion is ignored.
+    /// Forgets a job that ended, with its account. Returns its cancelled requests in the order they came; requests in
+    /// service run on, and their completion is ignored.
     ///
-    /// Not for a mere disconnect: a job that could be forgotten at will would shed what it owes.
+    /// A mere disconnect is no reason for it: a job that could be forgotten at will would shed its debts.
     fn remove_job(&mut self, job: JobId, now: Nanos) -> Vec<Token>;
 
     /// Queues a request expected to need `cost` of device time (at least 1 ns is charged, and at
@@ -163,10 +163,9 @@ pub struct Settings {
     /// client needs to send its next request over any network (ten times a slow TCP round trip of 0.5 ms), and much
     /// shorter than the 100 ms in which servers exchange their jobs.
     pub grace: Nanos,
-    /// The most device time an active job that asked for less than its share may catch up later.
-    /// Default 2 ms: the requests missed while a synchronous client turns around, yet no burst a
-    /// neighbour would notice. A job may always catch up one request, however long, and what the
-    /// request in service takes.
+    /// The most device time that an active job that asked for less than its share may catch up later. The default of 2
+    /// ms covers the requests missed while a synchronous client turns around, yet no burst that a neighbour would
+    /// notice. A job may always catch up one request, however long, and the time of the request in service.
     pub credit_max: Nanos,
     /// The most requests one job may have queued. Default 4,096: a client has at most some dozens
     /// of credits, and a large job some hundreds of clients at one target.

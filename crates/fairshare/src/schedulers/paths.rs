@@ -1,5 +1,5 @@
-//! The paths of a device's jobs through the share tree, with the portions of their weights that are spent
-//! there; and what they owe, for schedulers that keep no tree.
+//! The paths of a device's jobs through the share tree, with the portions of their weights that are spent there, and
+//! the jobs' claims, for schedulers that keep no tree.
 
 use std::collections::HashMap;
 

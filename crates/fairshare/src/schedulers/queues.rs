@@ -1,7 +1,7 @@
-//! The queues of a device's jobs, served by a discipline: all that every scheduler does alike.
+//! The queues of a device's jobs, served by a discipline: the part that all schedulers have in common.
 //!
 //! A [`Discipline`] decides which job is served next, and nothing else. [`Queues`] register jobs, queue and account
-//! requests, end graces, and tell the discipline what changed.
+//! requests, end graces, and report changes to the discipline.
 
 use crate::job::{JobAttributes, JobId, Token};
 use crate::schedulers::jobs::JobTable;
@@ -70,7 +70,7 @@ impl<D: Discipline> Queues<D> {
         Queues { jobs, discipline }
     }
 
-    /// Ends what is over at `now`; returns the latest moment seen.
+    /// Ends everything that is over at `now`; returns the latest moment seen.
     fn advance(&mut self, now: Nanos) -> Nanos {
         let now = self.jobs.advance(now);
         while let Some(slot) = self.jobs.end_grace(now) {

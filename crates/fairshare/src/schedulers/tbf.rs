@@ -35,8 +35,8 @@ pub(crate) struct Tbf {
     paths: Paths,
     /// Buckets by slot.
     buckets: Vec<Bucket>,
-    /// The time in nanoseconds that a class with requests queued has had to collect tokens at its rate; it
-    /// runs faster than time by what is spared, and stands while no class has requests.
+    /// The time in nanoseconds that a class with requests queued has had to collect tokens at its rate. It runs faster
+    /// than time by the spared rate, and stands while no class has requests.
     clock: i128,
     /// Up to when the clock was taken on.
     settled: Nanos,

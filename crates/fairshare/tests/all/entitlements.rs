@@ -44,7 +44,7 @@ impl Device {
         for job in jobs {
             device.scheduler.upsert_job(*job, Nanos::ZERO);
             device.served.insert(job.job, 0);
-            // Two, so that it never asks for nothing: who does may catch up on no more than its credit.
+            // Two, so that it never asks for nothing: a job without requests may catch up on no more than its credit.
             device.enqueue(job.job, COST);
             device.enqueue(job.job, COST);
         }
@@ -126,8 +126,8 @@ fn a_limit_holds_even_where_the_device_then_idles() {
     assert_fractions(&after_a_second(&sharing("user-fair", &granted), &groups), &[0.1, 0.1, 0.8]);
 }
 
-/// A user whose forty jobs each claim a hundred nodes had 99.9 % of the time under `size-fair` and nothing else: a bound of
-/// the user, of its group, or a level of the policy above the jobs is what stops it.
+/// A user whose forty jobs each claim a hundred nodes had 99.9 % of the time under `size-fair` and nothing else: only a
+/// bound of the user, of its group, or a level of the policy above the jobs stops it.
 #[test]
 fn a_user_that_splits_itself_or_claims_nodes_gets_no_more_than_its_bound() {
     let honest = job(0, 2, 2, 4);
@@ -170,8 +170,8 @@ fn weight_reservation_and_limit_hold_together() {
     assert_fractions(&after_a_second(&sharing("user-fair", &granted), &jobs), &[0.5, 0.05, 0.3, 0.15]);
 }
 
-/// Requests as long as the time between two of a limited holder's once cost it a quarter of its limit: each came
-/// late by what was in service, and that was lost.
+/// Requests as long as the time between two of a limited holder's once cost it a quarter of its limit: each came late
+/// by the request in service, and that time was lost.
 #[test]
 fn what_long_requests_of_others_delay_is_made_up_for() {
     let jobs = [job(1, 1, 1, 1), job(2, 2, 1, 1), job(3, 3, 1, 1)];

@@ -128,7 +128,7 @@ fn tbf_keeps_rates_when_oversubscribed() {
     assert!(simulation.served.values().map(|time| time.0).sum::<u64>() > 3_990_000_000);
 }
 
-/// PSSB: what a class leaves unused is divided among the others in proportion to their rates, here 3 to 2.
+/// PSSB: the unused part of a class is divided among the others in proportion to their rates, here 3 to 2.
 #[test]
 fn tbf_shares_spare_bandwidth_in_proportion_to_rates() {
     let mut simulation = Simulation::new(with_jobs("size-fair", "tbf", 0, &[5, 3, 2]), 1);
@@ -146,8 +146,8 @@ fn dispatched_at(scheduler: &mut dyn Scheduler, now: Nanos) -> [usize; 2] {
     [1, 2].map(|id| jobs.iter().filter(|&&job| job == JobId(id)).count())
 }
 
-/// A bucket holds three requests, as in Lustre; then a class waits for its tokens. HTC: a server that comes late
-/// makes up what it missed, but of at most a second.
+/// A bucket holds three requests, as in Lustre; then a class waits for its tokens. HTC: a server that comes late makes
+/// up the missed tokens, but of at most a second.
 #[test]
 fn tbf_withholds_bursts_and_compensates_lateness() {
     let cost = Nanos::from_millis(1);

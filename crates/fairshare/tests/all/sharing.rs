@@ -71,8 +71,8 @@ fn small_and_large_requests_get_equal_time() {
     assert!((0.48..=0.52).contains(&half), "{half}");
 }
 
-/// A request may take more than its job has left; that is paid later. Under GIFT the other job also loses what it
-/// was allotted while the device was busy with one request for longer than an interval.
+/// A request may take more than its job has left; that is paid later. Under GIFT the other job also loses its allotment
+/// of the time in which the device was busy with one request for longer than an interval.
 #[test]
 fn what_large_requests_take_too_much_is_paid_back() {
     for (algorithm, fraction_max) in [("virtual-time", 0.52), ("gift", 0.6), ("tbf", 0.52)] {
@@ -108,7 +108,7 @@ fn size_fair_divides_four_to_one() {
     }
 }
 
-/// A job alone gets everything, and what it got then is not held against it.
+/// A job alone gets everything, and its gains from then are not held against it.
 #[test]
 fn unused_time_goes_to_whoever_asks_and_is_not_repaid() {
     let mut scheduler = under("job-fair");
@@ -182,7 +182,7 @@ fn nobody_starves_among_ten_thousand() {
     }
 }
 
-/// Every scheduler serves ten thousand jobs, and what it withholds it releases.
+/// Every scheduler serves ten thousand jobs, and releases every request that it withholds.
 #[test]
 fn ten_thousand_jobs_are_all_served_by_every_scheduler() {
     for algorithm in Algorithm::NAMES {

@@ -82,7 +82,7 @@ structures! {
     FileLock { start: u64, end: u64, kind: u32, pid: u32 }
     LockIn { handle: u64, owner: u64, lock: FileLock, flags: u32, padding: u32 }
     AccessIn { mask: u32, padding: u32 }
-    /// First part of INIT; what follows depends on the minor version.
+    /// First part of INIT; the rest depends on the minor version.
     InitIn { major: u32, minor: u32, readahead: u32, flags: u32, flags2: u32, unused: [u32; 11] }
     /// INIT of kernels before 7.36.
     InitShortIn { major: u32, minor: u32, readahead: u32, flags: u32 }

@@ -106,11 +106,11 @@ impl Filesystem {
         Reply::of(&entry(&attributes))
     }
 
-    /// Checks what the kernel would not: it opens pipes and sockets itself and asks nobody, but for their names.
+    /// Checks the permissions of pipes and sockets. The kernel opens these itself and asks for nothing but their names.
     fn check_special(&self, pid: u32, caller: &Caller, ino: Ino) -> Result<(), Failure> {
         let mask = match system_call(pid) {
             Some(text) => special::wanted(&text),
-            // Only its own user comes to such a mount, and may not let it see what its programs do.
+            // Only its own user comes to such a mount. This user may deny the mount a look at the programs.
             None if self.acts_as_itself() => 0,
             None => special::EVERYTHING,
         };

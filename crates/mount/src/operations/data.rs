@@ -108,9 +108,9 @@ impl Filesystem {
         self.overwrites.during(open.ino, range, || are_dropped && self.pages.may_be_held(open.ino), write)
     }
 
-    /// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the file,
-    /// and the kernel may believe the file longer than it is: so what lies beyond the end is dropped. So is what calls
-    /// wrote beside the pages since they were read.
+    /// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the
+    /// file, and the kernel may believe the file longer than it is. So bytes beyond the end are dropped. Bytes that
+    /// calls wrote beside the pages since those were read are left out, too.
     fn write_back(&self, open: &OpenFile, bytes: &[u8], offset: u64) -> Result<usize, Failure> {
         let inside = open.file.size(&open.opener)?.saturating_sub(offset).min(bytes.len() as u64);
         for part in self.overwrites.rest(open.ino, extent(offset, inside)) {
@@ -183,8 +183,8 @@ impl Filesystem {
         Reply::of(&WriteOut { size: copied as u32, padding: 0 })
     }
 
-    /// Tells the client library of the calling process what it needs to reach the file's servers by itself, or hears
-    /// from the library that the process is about to map pages.
+    /// Gives the client library of the calling process the means to reach the file's servers by itself, or takes its
+    /// note that the process is about to map pages.
     pub(crate) fn ioctl(&self, call: &mut Call<'_>) -> Answer {
         let asked: IoctlIn = call.take()?;
         if asked.command == flags::IOCTL_MAP {

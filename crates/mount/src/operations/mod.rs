@@ -1,4 +1,4 @@
-//! The operations, by what they are about; each takes its request apart, calls the client and encodes the answer.
+//! The operations, by subject. Each takes its request apart, calls the client and encodes the answer.
 
 mod attributes;
 mod data;

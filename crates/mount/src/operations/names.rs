@@ -23,7 +23,7 @@ fn node_kind(mode: u32, device: u32) -> Option<NodeKind> {
     }
 }
 
-/// The mode of `renameat2(2)`; `None` for RENAME_WHITEOUT and what came after it.
+/// The mode of `renameat2(2)`; `None` for RENAME_WHITEOUT and later flags.
 fn rename_mode(flags: u32) -> Option<RenameMode> {
     match flags {
         0 => Some(RenameMode::Replace),

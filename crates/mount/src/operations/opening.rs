@@ -49,7 +49,7 @@ impl Filesystem {
         Reply::of(&open)
     }
 
-    /// A program is run by who may execute it, whether he may read it or not.
+    /// The right to execute a program is enough to run it, without the right to read it.
     fn open_for_execution(
         &self,
         caller: &Caller,
@@ -124,7 +124,7 @@ impl Filesystem {
 
     fn close(&self, open: &OpenFile, handle: u64) -> Result<(), Failure> {
         for owner in self.posix_locks.forget_handle(open.ino, handle) {
-            // Closing the description is what matters; a lock that could not be released goes with the session.
+            // Closing the description is the point; a lock that could not be released goes with the session.
             let _ = open.file.release_locks(&open.opener, owner);
         }
         Ok(open.file.close(&open.opener)?)

@@ -1,10 +1,10 @@
-//! Shared mappings: what one mount stores, another sees, and what is written by calls shows in mapped pages.
+//! Shared mappings: one mount sees the stores of another, and mapped pages show the bytes that calls wrote.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
 use weir_testing::{can_mount, python, ram, servers, shell, wait_until, Cluster};
 
-/// Two processes that do what a driver tells them, each with the file mapped by another mount.
+/// Two processes that obey a driver, each with the file mapped by another mount.
 const DRIVER: &str = r#"
 import mmap, os, subprocess, sys
 AGENT = '''
@@ -41,7 +41,7 @@ class Agent:
         return self.process.stdout.readline().rstrip('\n')
     def end(self):
         self.process.stdin.close()
-        assert self.process.wait(40) == 0
+        assert self.process.wait(100) == 0
 def expect(actual, expected):
     assert actual == expected, (actual, expected)
 "#;

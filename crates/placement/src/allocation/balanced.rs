@@ -18,11 +18,11 @@ const STANDINGS_MAX: usize = 4;
 
 /// Places stripes so that the sum over targets and servers of squared load after placement over speed is least.
 ///
-/// With one stripe size that is the exact optimum. With several, which is NP-hard, the heaviest are placed first,
-/// each size at its optimum over what is there, then stripes are exchanged while that gains, and the allocation tells how
-/// far from the best it is at most. So it does
-/// where hundreds of different stripe counts contend for few targets on servers whose loads count, and proving the optimum
-/// would take long.
+/// With one stripe size the result is the exact optimum. With several sizes the problem is NP-hard. Then the heaviest
+/// stripes are placed first, each size at its optimum over the stripes that are there. Stripes are exchanged afterwards
+/// while that gains, and the allocation states its greatest distance from the best. The same holds where hundreds of
+/// different stripe counts contend for few targets on servers whose loads count, because proving the optimum would take
+/// long.
 #[derive(Clone, Debug, Default)]
 pub struct Balanced {
     /// The place among equals that gets the next stripe.
@@ -158,7 +158,7 @@ fn by_size(demands: &[Demand]) -> BTreeMap<u64, Vec<Class>> {
     sizes.into_iter().map(|(bytes, of_size)| (bytes, classes(of_size))).collect()
 }
 
-/// Count what was placed of one size as load of the view.
+/// Counts the placed stripes of one size as load of the view.
 fn load(view: &mut View, size: Option<(&u64, &Vec<Class>)>, starts: &[usize], targets: &[u32]) {
     let Some((&bytes, classes)) = size else { return };
     for &demand in classes.iter().flat_map(|class| &class.demands) {

@@ -63,14 +63,14 @@ fn liquid(view: &View, kinds: &BTreeMap<Demand, u64>) -> f64 {
     value * unit * unit
 }
 
-/// The least of a target's cost less what its work earns at `price`.
+/// The least value of a target's cost less the earnings of its work at `price`.
 fn least_of_target(levels: &Levels, position: usize, price: f64) -> f64 {
     let (load, speed) = (levels.load[position], levels.speed[position]);
     let work = (price * speed / 2.0 - load).clamp(0.0, levels.room[position]);
     (load + work) * (load + work) / speed - price * work
 }
 
-/// The least of a server's cost less what its work earns at `price`.
+/// The least value of a server's cost less the earnings of its work at `price`.
 fn least_of_group(group: &Group, price: f64) -> f64 {
     if group.slope == 0.0 {
         return 0.0;

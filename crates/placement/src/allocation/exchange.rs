@@ -288,7 +288,7 @@ impl StepsAside {
         StepsAside { words, bits: vec![0; classes * words], taking: vec![0; words] }
     }
 
-    /// Learn what is possible at a position.
+    /// Learns the possible steps at a position.
     fn see(&mut self, members: &[u32], shares: &[Vec<u32>], position: usize, step: u32) {
         self.taking.fill(0);
         for (class, share) in shares.iter().enumerate() {

@@ -8,11 +8,11 @@
 
 use super::levels::{Frontier, Group, Levels};
 
-/// Evaluations of the threshold at most; each is a pass over all positions, the heap does what is left.
+/// Most evaluations of the threshold. Each is a pass over all positions, and the heap does the rest.
 const EVALUATIONS_MAX: u32 = 40;
 
-/// The heap takes the rest once it is less than one stripe for this many positions, or once the thresholds above and
-/// below it are less than a stripe for half as many apart: then what is left are equals.
+/// The heap takes the rest once the rest is less than one stripe for this many positions, or once the thresholds above
+/// and below it are less than a stripe for half as many apart: then all remaining stripes are equals.
 const REST: usize = 12;
 
 /// Put `total` stripes on `levels`, at most `each` on a position, and say how many each takes.
@@ -48,7 +48,7 @@ pub(super) fn fill(
     }
 }
 
-/// The marginal cost that filling stops at, and what each group has then.
+/// The marginal cost at which filling stops, and the content of each group then.
 pub(super) struct Level {
     pub(super) price: f64,
     pub(super) stripes: Vec<u64>,

@@ -1,9 +1,9 @@
-//! Lustre's own way of choosing OSTs, as its manual ("Managing Free Space") and the paper (section 2.1) describe it.
+//! Lustre's own choice of OSTs, as its manual ("Managing Free Space") and the paper (section 2.1) describe it.
 //!
-//! While free space is within 17 % (the paper's equation 1) targets are taken in turn from a list that alternates
-//! between servers; beyond that they are drawn at random, weighted by free space less a penalty for what the target and its
-//! server were given lately. Nothing looks at I/O load, at speed or at what earlier files will write: free space is
-//! what the view says. Time plays no part: Lustre also forgets the penalties of what was idle for long.
+//! While free space is within 17 % (the paper's equation 1), targets are taken in turn from a list that alternates
+//! between servers. Beyond that they are drawn at random, weighted by free space less a penalty for recent stripes on
+//! the target and its server. Nothing looks at I/O load, at speed or at the future writes of earlier files: free space
+//! is the view's. Time plays no part, although Lustre also forgets the penalties of targets that were idle for long.
 
 use super::random::uniform;
 use super::{check_demands, Allocation, AllocationError, Allocator, AllocatorName, Demand, View};
@@ -140,7 +140,7 @@ struct Shares {
 impl Shares {
     /// Half the part of the free space that is not weighed as such, spread over the other targets, or servers, in use.
     ///
-    /// Where there is one server only, its targets carry what it would.
+    /// Where there is one server only, its targets carry the server's part.
     fn new(view: &View, usable: &[u32]) -> Shares {
         let mut free_of_server = vec![0.0; view.servers().len()];
         let mut targets_of_server = vec![0.0; view.servers().len()];

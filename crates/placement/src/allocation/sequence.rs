@@ -10,7 +10,7 @@ use super::{AllocationError, Demand, View};
 /// the stripe's size only between targets of different speeds, and then by at most this much of one stripe.
 const NEARLY_EQUAL: f64 = 63.0 / 64.0;
 
-/// Fill in the targets of `demands`, one after the other in the order of `demands`.
+/// Fills in the targets of `demands`, one after the other in the order of `demands`.
 ///
 /// # Errors
 /// When a demand does not fit into what the ones before left free.

@@ -4,7 +4,7 @@ use super::tree::Tree;
 use super::view::{Change, Seen};
 use super::{AllocationError, View};
 
-/// In place of the number of what takes no stripes.
+/// Number in place of a position, for targets that take no stripes.
 const NONE: u32 = u32::MAX;
 
 /// The used targets of a view for stripes of one size: chooses as a fresh [`super::levels::Frontier`] does, in time that
@@ -70,7 +70,7 @@ impl Standings {
         self.positions.len()
     }
 
-    /// Take over what changed of `view`, or all of it.
+    /// Adopts the changes of `view`, or all of it.
     pub(super) fn follow(&mut self, view: &View) {
         match self.seen.as_ref().and_then(|seen| view.changes_since(seen)) {
             Some(changes) => self.update(view, changes),
@@ -188,7 +188,7 @@ impl Standings {
         }
     }
 
-    /// Enter into the tree what the group of a changed position costs now.
+    /// Enters the present cost of a changed position's group into the tree.
     fn settle(&mut self, position: usize) {
         let Position { group, place } = self.positions[position];
         if self.groups.len() == 1 {
@@ -206,7 +206,7 @@ impl Standings {
         let range = group.first as usize..group.end as usize;
         let least = self.key[range.clone()].iter().copied().fold(f64::INFINITY, f64::min);
         let cost = least + (2.0 * group.load + self.step) * group.slope;
-        // One group needs no comparison with others: a position costs what it costs there.
+        // One group needs no comparison with others: the cost of a position is its cost there.
         let is_one = self.groups.len() == 1;
         range.map(move |position| {
             let key = self.key[position];

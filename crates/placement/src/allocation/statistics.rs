@@ -20,7 +20,7 @@ use std::collections::HashMap;
 /// Part of the most free space by which a target's may be less before it slows down (Lustre's `qos_threshold_rr`).
 const WINDOW: f64 = 0.17;
 
-/// A target fuller than this takes no stripes: what is written there already needs room to grow.
+/// A target fuller than this takes no stripes: the files on it need room to grow.
 const FILL_MAX: f64 = 0.99;
 
 /// The least health: a target that achieves nothing still gets a stripe now and then, or it could never recover.
@@ -36,7 +36,7 @@ const BUSY_MARGIN: f64 = 0.25;
 /// The part of a saturated machine that new work gets: programs take turns on processors and links.
 const LEFT_LEAST: f64 = 0.1;
 
-/// Only what a queue has beyond so many times the mean counts: the rest is what was placed, seen twice.
+/// Number of means beyond which a queue counts: the rest is bytes of placed files, seen twice.
 const QUEUE_USUAL: f64 = 2.0;
 
 /// Figures of a target.
@@ -81,7 +81,7 @@ impl ServerStatistics {
 }
 
 impl View {
-    /// The view of what is known, for files that will be written in `horizon_seconds`.
+    /// The view of these figures, for files that will be written in `horizon_seconds`.
     ///
     /// # Errors
     /// As [`View::new`].
@@ -153,7 +153,7 @@ pub fn health(achieved_bytes_per_second: Option<f64>, expected_bytes_per_second:
     }
 }
 
-/// For the free and total bytes of each target, what its fill leaves of its speed: 0 for a full one.
+/// The factor on each target's speed that follows from its fill, by free and total bytes: 0 for a full target.
 pub fn space_factors(space: &[(u64, u64)]) -> Vec<f64> {
     let most = space.iter().map(|&(free, _)| free).max().unwrap_or(0) as f64;
     let factor = |&(free, total): &(u64, u64)| {

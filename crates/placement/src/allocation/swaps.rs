@@ -1,11 +1,11 @@
 //! A placement of unequal stripes made better by exchanging stripes between two targets.
 //!
-//! Heaviest-first leaves the last stripes, the small ones, to even out what the large ones left. Where they are few, an
-//! exchange of a large stripe for a small one, or of two for one, still gains (the 2-exchange neighbourhood of
-//! Finn and Horowitz, BIT 19, 1979, with up to two stripes on either side).
+//! Heaviest-first leaves it to the last stripes, the small ones, to even out the gaps of the large ones. Where small
+//! stripes are few, an exchange of a large stripe for a small one, or of two for one, still gains (the 2-exchange
+//! neighbourhood of Finn and Horowitz, BIT 19, 1979, with up to two stripes on either side).
 //!
-//! Of placements that even out all programs together nearly equally well, those are better that even out each by itself:
-//! programs do not use all their files at the same moments.
+//! Some placements even out all programs together nearly equally well. Among them a placement is better that evens out
+//! each program by itself: programs do not use all their files at the same moments.
 
 use super::{Demand, View};
 
@@ -17,7 +17,7 @@ const PAIRED_KINDS_MAX: usize = 8;
 const OWN_WEIGHT: f64 = 1.0 / 16.0;
 /// Exchanges that are weighed before the search ends: some milliseconds.
 const WORK_MAX: u64 = 1_000_000;
-/// An exchange must gain this part of what it changes, so that rounding does not look like a gain.
+/// Part of the changed amount that an exchange must gain, so that rounding does not look like a gain.
 const GAIN_LEAST: f64 = 1e-9;
 
 /// Exchange stripes, given as the targets of all demands, while that lowers the sum of squared load over speed.

@@ -21,7 +21,7 @@ impl Tree {
         }
     }
 
-    /// Change what a place costs.
+    /// Changes the cost of a place.
     pub(super) fn set(&mut self, place: usize, cost: f64) {
         let mut node = self.least.len() / 2 + place;
         let mut least = cost;
@@ -53,7 +53,8 @@ impl Tree {
     /// The first node from `node` to the right, or above one of those, that has something of at most `cost` below it.
     fn first_at_most(&self, mut node: usize, cost: f64) -> Option<usize> {
         while self.least[node] > cost {
-            // Up from every right child: what is next to the left one lies to the right of all that was looked at.
+            // Goes up from every right child: the right neighbour of the left one lies to the right of everything
+            // looked at.
             while node % 2 == 1 {
                 node /= 2;
             }

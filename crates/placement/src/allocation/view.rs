@@ -135,7 +135,7 @@ impl View {
         (0..self.targets.len()).filter(|&target| self.is_used(target)).count()
     }
 
-    /// Take over what is known now of the target of this index.
+    /// Adopts new figures of the target of this index.
     ///
     /// # Errors
     /// A speed or load that is not a number or negative.
@@ -154,7 +154,7 @@ impl View {
         Ok(())
     }
 
-    /// Take over what is known now of the server of this index into [`View::servers`].
+    /// Adopts new figures of the server of this index into [`View::servers`].
     ///
     /// # Errors
     /// A speed or load that is not a number or negative.

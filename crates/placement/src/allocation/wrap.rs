@@ -7,9 +7,9 @@
 use super::classes::Class;
 use super::levels::Levels;
 
-/// Deal the stripes of `share`, what each position takes of `class`, out into `targets`.
+/// Deals the stripes of `share`, the part of `class` on each position, out into `targets`.
 ///
-/// `starts` says where the stripes of each demand begin. A demand with several targets of one server has other servers
+/// `starts` holds the first stripe of each demand. A demand with several targets of one server has other servers
 /// between them.
 pub(super) fn deal(
     class: &Class,

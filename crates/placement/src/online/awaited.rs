@@ -1,7 +1,9 @@
-//! Files that were made here and whose first bytes are awaited: where they come late, targets are kept free of more.
+//! Files that were made here and whose first bytes are awaited. Where these bytes come late, targets get no further
+//! files.
 //!
-//! What a target achieves is known after its requests and told once an exchange; a target that suddenly takes fifty times
-//! as long would be given dozens of files before. Its first file that is not written when others are says so at once.
+//! The speed of a target is known after its requests, and told once an exchange. A target that suddenly takes fifty
+//! times as long would be given dozens of files before. Its first file that is not written when others are tells so at
+//! once.
 
 use std::collections::VecDeque;
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// Half-life of a placed byte, in seconds: files that are made within some minutes are used together.
 const HALF_LIFE_SECONDS: f64 = 180.0;
-/// Past this age, in half-lives, nothing is left of what was placed.
+/// Age, in half-lives, past which nothing is left of a placed byte.
 const HALF_LIVES_MAX: f64 = 20.0;
 /// A target with less room than this part of its capacity, or than one stripe of the store's default size, is full.
 const FULL_PART: u64 = 128;
@@ -30,7 +30,7 @@ pub struct Figures {
     pub is_slow: bool,
     /// Its server reports.
     pub is_alive: bool,
-    /// Time it needs for what waits, in seconds.
+    /// Time that its queue takes, in seconds.
     pub backlog_seconds: f64,
     /// Bytes it usually does in a second.
     pub bytes_per_second: f64,
@@ -135,7 +135,7 @@ impl Cluster {
         cluster
     }
 
-    /// Takes over what is known of every target at `seconds` since the server started; none: as before.
+    /// Adopts the figures of every target at `seconds` since the server started; none leaves them as before.
     pub(crate) fn refresh(
         &mut self,
         seconds: f64,
@@ -203,7 +203,7 @@ impl Cluster {
     /// A stripe of `bytes` was placed on the target of this index.
     pub(crate) fn place(&mut self, index: usize, bytes: f64) {
         self.placed[index] += bytes;
-        // Lustre's allocator knows nothing of what is going to be written.
+        // Lustre's allocator knows nothing of future writes.
         if self.is_balanced {
             self.view.get_mut().place(index, bytes as u64);
         }
@@ -272,7 +272,7 @@ impl Cluster {
         self.figures[index].speed * self.left[index]
     }
 
-    /// The queues of open targets; what waits on the others says nothing of them.
+    /// The queues of open targets; queues of the others are no measure for these.
     fn compare_queues(&mut self) {
         let backlog = |&index: &u32| self.figures[index as usize].backlog_seconds;
         let excess = queue_excess(&self.open.iter().map(backlog).collect::<Vec<_>>(), 0.0);
@@ -307,7 +307,7 @@ impl Cluster {
         let mut servers = vec![(0.0, 0.0); view.servers().len()];
         let mut sum = 0.0;
         for (index, &(speed, load)) in states.iter().enumerate() {
-            // The size of a file that is made is not known: what is not full has room.
+            // The size of a new file is not known: any target that is not full has room.
             let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
             let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
             let _ = view.update_target(index, speed, load + late, free);
@@ -324,7 +324,7 @@ impl Cluster {
     }
 }
 
-/// Adds to what a target and its server have to do; the sum stays at nothing or more.
+/// Adds to the work of a target and its server; the sum stays at nothing or more.
 pub(crate) fn add_load(view: &mut View, index: usize, bytes: f64) {
     add_target_load(view, index, bytes);
     let number = view.server_of(index);

@@ -1,8 +1,8 @@
 //! The placement of files as they are made: the part of a home server that chooses their targets.
 //!
-//! A [`Placer`] knows the targets of the store by their last [`Figures`], counts what it placed since, avoids targets
-//! whose first bytes are late, and answers each new file with a layout and a [`Record`] of the reasons, or with a
-//! [`Refusal`]. Files are plain numbers here and moments are seconds, so that a simulator places as a server does.
+//! A [`Placer`] knows the targets of the store by their last [`Figures`], counts the bytes that it placed since, avoids
+//! targets whose first bytes are late, and answers each new file with a layout and a [`Record`] of the reasons, or with
+//! a [`Refusal`]. Files are plain numbers here and moments are seconds, so that a simulator places as a server does.
 
 mod awaited;
 mod cluster;

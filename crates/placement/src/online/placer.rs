@@ -1,4 +1,4 @@
-//! Chooses the targets of files that are made, and remembers what it placed.
+//! The choice of targets for files that are made, and the memory of choices.
 
 use super::awaited::{Awaited, Turn};
 use super::cluster::{add_load, Cluster, Figures, Unfit};
@@ -20,7 +20,7 @@ const PROBE_SECONDS: f64 = 60.0;
 
 /// The targets of the store, as this server hands them out.
 ///
-/// What is placed counts once [`Placer::placed`] says so; a choice that comes to nothing leaves only the allocator's turn
+/// A placed file counts once [`Placer::placed`] is called; a choice that is not used leaves only the allocator's turn
 /// changed.
 #[derive(Clone, Debug)]
 pub struct Placer {
@@ -68,7 +68,7 @@ pub struct Tally {
     pub targets: BTreeMap<TargetId, u64>,
 }
 
-/// The allocator with what it keeps from file to file.
+/// The allocator and its state from file to file.
 #[derive(Clone, Debug)]
 struct Chooser {
     allocator: Chosen,
@@ -139,7 +139,7 @@ impl Placer {
         }
     }
 
-    /// Takes over what is known now of every target, at `seconds` since the server started; none: as before.
+    /// Adopts the figures of every target, at `seconds` since the server started; none leaves them as before.
     pub fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
         self.seconds = seconds;
         self.cluster.refresh(seconds, self.name == AllocatorName::Balanced, heard);

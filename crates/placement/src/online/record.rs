@@ -27,7 +27,7 @@ pub struct Record {
     pub slow: LeftOut,
     /// The mean load of the targets that could take stripes, in bytes.
     pub mean_load_bytes: f32,
-    /// The targets of the first stripes, what each had before, in bytes, and its speed in percent of the usual.
+    /// The targets of the first stripes, the load of each before, in bytes, and its speed in percent of the usual.
     pub chosen: Vec<(TargetId, f32, u8)>,
 }
 
@@ -67,7 +67,7 @@ impl Record {
         postcard::to_slice(self, &mut bytes).map(|bytes| bytes.to_vec()).unwrap_or_default()
     }
 
-    /// Reads what is kept; none where that is no record.
+    /// Reads kept bytes; none where they are no record.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         postcard::from_bytes(bytes).ok()
     }

@@ -1,8 +1,8 @@
-//! Which bands the multilevel transform of a box has, and where they lie.
+//! The bands of a box's multilevel transform, and their places.
 //!
 //! Axes are halved together, coarse samples first (Mallat 1989), each as often as its length allows. An axis that can
 //! be halved less often than the longest (few pressure levels over a wide grid) is decomposed to its end first and the
-//! others after it, a wavelet packet: that is worth 1 dB on 41x128x128 samples of vorticity, 0.5 dB on 17x96x192 of
+//! others after it, a wavelet packet. That is worth 1 dB on 41x128x128 samples of vorticity, 0.5 dB on 17x96x192 of
 //! temperature.
 
 /// Axes of a tile.
@@ -90,8 +90,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// How much larger than the samples a coefficient of the coarsest band can be: the smooth filter's sum and what its
-    /// negative taps may add, for each halving.
+    /// The factor by which a coefficient of the coarsest band can exceed the samples: the smooth filter's sum and the
+    /// part that its negative taps may add, for each halving.
     pub(super) fn gain(&self) -> f64 {
         let halvings: usize = self.bands.first().map_or(0, |band| band.level.iter().sum());
         1.5_f64.powi(halvings as i32)

@@ -34,7 +34,7 @@ pub(super) fn copy_rows(
     }
 }
 
-/// Where a block of a band lies in the tile: origin and extents, cut at the band's end.
+/// The place of a band's block in the tile: origin and extents, cut at the band's end.
 #[inline(always)]
 pub(super) fn block_box(lattice: &Lattice, block: Extents, band: &Band) -> (Extents, Extents) {
     let (mut origin, mut extents) = ([0; AXES], [0; AXES]);

@@ -81,7 +81,7 @@ impl Known {
         begun.min().unwrap_or(self.layout.highest)
     }
 
-    /// What the bits say of the samples' distances from the centre.
+    /// The distances of the samples from the centre, as far as the bits give them.
     #[inline(always)]
     fn restored<C: Coefficient>(&self) -> Vec<C> {
         let mut samples = vec![C::default(); self.layout.extents.iter().product()];

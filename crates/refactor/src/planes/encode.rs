@@ -108,7 +108,7 @@ impl<T: Number> Encoding<'_, T> {
         Tile { samples: self.samples, judge: measuring.judge, unit: measuring.unit, centre, wrapping }
     }
 
-    /// All planes of all bands, and what they are worth.
+    /// Encodes all planes of all bands, with their accuracies.
     #[inline(always)]
     fn code<C: Estimated, W: Words>(
         &self,
@@ -160,7 +160,7 @@ fn bits_of(coefficients: &[i64], extents: Extents, band: &Band) -> u32 {
     u64::BITS - union.leading_zeros()
 }
 
-/// Append the segments of all passes, and note what the first pass of each plane finds.
+/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds.
 #[inline(always)]
 fn code_planes<W: Words>(
     bands: &mut [Blocks],

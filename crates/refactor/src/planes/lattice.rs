@@ -9,7 +9,7 @@ use super::bands::{Extents, AXES};
 /// Coefficients of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// How a word's bits neighbour each other along an axis.
+/// The neighbourhood of a word's bits along an axis.
 #[derive(Clone, Copy, Debug)]
 struct Neighbourhood {
     /// Distance of neighbours within the word.
@@ -40,7 +40,8 @@ pub(super) struct Lattice {
     neighbourhoods: Vec<Neighbourhood>,
 }
 
-/// How many significant neighbours each item of a block has, the bits of the count in a word each; seven is the most.
+/// The number of significant neighbours of each item of a block, the bits of the count in a word each; seven is the
+/// most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) ones: u64,
@@ -106,7 +107,7 @@ impl Lattice {
         Self { block, blocks, strides, length, margin, tails, neighbourhoods }
     }
 
-    /// Where a block lies in the array.
+    /// The place of a block in the array.
     #[inline(always)]
     pub(super) fn index(&self, block: Extents) -> usize {
         self.margin + (0..AXES).map(|axis| block[axis] * self.strides[axis]).sum::<usize>()
@@ -156,7 +157,7 @@ impl Lattice {
         item
     }
 
-    /// How many of its two neighbours along each axis are ones, for every item of the block at `index`.
+    /// The number of ones among the two neighbours along each axis, for every item of the block at `index`.
     #[inline(always)]
     pub(super) fn counts(&self, words: &[u64], index: usize) -> Counts {
         let own = words[index];

@@ -1,4 +1,4 @@
-//! What encoder and decoder of a tile agree on before the first bit: axes, bands, weights, layers, header.
+//! The agreement of a tile's encoder and decoder before the first bit: axes, bands, weights, layers, header.
 
 use super::bands::{Band, Extents, Plan, AXES};
 use super::passes::PASSES;
@@ -45,7 +45,7 @@ impl Header {
         bytes
     }
 
-    /// None if there is no whole header.
+    /// Reads a header; none where the bytes hold no whole one.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (code, rest) = bytes.split_first_chunk()?;
         let code = u16::from_le_bytes(*code);
@@ -100,7 +100,7 @@ impl Layout {
             .clamp(0, INTEGER_PLANES_MAX as i32) as usize
     }
 
-    /// Which bit of a band's magnitudes is in the plane of this exponent.
+    /// The bit of a band's magnitudes in the plane of this exponent.
     pub(super) fn bit(&self, band: usize, exponent: i32) -> Option<usize> {
         let bit = usize::try_from(exponent - self.exponents[band]).ok()?;
         (bit < self.bits(band)).then_some(bit)

@@ -1,8 +1,8 @@
-//! What the coefficients' errors sum to at the end of each pass, without decoding.
+//! The sum of the coefficients' errors at the end of each pass, without decoding.
 //!
 //! A coefficient's error is its magnitude before its leading bit is known, and depends on the bits behind it
 //! afterwards. So counts of leading bits, by the two bits behind them, give the sum of squares at every pass: those two
-//! bits place a coefficient within a quarter of its octave, and what lies further behind is taken for even.
+//! bits place a coefficient within a quarter of its octave, and the bits further behind count as even.
 
 use super::lattice::BLOCK;
 use super::layout::{integer_norm_log2, Layout};
@@ -10,8 +10,8 @@ use super::number::{CENTRE, CENTRE_LEADING};
 
 /// Quarters of an octave.
 const QUARTERS: usize = 4;
-/// What the first pass of a plane takes off the squares, as a part of what its share of the coefficients would: those that
-/// are alike lie together.
+/// The gain in squares of a plane's first pass, as a part of the gain that its share of the coefficients would have:
+/// coefficients that are alike lie together.
 const LIKELY_GAIN: f64 = 0.9;
 /// The variance of an even distribution over an interval of length one.
 const EVEN_VARIANCE: f64 = 1.0 / 12.0;
@@ -26,7 +26,7 @@ pub(super) struct Leading {
 struct Octaves {
     coefficients: usize,
     quarters: Vec<[u32; QUARTERS]>,
-    /// Those that the first pass of their plane finds.
+    /// The coefficients that the first pass of their plane finds.
     likely: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ struct Octaves {
 #[derive(Clone, Copy, Default)]
 struct Sums {
     unknown: f64,
-    /// When no bit behind the leading one is known, and when one is.
+    /// The error where no bit behind the leading one is known, and where one is.
     behind: [f64; 2],
     count: f64,
 }
@@ -100,7 +100,7 @@ impl Leading {
         all
     }
 
-    /// What is left when all bits from `bit` up are known.
+    /// The error that is left when all bits from `bit` up are known.
     fn after(&self, sums: &[Sums], bit: i32) -> f64 {
         let known = bit.clamp(0, sums.len() as i32) as usize;
         let unknown: f64 = sums[..known].iter().map(|sums| sums.unknown).sum();
@@ -111,7 +111,7 @@ impl Leading {
         unknown + sums.iter().enumerate().skip(known).map(left).sum::<f64>()
     }
 
-    /// What the first pass of a plane takes off.
+    /// The gain of a plane's first pass.
     fn gained(&self, band: &Octaves, sums: &[Sums], bit: usize) -> f64 {
         let all = &sums[bit];
         if all.count == 0.0 {
@@ -119,13 +119,13 @@ impl Leading {
         }
         let share = f64::from(band.likely[bit]) / all.count;
         match self.integer {
-            // Near the last bits, what is found and what is not cancel each other less than chance would have it.
+            // Near the last bits, found and unfound coefficients cancel each other less than chance would have it.
             true => 0.5 * share * (all.unknown - all.count * self.interval(bit)),
             false => LIKELY_GAIN * share * (all.unknown - all.behind[0]),
         }
     }
 
-    /// The mean square of what is unknown of a magnitude whose bits from `bit` up are known.
+    /// The mean square of the unknown part of a magnitude whose bits from `bit` up are known.
     fn interval(&self, bit: usize) -> f64 {
         let width = (bit as f64).exp2();
         match (self.integer, bit) {
@@ -148,7 +148,7 @@ impl Octaves {
             let counts = if integer { counts.map(f64::from) } else { spread(counts.map(f64::from), bit) };
             let mut sums = Sums::default();
             for (quarter, count) in counts.into_iter().enumerate() {
-                // Of integers with no more than two bits behind the leading one, these are all.
+                // For integers with no more than two bits behind the leading one, these are all.
                 let is_all = integer && bit < 3;
                 let (middle, variance) = if is_all { (0.0, 0.0) } else { (0.125, EVEN_VARIANCE / 16.0) };
                 let place = quarter as f64 / 4.0 + middle;

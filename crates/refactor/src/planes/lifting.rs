@@ -126,7 +126,7 @@ pub(super) fn inverse_row<T: Lift>(row: &mut [T], buffer: &mut Vec<T>) {
     }
 }
 
-/// How many columns the next strip has.
+/// The number of columns of the next strip.
 #[inline(always)]
 fn columns_of(left: usize) -> usize {
     match left {
@@ -170,7 +170,7 @@ fn halves<T: Lift, const COLUMNS: usize>(buffer: &mut Vec<T>, rows: usize) -> (&
     buffer.split_at_mut(rows.div_ceil(2) * COLUMNS)
 }
 
-/// All rounds of a strip, each in one walk down the rows; the last one back to the samples.
+/// Runs all rounds of a strip, each in one walk down the rows; the last one goes back to the samples.
 #[inline(always)]
 fn forward_strip<T: Lift, const COLUMNS: usize>(samples: &mut [T], rows: Rows, buffer: &mut Vec<T>) {
     let (even, odd) = halves::<T, COLUMNS>(buffer, rows.count);

@@ -1,8 +1,8 @@
-//! What is left of a tile's error at the end of each pass, from its coefficients and without decoding.
+//! The error that a tile has left at the end of each pass, from its coefficients and without decoding.
 //!
 //! At a few planes the decoder's estimate is made of the coefficients, transformed back and compared. At all others the
-//! sum of the coefficients' errors is known (`leading`). The filters are not quite orthogonal: the samples' error is
-//! up to a tenth larger than the coefficients', by a ratio that changes slowly from plane to plane, and so does the
+//! sum of the coefficients' errors is known (`leading`). The filters are not quite orthogonal: the samples' error is up
+//! to a tenth larger than the coefficients', by a ratio that changes slowly from plane to plane, and so does the
 //! largest error in units of the root of the mean square. Both are interpolated between the planes that are measured.
 
 use super::bands::Band;
@@ -20,20 +20,20 @@ const SMALL_SAMPLES: usize = 1 << 16;
 const PLANES_MEASURED: usize = 4;
 /// So many of the last planes of integers are measured too: there, errors are whole numbers, and few.
 const INTEGER_PLANES_LAST: usize = 5;
-/// What derived errors are raised by, for the root of the mean square and for the largest: on real fields, the first
-/// is off by at most 2 %, the second scatters by up to 35 % from plane to plane (on noise, rarely, by 80 %).
+/// The factors on derived errors, for the root of the mean square and for the largest. On real fields, the first is off
+/// by at most 2 %, and the second scatters by up to 35 % from plane to plane (on noise, rarely, by 80 %).
 const RMSE_MARGIN: f64 = 1.08;
 const LARGEST_MARGIN: f64 = 2.0;
-/// What the first is raised by for integers, whose rounding in the transform is none of the coefficients' errors.
+/// The first factor for integers, whose rounding in the transform is none of the coefficients' errors.
 const INTEGER_RMSE_MARGIN: f64 = 1.35;
-/// The same before the first plane that is measured.
+/// The first factor before the first measured plane.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
-/// What few samples may add by chance, times the root of their number.
+/// The part that few samples may add by chance, times the root of their number.
 const CHANCE: f64 = 2.0;
 /// The largest error in units of the root of the mean square where none is measured.
 const CREST_USUAL: f64 = 8.0;
-/// Square of the samples' over that of the coefficients' errors: what is outside of this was not made by the filters.
+/// Square of the samples' over that of the coefficients' errors: the filters make no ratio outside of this.
 const RATIOS: std::ops::RangeInclusive<f64> = 0.7..=1.6;
 /// Part of the squares of the errors that rounding may make for the rest to tell of the filters: errors not much larger
 /// than a last bit do not add to its rounding, but often vanish in it.
@@ -41,14 +41,14 @@ const ROUNDING_MAX: f64 = 0.05;
 /// Segments shorter than this have few symbols: a cut one may be worth no more than none.
 const SEGMENT_BYTES_MIN: usize = 64;
 
-/// The samples of a tile and who judges them.
+/// The samples of a tile and their judge.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a, T> {
     pub(super) samples: &'a [T],
     pub(super) judge: &'a dyn Judge<T>,
     /// The judge's distance between samples that lie one apart.
     pub(super) unit: f64,
-    /// Bits of what was subtracted from all samples: of a double or an integer.
+    /// Bits of the value that was subtracted from all samples: of a double or an integer.
     pub(super) centre: u64,
     pub(super) wrapping: bool,
 }
@@ -75,7 +75,7 @@ macro_rules! float_errors {
             *estimate = if value < 0.0 { -steps } else { steps };
         }
         transform::inverse(&mut field, $layout.extents, &$layout.plan);
-        // A power of two, which changes no bit of what it multiplies but the exponent.
+        // A power of two, which changes only the exponent of its multiples.
         let step = f64::from($exponent).exp2();
         let centre = f64::from_bits($tile.centre);
         judged($tile.judge, field.len(), |range, piece| {
@@ -143,7 +143,7 @@ fn estimate_integers(field: &mut [i64], layout: &Layout, (index, band): (usize, 
     });
 }
 
-/// Ends of passes: the segments, what their coefficients' errors sum to, and which planes were measured.
+/// Ends of passes: the segments, the sums of their coefficients' errors, and the planes that were measured.
 pub(super) struct Passes<'a> {
     pub(super) layout: &'a Layout,
     pub(super) segments: &'a [Segment],
@@ -163,7 +163,7 @@ struct Measured {
 }
 
 impl Passes<'_> {
-    /// What is left from nothing to everything.
+    /// The error that is left, from nothing to everything.
     #[inline(always)]
     pub(super) fn progress<C: Estimated, T: Number>(
         mut self,
@@ -282,7 +282,7 @@ impl Passes<'_> {
     }
 }
 
-/// What rounding to the kind of the samples adds to errors that are not much smaller than their last bit.
+/// The part that rounding to the kind of the samples adds to errors that are not much smaller than their last bit.
 #[inline(always)]
 fn rounding_of<T: Number>(tile: Tile<'_, T>) -> Errors {
     let last_bit = match T::KIND {
@@ -305,10 +305,10 @@ fn rounding_of<T: Number>(tile: Tile<'_, T>) -> Errors {
 }
 
 const ROUNDING_LANES: usize = 8;
-/// Of a double.
+/// The exponent bits of a double.
 const EXPONENT_BITS: u64 = 0x7ff << 52;
 
-/// What is left of a tile of which nothing is known, and of one of which the head is.
+/// The error that is left of an unknown tile, and of a tile whose head is known.
 #[inline(always)]
 pub(super) fn beginning<T: Number>(tile: Tile<'_, T>, head_bytes: usize) -> Vec<Progress> {
     let centre = match T::INTEGER {

@@ -35,8 +35,8 @@ use crate::codec::{Coded, Segment, TileCodec};
 use crate::judge::Measuring;
 pub use number::Number;
 
-/// What all tiles of an array share. Coefficients have unit gain in the L2 norm, so a plane of exponent `e` means a
-/// quantiser step of `2^e` in units of the samples, in every band of every tile.
+/// The parameters that all tiles of an array share. Coefficients have unit gain in the L2 norm, so a plane of exponent
+/// `e` means a quantiser step of `2^e` in units of the samples, in every band of every tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Exponent of the highest plane of any tile.

@@ -11,7 +11,7 @@ const TOTAL: i16 = i16::MAX;
 /// Slowest adaptation: a symbol changes the frequencies by one part in `1 << RATE_MAX`.
 const RATE_MAX: u8 = 7;
 
-/// How likely each value of four bits is.
+/// The likelihood of each value of four bits.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Model {
@@ -20,7 +20,7 @@ pub(super) struct Model {
     seen: u8,
 }
 
-/// Where a symbol lies in the frequencies.
+/// The place of a symbol in the frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval {
     pub(super) start: u32,

@@ -16,8 +16,8 @@ pub trait Number: Sample {
     /// `self - centre`, modulo 2^64 where 64 bits do not hold it.
     fn centred(self, centre: i64) -> i64;
 
-    /// `offset + centre`; what lies outside the range is put to its nearest end, or wraps round where `wrapping` says
-    /// that the samples span so much that [`Number::centred`] did.
+    /// `offset + centre`. A value outside the range becomes its nearest end, or wraps round where `wrapping` is set
+    /// because the samples span so much that [`Number::centred`] wrapped.
     fn uncentred(offset: i64, centre: i64, wrapping: bool) -> Self;
 }
 
@@ -92,7 +92,7 @@ pub(super) trait Coefficient: Lift {
     ) -> [Self; BLOCK];
 }
 
-/// What the known planes leave open.
+/// The interval that the known planes leave open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Uncertainty {
     /// Bits below those that are known of most magnitudes.
@@ -101,8 +101,8 @@ pub(super) struct Uncertainty {
     pub(super) doubled: u64,
 }
 
-/// Where in its interval a magnitude is restored of which only the leading bit is known, and one of which more is known.
-/// Magnitudes are denser near zero: the centre of mass lies below the middle.
+/// The place in its interval at which a magnitude is restored, where only the leading bit is known, and where more is
+/// known. Magnitudes are denser near zero: the centre of mass lies below the middle.
 pub(super) const CENTRE_LEADING: f64 = 0.42;
 pub(super) const CENTRE: f64 = 0.48;
 

@@ -15,7 +15,7 @@ use super::words::Words;
 /// Passes of a plane.
 pub(super) const PASSES: usize = 2;
 
-/// What is known of a band's coefficients, by block.
+/// The known bits of a band's coefficients, by block.
 pub(super) struct Blocks {
     pub(super) lattice: Lattice,
     /// Bits of a magnitude.
@@ -24,7 +24,7 @@ pub(super) struct Blocks {
     pub(super) valid: Vec<u64>,
     /// Coefficients known not to be zero.
     pub(super) significant: Vec<u64>,
-    /// Those of them that became so in the current plane.
+    /// The coefficients that became significant in the current plane.
     fresh: Vec<u64>,
     /// Insignificant ones that the current plane has already been asked for.
     tried: Vec<u64>,
@@ -33,7 +33,7 @@ pub(super) struct Blocks {
     pub(super) planes: Vec<Vec<u64>>,
     /// Lowest plane of each block whose refinement is complete.
     pub(super) refined: Vec<u8>,
-    /// How many coefficients have become significant.
+    /// The number of coefficients that have become significant.
     pub(super) found: u32,
     above: Above,
 }
@@ -43,11 +43,11 @@ struct Above {
     lattice: Lattice,
     valid: Vec<u64>,
     active: Vec<u64>,
-    /// Of each word: its place in `active`, and that of its first block in the arrays of blocks.
+    /// The places of each word: its own in `active`, and that of its first block in the arrays of blocks.
     places: Vec<(usize, usize)>,
     /// Distance of each bit's block from that of the first.
     offsets: [usize; 64],
-    /// Blocks that have a one in each plane or above it, from the least bit: what an encoder knows.
+    /// Blocks that have a one in each plane or above it, from the least bit: the knowledge of an encoder.
     summits: Vec<u64>,
 }
 
@@ -70,7 +70,7 @@ struct Likely {
     shares: [Share; LIKELY_CLASSES],
 }
 
-/// How many of the last bits were ones.
+/// The number of ones among the last bits.
 #[derive(Clone, Copy)]
 struct Share {
     ones: u32,
@@ -105,7 +105,7 @@ struct Sparse {
     quarters: Group,
     sixteenths: [Group; 2],
     bits: Group,
-    /// Of a word that has only so few bits.
+    /// A group of a word that has only so few bits.
     few: Group,
 }
 
@@ -176,7 +176,7 @@ impl Models {
     }
 }
 
-/// How crowded a block is.
+/// The crowding of a block.
 #[inline(always)]
 fn density(significant: u64) -> usize {
     match significant.count_ones() {
@@ -423,7 +423,7 @@ impl Blocks {
         self.found(index, plane, found, channel, words)
     }
 
-    /// The signs of what was found; then it counts.
+    /// Codes the signs of the found coefficients, which count from then on.
     #[inline(always)]
     fn found<C: Channel, W: Words>(
         &mut self,
@@ -445,7 +445,7 @@ impl Blocks {
         true
     }
 
-    /// The next bit of what was significant before this plane.
+    /// Codes the next bit of the coefficients that were significant before this plane.
     #[inline(always)]
     fn refine<C: Channel, W: Words>(
         &mut self,
@@ -484,7 +484,7 @@ impl Above {
         Self { lattice, valid, active, places, offsets, summits }
     }
 
-    /// Which word a block's bit is in, and which bit it is.
+    /// The word of a block's bit, and the bit in it.
     fn place(&self, block: Extents) -> (usize, usize) {
         let (mut word, mut bit) = (0, 0);
         for (axis, coordinate) in block.into_iter().enumerate() {

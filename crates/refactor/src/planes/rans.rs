@@ -13,8 +13,8 @@ const PLAIN_WORD_BITS: u32 = u32::BITS;
 /// Stands among the symbols where the decoder reads the next word of plain bits.
 const PLAIN_WORD: u32 = 0;
 
-/// Where symbols go to or come from. One traversal of the coefficients serves both directions: it hands over what the
-/// encoder knows and goes on with what the channel returns.
+/// The destination or the source of symbols. One traversal of the coefficients serves both directions: it hands over
+/// the encoder's symbols and goes on with those that the channel returns.
 pub(super) trait Channel {
     /// A symbol of four bits by its model, which learns it.
     fn symbol(&mut self, model: &mut Model, actual: u32) -> u32;
@@ -22,7 +22,7 @@ pub(super) trait Channel {
     /// Up to 32 bits as they are.
     fn plain_word(&mut self, actual: u32, bits: u32) -> u32;
 
-    /// The bytes have ended: what was returned last is void.
+    /// Whether the bytes have ended: the symbol returned last is void.
     fn exhausted(&self) -> bool;
 
     /// Up to 64 bits as they are.

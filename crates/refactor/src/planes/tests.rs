@@ -151,7 +151,7 @@ proptest! {
                 continue;
             }
             bytes += length;
-            // What lies within the base is not told.
+            // No accuracy is told for a prefix within the base.
             if bytes < measuring.base_bytes {
                 continue;
             }

@@ -55,7 +55,7 @@ fn is_plane(columns: &Halving, rows: &Halving) -> bool {
     columns.extents == rows.extents && columns.axis + 1 == rows.axis && rows.axis + 1 == AXES
 }
 
-/// Where the panels of a halving begin, and their rows: along the last axis, each number is one.
+/// The beginnings of a halving's panels, and their rows: along the last axis, each number is one.
 fn panels(whole: Extents, halving: &Halving) -> (Vec<usize>, Rows) {
     let mut strides = [1; AXES];
     for axis in (0..AXES - 1).rev() {

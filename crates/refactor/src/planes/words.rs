@@ -39,7 +39,7 @@ impl Words for Portable {
 
 /// Work that is compiled once for each kind of [`Words`].
 pub(super) trait Kernel {
-    /// What it returns.
+    /// The result of the work.
     type Output;
 
     /// Do it. Everything below must be inlined for the processor's own instructions to be used.

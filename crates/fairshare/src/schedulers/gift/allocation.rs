@@ -5,7 +5,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem};
 
 /// The largest part of its fair share that an application may be throttled by.
 const THROTTLED_MAX: f64 = 0.1;
-/// An application is throttled only while it has been given back this part of what it was ever owed.
+/// Part of its past debts that an application must have been given back before it is throttled.
 const REDEEMED_MIN: f64 = 0.8;
 /// The debt to an application, and the redeemed part of it, before anything was owed, in intervals of a target. With it
 /// an application can be throttled for the first time.
@@ -89,7 +89,7 @@ fn free_of(applications: &[Application], granted: &[f64]) -> Vec<f64> {
     free
 }
 
-/// Rewards applications out of what is left, the earlier ones first, as far as they hold coupons.
+/// Rewards applications out of the rest, the earlier ones first, as far as they hold coupons.
 fn redeem(applications: &mut [Application], granted: &mut [f64], free: &mut [f64]) {
     for (application, granted) in applications.iter_mut().zip(granted) {
         let targets = application.targets.len() as f64;
@@ -105,8 +105,8 @@ fn redeem(applications: &mut [Application], granted: &mut [f64], free: &mut [f64
     }
 }
 
-/// The linear program: the changes that let the targets together carry the most, none throttled beyond what
-/// it may be and no target filled beyond its bandwidth. No changes at all would be feasible.
+/// The linear program: the changes that let the targets together carry the most, with no application throttled beyond
+/// its bound and no target filled beyond its bandwidth. No changes at all would be feasible.
 fn program(applications: &[Application], granted: &[f64], throttleable: &[f64], free: &[f64]) -> Vec<f64> {
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let mut columns = Vec::with_capacity(applications.len());
@@ -159,9 +159,9 @@ mod tests {
         );
     }
 
-    /// The gap between fairness on each target and synchronous progress that the paper opens with: an
-    /// application on three targets, two of which it shares with fewer others, cannot use its larger shares
-    /// there; the program gives what that leaves to those who can.
+    /// The gap between fairness on each target and synchronous progress that the paper opens with: an application on
+    /// three targets, two of which it shares with fewer others, cannot use its larger shares there. The program gives
+    /// the unused shares to applications that can use them.
     #[test]
     fn the_slowest_target_sets_the_pace_and_the_rest_goes_to_others() {
         let mut all = applications(&[&[0, 1, 2], &[0], &[0], &[1], &[2]]);
@@ -209,8 +209,8 @@ mod tests {
     }
 
     proptest! {
-        /// No target is overfilled, nobody falls below its synchronous share by more than the bound, the
-        /// whole carries at least what synchronous progress does, and what is taken is owed.
+        /// No target is overfilled, no application falls below its synchronous share by more than the bound, the whole
+        /// carries at least as much as synchronous progress does, and taken bandwidth is owed.
         #[test]
         fn allocations_are_feasible_and_bounded(
             used in prop::collection::vec(prop::collection::btree_set(0..5_usize, 1..5), 1..12),

@@ -188,7 +188,7 @@ impl ShareTree {
         }
     }
 
-    /// Counts the leaf's weight from now on. It starts level: with what it owed, without credit.
+    /// Counts the leaf's weight from now on. The leaf starts level: with its debts, without credit.
     pub(crate) fn activate(&mut self, leaf: NodeId) {
         let mut child = leaf;
         while let Some((parent, arbiter)) = self.above(child) {

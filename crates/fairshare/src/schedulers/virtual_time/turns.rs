@@ -74,7 +74,7 @@ impl Turns {
         self.tree.first().map(|leaf| self.slots[leaf.index()] as usize)
     }
 
-    /// Charges a job `charge` nanoseconds; `next` is what its next request costs.
+    /// Charges a job `charge` nanoseconds; `next` is the cost of its next request.
     pub(crate) fn serve(&mut self, slot: usize, charge: i64, next: Option<Nanos>) {
         if let Some(leaf) = self.leaf(slot) {
             self.tree.serve(leaf, charge, next);

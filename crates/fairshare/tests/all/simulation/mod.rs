@@ -16,7 +16,7 @@ pub(crate) fn sharing_under(policy: &str, algorithm: &str) -> Option<Sharing> {
     Sharing::new(policy.parse().unwrap(), Some(algorithm), Arc::default()).ok()
 }
 
-/// The device and what happens on it.
+/// The device and its events.
 pub(crate) struct Simulation {
     pub(crate) scheduler: Box<dyn Scheduler>,
     slots_free: usize,

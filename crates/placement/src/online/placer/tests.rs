@@ -56,7 +56,7 @@ fn sixteen_files_of_eight_stripes_leave_no_target_above_the_mean_rounded_up() {
     }
 }
 
-/// Between two exchanges a server has nothing but what it placed itself to go by.
+/// Between two exchanges a server knows only its own placements.
 #[test]
 fn a_burst_of_files_of_one_stripe_balances_without_an_exchange() {
     let mut placer = placer(1, 3, 2);
