@@ -5,12 +5,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from store import program
+from waits import wait_until
 from weir.experiments.jobs import Job, run_jobs
 from weir.experiments.store import Store
 
@@ -134,11 +134,8 @@ def test_an_experiment_that_is_ended_takes_all_with_it(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as experiment:
-        deadline = time.monotonic() + 60
-        while not list(folder.glob("*/job-2.log")):
-            assert experiment.poll() is None
-            assert time.monotonic() < deadline, "no job was started"
-            time.sleep(0.05)
+        wait_until("a job was started", lambda: bool(list(folder.glob("*/job-2.log"))) or experiment.poll() is not None)
+        assert experiment.poll() is None
         experiment.send_signal(signal.SIGTERM)
         output, words = experiment.communicate(timeout=60)
     assert (experiment.returncode, output) == (130, "")

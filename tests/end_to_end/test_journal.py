@@ -1,13 +1,13 @@
 """Journals in trouble, as commands tell of them: one that lost what was on stable storage, and one whose device fails."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from disks import Disk, failing
-from store import COMMAND_SECONDS, Store, kept_for
+from store import Store, kept_for
+from waits import wait_until
 
 MAKE = """
 import os
@@ -93,10 +93,7 @@ def test_a_stopped_journal_is_told_of_until_its_device_works(device: Disk, store
     assert "see `weir status`" in refused
     assert store.weir(*run, "cat", "/weir/file").stdout == "words\n"
     device.free()
-    deadline = time.monotonic() + COMMAND_SECONDS
-    while store.weir("status", code=None).returncode != 0:
-        assert time.monotonic() < deadline, "the journal does not begin anew"
-        time.sleep(0.1)
+    wait_until("the journal begins anew", lambda: store.weir("status", code=None).returncode == 0)
     assert "journals 1 of 1 take changes" in store.weir("status").stdout
     assert "already up" in store.weir("up", "--no-mount", code=1).stderr
     store.weir(*run, "mkdir", "/weir/folder")

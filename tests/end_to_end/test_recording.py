@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from store import Store, program
+from waits import wait_until
 from ways import FAST, PREFIX, PREFIX_PATH, Way
 
 OBSERVED = "observed"
@@ -222,10 +222,9 @@ while True:
             assert child.stdout is not None
             assert child.stdout.readline() == "started\n"
             assert {"first", "second"} <= sizes(place.only_run()).keys(), "a file is recorded when it is made"
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while sizes(place.only_run())["second"][0] == 0:
-                assert time.monotonic() < deadline, "what is written is told while the program writes"
-                time.sleep(0.2)
+            wait_until(
+                "written bytes are told while the program writes", lambda: sizes(place.only_run())["second"][0] > 0
+            )
             (program,) = _children(child.pid)
             os.kill(program, signal.SIGKILL)
             child.wait(timeout=PATIENCE_SECONDS)

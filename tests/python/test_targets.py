@@ -4,11 +4,11 @@ import json
 import os
 import time
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from store import Store
+from waits import wait_until
 
 WRITES = """
 import os, sys
@@ -19,14 +19,6 @@ for number in range(count):
     os.close(descriptor)
 """
 """Files of 64 KiB."""
-
-
-def await_until(what: str, condition: Callable[[], bool]) -> None:
-    """Wait for what takes far less than a minute; only a hang meets the bound."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, f"waited too long until {what}"
-        time.sleep(0.05)
 
 
 def test_targets_are_shown_with_what_was_placed_on_them(store: Store, fuse: None) -> None:
@@ -59,7 +51,7 @@ def test_a_slowed_target_is_shown_as_slow_and_since_when(store: Store, fuse: Non
     def slow() -> list[str]:
         return [target["target"] for target in store.json("targets")["targets"] if target["slow_since"] is not None]
 
-    await_until("the slow target is shown", lambda: slow() == ["0.2"])
+    wait_until("the slow target is shown", lambda: slow() == ["0.2"])
     target = store.json("targets")["targets"][2]
     assert began - 1 <= target["slow_since"] <= time.time()
     assert target["achieved_bytes_per_second"] < 0.1 * target["expected_bytes_per_second"]
@@ -75,7 +67,7 @@ def test_status_tells_how_busy_each_machine_is(store: Store) -> None:
     def loads() -> list[dict[str, float | None]]:
         return [server["load"] for server in store.json("status")["servers"]]
 
-    await_until("ten seconds were watched", lambda: all(load["processors"] is not None for load in loads()))
+    wait_until("ten seconds were watched", lambda: all(load["processors"] is not None for load in loads()))
     for load in loads():
         assert set(load) == {"processors", "memory", "network"}
         assert load["memory"] is not None

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 from store import COMMAND_SECONDS, Store, kill, program
+from waits import wait_until
 
 LOAD = """
 import os, sys
@@ -35,9 +36,7 @@ def jobs_at_work(store: Store) -> Iterator[None]:
             command = f"for i in 1 2 3; do python3 {script} /weir/{name}-$i {stop} & done; wait"
             words = ["run", "--job", name, "--nodes", nodes, "--prefix", "/weir", "--", "sh", "-c", command]
             running.append(subprocess.Popen([*program(), *words], env=store.variables()))
-        deadline = time.monotonic() + COMMAND_SECONDS
-        while sum(job["bytes_written"] > 0 for job in store.json("jobs", "--all")) < 2:
-            assert time.monotonic() < deadline, "the jobs do not write"
+        wait_until("both jobs write", lambda: sum(job["bytes_written"] > 0 for job in store.json("jobs", "--all")) == 2)
         yield
     finally:
         stop.touch()

@@ -155,7 +155,7 @@ fn special_files_are_the_kernels() {
     let mount = cluster.mount("m");
     shell(
         mount.path(),
-        r#"mkfifo pipe && (echo through > pipe &) && test "$(timeout 20 cat pipe)" = through
+        r#"mkfifo pipe && (echo through > pipe &) && test "$(timeout 100 cat pipe)" = through
         test "$(stat -c %F pipe)" = fifo
         mknod device c 259 70000 && test "$(stat -c '%F %t %T' device)" = "character special file 103 11170""#,
     );
