@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{chown, PermissionsExt};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_wire::{Claims, Role, SiteKey};
 
 /// A user that every Debian-like system has.
@@ -28,6 +29,11 @@ pub fn claims(uid: u32) -> Claims {
         issued_seconds: 0,
         expires_seconds: u64::MAX / 2,
     }
+}
+
+/// The present moment of Unix time, as credentials and capabilities count it.
+pub fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs()
 }
 
 /// Writes a file that its owner alone may read. A reader sees the old text or the new one, never a part.

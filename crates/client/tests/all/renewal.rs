@@ -2,20 +2,16 @@
 
 use crate::files::{grant, open, read_all, store_with, CALLER};
 use std::io::IoSlice;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weir_client::wire::OpenFlags;
 use weir_client::{File, Place, Store, TransportChoice};
-use weir_testing::{servers, Cluster};
+use weir_testing::{servers, unix_seconds, Cluster};
 
 /// Life of the first credential: it is doubled where a busy machine does not get to work within it.
 const LIFE_SECONDS: u64 = 3;
 const LIFE_SECONDS_MAX: u64 = 120;
 const STEP: usize = 100_000;
 const THREADS: usize = 3;
-
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
-}
 
 /// Waits until a credential holds no more: a server takes it up to and with its last second.
 fn await_expiry(expires_seconds: u64) {

@@ -1,8 +1,7 @@
 //! Who is who: what a credential proves, what a mount may say for others, and what is refused and logged.
 
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_placement::{ServerId, TargetId};
-use weir_testing::{claims, key, ram, random_client, Cluster, Line, Transport, READ_WRITE};
+use weir_testing::{claims, key, ram, random_client, unix_seconds, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
     AccountNames, At, AttributeChange, Claims, ClientId, Credential, DelegatedJob, Errno, Extent, Identity,
     IdentityId, Ino, NodeKind, PeerRequest, Publication, Reply, Request, RequestId, Rights, Role, SiteKey,
@@ -12,10 +11,6 @@ const EPERM: Errno = Errno(1);
 const EBADF: Errno = Errno(9);
 const EACCES: Errno = Errno(13);
 const EINVAL: Errno = Errno(22);
-
-fn now_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs()
-}
 
 fn one_server() -> Cluster {
     Cluster::start(&ram(1, "64MiB"))
@@ -64,7 +59,7 @@ fn a_credential_holds_from_its_issue_to_its_expiry() {
     let cluster = one_server();
     let mint = |change: fn(&mut Claims, u64)| {
         let mut claims = claims(1000);
-        change(&mut claims, now_seconds());
+        change(&mut claims, unix_seconds());
         key().mint(claims)
     };
     is_refused(&cluster, &mint(|claims, now| claims.expires_seconds = now - 1), "it has expired");
@@ -158,7 +153,7 @@ fn a_mount_forwards_only_proved_jobs_of_the_same_user() {
     assert_eq!(mount.reply(&identify(2, 1001, job(&of_1000))), Reply::Failed(EACCES), "of another user");
     let grown = altered(|claims| claims.nodes = 64);
     assert_eq!(mount.reply(&identify(3, 1000, job(&grown))), Reply::Failed(EACCES), "altered");
-    let expired = key().mint(Claims { expires_seconds: now_seconds() - 1, ..claims(1000) });
+    let expired = key().mint(Claims { expires_seconds: unix_seconds() - 1, ..claims(1000) });
     assert_eq!(mount.reply(&identify(4, 1000, job(&expired))), Reply::Failed(EACCES), "expired");
     let elsewhere =
         Some(DelegatedJob { claims: of_1000.claims.clone(), proof: of_1000.prove(&theirs, &[5; 32]) });
@@ -215,7 +210,7 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
     let forged = SiteKey::new([8; 32]).capability(
         file.description(1000),
         Rights { read: true, write: true },
-        now_seconds(),
+        unix_seconds(),
     );
     assert_eq!(stranger.reply(&read(forged)), Reply::Failed(EACCES));
     assert_eq!(stranger.call(&write(forged), b"broken").0, Reply::Failed(EACCES));

@@ -4,9 +4,10 @@
 //! is not sent fails, and so does one that the table does not list.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_placement::{LayoutRequest, ServerId, TargetId};
-use weir_testing::{claims, key, ram, random_client, Cluster, File, Line, Transport, READ_WRITE};
+use weir_testing::{
+    claims, key, ram, random_client, unix_seconds, Cluster, File, Line, Transport, READ_WRITE,
+};
 use weir_wire::{
     AccountNames, At, AttributeChange, Capability, Claims, Description, Errno, Extent, HandleId, Identity,
     IdentityId, Ino, LockKind, LockOwner, LockRange, LockType, Moment, NodeKind, ObjectMove, OpenFlags,
@@ -216,18 +217,14 @@ fn target_of(index: u16) -> TargetId {
     TargetId { server: ServerId(0), index }
 }
 
-fn now_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs()
-}
-
 /// Ways to name the victim's file without a right to it.
 fn places(scene: &Scene, stranger: &Capability) -> Vec<At> {
     let ino = scene.secret.ino;
     let of = Description { ino, handle: scene.secret.handle, uid: STRANGER };
     let rights = Rights { read: true, write: true };
-    let forged = SiteKey::new([9; 32]).capability(of, rights, now_seconds());
-    let old_pass = key().pass(ino, STRANGER, now_seconds() - 3600);
-    let other_pass = key().pass(ino, VICTIM, now_seconds());
+    let forged = SiteKey::new([9; 32]).capability(of, rights, unix_seconds());
+    let old_pass = key().pass(ino, STRANGER, unix_seconds() - 3600);
+    let other_pass = key().pass(ino, VICTIM, unix_seconds());
     let proved = |proof| At { proof: Some(proof), ..At::inode(ino) };
     let anchored = |name: &str| At { anchor: Some(name.as_bytes().to_vec().into()), ..At::inode(ino) };
     vec![
@@ -256,11 +253,11 @@ fn capabilities(scene: &Scene, closed: &Capability) -> Vec<Capability> {
     renamed.uid = STRANGER;
     vec![
         scene.secret.capability,
-        SiteKey::new([9; 32]).capability(of(STRANGER), rights, now_seconds()),
+        SiteKey::new([9; 32]).capability(of(STRANGER), rights, unix_seconds()),
         renamed,
         altered,
         *closed,
-        key().pass(scene.secret.ino, STRANGER, now_seconds()),
+        key().pass(scene.secret.ino, STRANGER, unix_seconds()),
     ]
 }
 
@@ -532,7 +529,7 @@ fn an_expired_credential_is_worth_nothing_on_an_open_connection() {
     requests.push((Request::Ping, Vec::new()));
     // On a busy machine the connections may take longer than the credential lives.
     for lifetime in [5, 20, 60] {
-        let expires_seconds = now_seconds() + lifetime;
+        let expires_seconds = unix_seconds() + lifetime;
         let credential = key().mint(Claims { expires_seconds, ..claims(VICTIM) });
         let open = || {
             let connection = scene.cluster.connection(0, Transport::Unix);
@@ -541,7 +538,7 @@ fn an_expired_credential_is_worth_nothing_on_an_open_connection() {
         let Some(mut lines) = requests.iter().map(|_| open()).collect::<Option<Vec<Line>>>() else {
             continue;
         };
-        while now_seconds() <= expires_seconds + 1 {
+        while unix_seconds() <= expires_seconds + 1 {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         for ((request, payload), line) in requests.iter().zip(&mut lines) {
@@ -601,7 +598,7 @@ fn a_closed_description_of_a_removed_file_writes_nothing_that_stays() {
     assert!(matches!(late, Reply::Failed(ESTALE) | Reply::Written { .. }), "{late:?}");
     weir_testing::wait_until("nothing stays", || cluster.used_bytes(0) == 0 && cluster.used_bytes(1) == 0);
     // An old token of a removed file is asked about, and the home does not know it.
-    let old = key().capability(file.description(STRANGER), capability.rights, now_seconds() - 3600);
+    let old = key().capability(file.description(STRANGER), capability.rights, unix_seconds() - 3600);
     let extents = vec![Extent { offset: 0, length: 1 }];
     let stale = Request::Write { capability: old, target: target_at(1), epoch, extents, publication: None };
     assert_eq!(other.call(&stale, b"x").0, Reply::Failed(ESTALE));
@@ -617,7 +614,7 @@ fn an_open_description_is_confirmed_by_its_home() {
     let mut other = cluster.line(1, Transport::Unix, &key().mint(claims(STRANGER)));
     let file = home.open("file", READ_WRITE).expect("opened");
     let capability =
-        key().capability(file.description(STRANGER), file.capability.rights, now_seconds() - 3600);
+        key().capability(file.description(STRANGER), file.capability.rights, unix_seconds() - 3600);
     let target = *file.layout.targets().iter().find(|target| target.server == ServerId(1)).expect("one");
     let extents = vec![Extent { offset: 0, length: 100_000 }];
     let write = Request::Write { capability, target, epoch: file.epoch, extents, publication: None };
@@ -631,14 +628,14 @@ fn an_open_description_is_confirmed_by_its_home() {
     let never = key().capability(
         Description { handle: HandleId(again.handle.0 + 5), ..again.description(STRANGER) },
         capability.rights,
-        now_seconds() - 3600,
+        unix_seconds() - 3600,
     );
     let extents = vec![Extent { offset: 0, length: 4 }];
     let read = Request::Read { capability: never, target, epoch: file.epoch, extents };
     assert_eq!(other.call(&read, &[]).0, Reply::Failed(ESTALE));
     // A home that is away can say nothing.
     cluster.kill_server(0);
-    let alone = key().capability(again.description(STRANGER), capability.rights, now_seconds() - 3600);
+    let alone = key().capability(again.description(STRANGER), capability.rights, unix_seconds() - 3600);
     let extents = vec![Extent { offset: 0, length: 4 }];
     let read = Request::Read { capability: alone, target, epoch: file.epoch, extents };
     assert_eq!(other.call(&read, &[]).0, Reply::Failed(EIO));
