@@ -1,6 +1,6 @@
 """Doors and waits: one bound for a call whatever is lost, mounts that come back, and locks that nobody else can take.
 
-Bounds are in terms of the clients' own: what took several of them once, or one where there is no need to wait, is far above.
+Bounds are multiples of the clients' own: a command that waits for each call anew takes at least twice the bound of its test.
 """
 
 import fcntl
@@ -18,9 +18,12 @@ import pytest
 from store import COMMAND_SECONDS, Store, kill, program
 from waits import wait_until
 from ways import PREFIX_PATH
+from weir.store.control import TIMEOUT_SECONDS
 
 BOUND_SECONDS = 15.0
 """WEIR_TIMEOUT_SECONDS of the clients of stopped and lost servers."""
+CALLS = 8
+"""Calls of one command on a store that is silent; the half of them waits longer than any busy machine takes."""
 OTHER = 65534
 LOOK = f"""
 import os, sys
@@ -57,28 +60,31 @@ def mount_pids(store: Store) -> list[int]:
     return [int(record.read_text().split()[0]) for record in sorted((store.home / "mounts").glob("*.pid"))]
 
 
-def bring_up(store: Store, *arguments: str) -> None:
-    store.environment["WEIR_TIMEOUT_SECONDS"] = str(BOUND_SECONDS)
+def bring_up(store: Store, *arguments: str, seconds: float = BOUND_SECONDS) -> None:
+    """Brings a store up whose clients wait so long for a server."""
+    store.environment["WEIR_TIMEOUT_SECONDS"] = str(seconds)
     store.json("up", *arguments)
 
 
 def test_a_command_waits_once_for_stopped_servers(store: Store, fuse: None) -> None:
     """Each call of `ls` once waited anew: 23 s where 10 are promised, and as long again without a mount."""
     bring_up(store, "--servers", "2")
-    (store.mount / "folder").mkdir()
-    names = [f"file-{number}" for number in range(5)]
+    names = [f"file-{number}" for number in range(CALLS)]
+    folders = [store.mount / f"folder-{number}" for number in range(CALLS)]
+    for folder in (store.mount / "folder", *folders):
+        folder.mkdir()
     for name in names:
         (store.mount / "folder" / name).write_text(name)
-    listing: list[str | Path] = ["ls", "-l", store.mount / "folder", store.mount]
+    listing: list[str | Path] = ["ls", "-l", *folders]
     seconds_of(listing, store)
     with stopped(list(store.server_pids().values())):
         took, answer = seconds_of(listing, store)
         assert answer.returncode != 0
-        assert took < 1.9 * BOUND_SECONDS, answer.stderr
+        assert took < CALLS / 2 * BOUND_SECONDS, answer.stderr
         run = [*program(), "run", "--prefix", PREFIX_PATH, "--", sys.executable, "-c", LOOK, *names]
         took, answer = seconds_of(run, store)
         assert answer.stdout.split() == ["5"] * len(names), answer.stderr
-        assert took < 1.9 * BOUND_SECONDS
+        assert took < CALLS / 2 * BOUND_SECONDS
     wait_until(
         "service resumes",
         lambda: sorted(seconds_of(["ls", store.mount / "folder"], store)[1].stdout.split()) == names,
@@ -87,17 +93,17 @@ def test_a_command_waits_once_for_stopped_servers(store: Store, fuse: None) -> N
 
 def test_one_lost_server_of_three_holds_up_no_figures(store: Store, fuse: None) -> None:
     """`df` once took the whole bound where one of three servers was dead, and so did `weir rebalance`."""
-    bring_up(store, "--servers", "3", "--targets", "1", "--capacity", "64MiB")
+    bring_up(store, "--servers", "3", "--targets", "1", "--capacity", "64MiB", seconds=COMMAND_SECONDS)
     for number in range(9):
         (store.mount / f"folder-{number}").mkdir()
     whole = os.statvfs(store.mount)
     kill(store.server_pids()[1])
     took, answer = seconds_of(["stat", "--file-system", "--format", "%b %S", store.mount], store)
     blocks, size = map(int, answer.stdout.split())
-    assert took < BOUND_SECONDS, answer.stderr
+    assert took < COMMAND_SECONDS, answer.stderr
     assert blocks * size == whole.f_blocks * whole.f_frsize * 2 // 3, "those that answer"
     took, answer = seconds_of([*program(), "rebalance", "--dry-run"], store)
-    assert took < BOUND_SECONDS, answer.stderr
+    assert took < COMMAND_SECONDS, answer.stderr
     assert "its home, server 1, does not answer" in answer.stderr
     assert answer.returncode == 1
 
@@ -109,7 +115,7 @@ def test_stopped_servers_are_asked_together(store: Store) -> None:
         took, answer = seconds_of([*program(), "status"], store)
     assert answer.returncode == 1
     assert answer.stderr.count("does not answer") == 6
-    assert took < 20, "six times five seconds, one after the other"
+    assert took < 6 * TIMEOUT_SECONDS, "one after the other"
 
 
 def test_a_mount_that_was_killed_is_shown_and_mounted_again(store: Store, fuse: None) -> None:
