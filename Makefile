@@ -1,6 +1,7 @@
 # make setup   packages, programs and the Python package, in .venv
 # make demo    two jobs of real programs share a store; prints what each policy does to them
-# make test    linters and every test
+# make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
+# make test    linters and every test; all of them run, whatever fails, and the last lines count
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
@@ -9,18 +10,22 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup packages fuse-device demo test lint test-rust test-python suites suites-packages bench clean
+.PHONY: setup packages demo-packages fuse-device demo check test lint lint-format lint-clippy lint-ruff lint-mypy \
+	lint-benchmarks lint-stubs lint-imports test-rust test-python suites suites-packages bench clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := $(CURDIR)/target/tools
+WHEEL := target/wheel
 
-# Debian packages of the programs that run on the store in tests and benchmarks. What is there already is not asked for.
-PACKAGES := acl attr bonnie++ dbench fio fsmark fuse3 gcc git libmpich-dev lmdb-utils make mpich pkg-config redis-server \
-	redis-tools rocksdb-tools rsync sqlite3 strace tar
+# Debian packages that the build and the demo need: a linker, C headers, tar, and the program that mounts for users.
+DEMO_PACKAGES := fuse3 gcc libc6-dev tar
+DEMO_PACKAGES += $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)
+# Those of the programs that run on the store in tests and benchmarks. What is there already is not asked for.
+PACKAGES := $(DEMO_PACKAGES) acl attr bonnie++ dbench fio fsmark git libmpich-dev lmdb-utils make mpich pkg-config \
+	redis-server redis-tools rocksdb-tools rsync sqlite3 strace
 PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
-PACKAGES += $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)
 # Those of `make suites` alone.
 SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 
@@ -33,7 +38,7 @@ BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BE
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-setup: fuse-device $(VENV)/installed $(TOOLS)/bin/fsx
+setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx
 
 packages:
 	@missing=(); for package in $(PACKAGES); do \
@@ -54,28 +59,48 @@ packages:
 	$$root apt-get update -qq; \
 	$$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null
 
+demo-packages:
+	@$(MAKE) --no-print-directory packages PACKAGES='$(DEMO_PACKAGES)'
+
 # Debian's udev rule opens the FUSE device to every user, who mounts through fusermount3. Containers run no udev.
-fuse-device: packages
+fuse-device:
 	@if [ -c /dev/fuse ] && [ $$(id -u) -eq 0 ] && [ $$(stat -c %a /dev/fuse) != 666 ]; then chmod 666 /dev/fuse; fi
 
-$(VENV)/created:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed")'
-	$(PYTHON) -m venv $(VENV)
-	touch $@
+# The order of the prerequisites holds in `make -j` too: packages of the machine first.
+$(VENV)/created: | demo-packages
+	@echo 'making a Python environment in $(VENV)'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed")'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
 
-# Build tools and test tools lie beside the package, so that a second build downloads and isolates nothing.
-$(VENV)/tooled: $(VENV)/created pyproject.toml
-	$(BIN)/pip install --quiet --upgrade 'setuptools>=77' 'setuptools-rust>=1.12' wheel
-	$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-		print("\n".join(project["dependencies"] + project["optional-dependencies"]["test"]))' \
-		| $(BIN)/pip install --quiet --requirement /dev/stdin
-	touch $@
+# Build tools lie beside the package, so that a second build downloads and isolates nothing; with them what the demo uses.
+$(VENV)/equipped: $(VENV)/created pyproject.toml
+	@echo 'downloading the build tools and the Python packages that the demo uses'
+	@$(BIN)/pip install --quiet --upgrade 'setuptools>=77' 'setuptools-rust>=1.12' wheel
+	@$(call requirements,dependencies h5py)
+	@touch $@
 
-# setuptools copies what lies in build/, also what is gone from the sources, so it goes first.
-$(VENV)/installed: $(VENV)/tooled Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES)
-	rm -rf build
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/pip install --quiet --no-build-isolation --no-deps --force-reinstall .
-	touch $@
+$(VENV)/tooled: $(VENV)/equipped
+	@echo 'downloading the Python packages that the tests use'
+	@$(call requirements,dependencies test)
+	@touch $@
+
+# Installs lists of pyproject.toml: `dependencies`, or the name of an extra.
+requirements = $(BIN)/python -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	lists = {"dependencies": project["dependencies"], **project["optional-dependencies"]}; \
+	print("\n".join(line for name in sys.argv[1:] for line in lists[name]))' $(1) \
+	| $(BIN)/pip install --quiet --requirement /dev/stdin
+
+# setuptools copies what lies in build/, also what is gone from the sources, so it goes first. It is called directly: below pip
+# the compiler would have no terminal to show its progress on.
+$(VENV)/installed: $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES)
+	@echo 'building the programs and libraries: the first time takes minutes'
+	@rm -rf build $(WHEEL)
+	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python -W ignore -c \
+		'from setuptools import build_meta; build_meta.build_wheel("$(WHEEL)", {"quiet": "true"})'
+	@echo 'installing the package into $(VENV)'
+	@$(BIN)/pip install --quiet --no-deps --force-reinstall $(WHEEL)/*.whl
+	@touch $@
 
 # The file system exerciser, in the test suite's own place.
 $(TOOLS)/bin/fsx:
@@ -88,26 +113,45 @@ suites-packages: $(TOOLS)/bin/pjdfstest
 $(TOOLS)/bin/pjdfstest:
 	cargo install --quiet --locked --root $(TOOLS) pjdfstest
 
-demo: setup
-	$(BIN)/python examples/demo.py
+demo: demo-packages fuse-device $(VENV)/installed
+	@echo 'starting the demo'
+	@$(BIN)/python examples/demo.py
 
-test: lint test-rust test-python
+# What `make setup` has built once is there; a check after a change builds no release.
+check: $(VENV)/tooled $(if $(wildcard $(VENV)/installed),,setup)
+	@$(BIN)/python tests/changed.py $(BASE)
 
-lint: setup
+test: setup
+	@$(BIN)/python tests/everything.py lint test-rust test-python
+
+lint: lint-format lint-clippy lint-ruff lint-mypy lint-benchmarks lint-stubs lint-imports
+
+lint-format:
 	cargo fmt --all --check
+
+lint-clippy:
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+
+lint-ruff: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-mypy: setup
 	$(BIN)/mypy
+
+lint-benchmarks: setup
 	cd benchmarks && $(CURDIR)/$(BIN)/mypy --strict .
+
+lint-stubs: setup
 	$(BIN)/python -m mypy.stubtest --concise weir._core
+
+lint-imports: setup
 	$(BIN)/lint-imports
 
-test-rust: lint
-	cargo test --quiet --workspace --locked
+test-rust: setup
+	cargo test --quiet --workspace --locked --no-fail-fast
 
-# Last, so that its closing line ends the output.
-test-python: test-rust
+test-python: setup
 	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest
 
 # make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'

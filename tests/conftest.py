@@ -18,6 +18,23 @@ from ways import ALL, MOUNTED, Way, has_fuse, make_way
 _FOLDERS = itertools.count()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out tests that bring a store up or take seconds")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("fast"):
+        left_out = [item for item in items if not is_fast(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_fast(item)]
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Whether a test brings no store up and is not marked as slow."""
+    stores = {"make_store", "shared_store"}.intersection(getattr(item, "fixturenames", ()))
+    return item.path.parent.name == "python" and not stores and item.get_closest_marker("slow") is None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interrupts() -> None:
     """Shells start background jobs with Ctrl-C ignored, and programs that tests start would inherit that."""
