@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
 from agents import Remote, TwoWays
 from store import Store, fresh
 from ways import ALL, MOUNTED, Way, has_fuse, make_way
 
 _FOLDERS = itertools.count()
+
+# No example fails because the machine is busy.
+hypothesis.settings.register_profile("weir", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("weir")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

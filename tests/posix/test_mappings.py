@@ -402,7 +402,16 @@ class Game:
         offset = max(mapping.start, min(offset, end - 1))
         return (offset, min(length, end - offset)) if offset < end else None
 
+    def size_for(self, agent: int) -> None:
+        """Before an agent without the library touches a page: the kernel learns the size that the fast path gave.
+
+        Until anything asks for the size, pages beyond the old one give SIGBUS (docs/design/interception.md).
+        """
+        if self.agents[agent].way.name == MOUNT and self.agents[1 - agent].way.name != MOUNT:
+            self.sizes(agent)
+
     def store(self, agent: int) -> None:
+        self.size_for(agent)
         if (found := self.mapping(agent)) and (extent := self.reachable(found[1])):
             offset, length = extent
             data = self.data(length)
@@ -415,6 +424,7 @@ class Game:
                 found[1].own[offset : offset + length] = data.encode()
 
     def load(self, agent: int) -> None:
+        self.size_for(agent)
         if (found := self.mapping(agent)) and (extent := self.reachable(found[1])):
             offset, length = extent
             shown = self.file if found[1].own is None else found[1].own
