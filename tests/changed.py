@@ -101,12 +101,16 @@ def files_of_tests(changed: Sequence[str]) -> list[str]:
     """Files of tests that changed, and those that lead to a changed file by their imports."""
     known = modules()
     touched = {name for name in changed if name.endswith(".py")}
-    files = {str(path.relative_to(ROOT)): path for path in [*known.values(), *(ROOT / "tests").rglob("test_*.py")]}
+    paths = [*known.values(), *(ROOT / "tests").rglob("test_*.py")]
+    files = {str(path.relative_to(ROOT)): path for path in paths}
     arrows = {
         name: {str(known[module].relative_to(ROOT)) for module in imported(path) & known.keys()}
         for name, path in files.items()
     }
     tests = sorted(name for name, path in files.items() if path.name.startswith("test_"))
+    for name in tests:
+        # pytest reads the fixtures that are for all tests.
+        arrows[name].add("tests/conftest.py")
     return [name for name in tests if touched & {name, *reachable(arrows, name)}]
 
 
