@@ -18,6 +18,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := $(CURDIR)/target/tools
 WHEEL := target/wheel
+# Tests that run at once: most of them wait for timers, disks and servers, so a processor has room for more than one.
+TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+TEST_WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 
 # Debian packages that the build and the demo need: a linker, C headers, tar, and the program that mounts for users.
 DEMO_PACKAGES := fuse3 gcc libc6-dev tar
@@ -149,10 +152,10 @@ lint-imports: setup
 	$(BIN)/lint-imports
 
 test-rust: setup
-	cargo test --quiet --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --quiet --workspace --locked --no-fail-fast
 
 test-python: setup
-	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest
+	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest --numprocesses=$(TEST_WORKERS) --dist=loadfile
 
 # make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'
 suites: setup suites-packages

@@ -223,6 +223,7 @@ def test_reads_are_given_up_when_they_took_too_long(
     assert [step.augmentation for step in steps] == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_a_place_that_is_well_again_is_read_although_earlier_reads_never_return(
     tmp_path: Path, field: Array, gates: dict[str, threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -487,6 +488,7 @@ def test_augmentation_that_is_lost_is_one_clear_error_and_the_base_still_reads(
     assert error_of(step, arrays[1]) <= step.max_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["base gone", "base truncated", "header", "manifest", "other type"])
 def test_a_step_without_its_base_is_one_clear_error_and_the_others_are_read(
     tiers: list[str], field: Array, how: str

@@ -128,6 +128,7 @@ def test_a_tier_that_gives_nothing_is_left_alone_and_asked_for_less() -> None:
     assert barren.plan(time + 3.0, 1 << 30, accuracy_asked=False).wanted_bytes > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accepted", [0.01, 0.1, 1.0])
 def test_a_variance_is_kept_and_used(accepted: float) -> None:
     seed = random.randrange(1 << 32)

@@ -55,6 +55,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert numpy.load(target).shape == (2, 96, 5)
 
 
+@pytest.mark.slow
 def test_what_a_replay_costs(tmp_path: Path) -> None:
     tiers = refactored(tmp_path, FIELD, FIELD, FIELD)
     answer = document("replay", *tiers)
@@ -86,6 +87,7 @@ def test_other_files(tmp_path: Path) -> None:
     assert len({json.dumps({**step, "step": 0}) for step in steps}) == 1
 
 
+@pytest.mark.slow
 def test_what_a_scientist_has(tmp_path: Path) -> None:
     field = numpy.load(FIELD)
     numpy.savez(tmp_path / "a.npz", temperature=field)
@@ -116,6 +118,7 @@ def test_what_a_scientist_has(tmp_path: Path) -> None:
         assert words in adapt("refactor", tmp_path / name, "--tier", tmp_path / "x", code=1).stderr
 
 
+@pytest.mark.slow
 def test_values_on_a_mesh(tmp_path: Path) -> None:
     coordinates = numpy.random.default_rng(5).uniform(size=(300, 2))
     field = numpy.sin(coordinates.sum(axis=1)).astype("f4")

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "adaptive.md"
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND_SECONDS = 120.0
 
 
+@pytest.mark.slow
 def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     blocks = BLOCK.findall(GUIDE.read_text())
     program = "\n".join(body for kind, body in blocks if kind == "python")

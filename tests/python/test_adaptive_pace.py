@@ -75,6 +75,7 @@ def times_of(tiers: list[Any], policy: Policy | str) -> tuple[list[float], list[
     return [step.seconds for step in steps], [step.augmentation for step in steps]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::weir.adaptive.AdaptiveWarning")
 def test_a_budget_of_variance_is_kept_where_the_place_is_sometimes_slow(
     tmp_path: Path, slow_seeds: random.Random

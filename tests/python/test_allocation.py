@@ -87,6 +87,7 @@ def case_of(seed: int, *, counts: list[int], tight: bool, speeds: bool, servers:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("servers", [False, True])
 @pytest.mark.parametrize("speeds", [False, True])

@@ -157,6 +157,7 @@ def test_generated_fields_have_what_is_looked_for() -> None:
     assert rendering.compare(velocity, velocity).dice == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(FIELDS.glob("*.npy")), ids=lambda path: path.stem)
 def test_real_fields_lose_what_decimation_takes(path: Path) -> None:
     """Every second, then every fourth point repeated: each analysis finds the first closer to the original."""
@@ -194,6 +195,7 @@ def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("Comparison(") == 3
 
 
+@pytest.mark.slow
 def test_the_example_finds_all_blobs_in_part_of_the_bytes() -> None:
     command = [sys.executable, str(ROOT / "examples/enough.py")]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

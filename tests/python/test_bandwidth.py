@@ -187,6 +187,7 @@ def test_the_origin_of_time_does_not_matter() -> None:
         assert after(name, same).value == pytest.approx(after(name, near).value, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_online_choice_is_about_as_good_as_the_best_method() -> None:
     for name, bandwidth in LEARNERS.items():
         series = even(160, bandwidth, noise=0.03)
@@ -203,6 +204,7 @@ def test_a_new_regime_is_learnt_before_the_papers_window_has_forgotten_the_old_o
     assert online < 0.5 * paper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coverage", [0.5, 0.8])
 @pytest.mark.parametrize("name", ["last-value", "median", "online"])
 def test_intervals_cover_what_they_say(name: str, coverage: float) -> None:
@@ -366,6 +368,7 @@ def test_an_inverse_by_halves_is_the_inverse(rows: int, seed: int) -> None:
     assert np.allclose(inverse_of(matrix) @ matrix, np.eye(rows), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_noise_at_no_pace_warns_of_nothing() -> None:
     for seed in range(4):
         draw = np.random.default_rng(seed)

@@ -255,6 +255,7 @@ COMMANDS = {
 """Every parameter of a command that names a file, and the decoder that reads it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", foreign.DECODERS)
 def test_a_decoder_of_foreign_files_ends_with_a_result_or_its_own_error(name: str, tmp_path: Path) -> None:
     """45 bytes of a stream's end once made 2.4 GB of memory, a number of 5,000 digits a traceback."""

@@ -62,6 +62,7 @@ def generated(name: str) -> Any:
             return field(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["planes", "decimate"])
 @pytest.mark.parametrize("name", [*NAMES, "white noise", "walk", "peak", "packed", "bytes", "tiles"])
 def test_what_is_told_of_an_error_bounds_it(name: str, codec: str) -> None:

@@ -324,6 +324,7 @@ SAMPLES: list[tuple[Callable[[str, str], object], str]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, print_blob=True)
 @given(data=st.data())
 @pytest.mark.parametrize(("parse", "text"), SAMPLES)
