@@ -142,10 +142,7 @@ def test_an_experiment_that_is_ended_takes_all_with_it(tmp_path: Path) -> None:
     assert "error: interrupted" in words
     assert list(folder.iterdir()) == []
     # What was killed still has to be taken down by the kernel; left alone it works for ten minutes.
-    deadline = time.monotonic() + 60
-    while living(folder):
-        assert time.monotonic() < deadline, living(folder)
-        time.sleep(0.05)
+    wait_until("nothing of the experiment lives", lambda: not living(folder))
     assert not (tmp_path / "out").exists()
 
 
