@@ -1,4 +1,4 @@
-"""Answers of the control API, whole and alike, of which a test says what is different."""
+"""Whole answers of the control API; a test names only the fields that differ."""
 
 from typing import Any
 

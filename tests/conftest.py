@@ -1,4 +1,4 @@
-"""Fixtures of every test: stores that are taken down whatever happens, and what a test needs of the machine."""
+"""Fixtures of every test: stores that are taken down whatever happens, and checks of the machine."""
 
 import itertools
 import os
@@ -55,7 +55,7 @@ def make_store() -> Iterator[Callable[[], Store]]:
 
 @pytest.fixture
 def gates() -> Iterator[dict[str, threading.Event]]:
-    """Events by parts of file names of places `gated://`: such files hang until theirs is set."""
+    """Events by parts of file names: a file of `gated://` with such a part in its name hangs until the event is set."""
     import fsspec
     from places import Gated
 

@@ -1,4 +1,4 @@
-"""File systems of a test's own: one that can be filled to its last byte, and one whose device can fail and work again.
+"""File systems of a test: one that can be filled to its last byte, and one with a device that fails and works again.
 
 Both need root, and a kernel that lets this process mount.
 """
@@ -18,7 +18,7 @@ _IMAGE_BYTES = 96 << 20
 
 
 class Disk:
-    """A file system at `path`, which goes when `place`, the one whose room it uses, is full."""
+    """A file system at `path`. It uses the room of `place`, and is full when that is full."""
 
     def __init__(self, path: Path, place: Path) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class Disk:
             os.close(descriptor)
 
     def free(self) -> None:
-        """Give back what `fill` took."""
+        """Give back the room that `fill` took."""
         self._filler.unlink()
 
 

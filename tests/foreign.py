@@ -1,4 +1,4 @@
-"""Files and messages that come from elsewhere, mutated: what each decoder makes of them, in bounded memory.
+"""Foreign files and messages, mutated, and their decoders in bounded memory.
 
 Run as a program, in a process of its own: `foreign.py DECODER SAMPLES SEED ROUNDS`. It ends with 0 where every mutated
 sample came to a result or to the decoder's own error.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MEMORY_BYTES_MAX = 768 << 20
-"""What a decoder may take beside its imports; the samples have at most some hundred kilobytes."""
+"""The memory of a decoder beside its imports; the samples have at most some hundred kilobytes."""
 _NUMBERS = (b"0", b"-1", b"1", b"255", b"2147483648", b"9223372036854775807", b"18446744073709551616",
             b"1" + b"0" * 30, b"9" * 5000, b"1e400", b"-1e400", b"1e-400", b"0.5", b"NaN", b"Infinity", b"-Infinity",
             b"null", b"true", b'""', b"[]", b"{}", b'"\\ud800"')  # fmt: skip
@@ -31,10 +31,10 @@ _WORD = re.compile(rb"[A-Za-z_]{2,}")
 
 @dataclass(frozen=True)
 class Decoder:
-    """Something that reads what comes from elsewhere."""
+    """A reader of foreign files or messages."""
 
     act: Callable[[Path], None]
-    """Reads the samples in a folder; raises nothing but what is a fault."""
+    """Reads the samples in a folder; raises for faults alone."""
     files: str = "*"
     """Which of the samples are mutated."""
 
@@ -203,7 +203,7 @@ DECODERS = {
     "credential": Decoder(_credential),
     "addresses": Decoder(_addresses),
 }
-"""Every decoder of what comes from elsewhere that Python code calls, by name."""
+"""Every decoder of foreign files and messages that Python code calls, by name."""
 
 
 def _limit_memory() -> None:

@@ -19,7 +19,7 @@ SOURCES = ("host_calls.c", "host_calls_world.c", "host_calls_files.c", "host_cal
 SECONDS = 300.0
 """No run of all cases may take longer; one takes some ten seconds."""
 ABSENT = "is not there"
-"""What the program says of a symbol that this machine's C library lacks."""
+"""The program's answer for a symbol that this machine's C library lacks."""
 
 LIBRARY_ALONE = "library alone"
 RECORDED = "recorded"
@@ -31,7 +31,7 @@ WITH_STORE = (PRELOAD, PREFIX)
 """Ways in which the process uses a store beside."""
 
 Outcomes = Mapping[str, list[str]]
-"""What each case answered and did, by its symbol and arguments."""
+"""The answers and effects of each case, by its symbol and arguments."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def measure() -> dict[str, int]:
 
 
 def _environment() -> dict[str, str]:
-    """The same for every run, so that what programs print of it is the same."""
+    """The environment of every run, so that programs print the same of it."""
     return {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": "/"}
 
 

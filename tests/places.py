@@ -10,7 +10,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 
 class Gated(LocalFileSystem):  # type: ignore[misc]
-    """Local files, of which those that `gates` name cannot be read or listed before their event is set."""
+    """Local files. A file that `gates` names cannot be read or listed before its event is set."""
 
     protocol = "gated"
     gates: ClassVar[dict[str, threading.Event]] = {}

@@ -88,7 +88,7 @@ class Store:
     def up(self, file: Path | None = None, **settings: Any) -> None:
         """Bring the store up, for a test of something else than `weir up`; its settings are those of `weir.store.up`.
 
-        What the environment of this store says is not heard.
+        The environment of this store has no effect on it.
         """
         assert not self.environment, "servers and mounts get the environment of the test's own process"
         weir.store.up(file, home=self.home, **settings)
@@ -148,7 +148,7 @@ def program(uid: int | None = None) -> list[str]:
 
 
 def search_path() -> dict[str, str]:
-    """What another user's Python needs to find this package, and nothing of the home that is closed to it."""
+    """The variables with which another user's Python finds this package; they name nothing of the home closed to it."""
     return {"HOME": "/nonexistent", "PYTHONPATH": f"{_PACKAGES}:{sysconfig.get_path('platlib')}"}
 
 

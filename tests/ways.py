@@ -59,7 +59,7 @@ class Way:
     """The user, where it is not the test's own; in `groups` and no other."""
     groups: tuple[int, ...] = ()
     counters: Path = field(init=False)
-    """Where the fast path says what it served; it goes with the store."""
+    """The folder of the fast path's counters; it goes with the store."""
 
     def __post_init__(self) -> None:
         self.counters = Path(tempfile.mkdtemp(prefix="counters-", dir=self.store.root))
@@ -120,7 +120,7 @@ class Way:
         return answer
 
     def shell(self, script: str, *arguments: str | Path, **options: Any) -> str:
-        """Run a script of bash in the directory, which ends at the first failure; returns what it printed."""
+        """Run a script of bash in the directory, which ends at the first failure; returns its output."""
         head = 'set -euo pipefail; refused() { if "$@" 2>/dev/null; then echo "not refused: $*" >&2; exit 1; fi; }\n'
         answer = self.run("bash", "-c", f'{head}cd "$1"; shift\n{script}', "bash", self.folder, *arguments, **options)
         return answer.stdout

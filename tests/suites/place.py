@@ -33,7 +33,7 @@ _ENTER = 'cd "$1" && shift && exec "$@"'
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program said."""
+    """The result of a program."""
 
     code: int
     """The exit code; negative for a signal, as in `subprocess`."""
@@ -43,7 +43,7 @@ class Answer:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of a test that is one program, which says by its exit code whether it is ok."""
+        """The outcome of a test that is one program: its exit code tells whether the test is ok."""
         if self.timed_out:
             return Outcome.TIMED_OUT
         # A shell reports the signal that ended its command as 128 and the signal.
@@ -54,15 +54,15 @@ class Answer:
 
 @dataclass
 class Place:
-    """A fresh directory, and how programs get there."""
+    """A fresh directory, and the way of programs to it."""
 
     name: str
     folder: Path
     """The directory, as a program that is run here sees it."""
     scratch: Path
-    """A directory of the host, for what a suite needs beside the file system under test."""
+    """A directory of the host, for the files of a suite beside the file system under test."""
     log: Path
-    """Every command and what it said."""
+    """Every command and its output."""
     deadline: float
     """The moment of the monotonic clock at which the suite must be done."""
     way: Way | None = None
@@ -127,7 +127,7 @@ class Place:
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill what is left of a program's group, and wait for the program.
+        """Kill the rest of a program's group, and wait for the program.
 
         Its number is its own until it is waited for; later the number may be that of a stranger's group.
         """
@@ -143,7 +143,7 @@ class Place:
             self._record((str(process.pid),), Answer(-signal.SIGKILL, "cannot be killed: it hangs in the kernel", True))
 
     def end_all(self) -> None:
-        """Kill what is left of every program that was started here."""
+        """Kill the rest of every program that was started here."""
         for process in list(self._started):
             self.end(process)
 

@@ -92,12 +92,18 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            send_signal(&self.child, Signal::TERM);
-            if !ends_within(&mut self.child, FAREWELL) {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+        match self.child.try_wait() {
+            Ok(None) => {
+                send_signal(&self.child, Signal::TERM);
+                if !ends_within(&mut self.child, FAREWELL) {
+                    let _ = self.child.kill();
+                    let _ = self.child.wait();
+                }
             }
+            Ok(Some(status)) if std::thread::panicking() => {
+                eprintln!("the mount at {} had ended before: {status}", self.path.display());
+            }
+            Ok(Some(_)) | Err(_) => {}
         }
         let _ = unmount(&self.path, UnmountFlags::DETACH);
     }

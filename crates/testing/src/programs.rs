@@ -29,8 +29,8 @@ static MOUNT: Artifact = Artifact {
 };
 static PRELOAD: Artifact = Artifact {
     owner: None,
-    // Tests of the workspace do not build the bindings.
-    options: &["--workspace", "--exclude", "weir-python", "--lib"],
+    // All libraries of the workspace would include the bindings, which take minutes.
+    options: &["--package", "weir-preload", "--lib"],
     file: "libweir_preload.so",
     built: OnceLock::new(),
 };
@@ -70,7 +70,7 @@ impl Artifact {
         })
     }
 
-    /// Programs are built as a part of the whole workspace: by itself a package has other features of its dependencies, and
+    /// Programs are built as parts of the whole workspace: by itself a package has other features of its dependencies, and
     /// after a test run of the workspace cargo would compile it once more, in the midst of a test.
     fn build(&self, is_release: bool) {
         let mut command = Command::new(env!("CARGO"));
