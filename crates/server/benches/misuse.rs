@@ -1,4 +1,4 @@
-//! What clients that misuse a server take from the others: `stalled-senders` and `slow-readers`.
+//! The loss of other clients by clients that misuse a server: `stalled-senders` and `slow-readers`.
 //!
 //! The last line on stdout is one JSON object.
 
@@ -39,7 +39,7 @@ fn write(file: &File, length: usize) -> Request {
     Request::Write { capability, target, epoch, extents, publication: None }
 }
 
-/// Writes of a job of 64 nodes beside those who send nothing, over the same alone.
+/// Writes of a job of 64 nodes beside senders that send nothing, over the same alone.
 fn stalled_senders() {
     let target = "backend = \"ram\"\ncapacity = \"256MiB\"";
     let cluster = Cluster::start(&format!("policy = \"size-fair\"\n{}", server_toml(1, target)));
@@ -91,7 +91,7 @@ fn writes_per_second(cluster: &Cluster) -> f64 {
     count as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Growth of a server above directories whose replies nobody takes.
+/// Growth of a server above directories, while nobody takes its replies.
 fn slow_readers() {
     let cluster = Cluster::start(&dir(1));
     let mut root = cluster.root(0);

@@ -1,4 +1,4 @@
-//! Memory that a server keeps between requests: what is counted for it is no less than what it takes.
+//! Memory that a server keeps between requests: the counted bytes are no less than the bytes that it takes.
 //!
 //! The bounds are numbers of things (descriptions, gone clients, jobs) and, for locks, bytes. Unit tests show that no more of
 //! them are kept; these measure that one of each takes no more than is said of it, in a process without other tests.
@@ -10,7 +10,7 @@ use weir_wire::{
     RequestId,
 };
 
-/// What an allocator and a busy server may keep beside it.
+/// The bytes that an allocator and a busy server may keep beside it.
 const SLACK_BYTES: usize = 6 << 20;
 /// Bytes of an open description: as `namespace/open.rs` says.
 const DESCRIPTION_BYTES: usize = 300;

@@ -1,4 +1,4 @@
-//! The locks of one file within one class: what is held, and who waits in which order.
+//! The locks of one file within one class: the held ranges, and the waiting requests in their order.
 
 use super::runs::{Mode, Runs};
 use super::{LockRequest, Owner};
@@ -33,7 +33,7 @@ pub(super) struct Waiting {
     pub(super) mode: Mode,
 }
 
-/// What [`FileLocks::set`] did.
+/// The result of [`FileLocks::set`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changed {
     /// Some byte is held less strongly than before.

@@ -17,7 +17,7 @@ use weir_wire::{ClientId, Errno, HandleId, Ino, LockKind, LockOwner, LockRange, 
 /// Requests that may wait on one file and class: a job of 16,384 processes can queue for one shared file, and a
 /// release looks at each of them once (some 0.3 ms). One more is answered ENOLCK.
 pub const WAITING_PER_FILE: usize = 16_384;
-/// Ranges that may be held on one file and class: what a conflict is looked for in. One more is answered ENOLCK.
+/// Ranges that may be held on one file and class, among which a conflict is looked for. One more is answered ENOLCK.
 pub const RANGES_PER_FILE: usize = 65_536;
 /// Memory that the locks on all files may take, as [`LockTable::bytes`] counts it. A user may hold as much as is left free,
 /// on the files that the user was the first to lock: one alone has half (some 80,000 files with one lock each), and one
@@ -40,7 +40,7 @@ const ESTALE: Errno = Errno(116);
 /// A lock call: the fields of [`weir_wire::Request::Lock`] and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRequest {
-    /// Who asks.
+    /// The client that asks.
     pub client: ClientId,
     /// Its user.
     pub uid: u32,
@@ -56,7 +56,7 @@ pub struct LockRequest {
     pub pid: u32,
     /// Which call.
     pub kind: LockKind,
-    /// What.
+    /// The lock.
     pub lock: LockType,
     /// Range; a flock always means the whole file.
     pub range: LockRange,
@@ -66,7 +66,7 @@ pub struct LockRequest {
     pub reclaim: bool,
 }
 
-/// What became of a lock call.
+/// The result of a lock call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was done.
@@ -80,7 +80,7 @@ pub enum Outcome {
 /// The end of a request that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Who asked.
+    /// The client that asked.
     pub client: ClientId,
     /// Its request.
     pub request: RequestId,
@@ -88,7 +88,7 @@ pub struct Answer {
     pub result: Result<(), Errno>,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Owner {
     Process(ClientId, LockOwner),
@@ -102,7 +102,7 @@ enum Class {
     Flock,
 }
 
-/// Where a request waits.
+/// The place of a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     ino: Ino,
@@ -110,7 +110,7 @@ struct Place {
     arrival: u64,
 }
 
-/// What the locks held now say to a request.
+/// The answer of the held locks to a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Decision {
     /// Granted or refused; none when it has to wait.
@@ -126,12 +126,12 @@ pub struct LockTable {
     waiting: BTreeMap<(ClientId, RequestId), Place>,
     /// Waits of processes, for the search for deadlocks.
     waits_of: HashMap<Owner, Vec<Place>>,
-    /// How many processes of a client hold locks on a file.
+    /// The number of processes of a client that hold locks on a file.
     holders: BTreeMap<(ClientId, Ino), u32>,
     arrivals: u64,
     ranges: usize,
     bytes: usize,
-    /// The user who is charged for the locks on a file, and the bytes that each user is charged for.
+    /// The user that is charged for the locks on a file, and the bytes that each user is charged for.
     payers: HashMap<Ino, u32>,
     charged: HashMap<u32, usize>,
     in_grace: bool,
@@ -177,7 +177,7 @@ impl LockTable {
         LockTable::default()
     }
 
-    /// Sets, changes or releases a lock. The answers are those of other requests that waited and are now granted.
+    /// Sets, changes or releases a lock. The answers belong to other requests that waited and are now granted.
     ///
     /// A resend of a request that waits goes on waiting in its place. Errors in the outcome: EAGAIN (somebody holds it and
     /// `wait` is not set), EDEADLK, ENOLCK (a limit, or a `reclaim` that cannot be granted), EINVAL (the range ends before it
@@ -236,7 +236,7 @@ impl LockTable {
         answers
     }
 
-    /// An open description ended: its flock and description locks go, and what waits for it is answered EBADF.
+    /// An open description ended: its flock and description locks go, and requests that wait for it are answered EBADF.
     pub fn close(&mut self, ino: Ino, handle: HandleId) -> Vec<Answer> {
         let (mut answers, owner) = (Vec::new(), Owner::Description(handle));
         for class in Class::BOTH {
@@ -251,7 +251,7 @@ impl LockTable {
     }
 
     /// A client's session ended: its POSIX locks and everything it waits for go without an answer. Its descriptions may
-    /// be shared with other clients: whoever knows them calls [`LockTable::close`].
+    /// be shared with other clients: the namespace, which knows them, calls [`LockTable::close`].
     pub fn drop_client(&mut self, client: ClientId) -> Vec<Answer> {
         let mut answers = Vec::new();
         let requests = (client, RequestId(0))..=(client, RequestId(u64::MAX));
@@ -266,7 +266,7 @@ impl LockTable {
             (Owner::Process(client, LockOwner(0)), Owner::Process(client, LockOwner(u64::MAX)));
         for ino in files {
             let owners = self.locks(ino, Class::Range).map(|locks| locks.owners_between(first, last));
-            // All of them go before anything is granted: else who waits for one of them would pass who waits for two.
+            // All of them go before anything is granted: else a request that waits for one would pass one that waits for two.
             for owner in owners.unwrap_or_default() {
                 self.release(ino, Class::Range, owner);
             }
@@ -276,7 +276,7 @@ impl LockTable {
         answers
     }
 
-    /// The inode is gone, with all its locks; what waits for it is answered ESTALE.
+    /// The inode is gone, with all its locks; requests that wait for it are answered ESTALE.
     pub fn remove(&mut self, ino: Ino) -> Vec<Answer> {
         let mut answers = Vec::new();
         for class in Class::BOTH {
@@ -311,7 +311,7 @@ impl LockTable {
         self.in_grace
     }
 
-    /// Every client had its time to claim its locks again: what waited is decided in the order of its arrival.
+    /// Every client had its time to claim its locks again: requests that waited are decided in the order of their arrival.
     pub fn end_grace(&mut self) -> Vec<Answer> {
         self.in_grace = false;
         let mut answers = Vec::new();
@@ -382,7 +382,7 @@ impl LockTable {
         outcome
     }
 
-    /// Grants or refuses a request by what is held now.
+    /// Grants or refuses a request by the locks that are held now.
     fn decide(&mut self, wanted: &Waiting) -> Decision {
         let asked = &wanted.asked;
         let (owner, class) = (asked.who(), Class::of(asked.kind));
@@ -429,7 +429,7 @@ impl LockTable {
         self.grant(wanted).map_or_else(Outcome::Failed, |_| Outcome::Granted)
     }
 
-    /// Grants, in the order of arrival, what the weakening of `dirty` made possible.
+    /// Grants, in the order of arrival, the requests that the weakening of `dirty` made possible.
     fn settle(&mut self, ino: Ino, class: Class, mut dirty: LockRange, answers: &mut Vec<Answer>) {
         if self.in_grace {
             return;
@@ -446,7 +446,7 @@ impl LockTable {
             answers.push(waiting.asked.answer(granted.map(|_| ())));
             from = arrival + 1;
             if granted == Ok(true) {
-                // A downgrade of the owner's own lock: somebody who came earlier may now be next.
+                // A downgrade of the owner's own lock: an earlier request may now be next.
                 from = 0;
                 dirty.first = dirty.first.min(waiting.asked.range.first);
                 dirty.last = dirty.last.max(waiting.asked.range.last);

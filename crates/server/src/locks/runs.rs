@@ -1,11 +1,11 @@
 //! The byte ranges that one owner holds on one file, merged and split as Linux does (`posix_lock_inode`).
 //!
-//! Runs are disjoint, and neighbours of one mode are one run: what is held on each byte fixes the runs.
+//! Runs are disjoint, and neighbours of one mode are one run: the locks on each byte fix the runs.
 
 use std::collections::BTreeMap;
 use weir_wire::{LockRange, LockType};
 
-/// How a range is held or wanted.
+/// The mode in which a range is held or wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
     Shared,
@@ -66,7 +66,7 @@ impl Runs {
         self.exclusive
     }
 
-    /// Holds `range` in `mode` (none: not at all) whatever was held there; tells whether any byte is held less
+    /// Holds `range` in `mode` (none: not at all) in place of every earlier lock there; tells whether any byte is held less
     /// strongly than before, so that others may now get it.
     pub(super) fn set(&mut self, range: LockRange, mode: Option<Mode>) -> bool {
         let touched: Vec<(LockRange, Mode)> = self.overlapping(range).collect();
@@ -185,7 +185,7 @@ mod tests {
         prop_oneof![Just(None), Just(Some(Mode::Shared)), Just(Some(Mode::Exclusive))]
     }
 
-    /// What is held on each byte, as maximal runs.
+    /// The locks on each byte, as maximal runs.
     fn runs_of(bytes: &[Option<Mode>]) -> Vec<(u64, u64, Mode)> {
         let mut runs: Vec<(usize, usize, Mode)> = Vec::new();
         for (byte, mode) in bytes.iter().enumerate() {

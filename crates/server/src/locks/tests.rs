@@ -1,4 +1,4 @@
-//! The table against a naive model that knows, for each byte, who holds it how.
+//! The table against a naive model that knows the holders and the mode of each byte.
 
 use super::*;
 use proptest::prelude::*;
@@ -183,7 +183,7 @@ impl Model {
             Some(Err(errno)) => Outcome::Failed(errno),
             None => Outcome::Waiting,
         };
-        // What asks now comes after what was made possible by its own conversion.
+        // The request comes after those that its own conversion made possible.
         if outcome == Outcome::Waiting {
             self.queue.push(asked.clone());
         }
@@ -265,7 +265,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Grants within one file are ordered; those of different files in one step are not compared in order.
+/// Grants within one file are ordered; grants within different files in one step are not compared in order.
 fn by_request(mut answers: Vec<Answer>) -> Vec<Answer> {
     answers.sort_by_key(|answer| answer.request);
     answers
@@ -446,7 +446,7 @@ fn ranges_are_bounded_also_where_a_release_would_split_one() {
     assert_eq!(table.held_ranges(), 0);
 }
 
-/// The kernel unlocks through FUSE without a number, and what the process keeps was then told as locked by process 0.
+/// The kernel unlocks through FUSE without a number, and the ranges that the process keeps were then told as locked by process 0.
 #[test]
 fn what_is_left_after_a_partial_unlock_is_still_the_process_s() {
     let mut locks = FileLocks::default();

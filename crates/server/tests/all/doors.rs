@@ -1,4 +1,4 @@
-//! The doors of a server: who may come in, how many, and who goes first when there is no room.
+//! The doors of a server: the clients that may come in, their number, and the first to go when there is no room.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -100,7 +100,7 @@ fn readers_of_the_job_table_share_what_the_loop_copies() {
     assert_eq!(names.len(), JOBS + 1, "every job once, and root's");
 }
 
-/// What a caller did before it asked is in the answer, however young the last snapshot is.
+/// The answer contains everything that its caller did before it asked, however young the last snapshot is.
 #[test]
 fn an_answer_shows_what_was_done_before_the_question() {
     let cluster = Cluster::start(&ram(1, "64MiB"));
@@ -117,7 +117,7 @@ fn an_answer_shows_what_was_done_before_the_question() {
     wait_until("the connection is counted", || cluster.figure(0, "connections") == 1);
 }
 
-/// As many connections of `user` as the server takes, and what became of the last.
+/// As many connections of `user` as the server takes, and the fate of the last one.
 fn fill(cluster: &Cluster, user: u32, most: usize) -> Vec<Line> {
     let credential = key().mint(claims(user));
     let line = |_| {
@@ -163,7 +163,7 @@ fn silent_connections_of_another_user_keep_nobody_out() {
     assert!(cluster.log(0).len() < 16 << 10, "{} bytes of log", cluster.log(0).len());
 }
 
-/// Lets other users reach the socket, whose folder is a private one of this test.
+/// Lets other users reach the socket, which lies in a private folder of this test.
 fn open_to_all(socket: &str) {
     use std::os::unix::fs::PermissionsExt;
     for folder in std::path::Path::new(socket).ancestors().skip(1).take(3) {
@@ -174,7 +174,7 @@ fn open_to_all(socket: &str) {
 /// Makes this thread another user's, where the test may.
 fn become_nobody() {
     let nobody = rustix::thread::Uid::from_raw(65_534);
-    // Else they come from the same user, of whom the longest there goes first.
+    // Else they come from the same user, and the oldest of them goes first.
     let _ = rustix::thread::set_thread_res_uid(nobody, nobody, nobody);
 }
 

@@ -1,4 +1,4 @@
-//! `dir` servers that are killed: what was acknowledged is there, a resend is not applied twice, locks and unlinked
+//! `dir` servers that are killed: every acknowledged change is there, a resend is not applied twice, locks and unlinked
 //! files can be reclaimed, and a journal that is being compacted loses nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ fn restart(cluster: &mut Cluster) {
     cluster.start_server(0);
 }
 
-/// What one writer was told to be done: the bytes of its file, and the names that it made.
+/// The acknowledged work of one writer: the bytes of its file, and the names that it made.
 #[derive(Default)]
 struct Acknowledged {
     bytes: Vec<u8>,
@@ -102,13 +102,13 @@ fn what_was_acknowledged_survives_a_kill() {
     }
 }
 
-/// Sends SIGKILL; the child is waited for by whoever started it.
+/// Sends SIGKILL; the starter of the child waits for it.
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("own child");
 }
 
-/// Requests that change something, each with what must be there before it.
+/// Requests that change something, each with the files that must be there before it.
 fn mutations() -> Vec<(&'static str, Request, Vec<u8>)> {
     let exclusive = OpenFlags { exclusive: true, ..READ_WRITE };
     let make = |path: &str, kind| Request::Make { at: at(path), kind, permissions: 0o700 };
@@ -181,7 +181,7 @@ fn names(line: &mut Line) -> Vec<Vec<u8>> {
     names
 }
 
-/// One client goes on through kills at random moments: what it cannot know to be done it sends again, and each
+/// One client goes on through kills at random moments: it sends every request without an answer again, and each
 /// mutation takes place once.
 #[test]
 fn a_client_that_resends_through_kills_sees_each_mutation_once() {
@@ -271,7 +271,7 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     let mut holder = again(&cluster, holder_id, Transport::Unix);
     let mut other = again(&cluster, other_id, Transport::Tcp);
     assert_ne!(holder.boot, boot, "a client sees that it restarted");
-    // A lock of somebody who comes new waits for the end of the grace period, even where it would be refused.
+    // A lock of a newcomer waits for the end of the grace period, even where it would be refused.
     other.reply(&Request::Reclaim { handles: vec![same.capability] });
     let early = other.send(&lock(&same, (50, 60), false), &[]);
     let reclaimed = holder.reply(&Request::Reclaim { handles: vec![file.capability] });

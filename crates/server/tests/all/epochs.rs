@@ -119,7 +119,7 @@ fn a_file_that_grows_never_shows_what_a_dead_writer_left() {
     }
 }
 
-/// What one appender appends: its name, a count, and bytes that tell a torn record.
+/// One record of an appender: its name, a count, and bytes that tell a torn record.
 fn record(appender: u8, number: u16, choices: &mut Choices) -> Vec<u8> {
     let length = choices.below(3_000) as u16;
     let mut bytes = vec![appender];
@@ -218,7 +218,7 @@ fn an_appender_that_dies_passes_its_turn_on() {
 }
 
 /// A client that had stopped with the turn once blocked every append of the file for ever. Its turn is taken, and what it
-/// writes when it goes on reaches nobody's bytes: also not those that were in the midst of a payload.
+/// writes when it goes on reaches nobody's bytes: also not the bytes in the midst of a payload.
 #[test]
 fn a_turn_that_is_not_renewed_is_taken_and_its_late_bytes_go_nowhere() {
     const EBADF: Errno = Errno(9);

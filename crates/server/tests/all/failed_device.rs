@@ -1,7 +1,7 @@
 //! The device below a journal fails and works again: reads go on, changes are refused, everybody is told, and the server goes on
 //! by itself.
 //!
-//! The device is real: a file system in a sparse file whose own file system is full, so that the kernel cannot write to it.
+//! The device is real: a file system in a sparse file on a full file system, so that the kernel cannot write to it.
 
 use std::fs;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 impl Device {
-    /// None where this machine lets nobody mount, as in a container whose root may not.
+    /// None where this machine lets nobody mount, as in a container with a root that may not.
     fn new() -> Option<Device> {
         let folder = tempfile::tempdir().expect("a directory");
         let (below, above) = (folder.path().join("below"), folder.path().join("above"));
@@ -90,7 +90,7 @@ fn start(device: &Device, targets: &Path) -> Cluster {
     Cluster::start_below(&device.path(), &toml)
 }
 
-/// A journal whose sync had failed once answered EIO for ever, to reads as well, until the server was started again.
+/// A journal with one failed sync once answered EIO for ever, to reads as well, until the server was started again.
 #[test]
 fn a_server_outlives_a_failure_of_its_journals_device() {
     let Some(device) = Device::new() else {
@@ -121,7 +121,7 @@ fn a_server_outlives_a_failure_of_its_journals_device() {
             reply => Some(reply),
         };
     }
-    // What the kernel calls it depends on the device: this one is a file for which there is no room.
+    // The kernel's name for the error depends on the device: this one is a file for which there is no room.
     let is_told = matches!(failed, Some(Reply::Failed(EIO | ENOSPC)));
     assert!(is_told, "after {made} changes: {failed:?}");
 

@@ -194,7 +194,7 @@ fn each_call_is_done_or_answers_enospc(line: &mut Line, file: &File) {
             match line.call(&request, &payload).0 {
                 Reply::Failed(ENOSPC) => refused.push(name),
                 Reply::Failed(errno) if errno != Errno(5) => {
-                    // What this test asks wrongly on purpose: a turn that nobody has, a name that an earlier round took.
+                    // Requests of this test that are wrong on purpose: a turn that nobody has, a name that an earlier round took.
                     assert!([1, 2, 17, 9].contains(&errno.0), "{name}: {errno:?}");
                 }
                 Reply::Failed(errno) => panic!("{name} answers {errno:?}"),

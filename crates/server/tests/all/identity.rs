@@ -1,4 +1,4 @@
-//! Who is who: what a credential proves, what a mount may say for others, and what is refused and logged.
+//! Identities: the claims that a credential proves, the claims that a mount may make for others, and refusals in the log.
 
 use weir_placement::{ServerId, TargetId};
 use weir_testing::{claims, key, ram, random_client, unix_seconds, Cluster, Line, Transport, READ_WRITE};
@@ -16,7 +16,7 @@ fn one_server() -> Cluster {
     Cluster::start(&ram(1, "64MiB"))
 }
 
-/// A credential whose claims were changed after it was minted.
+/// A credential with claims that were changed after it was minted.
 fn altered(change: impl FnOnce(&mut Claims)) -> Credential {
     let mut credential = key().mint(claims(1000));
     change(&mut credential.claims);

@@ -16,7 +16,7 @@ const PROCESSES: usize = 3;
 const DESCRIPTIONS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One command a line, one answer a line: the errno, or what was found.
+/// One command a line, one answer a line: the errno, or the lock that was found.
 const HELPER: &str = r#"
 import fcntl, os, struct, sys
 path = sys.argv[1]
@@ -161,7 +161,7 @@ fn errno_of(outcome: Outcome) -> String {
     }
 }
 
-/// Who holds each byte, seen by a process that holds nothing.
+/// The holder of each byte, seen by a process that holds nothing.
 fn compare(table: &LockTable, observer: &mut Helper, helpers: &[Helper]) -> Result<(), TestCaseError> {
     for byte in 0..BYTES {
         let found = observer.ask("get", 0, LockType::Write, (byte, byte));

@@ -1,4 +1,4 @@
-//! The tests of the crate from outside: one program, so that what they share is compiled and linked once.
+//! The tests of the crate from outside: one program, so that their common part is compiled and linked once.
 
 mod doors;
 mod durability;

@@ -15,7 +15,7 @@ use weir_wire::{
 const FRAMES: usize = 2_000;
 /// User of the connections that send them, so that well-formed ones cannot reach the good client's file.
 const STRANGER: u32 = 4_321;
-/// What all of it may add to the server's own memory: remembered replies, and the allocator's slack.
+/// The most that all of it may add to the server's own memory: remembered replies, and the allocator's slack.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 const TARGET: TargetId = TargetId { server: ServerId(0), index: 0 };
 
@@ -52,7 +52,7 @@ impl Scene {
         connection
     }
 
-    /// A connection whose server waits for the rest of a payload.
+    /// A connection with a payload that the server waits for the rest of.
     fn in_mid_payload(&self, transport: Transport, choices: &mut Choices) -> (Connection, usize) {
         let mut line = self.cluster.line(0, transport, &self.stranger);
         let whole = limits::INLINE_PAYLOAD_BYTES + 1 + choices.below(100_000) as usize;
@@ -66,7 +66,7 @@ impl Scene {
         (line.connection, whole - sent)
     }
 
-    /// Runs `attack` for each frame while a good client works, and looks at what is left.
+    /// Runs `attack` for each frame while a good client works, and looks at the memory that is left.
     fn attack(&self, choices: &mut Choices, mut attack: impl FnMut(&Scene, &mut Choices, Transport)) {
         let baseline = self.cluster.figure(0, "connections");
         let used_before = self.cluster.used_bytes(0);
@@ -155,7 +155,7 @@ fn entries_of(payload: &[u8]) -> Vec<(Vec<u8>, bool)> {
     named.map(|entry| (entry.name, entry.kind == weir_wire::FileKind::Directory)).collect()
 }
 
-/// Numbers at the edges of what a field takes.
+/// Numbers at the edges of a field.
 fn edge(choices: &mut Choices) -> u64 {
     let edges = [0, 1, 4095, 4096, 1 << 32, 1 << 48, i64::MAX as u64, 1 << 63, u64::MAX];
     let edge: u64 = *choices.one_of(&edges);

@@ -19,7 +19,7 @@ fn holder(cluster: &Cluster) -> (Line, File) {
     (mount, file)
 }
 
-/// What the mount is told to drop next, and then confirms with the next question.
+/// The files that the mount is told to drop next, and then confirms with the next question.
 fn told(mount: &mut Line, done: Sequence, file: &File) -> Sequence {
     mount.send(&Request::Invalidations { done }, &[]);
     match mount.receive().1 {
@@ -33,7 +33,7 @@ fn told(mount: &mut Line, done: Sequence, file: &File) -> Sequence {
 
 #[test]
 fn a_write_is_not_covered_by_a_page_that_is_written_back_later() {
-    // One that comes with its header, and one whose payload waits in the socket.
+    // One write that comes with its header, and one with a payload that waits in the socket.
     for length in [3, MIB - 10] {
         let cluster = Cluster::start(&ram(1, "64MiB"));
         let (mut mount, mut file) = holder(&cluster);

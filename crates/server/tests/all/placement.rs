@@ -34,7 +34,7 @@ fn make(line: &mut Line, path: &str, layout: &str) -> Result<File, Errno> {
     }
 }
 
-/// Makes a file and removes it again: what it counted as load goes with it.
+/// Makes a file and removes it again: its load goes with it.
 fn probe(line: &mut Line, path: &str, layout: &str) -> Result<(), Errno> {
     let file = make(line, path, layout)?;
     line.close(&file);
@@ -208,7 +208,7 @@ fn a_dead_server_gets_nothing_until_it_is_back() {
     assert!(found.values().all(|count| (5..=15).contains(count)), "no rush to who comes back: {found:?}");
 }
 
-/// A report of a server of two idle targets whose processors are in use to this part.
+/// A report of a server with two idle targets, which has this part of its processors in use.
 fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
     let target = |index| TargetReport {
         target: TargetId { server, index },
@@ -260,7 +260,7 @@ fn a_server_whose_machine_is_busy_gets_little() {
         }
         make(&mut line, name, "-c 1")
     };
-    // What was reported counts from the next exchange on.
+    // The report counts from the next exchange on.
     let mut tries = 0;
     wait_until("both servers are known as they are", || {
         tries += 1;

@@ -1,4 +1,4 @@
-//! Power is lost at any moment: what the journals had not brought to stable storage is gone, while everything else
+//! Power is lost at any moment: every record that was not on stable storage is gone, while everything else
 //! reached the disk, which is the worst that a file system below may do. Each name has a content that it had, and none from
 //! before what fsync promised.
 
@@ -25,7 +25,7 @@ fn at(path: &str) -> At {
     At::new(Ino::ROOT, path)
 }
 
-/// A client of all servers, and what the files were after each of its changes.
+/// A client of all servers, and the files after each of its changes.
 struct Client {
     lines: Vec<Line>,
     history: Vec<Files>,
@@ -222,7 +222,7 @@ fn marked(journal: &Path) -> (u64, String, u64) {
     slots.max().expect("a slot")
 }
 
-/// Takes from a journal what no sync covered, and makes its logs those of another boot.
+/// Takes the records that no sync covered from a journal, and gives its logs another boot.
 fn lose_power(journal: &Path) {
     let (_, name, durable_bytes) = marked(journal);
     let files = fs::read_dir(journal).expect("a journal").map(|entry| entry.expect("an entry").path());
@@ -247,7 +247,7 @@ fn lose_power(journal: &Path) {
     }
 }
 
-/// Starts the servers on what is left and tells the files as they are now, of those that ever were.
+/// Starts the servers on the rest, and tells all files that ever were as they are now.
 fn recovered(cluster: &mut Cluster, history: &[Files]) -> Files {
     for server in 0..cluster.count() {
         cluster.kill_server(server);
@@ -276,7 +276,7 @@ fn targets_of(cluster: &Cluster) -> Vec<TargetId> {
     (0..cluster.count() as u16).flat_map(targets).collect()
 }
 
-/// Whatever a power loss leaves is what the files were after one of the changes, and after none before the last fsync.
+/// After a power loss the files are as they were after one of the changes, and after none before the last fsync.
 fn every_state_is_one_that_was(servers: usize, rounds: usize) {
     let mut choices = Choices::new();
     for round in 0..rounds {
@@ -370,7 +370,7 @@ fn a_truncation_that_was_never_durable_is_undone() {
     wait_until("nothing is kept for ever", || cluster.used_bytes(0) <= 2 * 4096);
 }
 
-/// What was removed or emptied is free only once the journal says so durably: whoever needs that room meanwhile gets it, late.
+/// The room of a removed or emptied file is free only once the journal says so durably: a write that needs it meanwhile gets it, late.
 #[test]
 fn room_that_is_about_to_be_free_is_waited_for() {
     let target = "backend = \"dir\"\ncapacity = \"1MiB\"";

@@ -201,7 +201,7 @@ fn connections_that_found_no_descriptor_are_taken_when_there_is_one() {
     cluster.await_figure(0, "connections", 0);
 }
 
-/// What the program counts of itself, to be looked at rather than judged: machines differ.
+/// The program's own figures, to be looked at rather than judged: machines differ.
 #[test]
 fn an_idle_server_is_looked_at() {
     let cluster = Cluster::start(&ram(2, "64MiB"));

@@ -16,14 +16,14 @@ struct Scene {
 
 /// So many that a job still has requests queued where a busy machine wakes its threads late.
 const CONNECTIONS: [(&str, u32, usize); 2] = [("large", 4, 12), ("small", 1, 24)];
-/// How far a share may be from what is owed: requests in service when an interval ends.
+/// The distance that a share may have from the share that is owed: requests in service when an interval ends.
 const TOLERANCE: f64 = 0.05;
 
 fn job(name: &str, nodes: u32) -> Credential {
     key().mint(Claims { job: name.into(), nodes, ..claims(1000 + nodes) })
 }
 
-/// One target of two milliseconds a request, so that the device and not the processor is what is shared.
+/// One target of two milliseconds a request, so that the device and not the processor is shared.
 fn slow_server(policy: &str) -> Cluster {
     let target = "backend = \"ram\"\ncapacity = \"256MiB\"\nspeed = { fixed = \"2ms\" }";
     let server = server_toml(1, target);
@@ -524,7 +524,7 @@ fn metrics_are_what_is_declared() {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
         }
     }
-    // These have samples only of jobs that waited, devices where bytes cost something, what was refused, targets that
+    // These have samples only of jobs that waited, devices where bytes cost something, refusals, targets that
     // served more than one request of a size, and machines that were watched for long enough.
     assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
     assert_eq!(types.get("weir_device_cost_bytes_per_second").map(String::as_str), Some("gauge"));

@@ -1,4 +1,4 @@
-//! What costs a client nothing costs the others nothing: slots, turns of the loop and memory are somebody's.
+//! A client that pays nothing costs the others nothing: each slot, turn of the loop and byte of memory is charged to a job.
 
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
@@ -195,7 +195,7 @@ fn tight_server() -> Cluster {
     cluster
 }
 
-/// As many reads of the longest kind as a connection may have outstanding, whose replies nobody takes.
+/// As many reads of the longest kind as a connection may have outstanding; nobody takes their replies.
 fn ask_and_take_nothing(cluster: &Cluster, credential: &Credential) -> Line {
     let mut line = cluster.line(0, Transport::Unix, credential);
     let file = line.open("large", READ).expect("opened");
@@ -220,7 +220,7 @@ fn replies_that_nobody_takes_are_bounded_and_cost_the_others_nothing() {
     for _ in 0..20 {
         assert_eq!(good.read(&file, 0, MIB).expect("read"), vec![3; MIB]);
     }
-    // One that asks beside them for the same job waits for memory, but what needs none is served at once.
+    // A request beside them for the same job waits for memory, but a request that needs none is served at once.
     let mut sibling = cluster.line(0, Transport::Unix, &small("slow"));
     let own = sibling.open("large", READ).expect("opened");
     assert_eq!(sibling.reply(&Request::Ping), Reply::Done);
@@ -272,7 +272,7 @@ fn writers_that_stall_above_a_directory_take_bounded_memory() {
     let held = cluster.figure(0, "held_bytes") >> 20;
     assert!(held <= 140, "{held} MiB held");
     cluster.assert_running(0);
-    // Who goes on is served: none of them is lost.
+    // A client that goes on is served: no request is lost.
     let mut line = stalled.swap_remove(0);
     line.connection.send_bytes(&vec![9; limits::PAYLOAD_BYTES - MIB / 10]);
     assert!(matches!(line.receive().1, Reply::Written { .. }));
@@ -306,7 +306,7 @@ fn frames_that_never_end_take_bounded_memory_and_keep_nobody_waiting() {
     for round in 0..20 {
         good.write(&mut file, 0, &vec![round; MIB]).expect("written");
     }
-    // Those that end their frames are answered, whoever had memory before.
+    // Clients that end their frames are answered, whichever client had memory before.
     for line in begun.iter_mut().rev().take(700) {
         line.connection.send_bytes(&[9]);
     }

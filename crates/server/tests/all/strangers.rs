@@ -1,4 +1,4 @@
-//! Every message, sent by a local user who has no right to what it names: it is refused, and nothing changes.
+//! Every message, sent by a local user without a right to the things that it names: it is refused, and nothing changes.
 //!
 //! `docs/reference/messages.md` holds the same table for readers. A message without a rule does not compile here, one that
 //! is not sent fails, and so does one that the table does not list.
@@ -15,21 +15,21 @@ use weir_wire::{
     XattrMode,
 };
 
-/// Who is attacked, who attacks, and who looks whether anything changed.
+/// The victim, the stranger, and the witness that looks whether anything changed.
 const VICTIM: u32 = 1000;
 const STRANGER: u32 = 2000;
 const EACCES: Errno = Errno(13);
 const EIO: Errno = Errno(5);
 const ESTALE: Errno = Errno(116);
 
-/// What makes a message's sender entitled to what it names.
+/// The ground on which a message's sender is entitled to the things that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// Part of the handshake: nothing is named yet.
     Handshake,
     /// Only a mount of the administrator.
     Mount,
-    /// Everyone with a credential: what it tells is no secret, and it changes nothing.
+    /// Everyone with a credential: the answer is no secret, and the message changes nothing.
     Everyone,
     /// Permissions along the path, from the root, an inode that the caller may name, or an anchor.
     Path,
@@ -37,13 +37,13 @@ enum Rule {
     Held,
     /// The capability of an open description of the sender's user.
     Capability,
-    /// What the sender's client itself began: nobody else's can be named.
+    /// The sender's client itself began the thing: nobody else's can be named.
     Own,
     /// Only another server.
     Server,
 }
 
-/// The table. Its names are those of the reference page.
+/// The table. The reference page has the same names.
 fn rule(request: &Request) -> (&'static str, Rule) {
     match request {
         Request::Hello { .. } => ("Hello", Rule::Handshake),
@@ -431,7 +431,7 @@ fn as_server(scene: &Scene) -> Vec<PeerRequest> {
     ]
 }
 
-/// What was closed by the stranger itself is worth as little as what it never had.
+/// A description that the stranger itself closed is worth as little as one that it never had.
 fn closed_by(stranger: &mut Line) -> Capability {
     let gone = stranger.open("gone", READ_WRITE).expect("the root is open to all");
     assert_eq!(stranger.unlink("gone", false), Reply::Done);
@@ -452,7 +452,7 @@ fn a_stranger_is_refused_by_every_message_and_changes_nothing() {
         let (reply, bytes) = stranger.call(&request, &payload);
         let is_refusal = match (&reply, rule) {
             (Reply::Failed(_) | Reply::Stale, _) => true,
-            // What the stranger has none of is gone already, and the victim's is not touched: the state below says so.
+            // The stranger has no such thing, and the victim's is not touched: the state below says so.
             (Reply::Done, Rule::Own) => true,
             (Reply::Done, Rule::Held) => matches!(request, Request::Close { .. }),
             _ => false,
@@ -463,7 +463,7 @@ fn a_stranger_is_refused_by_every_message_and_changes_nothing() {
         sent += 1;
         refused += usize::from(is_refusal);
     }
-    // What tells no secret and changes nothing is answered, so that a user can find the store and its free space.
+    // A message that tells no secret and changes nothing is answered, so that a user can find the store and its free space.
     for request in [Request::Ping, Request::Cluster, Request::Statistics] {
         names.insert(rule(&request).0);
         assert_eq!(rule(&request).1, Rule::Everyone);
@@ -623,7 +623,7 @@ fn an_open_description_is_confirmed_by_its_home() {
     let read = Request::Read { capability, target, epoch: file.epoch, extents };
     assert_eq!(other.call(&read, &[]), (Reply::Data { size: None }, vec![1; 4]));
     home.close(&file);
-    // What the home never said of another description of the file, it does not say of a closed one.
+    // The home confirms a closed description as little as a description that never was.
     let again = home.open("file", READ_WRITE).expect("opened");
     let never = key().capability(
         Description { handle: HandleId(again.handle.0 + 5), ..again.description(STRANGER) },
@@ -641,7 +641,7 @@ fn an_open_description_is_confirmed_by_its_home() {
     assert_eq!(other.call(&read, &[]).0, Reply::Failed(EIO));
 }
 
-/// Who may not walk to a directory does not get below it by its number; who may, may name it by number too.
+/// A user that may not walk to a directory does not get below it by its number; a user that may, may name it by number too.
 #[test]
 fn a_number_leads_nowhere_that_a_path_does_not() {
     let scene = Scene::new();

@@ -238,7 +238,7 @@ fn objects_of(cluster: &Cluster, server: usize) -> Vec<PathBuf> {
     files.filter_map(|file| Some(file.ok()?.path())).collect()
 }
 
-/// What one client does to its own names in the root, and what it then knows to be there.
+/// The changes of one client to its own names in the root, and the names that it then knows to be there.
 fn work(
     client: &mut Client,
     worker: usize,
@@ -273,7 +273,7 @@ struct Work {
 }
 
 impl Work {
-    /// After EIO it is not known what was done, so the store is asked.
+    /// After EIO the outcome is not known, so the store is asked.
     fn look(&mut self, client: &mut Client, name: &str) {
         self.failed += 1;
         match client.attributes(name) {
@@ -372,7 +372,7 @@ fn either_server_may_die_in_the_middle_of_what_takes_both() {
     let mut client = Client::new(&cluster);
     let known: BTreeSet<String> =
         works.into_iter().flat_map(|work| work.directories.into_iter().chain(work.files)).collect();
-    // What EIO left open is settled as soon as both servers are there.
+    // An outcome that EIO left open is settled as soon as both servers are there.
     wait_until("each entry is one that somebody knows", || names(&client.entries("")) == known);
     for entry in client.entries("") {
         let name = String::from_utf8(entry.name).expect("own names");
