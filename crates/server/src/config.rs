@@ -27,7 +27,7 @@ const EXAMPLE: &str = "see docs/reference/configuration.md";
 pub struct ClusterConfig {
     /// Version of the file.
     pub version: u32,
-    /// How device time is divided among jobs, until changed by `weir policy set`.
+    /// The policy by which device time is divided among jobs, until changed by `weir policy set`.
     #[serde(default = "default_policy", deserialize_with = "policy", serialize_with = "display")]
     pub policy: Policy,
     /// The scheduler that enforces the policy; absent: `fifo` for `fifo`, `virtual-time` for all others.
@@ -36,10 +36,10 @@ pub struct ClusterConfig {
     /// Weights, reservations and limits of groups, users and jobs.
     #[serde(default, rename = "share", skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<ShareConfig>,
-    /// How often servers tell each other their jobs and loads, in milliseconds.
+    /// The interval in which servers tell each other their jobs and loads, in milliseconds.
     #[serde(default = "default_lambda")]
     pub lambda_milliseconds: u64,
-    /// Layout of files whose directories ask for nothing else.
+    /// Layout of files in directories that ask for nothing else.
     #[serde(default)]
     pub layout: LayoutConfig,
     /// The servers, by number.
@@ -47,17 +47,17 @@ pub struct ClusterConfig {
     pub servers: Vec<ServerConfig>,
 }
 
-/// What one group, user or job is entitled to, beside the policy.
+/// The entitlement of one group, user or job, beside the policy.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShareConfig {
-    /// The group it is for.
+    /// The group that is entitled.
     #[serde(default)]
     pub group: Option<String>,
-    /// The user it is for.
+    /// The user that is entitled.
     #[serde(default)]
     pub user: Option<String>,
-    /// The name of the jobs that it is for, each by itself.
+    /// The name of the jobs that are entitled, each by itself.
     #[serde(default)]
     pub job: Option<String>,
     /// Factor of the weight that the policy gives.
@@ -81,7 +81,7 @@ pub struct LayoutConfig {
     /// Targets of a file; 0 means all.
     #[serde(default)]
     pub stripe_count: u16,
-    /// Who chooses the targets, until changed by `weir targets allocator`.
+    /// The allocator that chooses the targets, until changed by `weir targets allocator`.
     #[serde(default, deserialize_with = "allocator", serialize_with = "display")]
     pub allocator: AllocatorName,
 }
@@ -104,7 +104,7 @@ pub struct ServerConfig {
     pub targets: Vec<TargetConfig>,
 }
 
-/// Where a target keeps its bytes.
+/// The place of a target's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendKind {
@@ -118,9 +118,9 @@ pub enum BackendKind {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetConfig {
-    /// Where the bytes are.
+    /// The place of the bytes.
     pub backend: BackendKind,
-    /// Most bytes; for `dir`, absent means what its file system has free.
+    /// Most bytes; for `dir`, absent means the free bytes of its file system.
     #[serde(default, deserialize_with = "optional_size")]
     pub capacity: Option<u64>,
     /// Directory of a `dir` target; absent means one in the server's own folder.
@@ -132,7 +132,7 @@ pub struct TargetConfig {
     /// Targets of one class are expected to be equally fast; absent means the backend's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Bytes a second that large requests should achieve; absent means what the others of its class do.
+    /// Bytes a second that large requests should achieve; absent means the rate of the other targets of its class.
     #[serde(default, deserialize_with = "optional_rate", skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
 }
@@ -204,10 +204,10 @@ impl ClusterConfig {
         Ok(())
     }
 
-    /// How device time is shared.
+    /// The division of device time.
     ///
     /// # Errors
-    /// What is wrong with the policy, the scheduler or a share, in a sentence.
+    /// The fault of the policy, the scheduler or a share, in a sentence.
     pub(crate) fn sharing(&self) -> Result<Sharing, String> {
         let mut entitlements = Entitlements::default();
         for (number, share) in self.shares.iter().enumerate() {
@@ -226,7 +226,7 @@ impl ClusterConfig {
         self.servers.iter().enumerate().flat_map(of_server).collect()
     }
 
-    /// Of layouts that do not say otherwise.
+    /// Defaults of layouts that set nothing.
     pub fn layout_defaults(&self) -> LayoutDefaults {
         LayoutDefaults { stripe_bytes: self.layout.stripe_size, stripe_count: self.layout.stripe_count }
     }
@@ -300,7 +300,7 @@ impl SpeedConfig {
 /// The first address of `host:port`.
 ///
 /// # Errors
-/// What the resolver answers.
+/// The errors of the resolver.
 pub(crate) fn resolve(address: &str) -> std::io::Result<SocketAddr> {
     address.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }

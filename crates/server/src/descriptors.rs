@@ -1,25 +1,25 @@
-//! Descriptors: the limit of the process, divided so that no part of the server takes what another one needs.
+//! Descriptors: the limit of the process, divided so that no part of the server takes the descriptors that another part needs.
 
 use crate::control::http;
 use crate::error::ServerError;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-/// What a server has of its own: standard streams, the poll, its timer and waker, three listeners, the journal and its
+/// Descriptors of the server itself: standard streams, the poll, its timer and waker, three listeners, the journal and its
 /// snapshot, and two files of each worker.
 const OWN: u64 = 32;
 /// Proved connections: with one thread each of a large job's nodes they fit the usual hard limit of descriptors.
 pub(crate) const LINKS_MAX: u64 = 32_768;
 /// Fewer are of no use to anybody.
 const LINKS_MIN: u64 = 8;
-/// Connections that have not proved who they are: a handshake takes a few milliseconds, so these are tens of thousands of
+/// Connections that have not proved who they are: a handshake takes a few milliseconds, so this many admit tens of thousands of
 /// new clients a second.
 const STRANGERS_MAX: u64 = 256;
 /// The least of each small budget.
 const PART_MIN: u64 = 4;
-/// Object files that a target keeps open: what a few hundred clients write at once.
+/// Object files that a target keeps open: as many as a few hundred clients write at once.
 const OBJECTS_MAX: u64 = 512;
 
-/// How many descriptors each part of a server may have.
+/// The number of descriptors that each part of a server may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     /// Connections that are proved.
@@ -40,7 +40,7 @@ impl Budget {
     pub(crate) fn of_process(servers: usize, directories: usize) -> Result<Budget, ServerError> {
         let limit = getrlimit(Resource::Nofile);
         // The usual soft limit is 1,024 for the sake of programs that use select(2), and the hard one far above. A refusal
-        // leaves what there is.
+        // leaves the limit as it is.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Budget::of(limit, servers, directories).ok_or(ServerError::Descriptors { limit })

@@ -1,19 +1,19 @@
-//! What can stop a server from starting, or end it.
+//! The errors that keep a server from starting, or end it.
 
 use std::path::PathBuf;
 
-/// An error of the daemon; each names what was tried, on what, and what to do.
+/// An error of the daemon; each names the action that failed, its object, and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// A file or directory.
     #[error("cannot {what} {}: {source}{}", path.display(), hint(source))]
     Io {
-        /// What was tried.
+        /// The action.
         what: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// `cluster.toml` is wrong.
@@ -21,7 +21,7 @@ pub enum ServerError {
     Configuration {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The fault, and the right form.
         what: String,
     },
     /// An address cannot be listened on.
@@ -29,7 +29,7 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The limit of open files leaves too few for connections.
@@ -43,9 +43,9 @@ pub enum ServerError {
     /// The event loop lost its own means.
     #[error("the event loop cannot go on: {what}: {source}")]
     Loop {
-        /// What failed.
+        /// The action.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The journal cannot be read or written.
@@ -53,7 +53,7 @@ pub enum ServerError {
     Journal(#[from] crate::journal::JournalError),
 }
 
-/// What to do about it, where that is not said by the error.
+/// The remedy, where the error does not name it.
 fn hint(source: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     match source.kind() {

@@ -8,11 +8,10 @@ use crate::events::{Event, Events};
 use crate::journal::Losses;
 use crate::links::admission::Origin;
 use crate::links::connection::Stream;
-use crate::links::{Link, LinkKey};
+use crate::links::FIRST_LINK;
 use crate::notices::notice;
 use crate::notices::Notice;
 use crate::server::Server;
-use crate::storage::Target;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token, Waker};
@@ -26,14 +25,12 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
-use weir_wire::{limits, ServerAddress, SiteKey};
+use weir_wire::{ServerAddress, SiteKey};
 
 const WAKER: Token = Token(0);
 const TIMER: Token = Token(1);
 const TCP: Token = Token(2);
 const UNIX: Token = Token(3);
-/// Tokens from here on are links.
-const FIRST_LINK: usize = 16;
 /// Events taken in one turn: a turn stays well below a millisecond.
 const EVENTS_PER_TURN: usize = 256;
 /// Longest path of a Unix socket (sun_path without its final zero).
@@ -41,7 +38,7 @@ const SOCKET_PATH_MAX: usize = 107;
 /// A wait never takes longer, whatever the deadlines say.
 const WAIT_MAX: Nanos = Nanos::from_millis(500);
 
-/// Connections taken from one listener in one turn: those who are served wait no longer for more.
+/// Connections taken from one listener in one turn: with more of them the clients that are served would wait longer.
 const ACCEPTS: usize = 64;
 /// Pause after a failed accept: a descriptor may be free then.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
@@ -50,13 +47,13 @@ struct Doors {
     tcp: TcpListener,
     unix: Option<UnixListener>,
     timer: OwnedFd,
-    /// When the timer will wake the loop; none once it has.
+    /// The moment at which the timer will wake the loop; none once it has.
     armed: Option<Nanos>,
-    /// When to try again after an accept failed: the poll tells of each arrival once.
+    /// The moment of the next try after an accept failed: the poll tells of each arrival once.
     accept_again: Option<Nanos>,
 }
 
-/// Runs server `id` of the store until it is told to stop. `losses` says what becomes of a journal that lost durable changes.
+/// Runs server `id` of the store until it is told to stop. `losses` says whether a journal that lost durable changes is accepted.
 ///
 /// # Errors
 /// [`ServerError`] when it cannot start, or its loop cannot go on.
@@ -88,12 +85,12 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     let means = (registry, events.clone());
     let mut server = Server::open(config, id, &folder, key.clone(), means, budget, losses)?;
     let (mut doors, mut address) = open_doors(&poll, &own.listen, &folder, id)?;
-    let boards = server.showing.boards();
+    let boards = server.boards();
     let control_address = control::start(&own.control, key.control_token(), events, boards, budget.callers)?;
     address.control = control_address.to_string();
     announce(&folder, &address)?;
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
-    server.addresses.insert(id, address);
+    server.announce(address);
     server.meet_peers(home)?;
     let outcome = turn_until_stopped(&mut poll, &mut server, &mut doors, &receiver);
     server.close_journal();
@@ -114,7 +111,7 @@ fn turn_until_stopped(
         server.read_clock();
         let deadline = server.next_deadline().min(doors.accept_again.unwrap_or(server.now() + WAIT_MAX));
         let timeout =
-            if server.has_work() { Some(Duration::ZERO) } else { doors.arm(deadline, server.clock_now())? };
+            if server.has_work() { Some(Duration::ZERO) } else { doors.arm(deadline, server.right_now())? };
         match poll.poll(&mut ready, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
@@ -150,92 +147,7 @@ fn turn_until_stopped(
     }
 }
 
-impl Server {
-    fn handle_event(&mut self, event: Event) {
-        match event {
-            Event::Worked(worked) => self.worked(worked),
-            Event::Peer { question, answer } => self.peer_answered(question, answer),
-            Event::Control(question) => self.answer_question(question),
-            Event::Stop => {}
-        }
-    }
-
-    fn has_work(&self) -> bool {
-        !self.dirty.is_empty()
-            || !self.ready.is_empty()
-            || !self.intake.is_calm()
-            || self.unserved
-            || self.showing.is_copying()
-    }
-
-    fn link_ready(&mut self, index: usize, readable: bool, ended: bool) {
-        let Some(link) = self.links.get_mut(index) else { return };
-        if readable || ended {
-            link.connection.mark_readable(ended);
-            match link.receiving {
-                Some(token) => self.payload_arrived(token),
-                None => self.make_ready(index),
-            }
-        }
-        self.dirty.push(index);
-    }
-
-    /// Sends replies of a link, as far as its socket and `bytes_max` allow.
-    pub(crate) fn flush_link(&mut self, index: usize, bytes_max: usize) {
-        let mut sent = Vec::new();
-        let Some(link) = self.links.get_mut(index) else { return };
-        let outcome = link.connection.flush(&self.targets, bytes_max, &mut sent);
-        let finished = link.closing && !link.connection.has_output();
-        let watched = link.connection.watch_for_room(&self.registry, Token(index + FIRST_LINK));
-        for tail in sent {
-            crate::requests::service::release_tail(&mut self.targets, tail);
-        }
-        self.count_buffers(index);
-        let Some(link) = self.links.get_mut(index) else { return };
-        match (outcome, watched) {
-            (Ok(has_more), Ok(())) if !finished => {
-                if has_more {
-                    self.dirty.push(index);
-                }
-                if link.full && link.in_hand() < limits::OUTSTANDING_PER_CONNECTION {
-                    link.full = false;
-                    self.make_ready(index);
-                }
-            }
-            _ => self.close_link(index),
-        }
-    }
-
-    fn accept(&mut self, stream: Stream, origin: Origin) {
-        self.link_serial += 1;
-        let serial = self.link_serial;
-        let now = self.now();
-        let index = self.links.insert(Link::new(stream, serial));
-        let turned_away = self.admission.enter(LinkKey { index, serial }, origin, now);
-        if let Some(key) = turned_away {
-            self.notices.tell(Notice::TurnedAway, now, || {
-                format!("too many connections are not proved; one from {origin} is turned away")
-            });
-            self.close_link(key.index);
-        }
-        let Some(link) = self.links.get_mut(index) else { return };
-        if link.connection.register(&self.registry, Token(index + FIRST_LINK)).is_err() {
-            self.close_link(index);
-        }
-    }
-
-    /// Lets go of a descriptor that is not needed: a stranger's, or of an object file that nobody uses now.
-    fn free_descriptor(&mut self) -> bool {
-        let stranger = self.admission.first_to_go();
-        if let Some(key) = stranger {
-            self.close_link(key.index);
-        }
-        let objects = self.targets.iter().any(Target::close_idle_object);
-        stranger.is_some() || objects
-    }
-}
-
-/// Takes up to [`ACCEPTS`] connections that have arrived; answers what kept it from the next, or nothing where there may
+/// Takes up to [`ACCEPTS`] connections that have arrived; answers the error that kept it from the next, or nothing where there may
 /// be more.
 fn accept_some(
     server: &mut Server,
@@ -250,7 +162,7 @@ fn accept_some(
                     return Some(error);
                 }
             }
-            // Of the connection that was to be taken, which is gone (accept(2)).
+            // The connection that was to be taken is gone (accept(2)).
             Err(_) => {}
         }
     }
@@ -302,7 +214,7 @@ fn open_doors(
         _ => None,
     };
     if let Some(unix) = &mut unix {
-        // Whoever connects is asked for a credential, so the socket is open to every user of the host.
+        // Every client is asked for a credential, so the socket is open to every user of the host.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let opened = std::fs::set_permissions(&path, open);
         opened.map_err(|source| ServerError::Io { what: "open to all users", path: path.clone(), source })?;
@@ -325,8 +237,7 @@ fn open_doors(
 }
 
 impl Doors {
-    /// Takes some of the connections that have arrived, and the others in the next turn; where they cannot be had now, as no
-    /// descriptor is free, soon.
+    /// Takes some of the connections that have arrived, and the others in the next turn; where no descriptor is free for them, soon.
     fn accept(&mut self, server: &mut Server) {
         let tcp = accept_some(server, || next_tcp(&self.tcp));
         let unix = self.unix.as_ref().map(|listener| accept_some(server, || next_unix(listener)));
@@ -339,7 +250,7 @@ impl Doors {
                 Some(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Some(error) => {
                     again = again.or(Some(now + ACCEPT_PAUSE));
-                    server.notices.tell(Notice::NoDescriptor, now, || {
+                    server.notices().tell(Notice::NoDescriptor, now, || {
                         format!("connections wait: {error}; hint: raise the limit of open files (ulimit -n)")
                     });
                 }
@@ -372,7 +283,7 @@ impl Doors {
     }
 }
 
-/// Tells clients and peers on this host where the server is; the file appears whole or not at all.
+/// Tells clients and peers on this host the server's addresses; the file appears whole or not at all.
 fn announce(folder: &Path, address: &ServerAddress) -> Result<(), ServerError> {
     let path = folder.join("address.json");
     let temporary = folder.join("address.json.new");

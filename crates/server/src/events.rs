@@ -1,7 +1,8 @@
-//! What reaches the event loop from other threads.
+//! Events that reach the event loop from other threads.
 
-use crate::control::Question;
-use crate::peers::Answer;
+use crate::control::question::Question;
+use crate::peers::line::Answer;
+use crate::workers::WorkOutput;
 use mio::Waker;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
@@ -15,14 +16,14 @@ pub(crate) enum Event {
     Worked(Worked),
     /// A peer answered, or will not.
     Peer {
-        /// Which question this answers.
+        /// The number of the question that this answers.
         question: u64,
         /// The answer.
         answer: Answer,
     },
     /// The control API asks.
     Control(Question),
-    /// Stop after what is in hand.
+    /// The server is to stop.
     Stop,
 }
 
@@ -30,24 +31,10 @@ pub(crate) enum Event {
 pub(crate) struct Worked {
     /// The work's number, given when it was submitted.
     pub(crate) number: u64,
-    /// What came of it.
+    /// The output, or the refusal of the target.
     pub(crate) outcome: Result<WorkOutput, crate::storage::TargetFailure>,
-    /// How long it took.
+    /// The time that it took.
     pub(crate) service: std::time::Duration,
-}
-
-/// What blocking work produces.
-pub(crate) enum WorkOutput {
-    /// Nothing to say.
-    Done,
-    /// Bytes that were read.
-    Bytes(Vec<u8>),
-    /// A position that was sought.
-    Position(Option<u64>),
-    /// No room for these bytes.
-    NoRoom(Vec<u8>),
-    /// What became of a cut that had to be undoable.
-    Cut(crate::storage::Cut),
 }
 
 /// The sending side; clones go to every thread.
@@ -58,7 +45,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// A channel whose events wake the loop.
+    /// A channel into the loop, which each event wakes.
     pub(crate) fn new(waker: Waker) -> (Events, Receiver<Event>) {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         (Events { sender, waker: Arc::new(waker) }, receiver)

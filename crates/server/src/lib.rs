@@ -6,9 +6,12 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod accounts;
+mod clock;
 mod config;
 mod control;
 mod descriptors;
+mod durability;
+mod errands;
 mod error;
 mod event_loop;
 mod events;

@@ -1,4 +1,4 @@
-//! What the server's log says of what strangers do: escaped, cut, and of each kind a few lines in a while.
+//! Lines of the server's log about the deeds of strangers: escaped, cut, and a few of each kind in a while.
 
 use weir_fairshare::Nanos;
 
@@ -38,7 +38,7 @@ impl Notice {
     const ALL: [Notice; 5] =
         [Notice::Refused, Notice::TurnedAway, Notice::NoDescriptor, Notice::TurnTaken, Notice::MemoryKept];
 
-    /// What lines of the kind tell of.
+    /// The things that lines of the kind tell of.
     fn name(self) -> &'static str {
         match self {
             Notice::Refused => "refused credentials",
@@ -50,7 +50,7 @@ impl Notice {
     }
 }
 
-/// What was said lately.
+/// The lines of each kind that were said lately.
 #[derive(Default)]
 pub(crate) struct Notices([Lately; Notice::ALL.len()]);
 

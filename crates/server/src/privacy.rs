@@ -1,4 +1,4 @@
-//! What lies on disk is the server's alone: bytes of files have their permissions in the namespace, and nowhere else.
+//! Files on disk are the server's alone: bytes of files have their permissions in the namespace, and nowhere else.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Permissions};
@@ -35,7 +35,7 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
 /// Closes a file that is there to others.
 ///
 /// # Errors
-/// Those of `chmod(2)`.
+/// As `chmod(2)`.
 pub(crate) fn close_to_others(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.mode();
     match mode & OTHERS {

@@ -1,15 +1,30 @@
 //! The pool on which blocking work runs: `dir` targets and journal synchronisation.
 
 use crate::error::ServerError;
+use crate::storage::Cut;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads of the pool: as many service slots as a `dir` target has, so one slow call never holds the others.
 pub(crate) const WORKERS: usize = 8;
-/// Work that may wait: what all slots, synchronisations and removals of a burst need; beyond it the loop keeps its own list.
+/// Work that may wait: as much as all slots, synchronisations and removals of a burst; beyond it the loop keeps its own list.
 const QUEUE_MAX: usize = 1024;
 
-/// A piece of blocking work; it reports through whatever it captured.
+/// The output of blocking work.
+pub(crate) enum WorkOutput {
+    /// Nothing to say.
+    Done,
+    /// Bytes that were read.
+    Bytes(Vec<u8>),
+    /// A position that was sought.
+    Position(Option<u64>),
+    /// No room for these bytes.
+    NoRoom(Vec<u8>),
+    /// The part of a cut that the next start can undo.
+    Cut(Cut),
+}
+
+/// A piece of blocking work; it reports through its captures.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads that run blocking work.
@@ -42,7 +57,7 @@ impl Workers {
         self.drain();
     }
 
-    /// Hands over what did not fit before.
+    /// Hands over work that did not fit before.
     pub(crate) fn drain(&mut self) {
         while let Some(work) = self.overflow.pop_front() {
             match self.queue.try_send(work) {

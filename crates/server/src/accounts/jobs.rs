@@ -1,7 +1,8 @@
-//! The job table: who has been here, what they did, what they were owed and what they received.
+//! The job table: the jobs that have been here, their work, and the device time that they were owed and received.
 
-use crate::accounts::waited_for::{Receivers, WaitedFor};
+use crate::accounts::delays::{Delays, Receivers};
 use crate::accounts::waits::{WaitSummary, Waits};
+use crate::clock::seconds;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,40 +14,40 @@ use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
 const JOB_EXPIRY: Duration = Duration::from_secs(600);
 /// Jobs remembered at once; beyond it the longest silent one is forgotten first.
 const JOBS_MAX: usize = 20_000;
-/// Jobs by name in the list of whom a job waited for; the server knows some more, and the rest as a sum.
+/// Jobs by name in the list of the delays of a job; the server knows some more, and the rest as a sum.
 const WAITED_FOR_SHOWN: usize = 8;
 
 /// Encoded bytes of a job's report beside its names, at most.
 const REPORT_FIXED_BYTES: usize = 64;
-/// Encoded bytes of what a job uses of one device, at most.
+/// Encoded bytes of a job's use of one device, at most.
 const USE_BYTES: usize = 6;
-/// Most bytes of all jobs' reports: a frame's payload, less what is said of the targets.
+/// Most bytes of all jobs' reports: a frame's payload, less the reports of the targets.
 const REPORTS_BYTES_MAX: usize = weir_wire::limits::PAYLOAD_BYTES - 64 * 1024;
 
 /// Everything a server knows of one job.
 pub(crate) struct Job {
-    pub(crate) name: String,
-    pub(crate) user: String,
-    pub(crate) group: String,
-    pub(crate) uid: u32,
-    pub(crate) attributes: JobAttributes,
-    pub(crate) connections: usize,
-    pub(crate) last_seen: Nanos,
-    pub(crate) operations: u64,
-    pub(crate) bytes_read: u64,
-    pub(crate) bytes_written: u64,
-    pub(crate) device: Nanos,
-    /// Device time charged at dispatch: what the cost model expected.
+    name: String,
+    user: String,
+    group: String,
+    uid: u32,
+    attributes: JobAttributes,
+    connections: usize,
+    last_seen: Nanos,
+    operations: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    device: Nanos,
+    /// Device time charged at dispatch, as the cost model expected it.
     charged: Nanos,
     waits: Waits,
-    waited_for: WaitedFor,
+    delays: Delays,
     /// Its account with each device that it has used.
     devices: Vec<DeviceAccount>,
-    /// Device time that the server gave to anybody while this job was active, and what of it was owed to the job.
+    /// Device time that the server gave to anybody while this job was active, and the part of it that was owed to the job.
     contended: f64,
     owed: f64,
     received: f64,
-    pub(crate) active: bool,
+    active: bool,
 }
 
 /// A job's account with one device.
@@ -61,7 +62,7 @@ struct DeviceAccount {
     backlogged: Nanos,
 }
 
-/// What a device did between two moments.
+/// The work of a device between two moments.
 pub(crate) struct Interval<'a> {
     pub(crate) began: Nanos,
     pub(crate) ended: Nanos,
@@ -71,7 +72,7 @@ pub(crate) struct Interval<'a> {
     pub(crate) received: &'a HashMap<JobId, Nanos>,
 }
 
-/// How a device is called, and when it was last accounted.
+/// The name of a device, and the last moment at which it was accounted.
 pub(crate) struct Accounted {
     pub(crate) device: String,
     pub(crate) at: Nanos,
@@ -92,7 +93,7 @@ pub(crate) struct JobLine {
     pub(crate) operations: u64,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
-    /// Device time that its requests were charged when they were dispatched: what the cost model expected.
+    /// Device time that its requests were charged when they were dispatched, as the cost model expected it.
     pub(crate) charged_seconds: f64,
     /// Device time that they really took.
     pub(crate) device_seconds: f64,
@@ -108,7 +109,7 @@ pub(crate) struct JobLine {
     pub(crate) waited_for_others_seconds: f64,
     /// The devices that it has used.
     pub(crate) devices: Vec<DeviceLine>,
-    /// Device time that this server gave to anybody while the job was active, and what of it the policy owed to
+    /// Device time that this server gave to anybody while the job was active, and the parts of it that the policy owed to
     /// the job and the job received; sums over servers give its shares of the whole store.
     pub(crate) contended_seconds: f64,
     pub(crate) owed_seconds: f64,
@@ -127,7 +128,7 @@ pub(crate) struct ShownJob {
     pub(crate) waits: Arc<WaitSummary>,
 }
 
-/// Whom a job waited for: all jobs of one name and user.
+/// The delay of a job by all jobs of one name and user.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct WaitedForLine {
     pub(crate) job: String,
@@ -186,7 +187,7 @@ impl Jobs {
             job.active |= share.active;
             let queued_part = job.device_account(device).note(share, interval);
             if queued_part > 0.0 {
-                job.waited_for.add(id, own, queued_part, &receivers);
+                job.delays.add(id, own, queued_part, &receivers);
             }
         }
     }
@@ -226,9 +227,9 @@ impl Jobs {
         Some(ShownJob { line, waits })
     }
 
-    /// Whom a job waited for, the greatest first, and the sum of those who are not shown or not known any more.
+    /// The delays of a job, the greatest first, and the sum of the delays that are not shown or whose jobs are not known any more.
     fn waited_for(&self, job: &Job) -> (Vec<WaitedForLine>, f64) {
-        let (greatest, mut others) = job.waited_for.greatest(WAITED_FOR_SHOWN);
+        let (greatest, mut others) = job.delays.greatest(WAITED_FOR_SHOWN);
         let mut lines: Vec<WaitedForLine> = Vec::with_capacity(greatest.len());
         for (id, seconds) in greatest {
             let Some(other) = self.jobs.get(&id) else {
@@ -247,9 +248,8 @@ impl Jobs {
         (lines, others)
     }
 
-    /// The table, for other servers; where it does not fit one frame, without those that do nothing
-    /// and have been silent for longest.
-    /// `uses` says what each job does on this server's devices now.
+    /// The table, for other servers; where it does not fit one frame, without the jobs that do nothing
+    /// and have been silent for longest. `uses` is the use that each job makes of this server's devices now.
     pub(crate) fn reports(&self, mut uses: HashMap<JobId, Vec<DeviceUse>>) -> Vec<JobReport> {
         let report = |(&id, job): (&JobId, &Job)| JobReport {
             job: id,
@@ -298,7 +298,7 @@ impl Job {
             device: Nanos::ZERO,
             charged: Nanos::ZERO,
             waits: Waits::default(),
-            waited_for: WaitedFor::default(),
+            delays: Delays::default(),
             devices: Vec::new(),
             contended: 0.0,
             owed: 0.0,
@@ -311,6 +311,29 @@ impl Job {
     pub(crate) fn dispatched(&mut self, dispatch: &Dispatch) {
         self.waits.note(dispatch.waited);
         self.charged = self.charged + dispatch.cost;
+    }
+
+    /// A request was served, which read and wrote so many bytes.
+    pub(crate) fn count(&mut self, bytes_read: u64, bytes_written: u64) {
+        self.operations += 1;
+        self.bytes_read += bytes_read;
+        self.bytes_written += bytes_written;
+    }
+
+    /// The job gave a sign of life.
+    pub(crate) fn note_sign_of_life(&mut self, now: Nanos) {
+        self.last_seen = now;
+    }
+
+    /// A connection of the job was proved.
+    pub(crate) fn connected(&mut self) {
+        self.connections += 1;
+    }
+
+    /// A connection of the job ended.
+    pub(crate) fn disconnected(&mut self, now: Nanos) {
+        self.connections = self.connections.saturating_sub(1);
+        self.last_seen = now;
     }
 
     /// A device has worked for it.
@@ -386,7 +409,7 @@ impl DeviceAccount {
         DeviceAccount { device, spent: zero, owed: 0.0, owed_at: zero, backlogged: zero }
     }
 
-    /// Takes over what the device's own account says, and answers for which part of the interval the job had requests
+    /// Takes over the device's own account, and answers the part of the interval in which the job had requests
     /// queued there.
     fn note(&mut self, share: &JobShare, interval: &Interval<'_>) -> f64 {
         let queued = share.backlogged.saturating_since(self.backlogged);
@@ -410,13 +433,13 @@ impl DeviceAccount {
     }
 }
 
-/// What a policy may know of the job of `claims`.
+/// The attributes of the job of `claims`, for the policy.
 pub(crate) fn attributes(claims: &Claims) -> JobAttributes {
     let Claims { job, user, group, nodes, priority, .. } = claims;
     attributes_of(claims.job_id(), job, user, group, *nodes, *priority)
 }
 
-/// What a policy may know of a job, from its names.
+/// The attributes of a job, for the policy.
 pub(crate) fn attributes_of(
     id: JobId,
     job: &str,
@@ -433,9 +456,4 @@ pub(crate) fn attributes_of(
         nodes,
         priority: Priority(priority),
     }
-}
-
-/// Nanoseconds as seconds.
-pub(crate) fn seconds(time: Nanos) -> f64 {
-    time.0 as f64 / 1e9
 }

@@ -1,4 +1,4 @@
-//! How busy the machine of this server is, as its kernel tells it: processors, memory, network.
+//! The load of the machine of this server, as its kernel tells it: processors, memory, network.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -12,14 +12,14 @@ const WINDOW: Nanos = Nanos::from_millis(10_000);
 /// `/sys/class/net/*/speed` is in 10^6 bits a second.
 const SPEED_UNIT_BYTES_PER_SECOND: f64 = 125_000.0;
 
-/// What the kernel told in the last seconds.
+/// The readings of the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     readings: VecDeque<Reading>,
     load: MachineLoad,
 }
 
-/// What the kernel tells at one moment.
+/// The figures of the kernel at one moment.
 #[derive(Debug, Default)]
 struct Reading {
     at: Nanos,
@@ -41,12 +41,12 @@ struct Link {
     name: String,
     received_bytes: u64,
     sent_bytes: u64,
-    /// Absent for one of software, whose speed is made up, and where the driver does not tell.
+    /// Absent for a link of software, because its speed is made up, and where the driver does not tell.
     bytes_per_second: Option<f64>,
 }
 
 impl Machine {
-    /// How busy the machine was lately; what is not known yet, or not told here, is absent.
+    /// The load of the machine lately; a part that is not known yet, or not told here, is absent.
     pub(crate) fn load(&self) -> MachineLoad {
         self.load
     }
@@ -78,7 +78,7 @@ impl Reading {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let speed = |name: &str| {
             let folder = format!("/sys/class/net/{name}");
-            // Bridges, bonds and pairs have none; what a bond moves its links do.
+            // Bridges, bonds and pairs have none; the links of a bond move its bytes.
             fs::symlink_metadata(format!("{folder}/device")).ok()?;
             speed_of(&text(&format!("{folder}/speed")))
         };
@@ -138,7 +138,7 @@ fn busy_part(before: Processors, after: Processors) -> Option<f32> {
 
 /// The part of its speed that the busiest link used, in the direction in which it moved more.
 fn busiest_link(before: &Reading, after: &Reading) -> Option<f32> {
-    let seconds = crate::accounts::jobs::seconds(after.at.saturating_since(before.at));
+    let seconds = crate::clock::seconds(after.at.saturating_since(before.at));
     let part = |link: &Link| {
         let earlier = before.links.iter().find(|earlier| earlier.name == link.name)?;
         let received = link.received_bytes.saturating_sub(earlier.received_bytes);

@@ -2,7 +2,7 @@
 
 use crate::accounts::jobs::{JobLine, ShownJob};
 use crate::control::snapshot::Snapshot;
-use crate::control::{DirectionCost, PlacementStatus, Placements};
+use crate::control::status::{DirectionCost, PlacementStatus, Placements};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -145,7 +145,7 @@ impl Exposition {
     }
 
     fn encode_targets(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        type Value = fn(&crate::control::TargetStatus) -> f64;
+        type Value = fn(&crate::control::status::TargetStatus) -> f64;
         let gauges: [(&str, &str, Value); 5] = [
             ("weir_target_capacity_bytes", "Capacity of the target", |target| target.capacity_bytes as f64),
             ("weir_target_used_bytes", "Bytes in use on the target", |target| target.used_bytes as f64),

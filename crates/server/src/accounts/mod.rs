@@ -1,7 +1,125 @@
-//! Accounts of jobs and of the machine.
+//! Accounts: the jobs, the devices' time that they were owed and received, and the state of the targets and the machine.
+//!
+//! [`Accounts::account_device`] comes before anything is told of a device's interval, and [`Accounts::begin_interval`] before
+//! the devices of a new interval.
 
+pub(crate) mod delays;
 pub(crate) mod jobs;
 pub(crate) mod machine;
 pub(crate) mod metrics;
-pub(crate) mod waited_for;
 pub(crate) mod waits;
+
+use crate::clock::Clock;
+use jobs::{Interval, Jobs};
+use machine::Machine;
+use std::collections::HashMap;
+use weir_device::{Device, Health, Load, Peers, Usual};
+use weir_fairshare::Nanos;
+use weir_wire::MachineLoad;
+
+/// Shares are accounted at most this often: a fifth of the time for which a job stays active after a request.
+const ACCOUNT_PAUSE_MIN: Nanos = Nanos::from_millis(1);
+/// With many jobs less often, so that accounting takes at most a fiftieth of the loop's time.
+const ACCOUNT_COST_FACTOR: u64 = 50;
+
+/// The accounts of one server.
+pub(crate) struct Accounts {
+    jobs: Jobs,
+    /// One for each device.
+    accounting: Vec<Accounting>,
+    loads: Vec<Load>,
+    /// One for each target.
+    health: Vec<Health>,
+    machine: Machine,
+}
+
+/// The last moment at which the shares of a device's jobs were accounted, and the earliest of the next time.
+#[derive(Clone, Copy, Default)]
+struct Accounting {
+    last: Nanos,
+    next: Nanos,
+}
+
+impl Accounts {
+    /// The accounts of a server with so many targets, and the metadata device.
+    pub(crate) fn new(targets: usize) -> Accounts {
+        Accounts {
+            jobs: Jobs::default(),
+            accounting: vec![Accounting::default(); targets + 1],
+            loads: vec![Load::default(); targets + 1],
+            health: vec![Health::default(); targets],
+            machine: Machine::default(),
+        }
+    }
+
+    /// The jobs.
+    pub(crate) fn jobs(&mut self) -> &mut Jobs {
+        &mut self.jobs
+    }
+
+    /// Begins an interval, after the devices' loads of the last one were looked at.
+    pub(crate) fn begin_interval(&mut self, devices: &mut [Device], interval: Nanos, clock: &Clock) {
+        self.jobs.begin_interval();
+        for (index, device) in devices.iter_mut().enumerate() {
+            self.account_device(index, device, clock);
+            self.loads[index].look(device, interval);
+        }
+    }
+
+    /// Accounts the time that a device gave to each job since the last call, against its debt to the jobs that are active now.
+    pub(crate) fn account_device(&mut self, index: usize, device: &mut Device, clock: &Clock) {
+        let (begin, ended) = (clock.right_now(), clock.now());
+        let began = std::mem::replace(&mut self.accounting[index].last, ended);
+        // An interval without length tells nothing of the work in it, which is left for the next.
+        let received = if began < ended { device.take_worked() } else { HashMap::new() };
+        let interval = Interval { began, ended, shares: &device.shares(ended), received: &received };
+        self.jobs.account(index, &interval);
+        let end = clock.right_now();
+        let pause = ACCOUNT_PAUSE_MIN.0.max(ACCOUNT_COST_FACTOR * end.saturating_since(begin).0);
+        self.accounting[index].next = end + Nanos(pause);
+    }
+
+    /// Accounts a device that has served something, if the last time is long enough ago.
+    pub(crate) fn account_if_due(&mut self, index: usize, device: &mut Device, clock: &Clock) {
+        if clock.now() >= self.accounting[index].next {
+            self.account_device(index, device, clock);
+        }
+    }
+
+    /// The last moment at which each device was accounted.
+    pub(crate) fn accounted(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.accounting.iter().map(|accounting| accounting.last)
+    }
+
+    /// The load of a device in the last interval.
+    pub(crate) fn load(&self, device: usize) -> &Load {
+        &self.loads[device]
+    }
+
+    /// The health of a target.
+    pub(crate) fn health(&self, target: usize) -> &Health {
+        &self.health[target]
+    }
+
+    /// Compares a target with the targets of its class on all servers.
+    pub(crate) fn judge(
+        &mut self,
+        target: usize,
+        rates: Usual<'_>,
+        (class, expected): (&str, Option<f64>),
+        peers: &Peers<'_>,
+        now: u64,
+    ) {
+        self.health[target].judge(rates, class, peers, expected, now);
+    }
+
+    /// Asks the kernel how busy the machine is, if the last time is long enough ago.
+    pub(crate) fn look_at_machine(&mut self, now: Nanos) {
+        self.machine.look(now);
+    }
+
+    /// The load of the machine.
+    pub(crate) fn machine_load(&self) -> MachineLoad {
+        self.machine.load()
+    }
+}

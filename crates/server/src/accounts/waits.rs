@@ -1,6 +1,6 @@
-//! How long the requests of a job waited for their turn, and the summary of the waits that is shown.
+//! Waits of the requests of a job for their turn, and the summary of the waits that is shown.
 
-use crate::accounts::jobs::seconds;
+use crate::clock::seconds;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 

@@ -1,11 +1,11 @@
-//! Where the event loop puts a snapshot for whoever asks: however many ask, it makes one.
+//! The place where the event loop puts a snapshot for all callers: however many ask, it makes one.
 //!
-//! A question is answered by a snapshot that is begun after it, so what a caller changed before it shows.
+//! A question is answered by a snapshot that is begun after it, so a change that the caller made before is shown.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The last snapshot, and who waits for the next.
+/// The last snapshot, and the callers that wait for the next.
 pub(crate) struct Board<T> {
     state: Mutex<State<T>>,
     shown: Condvar,
@@ -19,7 +19,7 @@ struct State<T> {
     snapshot: Option<Arc<T>>,
     /// The ones before, which a reader lets go of: to free ten thousand jobs takes the loop too long.
     former: Vec<Arc<T>>,
-    /// Somebody waits for a snapshot that is not begun yet.
+    /// A caller waits for a snapshot that is not begun yet.
     is_asked: bool,
 }
 
@@ -31,7 +31,7 @@ impl<T> Default for Board<T> {
 }
 
 impl<T> Board<T> {
-    /// The next snapshot that is begun, or none within `wait`. `ask` tells the loop; one caller of all who wait does.
+    /// The next snapshot that is begun, or none within `wait`. `ask` tells the loop; one of the waiting callers does.
     pub(crate) fn next(&self, ask: impl FnOnce(), wait: Duration) -> Option<Arc<T>> {
         let mut state = self.state();
         let wanted = state.begun + 1;
@@ -50,7 +50,7 @@ impl<T> Board<T> {
         snapshot
     }
 
-    /// The loop begins a snapshot: who asks from now on waits for the one after it.
+    /// The loop begins a snapshot: a caller that asks from now on waits for the one after it.
     pub(crate) fn begin(&self) {
         let mut state = self.state();
         state.begun += 1;
@@ -90,7 +90,7 @@ mod tests {
             while asked.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            // Who comes late asks again, and is answered by another snapshot.
+            // A late caller asks again, and is answered by another snapshot.
             while readers.iter().any(|reader| !reader.is_finished()) {
                 board.begin();
                 board.show(7);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How often a newcomer looks for room where the server owes every caller an answer, should a wake-up have been lost.
 const ROOM_TICK: Duration = Duration::from_millis(100);
 
-/// Those that are served now.
+/// The callers that are served now.
 pub(crate) struct Callers {
     most: usize,
     table: Mutex<Table>,
@@ -27,7 +27,7 @@ struct Table {
 
 struct Entry {
     stream: Arc<TcpStream>,
-    /// Since when the server waits for this caller; absent while the caller waits for the server.
+    /// The moment since which the server waits for this caller; absent while the caller waits for the server.
     kept_waiting: Option<Instant>,
 }
 
@@ -66,7 +66,7 @@ impl Callers {
 }
 
 impl Table {
-    /// Ends the connection of whom the server has waited for longest; its thread ends by that.
+    /// Ends the connection of the caller that the server has waited for longest; its thread ends by that.
     fn turn_away(&mut self) -> bool {
         let waited_for =
             self.callers.iter().filter_map(|(&number, entry)| Some((entry.kept_waiting?, number)));

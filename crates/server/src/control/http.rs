@@ -1,6 +1,6 @@
 //! HTTP/1.1 for the control API: one request a connection, and every length, wait and number of threads bounded.
 //!
-//! Whoever reaches the port may send anything, so nothing here trusts a length or waits without end.
+//! Any program that reaches the port may send anything, so nothing here trusts a length or waits without end.
 
 use crate::control::callers::{Caller, Callers};
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,11 +8,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connections served at once, each by a short-lived thread; one more takes the place of who keeps the server waiting.
+/// Connections served at once, each by a short-lived thread; one more takes the place of a caller that keeps the server waiting.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Longest request line and headers, as other servers take them.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Headers of one request: what browsers and scrapers send, several times over.
+/// Headers of one request: several times as many as browsers and scrapers send.
 const HEADERS_MAX: usize = 64;
 /// Longest body: a policy and its name.
 const BODY_BYTES_MAX: usize = 4096;
@@ -46,7 +46,7 @@ pub(crate) struct Response {
     pub(crate) body: Arc<str>,
 }
 
-/// Why there is no request.
+/// The reason why there is no request.
 #[derive(Debug)]
 enum Refused {
     /// The caller is told this status.

@@ -3,24 +3,27 @@
 pub(crate) mod board;
 pub(crate) mod callers;
 pub(crate) mod http;
+pub(crate) mod question;
 pub(crate) mod showing;
 pub(crate) mod snapshot;
+pub(crate) mod status;
+pub(crate) mod table;
 
 use crate::accounts::metrics;
 use crate::config::SpeedConfig;
-use crate::control::http::{Request, Response};
-use crate::control::showing::Boards;
-use crate::control::snapshot::Snapshot;
 use crate::error::ServerError;
 use crate::events::Events;
+use http::{Request, Response};
+use question::{Question, Shown};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use showing::Boards;
+use status::Status;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
+use table::Table;
+use weir_fairshare::{Algorithm, Policy};
 use weir_placement::{AllocatorName, TargetId};
-use weir_wire::MachineLoad;
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -29,27 +32,6 @@ const JSON: &str = "application/json";
 
 /// `PUT /v1/targets/SERVER.INDEX/speed`.
 const SPEED_PATH: &str = "/v1/targets/";
-
-/// What is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// How the server is, without its jobs.
-    Status,
-    /// Everything.
-    Table,
-}
-
-/// A question to the event loop.
-pub(crate) enum Question {
-    /// Somebody waits for a snapshot.
-    Show(Shown),
-    /// Another policy from now on, and another scheduler where one is named.
-    SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, SharingError>>),
-    /// Another allocator from now on.
-    SetAllocator(AllocatorName, SyncSender<()>),
-    /// Another emulated speed of a target, or none; false where there is no such target.
-    SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
-}
 
 /// The way to the event loop: questions there, snapshots back.
 struct Desk {
@@ -60,135 +42,6 @@ struct Desk {
 
 /// Status, body and content type of an answer.
 type Answer = (u16, Arc<str>, &'static str);
-
-/// `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Status {
-    pub(crate) server: u16,
-    pub(crate) version: &'static str,
-    pub(crate) boot: String,
-    pub(crate) uptime_seconds: f64,
-    pub(crate) policy: String,
-    pub(crate) scheduler: String,
-    pub(crate) allocator: String,
-    pub(crate) connections: usize,
-    pub(crate) outstanding: usize,
-    /// Memory held for clients.
-    pub(crate) held_bytes: usize,
-    pub(crate) inodes: u64,
-    pub(crate) durable: bool,
-    /// Absent where the store keeps nothing.
-    pub(crate) journal: Option<JournalStatus>,
-    /// The file system of the journal has no room: only what gives room back is taken.
-    pub(crate) full: bool,
-    pub(crate) load: MachineLoad,
-    pub(crate) targets: Vec<TargetStatus>,
-    pub(crate) metadata: DeviceStatus,
-    pub(crate) placements: Placements,
-    pub(crate) peers: Vec<PeerStatus>,
-    /// Reports of peers that came late or twice, and were ignored.
-    pub(crate) reports_ignored: u64,
-}
-
-/// The journal in `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct JournalStatus {
-    /// `works`, or `stopped` since a sync of it failed: changes answer EROFS, and it is tried to begin it anew.
-    pub(crate) state: &'static str,
-    /// What failed last, and for how long it has been stopped.
-    pub(crate) error: Option<String>,
-    pub(crate) stopped_seconds: Option<f64>,
-    /// Syncs that failed since the server started.
-    pub(crate) sync_failures: u64,
-    /// The last change, and the last one on stable storage.
-    pub(crate) appended: u64,
-    pub(crate) durable: u64,
-    pub(crate) log_bytes: u64,
-}
-
-/// One target in `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct TargetStatus {
-    pub(crate) target: String,
-    pub(crate) backend: &'static str,
-    pub(crate) capacity_bytes: u64,
-    pub(crate) used_bytes: u64,
-    pub(crate) keeps: &'static str,
-    #[serde(flatten)]
-    pub(crate) placement: PlacementStatus,
-    #[serde(flatten)]
-    pub(crate) device: DeviceStatus,
-}
-
-/// What the placement of new files goes by, of a target in `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct PlacementStatus {
-    /// Targets of one class are expected to be equally fast.
-    pub(crate) class: String,
-    /// How fast it is beside the store's usual target, which is 1.
-    pub(crate) speed_ratio: f64,
-    /// What its last requests achieved, and what such requests achieve on the others of its class; absent before the
-    /// first few.
-    pub(crate) achieved_bytes_per_second: Option<f64>,
-    pub(crate) expected_bytes_per_second: Option<f64>,
-    /// Unix time since when it is slow.
-    pub(crate) slow_since: Option<f64>,
-    /// Time needed for what waits, averaged over the last exchanges.
-    pub(crate) backlog_seconds: f64,
-}
-
-/// A device in `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DeviceStatus {
-    /// Share of the last interval in which it was busy.
-    pub(crate) load: f64,
-    pub(crate) queued: usize,
-    /// Mean time a request was in service in the last interval in which there was one.
-    pub(crate) latency_seconds: f64,
-    pub(crate) busy_seconds: f64,
-    pub(crate) cost: CostStatus,
-    pub(crate) speed: Option<SpeedStatus>,
-}
-
-/// What a request is expected to take: learned, but for an emulated device, whose speed is known.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct CostStatus {
-    pub(crate) read: DirectionCost,
-    pub(crate) write: DirectionCost,
-}
-
-/// The cost of requests in one direction: a fixed time, and bytes a second; an absent rate means that bytes cost nothing.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DirectionCost {
-    pub(crate) fixed_seconds: f64,
-    pub(crate) bytes_per_second: Option<u64>,
-}
-
-/// An emulated speed; absent rates mean that bytes cost nothing.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct SpeedStatus {
-    pub(crate) read_bytes_per_second: Option<u64>,
-    pub(crate) write_bytes_per_second: Option<u64>,
-    pub(crate) fixed_seconds: f64,
-}
-
-/// What this server placed since it started, in `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Placements {
-    /// Stripes by allocator, and by target.
-    pub(crate) stripes: BTreeMap<String, u64>,
-    pub(crate) targets: BTreeMap<String, u64>,
-    /// Files that were not made, by reason.
-    pub(crate) refused: BTreeMap<&'static str, u64>,
-}
-
-/// What was last heard of another server.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct PeerStatus {
-    pub(crate) server: u16,
-    /// Age of its last report; absent before the first.
-    pub(crate) age_seconds: Option<f64>,
-}
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -257,7 +110,7 @@ impl Desk {
         self.boards.status.next(ask, ANSWER_WAIT).ok_or_else(busy)
     }
 
-    fn table(&self) -> Result<Arc<Snapshot>, Failure> {
+    fn table(&self) -> Result<Arc<Table>, Failure> {
         let ask = || self.events.ask(Question::Show(Shown::Table));
         self.boards.table.next(ask, ANSWER_WAIT).ok_or_else(busy)
     }
@@ -269,7 +122,7 @@ impl Desk {
         receiver.recv_timeout(ANSWER_WAIT).map_err(|_| busy())
     }
 
-    /// Refuses who does not know the token.
+    /// Refuses a caller that does not know the token.
     fn refusal(&self, request: &Request) -> Option<Answer> {
         let hint = "changing this needs the site key: run as the user who ran `weir up`";
         let is_allowed = request.authorization.as_deref() == Some(&format!("Bearer {}", self.token));

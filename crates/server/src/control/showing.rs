@@ -1,18 +1,17 @@
-//! What the server shows of itself: snapshots for the control API, each made for all who asked since the one before.
+//! Snapshots for the control API, each made for all callers that asked since the one before.
 //!
-//! The job table is copied in slices, so that a turn of the loop stays short however many jobs there are; what is
-//! written of it is written by the threads that answer.
+//! The job table is copied in slices, so that a turn of the loop stays short however many jobs there are. The
+//! threads that answer write its text.
 
-use crate::accounts::jobs::{seconds, Accounted, ShownJob};
-use crate::control::board::Board;
-use crate::control::snapshot::Snapshot;
-use crate::control::{
-    CostStatus, DeviceStatus, DirectionCost, PeerStatus, Shown, SpeedStatus, Status, TargetStatus,
-};
-use crate::server::Server;
+use super::board::Board;
+use super::question::Shown;
+use super::snapshot::Snapshot;
+use super::status::Status;
+use super::table::Table;
+use crate::accounts::jobs::{Accounted, Jobs, ShownJob};
+use crate::clock::Clock;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
-use weir_placement::{ServerId, TargetId};
 use weir_wire::JobId;
 
 /// The status is made at most this often: it is a matter of microseconds, and people wait for it.
@@ -32,10 +31,10 @@ const LOOK: usize = 8;
 #[derive(Default)]
 pub(crate) struct Boards {
     pub(crate) status: Board<Status>,
-    pub(crate) table: Board<Snapshot>,
+    pub(crate) table: Board<Table>,
 }
 
-/// What is asked for and when it is made.
+/// The snapshots that are asked for, and when each is made.
 #[derive(Default)]
 pub(crate) struct Showing {
     boards: Arc<Boards>,
@@ -54,7 +53,7 @@ struct Copying {
 }
 
 impl Showing {
-    /// Where snapshots are shown.
+    /// The places where snapshots are shown.
     pub(crate) fn boards(&self) -> Arc<Boards> {
         Arc::clone(&self.boards)
     }
@@ -67,7 +66,7 @@ impl Showing {
         }
     }
 
-    /// When a snapshot that was asked for may be made.
+    /// The moments at which snapshots that were asked for may be made.
     pub(crate) fn due(&self) -> impl Iterator<Item = Nanos> {
         let status = self.status_asked.then_some(self.next_status);
         let table = (self.table_asked && self.copying.is_none()).then_some(self.next_table);
@@ -78,136 +77,68 @@ impl Showing {
     pub(crate) fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
-}
 
-impl Server {
-    /// Makes what is asked for and due; copies one slice of the job table.
-    pub(crate) fn show(&mut self) {
-        let now = self.now();
-        if self.showing.status_asked && now >= self.showing.next_status {
-            self.showing.status_asked = false;
-            self.showing.next_status = now + STATUS_PAUSE;
-            self.showing.boards.status.begin();
-            let status = self.status();
-            self.showing.boards.status.show(status);
+    /// Whether the status is to be made now.
+    pub(crate) fn begin_status(&mut self, now: Nanos) -> bool {
+        if !self.status_asked || now < self.next_status {
+            return false;
         }
-        let is_idle = self.showing.copying.is_none();
-        if is_idle && self.showing.table_asked && now >= self.showing.next_table {
-            self.showing.table_asked = false;
-            self.showing.boards.table.begin();
-            let began = self.clock_now();
-            for device in 0..self.devices.len() {
-                self.account_device(device);
-            }
-            let left = self.jobs.ids();
-            let jobs = Vec::with_capacity(left.len());
-            let spent = self.clock_now().saturating_since(began);
-            self.showing.copying = Some(Copying { left, jobs, spent });
-        }
-        if let Some(copying) = self.showing.copying.take() {
-            self.copy_jobs(copying);
-        }
+        self.status_asked = false;
+        self.next_status = now + STATUS_PAUSE;
+        self.boards.status.begin();
+        true
     }
 
-    fn copy_jobs(&mut self, mut copying: Copying) {
-        let (now, accounted) = (self.now(), self.accounted());
-        let began = self.clock_now();
+    /// Shows the status that was made.
+    pub(crate) fn show_status(&self, status: Status) {
+        self.boards.status.show(status);
+    }
+
+    /// Whether the job table is to be copied from now on.
+    pub(crate) fn begin_table(&mut self, now: Nanos) -> bool {
+        if self.copying.is_some() || !self.table_asked || now < self.next_table {
+            return false;
+        }
+        self.table_asked = false;
+        self.boards.table.begin();
+        true
+    }
+
+    /// These jobs are copied, after a preparation that took so long.
+    pub(crate) fn begin_copy(&mut self, left: Vec<JobId>, spent: Nanos) {
+        let jobs = Vec::with_capacity(left.len());
+        self.copying = Some(Copying { left, jobs, spent });
+    }
+
+    /// Copies one slice of the job table; answers all of it once it is complete.
+    pub(crate) fn copy(
+        &mut self,
+        jobs: &mut Jobs,
+        accounted: &[Accounted],
+        clock: &Clock,
+    ) -> Option<Vec<ShownJob>> {
+        let mut copying = self.copying.take()?;
+        let began = clock.right_now();
         let mut spent = Nanos::ZERO;
         while !copying.left.is_empty() && spent < SLICE {
             let rest = copying.left.len().saturating_sub(LOOK);
             for id in copying.left.drain(rest..) {
-                copying.jobs.extend(self.jobs.shown(id, now, &accounted));
+                copying.jobs.extend(jobs.shown(id, clock.now(), accounted));
             }
-            spent = self.clock_now().saturating_since(began);
+            spent = clock.right_now().saturating_since(began);
         }
         copying.spent = copying.spent + spent;
         if !copying.left.is_empty() {
-            self.showing.copying = Some(copying);
-            return;
+            self.copying = Some(copying);
+            return None;
         }
         let pause = (JOBS_COST_FACTOR * copying.spent.0).clamp(JOBS_PAUSE_MIN.0, JOBS_PAUSE_MAX.0);
-        self.showing.next_table = now + Nanos(pause);
-        let snapshot = Snapshot::new(self.status(), copying.jobs, self.refusals, self.malformed);
-        self.showing.boards.table.show(snapshot);
+        self.next_table = clock.now() + Nanos(pause);
+        Some(copying.jobs)
     }
 
-    /// The devices, and when each was last accounted.
-    fn accounted(&self) -> Vec<Accounted> {
-        let name = |index: usize| match self.targets.get(index) {
-            Some(_) => TargetId { server: self.id, index: index as u16 }.to_string(),
-            None => format!("{}.metadata", self.id),
-        };
-        let accounting = self.accounting.iter().enumerate();
-        accounting.map(|(index, accounting)| Accounted { device: name(index), at: accounting.last }).collect()
-    }
-
-    fn status(&self) -> Status {
-        let targets = self.targets.iter().enumerate().map(|(index, target)| {
-            let (capacity_bytes, used_bytes) = target.fill();
-            TargetStatus {
-                target: TargetId { server: self.id, index: index as u16 }.to_string(),
-                backend: target.backend(),
-                capacity_bytes,
-                used_bytes,
-                keeps: target.keeps(),
-                placement: self.placement_of(index),
-                device: self.device_status(index),
-            }
-        });
-        let age = |server: &ServerId| {
-            let heard = self.reports.heard_at(*server);
-            heard.map(|heard| seconds(self.now().saturating_since(heard)))
-        };
-        let mut peers: Vec<PeerStatus> = self
-            .peers
-            .keys()
-            .map(|server| PeerStatus { server: server.0, age_seconds: age(server) })
-            .collect();
-        peers.sort_by_key(|peer| peer.server);
-        Status {
-            server: self.id.0,
-            version: env!("CARGO_PKG_VERSION"),
-            boot: format!("{:016x}", self.boot),
-            uptime_seconds: seconds(self.now()),
-            policy: self.sharing.policy().to_string(),
-            scheduler: self.sharing.algorithm().to_string(),
-            allocator: self.namespace.placer().allocator().to_string(),
-            connections: self.links.len(),
-            outstanding: self.pending.len(),
-            held_bytes: self.memory.bytes(),
-            inodes: self.namespace.statistics().inodes,
-            durable: self.journal.is_some(),
-            journal: self.journal_status(),
-            full: self.is_journal_full,
-            load: self.machine.load(),
-            targets: targets.collect(),
-            metadata: self.device_status(self.devices.len() - 1),
-            placements: self.placements(),
-            peers,
-            reports_ignored: self.reports.ignored(),
-        }
-    }
-
-    fn device_status(&self, index: usize) -> DeviceStatus {
-        let device = &self.devices[index];
-        let rate = |speed: weir_fairshare::TransferSpeed| {
-            Some(speed.bytes_per_second.get()).filter(|&rate| rate != u64::MAX)
-        };
-        let cost = |speed: weir_fairshare::TransferSpeed| DirectionCost {
-            fixed_seconds: seconds(speed.fixed),
-            bytes_per_second: rate(speed),
-        };
-        DeviceStatus {
-            load: self.loads[index].ratio,
-            queued: device.queued(),
-            latency_seconds: self.loads[index].latency_seconds,
-            busy_seconds: seconds(device.busy()),
-            cost: CostStatus { read: cost(device.cost().read), write: cost(device.cost().write) },
-            speed: device.speed().map(|speed| SpeedStatus {
-                read_bytes_per_second: rate(speed.read),
-                write_bytes_per_second: rate(speed.write),
-                fixed_seconds: seconds(speed.read.fixed),
-            }),
-        }
+    /// Shows the job table that was copied.
+    pub(crate) fn show_table(&self, snapshot: Snapshot) {
+        self.boards.table.show(Table::new(snapshot));
     }
 }

@@ -1,8 +1,8 @@
-//! Who may have connections: strangers, who have not proved who they are, are few, short-lived and the first to go;
-//! of the rest no user may have more than are left free.
+//! Admission of connections: strangers, which have not proved who they are, are few, short-lived and the first to go;
+//! of the other connections no user may have more than are left free.
 
+use super::link::LinkKey;
 use crate::descriptors::Budget;
-use crate::links::LinkKey;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use weir_fairshare::Nanos;
 /// How long a connection may take to prove who it is, where there is room for it.
 const HANDSHAKE_WAIT: Nanos = Nanos::from_millis(10_000);
 
-/// Where a connection comes from, as its kernel says: who has most strangers loses one first.
+/// The origin of a connection, as its kernel tells it: the origin of most strangers loses one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     /// A user of this host.
@@ -65,7 +65,7 @@ impl Admission {
         (self.strangers.len() > self.strangers_max).then(|| self.first_to_go()).flatten()
     }
 
-    /// The longest there of those from where most are: who comes in numbers turns away its own.
+    /// The oldest stranger of the origin that has most strangers: an origin that comes in numbers turns away its own.
     pub(crate) fn first_to_go(&self) -> Option<LinkKey> {
         let most = self.by_origin.values().copied().max()?;
         let is_most = |stranger: &Stranger| self.by_origin.get(&stranger.origin) == Some(&most);
@@ -75,7 +75,7 @@ impl Admission {
 
     /// A connection was proved, of `user` where it is that of an ordinary job; false where it may not stay.
     ///
-    /// A user may have as many as are left free, as of the memory for payloads: so one that comes new finds room. Mounts
+    /// A user may have as many as are left free, as of the memory for payloads: so a newcomer finds room. Mounts
     /// and servers act for many users, and hold the site's trust.
     pub(crate) fn prove(&mut self, serial: u64, user: Option<u32>) -> bool {
         self.forget_stranger(serial);
@@ -114,7 +114,7 @@ impl Admission {
         }
     }
 
-    /// Strangers whose time is over.
+    /// Strangers that have been there for too long.
     pub(crate) fn overdue(&self, now: Nanos) -> Vec<LinkKey> {
         let old = self
             .strangers

@@ -1,18 +1,12 @@
-//! Clients: processes and mounts, each with one or more connections, and what is released when one is gone.
+//! Clients: processes and mounts, each with one or more connections.
 
 use crate::descriptors::LINKS_MAX;
-use crate::namespace::{errno, Appender};
-use crate::notices::Notice;
-use crate::requests::metadata::Continued;
-use crate::requests::service::{Outcome, Stage};
-use crate::requests::watch::{Drops, DROP_WAIT};
-use crate::server::Server;
 use std::collections::{BTreeSet, HashMap};
 use weir_fairshare::Nanos;
-use weir_wire::{limits, Capability, ClientId, Ino, JobId, Reply, Request, RequestId, Sequence};
+use weir_wire::ClientId;
 
 /// How long a client may be without a connection before its locks, open files and turns are released: long enough
-/// to connect again, short enough that others do not wait long for what a killed process held.
+/// to connect again, short enough that others do not wait long for the holdings of a killed process.
 const RETURN_WAIT: Nanos = Nanos::from_millis(2_000);
 /// How long the replies of a gone client are remembered for a resend.
 const REPLIES_KEPT: Nanos = Nanos::from_millis(120_000);
@@ -25,50 +19,57 @@ const GONE_PER_USER: usize = LINKS_MAX as usize / 2;
 #[derive(Default)]
 pub(crate) struct Clients {
     by_id: HashMap<ClientId, Client>,
-    /// Those without a connection, by user, the longest gone first.
+    /// Clients without a connection, by user, the longest gone first.
     gone: BTreeSet<(u32, Nanos, ClientId)>,
     gone_of_user: HashMap<u32, usize>,
 }
 
 /// One client.
 struct Client {
-    /// The user whose credential it showed first; no other may speak for it.
+    /// The user of the credential that the client showed first; no other may speak for it.
     uid: u32,
     connections: usize,
-    /// When its last connection ended.
+    /// The moment at which its last connection ended.
     gone_since: Option<Nanos>,
     released: bool,
-    /// The long poll of a mount.
-    poll: Option<usize>,
     /// It can write through a mount instead.
     has_mount: bool,
 }
 
-/// A request that waits until mounts have dropped pages.
-pub(crate) struct Held {
-    token: usize,
-    then: Then,
-    drops: Drops,
-    until: Nanos,
-}
-
-/// What a request waits to do.
-enum Then {
-    /// It has changed bytes: what others read of them before is dropped, and it is answered.
-    Reply(Box<Outcome>),
-    /// It is about to change bytes: what others stored beside them is written back, and it is carried out.
-    Route,
-}
-
 impl Clients {
+    /// Whether user `uid` may connect as this client: the holdings of a client are its user's.
+    pub(crate) fn may_be(&self, id: ClientId, uid: u32) -> bool {
+        self.by_id.get(&id).is_none_or(|known| known.uid == uid)
+    }
+
+    /// Whether a client can write through a mount instead.
+    pub(crate) fn has_mount(&self, id: ClientId) -> bool {
+        self.by_id.get(&id).is_some_and(|client| client.has_mount)
+    }
+
+    /// Gone clients that still have their holdings, which are to be released.
+    pub(crate) fn to_release(&self, now: Nanos) -> Vec<ClientId> {
+        let gone = self.gone_for(RETURN_WAIT, now);
+        gone.filter(|(_, client)| !client.released).map(|(id, _)| id).collect()
+    }
+
+    /// Gone clients that are to be forgotten.
+    pub(crate) fn to_forget(&self, now: Nanos) -> Vec<ClientId> {
+        self.gone_for(REPLIES_KEPT, now).map(|(id, _)| id).collect()
+    }
+
+    /// Notes that the holdings of a client are released; false where they were before.
+    pub(crate) fn release(&mut self, id: ClientId) -> bool {
+        self.by_id.get_mut(&id).is_some_and(|client| !std::mem::replace(&mut client.released, true))
+    }
+
     /// A connection of a client was proved.
-    fn connected(&mut self, id: ClientId, uid: u32, has_mount: bool) {
+    pub(crate) fn connected(&mut self, id: ClientId, uid: u32, has_mount: bool) {
         let client = self.by_id.entry(id).or_insert(Client {
             uid,
             connections: 0,
             gone_since: None,
             released: false,
-            poll: None,
             has_mount,
         });
         client.has_mount = has_mount;
@@ -81,7 +82,7 @@ impl Clients {
     }
 
     /// A connection of a client ended. Answers the client that is forgotten for it, where its user has too many gone ones.
-    fn disconnected(&mut self, id: ClientId, now: Nanos) -> Option<ClientId> {
+    pub(crate) fn disconnected(&mut self, id: ClientId, now: Nanos) -> Option<ClientId> {
         let client = self.by_id.get_mut(&id)?;
         client.connections = client.connections.saturating_sub(1);
         if client.connections > 0 || client.gone_since.is_some() {
@@ -99,13 +100,14 @@ impl Clients {
         self.gone.range(first..).next().map(|&(_, _, longest_gone)| longest_gone)
     }
 
-    /// Those that have had no connection for longer than `wait`.
+    /// Clients that have had no connection for longer than `wait`.
     fn gone_for(&self, wait: Nanos, now: Nanos) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
         let gone = self.gone.iter().filter(move |&&(_, since, _)| now.saturating_since(since) > wait);
         gone.filter_map(|&(_, _, id)| Some((id, self.by_id.get(&id)?)))
     }
 
-    fn forget(&mut self, id: ClientId) {
+    /// Forgets a client.
+    pub(crate) fn forget(&mut self, id: ClientId) {
         let Some(client) = self.by_id.remove(&id) else { return };
         if let Some(since) = client.gone_since {
             self.is_back(client.uid, since, id);
@@ -124,220 +126,6 @@ impl Clients {
         }
     }
 }
-
-impl Server {
-    /// Whether user `uid` may connect as this client: what a client holds is its user's.
-    pub(crate) fn may_be(&self, client: ClientId, uid: u32) -> bool {
-        self.clients.by_id.get(&client).is_none_or(|known| known.uid == uid)
-    }
-
-    /// A connection of this client was proved.
-    pub(crate) fn client_connected(&mut self, (client, uid): (ClientId, u32), job: JobId, has_mount: bool) {
-        self.clients.connected(client, uid, has_mount);
-        if let Some(job) = self.jobs.job_mut(job) {
-            job.connections += 1;
-        }
-    }
-
-    /// A connection of this client ended.
-    pub(crate) fn client_disconnected(&mut self, client: ClientId, job: JobId) {
-        let now = self.now();
-        if let Some(job) = self.jobs.job_mut(job) {
-            job.connections = job.connections.saturating_sub(1);
-            job.last_seen = now;
-        }
-        if let Some(longest_gone) = self.clients.disconnected(client, now) {
-            self.forget_client(longest_gone);
-        }
-    }
-
-    /// A request came.
-    pub(crate) fn note_sign_of_life(&mut self, job: JobId, now: Nanos) {
-        if let Some(job) = self.jobs.job_mut(job) {
-            job.last_seen = now;
-        }
-    }
-
-    /// Releases what gone clients held, and forgets them in time.
-    pub(crate) fn expire_clients(&mut self, now: Nanos) {
-        if self.is_read_only() {
-            // What they leave behind changes the namespace: they are looked for again once the journal takes that.
-            return;
-        }
-        let released: Vec<ClientId> = self
-            .clients
-            .gone_for(RETURN_WAIT, now)
-            .filter(|(_, client)| !client.released)
-            .map(|(id, _)| id)
-            .collect();
-        for id in released {
-            self.release_client(id);
-        }
-        let forgotten: Vec<ClientId> = self.clients.gone_for(REPLIES_KEPT, now).map(|(id, _)| id).collect();
-        for id in forgotten {
-            self.forget_client(id);
-        }
-    }
-
-    /// Forgets a client that is gone, with what it held and its replies.
-    fn forget_client(&mut self, id: ClientId) {
-        if self.is_read_only() {
-            // What it leaves behind changes the namespace: it is looked for again once the journal takes that.
-            return;
-        }
-        if self.clients.by_id.get(&id).is_some_and(|client| !client.released) {
-            self.release_client(id);
-        }
-        self.clients.forget(id);
-        let change = self.namespace.forget_client(id);
-        // Where the journal does not take it, its replies stay until the next start.
-        let _ = self.record(&[change]);
-    }
-
-    /// Takes append turns that others wait for and that are not renewed, as those of stopped processes.
-    pub(crate) fn expire_turns(&mut self, now: Nanos) {
-        let lease = Nanos::from_millis(limits::TURN_LEASE_SECONDS * 1_000);
-        let renewed = std::mem::take(&mut self.turns_renewed);
-        for turn in self.namespace.contested_turns() {
-            // The lease of a turn that nobody waited for begins now.
-            let since = renewed.get(&turn).copied().unwrap_or(now);
-            self.turns_renewed.insert(turn, since);
-            if now.saturating_since(since) > lease {
-                self.take_turn(turn.0);
-            }
-        }
-    }
-
-    /// A client keeps its append turn.
-    pub(crate) fn renew_turn(&mut self, token: usize, capability: &Capability, turn: Sequence) -> Reply {
-        let (now, Some(pending)) = (self.now(), self.pending.get(token)) else {
-            return Reply::Failed(errno::EIO);
-        };
-        let renewed =
-            self.namespace.append_renew(&crate::requests::metadata::caller(pending), capability, turn);
-        if let (Ok(()), Some(since)) = (renewed, self.turns_renewed.get_mut(&(capability.ino, turn))) {
-            *since = now;
-        }
-        renewed.map_or_else(Reply::Failed, |()| Reply::Done)
-    }
-
-    fn take_turn(&mut self, ino: Ino) {
-        let Some(taken) = self.namespace.take_turn(ino, self.moment()) else { return };
-        let (now, seconds) = (self.now(), limits::TURN_LEASE_SECONDS);
-        self.notices.tell(Notice::TurnTaken, now, || {
-            format!("the append turn of inode {} is taken, as it was not renewed for {seconds} s", ino.0)
-        });
-        let committed = self.commit(&taken.decision);
-        for Appender { client, request } in taken.waiting {
-            let Some(token) = self.waiting.remove(&(client, request)) else { continue };
-            match (committed, taken.cut) {
-                (Err(errno), _) => self.finish(token, Outcome::failed(errno)),
-                (Ok(()), Some(cut)) => self.continue_after(cut, Continued::AtOnce(token)),
-                (Ok(()), None) => self.serve_at_once(token),
-            }
-        }
-    }
-
-    fn release_client(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.by_id.get_mut(&id) {
-            client.released = true;
-        }
-        let answers = self.locks.drop_client(id);
-        self.answer_locks(answers);
-        let waited: Vec<_> = self.waiting.keys().filter(|(client, _)| *client == id).copied().collect();
-        let mut ended: Vec<usize> = waited.iter().filter_map(|key| self.waiting.remove(key)).collect();
-        ended.extend(self.clients.by_id.get_mut(&id).and_then(|client| client.poll.take()));
-        for token in ended {
-            self.finish(token, Outcome::failed(errno::EIO));
-        }
-        self.watches.drop_client(id);
-        self.release_drops();
-        self.drop_from_namespace(id);
-    }
-
-    /// Keeps a reply until every watcher has dropped its pages, or its time is over.
-    pub(crate) fn hold_for_drops(&mut self, token: usize, mut outcome: Outcome, now: Nanos) {
-        let drops = std::mem::take(&mut outcome.drops);
-        self.hold(token, Then::Reply(Box::new(outcome)), drops, now);
-    }
-
-    /// Keeps a request of `client` that is about to change bytes of `ino` until every watcher has written back and
-    /// dropped its pages, or its time is over: a page that is written back later would cover the new bytes with old.
-    pub(crate) fn hold_for_write_back(&mut self, token: usize, client: ClientId, ino: Ino) {
-        let Some(pending) = self.pending.get_mut(token) else { return };
-        pending.stage = Stage::Elsewhere;
-        let drops = self.watches.changed(client, ino);
-        let now = self.now();
-        self.hold(token, Then::Route, drops, now);
-    }
-
-    fn hold(&mut self, token: usize, then: Then, drops: Drops, now: Nanos) {
-        for client in drops.iter().map(|&(client, _, _)| client).collect::<Vec<_>>() {
-            self.answer_poll(client);
-        }
-        self.held.push(Held { token, then, drops, until: now + DROP_WAIT });
-    }
-
-    /// Whether a client can write through a mount instead.
-    pub(crate) fn has_mount(&self, client: ClientId) -> bool {
-        self.clients.by_id.get(&client).is_some_and(|client| client.has_mount)
-    }
-
-    /// Goes on with what waited for pages that are dropped now, or whose wait is over.
-    pub(crate) fn release_drops(&mut self) {
-        let now = self.now();
-        let mut index = 0;
-        while index < self.held.len() {
-            let held = &self.held[index];
-            if held.until <= now || self.watches.are_done(&held.drops) {
-                let held = self.held.swap_remove(index);
-                self.watches.are_late(&held.drops, now);
-                match held.then {
-                    Then::Reply(outcome) => self.reply(held.token, *outcome),
-                    Then::Route => self.route_written_back(held.token),
-                }
-            } else {
-                index += 1;
-            }
-        }
-    }
-
-    /// The long poll of a mount: confirms what was dropped, and is answered when there is more.
-    pub(crate) fn poll_invalidations(&mut self, token: usize, done: Sequence) {
-        let Some(client) = self.pending.get(token).map(|pending| pending.client) else { return };
-        self.watches.confirm(client, done);
-        self.release_drops();
-        if let Some(pending) = self.pending.get_mut(token) {
-            pending.stage = Stage::Elsewhere;
-        }
-        if let Some(entry) = self.clients.by_id.get_mut(&client) {
-            if let Some(earlier) = entry.poll.replace(token) {
-                self.finish(earlier, Outcome::of(Reply::Done));
-            }
-        }
-        self.answer_poll(client);
-    }
-
-    fn answer_poll(&mut self, client: ClientId) {
-        let Some(entry) = self.clients.by_id.get_mut(&client) else { return };
-        let Some((sequence, files)) = self.watches.next(client) else { return };
-        if let Some(token) = entry.poll.take() {
-            let ranges = files.into_iter().map(|ino| (ino, 0, 0)).collect();
-            self.finish(token, Outcome::of(Reply::Invalidate { sequence, ranges }));
-        }
-    }
-
-    /// The request in hand of a client with this id, where it waits for a lock or a turn.
-    pub(crate) fn waiting_request(&self, client: ClientId, request: RequestId) -> Option<usize> {
-        let waits = |request: &Request| matches!(request, Request::Lock { .. } | Request::AppendBegin { .. });
-        self.waiting.get(&(client, request)).copied().filter(|&token| {
-            self.pending.get(token).is_some_and(|pending| pending.client == client && waits(&pending.request))
-        })
-    }
-}
-
-/// Requests that wait for a lock or a turn, by client and id.
-pub(crate) type Waiting = HashMap<(ClientId, RequestId), usize>;
 
 #[cfg(test)]
 mod tests {

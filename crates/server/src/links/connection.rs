@@ -29,7 +29,7 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-/// A complete frame; of a large payload only its length is known.
+/// A complete frame; only the length of a large payload is known.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) header: Header,
@@ -40,14 +40,14 @@ pub(crate) struct Frame {
     pub(crate) detached_bytes: usize,
 }
 
-/// What reading came to.
+/// The result of reading.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// One more frame.
     Frame(Frame),
     /// Nothing more for now.
     Blocked,
-    /// The next frame is larger than what may be taken now.
+    /// The next frame is larger than a frame that may be taken now.
     Large,
     /// The other side closed, or the socket failed.
     Closed,
@@ -63,7 +63,7 @@ pub(crate) enum Tail {
     Arena {
         /// Number of the target on this server.
         target: usize,
-        /// Where they are.
+        /// Their places.
         plan: ReadPlan,
     },
 }
@@ -76,7 +76,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// What it takes of the server's own memory: pages of a target are the target's.
+    /// The server's own memory that the reply takes: pages of a target are the target's.
     fn memory(&self) -> usize {
         self.head.capacity()
             + matches!(self.tail, Some(Tail::Bytes(_))).then_some(self.tail_bytes).unwrap_or(0)
@@ -128,7 +128,7 @@ impl Connection {
     /// makes room, and each would wake the loop.
     ///
     /// # Errors
-    /// What epoll answers.
+    /// As epoll_ctl(2).
     pub(crate) fn watch_for_room(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let blocked = self.has_output();
         if blocked == self.awaits_room {
@@ -165,8 +165,8 @@ impl Connection {
         !self.output.is_empty()
     }
 
-    /// Bytes of memory in its buffers: of a frame that is being received all that it will take. What every connection may
-    /// have at any time is not counted, so that those that wait for memory take none from each other.
+    /// Bytes of memory in its buffers, with all that a begun frame will take. Memory that every connection may
+    /// have at any time is not counted, so that connections that wait for memory take none from each other.
     pub(crate) fn buffered(&self) -> usize {
         let is_begun = self.is_taking && self.consumed < self.input.len();
         let begun = if is_begun { self.next_length().ok().flatten().unwrap_or(0) } else { 0 };
@@ -281,7 +281,7 @@ impl Connection {
     /// Receives bytes of the detached payload into `buffer`; `Ok(0)` means that none are there yet.
     ///
     /// # Errors
-    /// UnexpectedEof when the other side closed; what the socket answers.
+    /// UnexpectedEof when the other side closed; the errors of the socket.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = buffer.len().min(self.detached);
         let buffered = self.input.len() - self.consumed;
@@ -353,11 +353,11 @@ impl Connection {
         self.output.push_back(outgoing);
     }
 
-    /// Sends what the socket takes, and little more than `bytes_max`; the tails of replies that are done are handed to
+    /// Sends as much as the socket takes, and little more than `bytes_max`; the tails of replies that are done are handed to
     /// `finished`. Answers whether the socket may take more.
     ///
     /// # Errors
-    /// What the socket answers: the connection is lost.
+    /// The errors of the socket: the connection is lost.
     pub(crate) fn flush(
         &mut self,
         targets: &[Target],

@@ -2,11 +2,8 @@
 //!
 //! It counts requests in hand, with their bodies, payloads and the buffers that will take the rest of a payload; the
 //! replies that they will have, from the moment at which they are read; frames that have begun to arrive; and replies that
-//! are not sent. So whoever may read a request may also answer it, and nobody waits for memory in the midst of one.
+//! are not sent. So a request that may be read may also be answered, and no request waits for memory in its midst.
 
-use crate::links::LinkKey;
-use crate::notices::Notice;
-use crate::server::Server;
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::{limits, JobId, HEADER_BYTES};
@@ -20,12 +17,12 @@ const CONNECTION_BYTES_MAX: usize = 4 * limits::PAYLOAD_BYTES;
 pub(crate) const SMALL_BYTES: usize = HEADER_BYTES + 4 * 1024;
 /// A connection that holds memory, and neither takes its replies nor sends the rest of a frame, is closed after this time
 /// when others of its job wait for memory. Its client connects again and asks again.
-const IDLE_MAX: Nanos = Nanos::from_millis(10_000);
+pub(crate) const IDLE_MAX: Nanos = Nanos::from_millis(10_000);
 
 /// Bytes held, in all and by job.
 ///
 /// A job may hold as much as is left free (the dynamic threshold of Choudhury and Hahne for shared-memory switches,
-/// 1998): a job alone has half of the memory, each of n jobs 1/(n + 1), and one that comes new always finds room.
+/// 1998): a job alone has half of the memory, each of n jobs 1/(n + 1), and a newcomer always finds room.
 #[derive(Default)]
 pub(crate) struct Memory {
     bytes: usize,
@@ -62,96 +59,52 @@ impl Memory {
     }
 }
 
-/// What one link holds.
+/// The memory that one link holds.
 #[derive(Default)]
 pub(crate) struct LinkMemory {
     /// For requests in hand.
     requests: usize,
     /// For begun frames and unsent replies, when it was last counted.
     buffers: usize,
-    /// Bytes that the connection had moved when that was last looked at, and when they became more.
+    /// Bytes that the connection had moved when that was last looked at, and the moment at which they became more.
     moved: u64,
     moved_at: Nanos,
 }
 
 impl LinkMemory {
+    /// Bytes held in all.
     pub(crate) fn bytes(&self) -> usize {
         self.requests + self.buffers
     }
-}
 
-impl Server {
-    /// Whether a link may have one more request.
-    pub(crate) fn admits(&self, index: usize) -> bool {
-        let Some(link) = self.links.get(index) else { return false };
-        // A connection that is not proved has one small frame at a time, which the number of connections bounds.
-        link.session().is_none_or(|session| self.memory.admits(session.job(), link.memory.bytes()))
+    /// Bytes held by buffers.
+    pub(crate) fn buffers(&self) -> usize {
+        self.buffers
     }
 
-    /// Counts a request of a link.
-    pub(crate) fn hold_memory(&mut self, index: usize, job: JobId, bytes: usize) {
-        self.memory.hold(job, bytes);
-        if let Some(link) = self.links.get_mut(index) {
-            link.memory.requests += bytes;
-        }
+    pub(super) fn hold(&mut self, bytes: usize) {
+        self.requests += bytes;
     }
 
-    /// A request is gone, and what it held is free.
-    pub(crate) fn release_memory(&mut self, key: LinkKey, job: JobId, bytes: usize) {
-        self.memory.release(job, bytes);
-        if let Some(link) = self.links.get_mut(key.index).filter(|link| link.serial == key.serial) {
-            link.memory.requests -= bytes;
-        }
-        self.read_held_back();
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.requests -= bytes;
     }
 
-    /// Counts anew what the buffers of a link hold.
-    pub(crate) fn count_buffers(&mut self, index: usize) {
-        let Some(link) = self.links.get_mut(index) else { return };
-        let Some(job) = link.session().map(crate::links::Session::job) else { return };
-        let bytes = link.connection.buffered();
-        let before = std::mem::replace(&mut link.memory.buffers, bytes);
-        if bytes > before {
-            self.memory.hold(job, bytes - before);
-        } else if bytes < before {
-            self.memory.release(job, before - bytes);
-            self.read_held_back();
-        }
+    /// Sets the memory of the buffers; answers the memory of before.
+    pub(super) fn set_buffers(&mut self, bytes: usize) -> usize {
+        std::mem::replace(&mut self.buffers, bytes)
     }
 
-    /// A link is gone with its buffers; what its requests hold is released when they end.
-    pub(crate) fn release_buffers(&mut self, job: JobId, memory: &LinkMemory) {
-        self.memory.release(job, memory.buffers);
-        self.read_held_back();
-    }
-
-    /// Closes links that keep memory from others and do nothing with it.
-    pub(crate) fn expire_holders(&mut self, now: Nanos) {
-        let mut idle = Vec::new();
-        let is_short = !self.held_back.is_empty();
-        for (index, link) in &mut self.links {
-            let moved = link.connection.moved();
-            if !is_short || moved != link.memory.moved {
-                (link.memory.moved, link.memory.moved_at) = (moved, now);
-                continue;
-            }
-            let awaits_payload = link.receiving.is_some_and(|token| {
-                self.pending.get(token).is_some_and(crate::requests::service::Pending::is_starved)
-            });
-            let held = link.memory.buffers + if awaits_payload { link.memory.requests } else { 0 };
-            let is_idle = now.saturating_since(link.memory.moved_at) > IDLE_MAX && held > SMALL_BYTES;
-            let job = link.session().map(crate::links::Session::job).filter(|_| is_idle);
-            if job.is_some_and(|job| !self.memory.admits(job, 0)) {
-                idle.push(index);
-            }
+    /// Notes the bytes that the connection has moved until `now`; `is_short` says whether others wait for memory.
+    /// Answers whether the connection has kept memory from them for too long. `awaits_payload` says whether its requests
+    /// in hand wait for payload.
+    pub(super) fn is_kept(&mut self, moved: u64, now: Nanos, is_short: bool, awaits_payload: bool) -> bool {
+        if !is_short || moved != self.moved {
+            (self.moved, self.moved_at) = (moved, now);
+            return false;
         }
-        for index in idle {
-            let seconds = IDLE_MAX.0 / 1_000_000_000;
-            self.notices.tell(Notice::MemoryKept, now, || {
-                format!("a connection is closed that kept memory from others of its job for {seconds} s")
-            });
-            self.close_link(index);
-        }
+        let held = self.buffers + if awaits_payload { self.requests } else { 0 };
+        now.saturating_since(self.moved_at) > IDLE_MAX && held > SMALL_BYTES
     }
 }
 

@@ -1,222 +1,378 @@
-//! Links: accepted connections, their handshake, and the way from a frame to a request in hand.
+//! Links: accepted connections, the clients behind them, and the memory that is held for them.
+//!
+//! A link is [accepted](Links::accept), proved (`server/handshake.rs`), [read](Links::next_frame) and [sent to](Links::send) in
+//! its visits, and [removed](Links::remove).
 
 pub(crate) mod admission;
+pub(crate) mod claims;
 pub(crate) mod clients;
 pub(crate) mod connection;
+pub(crate) mod link;
 pub(crate) mod memory;
+pub(crate) mod visits;
 
-use crate::links::connection::{Connection, Frame, Received, Stream};
-use crate::links::memory::{LinkMemory, SMALL_BYTES};
-use crate::namespace::errno;
-use crate::notices::Notice;
-use crate::requests::data::COPY_BYTES_MAX;
-use crate::requests::intake::FRAMES_PER_VISIT;
-use crate::requests::service::{total_bytes, Pending};
-use crate::server::Server;
+use crate::descriptors::Budget;
 use crate::storage::Target;
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
-use weir_fairshare::{JobAttributes, Nanos};
-use weir_placement::{ServerId, TargetId};
-use weir_wire::{
-    decode_body, limits, AccountNames, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, JobId,
-    Nonce, Proof, Reply, Request, RequestId, Role, HEADER_BYTES,
-};
+use admission::{Admission, Origin};
+use clients::Clients;
+use connection::{Frame, Received, Stream, Tail};
+use link::{Link, LinkKey};
+use memory::{Memory, SMALL_BYTES};
+use mio::Token;
+use slab::Slab;
+use std::collections::VecDeque;
+use visits::Visits;
+use weir_fairshare::{Nanos, Policy};
+use weir_placement::ServerId;
+use weir_wire::{limits, JobId, Reply, RequestId, HEADER_BYTES};
 
-/// A client that is silent for this long is forgotten when its last connection is gone already.
-pub(crate) const HEARTBEAT_SECONDS: u32 = 10;
-
+/// Tokens of the poll from here on are links.
+pub(crate) const FIRST_LINK: usize = 16;
 /// Links that are tried whenever memory is freed: one would take it, and one may be of a job that has no room yet.
 const HELD_BACK_READ: usize = 2;
 /// How often all of them are looked at.
 const HELD_BACK_RETRY: Nanos = Nanos::from_millis(25);
 /// Longest frame of a connection that is not proved: a body, and nothing behind it.
 const STRANGER_FRAME_BYTES: usize = HEADER_BYTES + limits::BODY_BYTES;
-/// Memory of a request in hand beside its body and payload.
-const REQUEST_BYTES: usize = size_of::<Pending>() + 256;
 
-const PEER_JOB: &str = "server-";
-
-/// What a client is told whose credential expired while it was connected.
-const EXPIRED: &str =
-    "the credential has expired: renew its file (weir grant), or start the program again (weir run)";
-
-/// On whose behalf a request acts.
-#[derive(Debug)]
-pub(crate) struct Acting {
-    pub(crate) who: Identity,
-    pub(crate) job: JobId,
-    pub(crate) attributes: JobAttributes,
-    /// A mount of the administrator: the inodes that it names are those that the kernel led its callers to.
-    pub(crate) trusted: bool,
-    /// Unix time after which nothing is done for it any more, in seconds.
-    expires_seconds: u64,
+/// The links of one server.
+pub(crate) struct Links {
+    registry: mio::Registry,
+    links: Slab<Link>,
+    serial: u64,
+    /// Links with output to send.
+    dirty: Vec<usize>,
+    /// Links that may have something to read.
+    ready: Vec<usize>,
+    /// Links that wait for memory, the longest waiting first.
+    held_back: VecDeque<usize>,
+    /// The moment at which all links that wait for memory are looked at again.
+    next_retry: Nanos,
+    visits: Visits,
+    memory: Memory,
+    admission: Admission,
+    clients: Clients,
+    /// Credentials that were refused.
+    refusals: u64,
+    /// Connections that were ended for bytes that are no frame.
+    malformed: u64,
 }
 
-/// How far the handshake is.
-enum Standing {
-    Fresh,
-    Challenged { client: ClientId, claims: Claims, theirs: Nonce, ours: Nonce, has_mount: bool },
-    Ready(Session),
+/// The result of reading a link once.
+pub(crate) enum Reading {
+    /// A frame; `is_admitted` says whether there is memory for a large request.
+    Frame { frame: Frame, is_admitted: bool },
+    /// Nothing more for now.
+    Blocked,
+    /// The next frame waits for memory.
+    HeldBack,
+    /// The link is to be closed.
+    Closed,
+    /// The link is to be closed for this reason, which the other side is told.
+    Refused(String),
 }
 
-/// A proved connection.
-pub(crate) struct Session {
-    pub(crate) client: ClientId,
-    pub(crate) role: Role,
-    own: Rc<Acting>,
-    identities: HashMap<IdentityId, Rc<Acting>>,
-    theirs: Nonce,
-    ours: Nonce,
-    job: JobId,
-    /// Whose connection this counts as; a mount's or a server's is nobody's.
-    user: Option<u32>,
-    /// The server that this client is.
-    peer: Option<ServerId>,
-}
-
-/// One accepted connection.
-pub(crate) struct Link {
-    pub(crate) connection: Connection,
-    /// Tells this link from an earlier one in the same place.
-    pub(crate) serial: u64,
-    standing: Standing,
-    /// Requests in hand.
-    pub(crate) requests: HashSet<usize>,
-    /// The request whose payload is still in the socket.
-    pub(crate) receiving: Option<usize>,
-    /// Close once the output is sent.
-    pub(crate) closing: bool,
-    /// It has as many requests in hand as it may have, and is read again when it has fewer.
-    pub(crate) full: bool,
-    /// It waits in the queue of those held back.
-    pub(crate) held_back: bool,
-    /// It may have something to read, or replies to send; and it waits for its turn among the links.
-    pub(crate) is_ready: bool,
-    pub(crate) is_dirty: bool,
-    pub(crate) is_queued: bool,
-    pub(crate) memory: LinkMemory,
-}
-
-/// A link, as something that may be gone by now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkKey {
-    pub(crate) index: usize,
-    pub(crate) serial: u64,
-}
-
-impl Link {
-    pub(crate) fn new(stream: Stream, serial: u64) -> Link {
-        Link {
-            connection: Connection::new(stream),
-            serial,
-            standing: Standing::Fresh,
-            requests: HashSet::new(),
-            receiving: None,
-            closing: false,
-            full: false,
-            held_back: false,
-            is_ready: false,
-            is_dirty: false,
-            is_queued: false,
-            memory: LinkMemory::default(),
+impl Links {
+    /// No links yet.
+    pub(crate) fn new(registry: mio::Registry, budget: &Budget, policy: &Policy) -> Links {
+        Links {
+            registry,
+            links: Slab::new(),
+            serial: 0,
+            dirty: Vec::new(),
+            ready: Vec::new(),
+            held_back: VecDeque::new(),
+            next_retry: Nanos::ZERO,
+            visits: Visits::new(policy),
+            memory: Memory::default(),
+            admission: Admission::new(budget),
+            clients: Clients::default(),
+            refusals: 0,
+            malformed: 0,
         }
     }
 
-    /// Requests that were read and whose replies have not left.
-    pub(crate) fn in_hand(&self) -> usize {
-        self.requests.len() + self.connection.unsent_replies()
+    /// Takes a connection. Answers its place, and the link that has to go for it where there are too many.
+    pub(crate) fn accept(&mut self, stream: Stream, origin: Origin, now: Nanos) -> (usize, Option<LinkKey>) {
+        self.serial += 1;
+        let index = self.links.insert(Link::new(stream, self.serial));
+        let turned_away = self.admission.enter(LinkKey { index, serial: self.serial }, origin, now);
+        (index, turned_away)
     }
 
-    /// The proved session.
-    pub(crate) fn session(&self) -> Option<&Session> {
-        match &self.standing {
-            Standing::Ready(session) => Some(session),
-            _ => None,
+    /// Has the poll tell of a link.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn register(&mut self, index: usize) -> std::io::Result<()> {
+        match self.links.get_mut(index) {
+            Some(link) => link.connection().register(&self.registry, Token(index + FIRST_LINK)),
+            None => Ok(()),
         }
     }
-}
 
-impl Session {
-    /// What a policy may know of the connection's own job.
-    pub(crate) fn attributes(&self) -> JobAttributes {
-        self.own.attributes
-    }
-
-    /// The connection's own job.
-    pub(crate) fn job(&self) -> JobId {
-        self.job
-    }
-
-    /// Whether the client is another server.
-    pub(crate) fn is_peer(&self) -> bool {
-        self.peer.is_some()
-    }
-}
-
-impl Server {
-    /// Takes and handles frames of a link, until it has none, enough requests in hand, or had its turn.
-    pub(crate) fn read_link(&mut self, index: usize) {
-        for _ in 0..FRAMES_PER_VISIT {
-            let Some(link) = self.links.get_mut(index) else { return };
-            if link.closing || link.receiving.is_some() {
-                return;
+    /// Takes a link out, which is closed when the answer is dropped.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Link> {
+        let mut link = self.links.try_remove(index)?;
+        link.connection().deregister(&self.registry);
+        match link.session().map(|session| (session.user, session.job())) {
+            Some((user, job)) => {
+                self.admission.forget_proved(user);
+                self.memory.release(job, link.memory().buffers());
+                self.read_held_back();
             }
-            if link.in_hand() >= limits::OUTSTANDING_PER_CONNECTION {
-                // Nobody would take the answers of a client that is gone, and nothing else is read until it has some.
-                match link.connection.has_ended() {
-                    true => return self.close_link(index),
-                    false => link.full = true,
-                }
-                return;
+            None => self.admission.forget_stranger(link.serial()),
+        }
+        Some(link)
+    }
+
+    /// The link in a place.
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Link> {
+        self.links.get_mut(index)
+    }
+
+    /// The link of this name, if it is still there.
+    pub(crate) fn of(&mut self, key: LinkKey) -> Option<&mut Link> {
+        self.links.get_mut(key.index).filter(|link| link.serial() == key.serial)
+    }
+
+    /// The number of links.
+    pub(crate) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The other server at the far end of a link; none where it is a client.
+    pub(crate) fn peer_of(&self, key: LinkKey) -> Option<ServerId> {
+        let link = self.links.get(key.index).filter(|link| link.serial() == key.serial)?;
+        link.session()?.peer
+    }
+
+    /// Reads one frame of a link.
+    pub(crate) fn next_frame(&mut self, index: usize) -> Reading {
+        let is_admitted = self.admits(index);
+        let Some(link) = self.links.get_mut(index) else { return Reading::Blocked };
+        if link.is_closing() || link.receiving().is_some() {
+            return Reading::Blocked;
+        }
+        if link.has_enough() {
+            // Nobody would take the answers of a client that is gone, and nothing else is read until it has some.
+            if link.connection().has_ended() {
+                return Reading::Closed;
             }
-            let is_idle = link.in_hand() == 0;
-            let is_proved = link.session().is_some();
-            let is_admitted = self.admits(index);
-            let bytes_max = match (is_proved, is_admitted) {
-                (true, true) => usize::MAX,
-                (false, _) => STRANGER_FRAME_BYTES,
-                (true, false) if is_idle => SMALL_BYTES,
-                (true, false) => return self.hold_back(index),
-            };
-            let Some(link) = self.links.get_mut(index) else { return };
-            match link.connection.next_frame(bytes_max) {
-                Received::Frame(frame) => {
-                    if !self.handle_frame(index, frame, is_admitted) {
-                        return self.hold_back(index);
-                    }
-                }
-                Received::Large if is_proved => return self.hold_back(index),
-                Received::Large => {
-                    return self.refuse_link(index, "a connection begins with Hello and Prove")
-                }
-                Received::Blocked => return self.count_buffers(index),
-                Received::Closed => return self.close_link(index),
-                Received::Malformed(error) => {
-                    self.malformed += 1;
-                    return self.refuse_link(index, &error.to_string());
-                }
+            link.is_full = true;
+            return Reading::Blocked;
+        }
+        let is_proved = link.session().is_some();
+        let bytes_max = match (is_proved, is_admitted) {
+            (true, true) => usize::MAX,
+            (false, _) => STRANGER_FRAME_BYTES,
+            (true, false) if link.in_hand() == 0 => SMALL_BYTES,
+            (true, false) => return self.hold_back(index),
+        };
+        match link.connection().next_frame(bytes_max) {
+            Received::Frame(frame) => Reading::Frame { frame, is_admitted },
+            Received::Large if is_proved => self.hold_back(index),
+            Received::Large => Reading::Refused("a connection begins with Hello and Prove".into()),
+            Received::Blocked => {
+                self.count_buffers(index);
+                Reading::Blocked
+            }
+            Received::Closed => Reading::Closed,
+            Received::Malformed(error) => {
+                self.malformed += 1;
+                Reading::Refused(error.to_string())
             }
         }
-        self.make_ready(index);
     }
 
-    /// A link waits for memory, and is not read before there is some.
-    fn hold_back(&mut self, index: usize) {
-        let Some(link) = self.links.get_mut(index) else { return };
-        if link.connection.has_ended() {
-            // Nobody is there for whom it would wait.
-            return self.close_link(index);
+    /// A link waits for memory, and is not read before there is some; without its client the link is to be closed.
+    pub(crate) fn hold_back(&mut self, index: usize) -> Reading {
+        let Some(link) = self.links.get_mut(index) else { return Reading::Blocked };
+        if link.connection().has_ended() {
+            return Reading::Closed;
         }
-        if !std::mem::replace(&mut link.held_back, true) {
+        if !std::mem::replace(&mut link.is_held_back, true) {
             self.held_back.push_back(index);
         }
         self.count_buffers(index);
+        Reading::HeldBack
+    }
+
+    /// Sends replies of a link, as far as its socket and `bytes_max` allow; the tails of sent replies go to `sent`. Answers
+    /// whether the link stays open.
+    pub(crate) fn send(
+        &mut self,
+        index: usize,
+        targets: &[Target],
+        bytes_max: usize,
+        sent: &mut Vec<Tail>,
+    ) -> bool {
+        let Some(link) = self.links.get_mut(index) else { return true };
+        let outcome = link.connection().flush(targets, bytes_max, sent);
+        let is_finished = link.is_closing() && !link.connection().has_output();
+        let watched = link.connection().watch_for_room(&self.registry, Token(index + FIRST_LINK));
+        self.count_buffers(index);
+        let Some(link) = self.links.get_mut(index) else { return true };
+        let (Ok(has_more), Ok(()), false) = (outcome, watched, is_finished) else { return false };
+        let has_room = link.is_full && !link.has_enough();
+        if has_room {
+            link.is_full = false;
+        }
+        if has_more {
+            self.dirty.push(index);
+        }
+        if has_room {
+            self.make_ready(index);
+        }
+        true
+    }
+
+    /// A link may have something to read: it is looked at when its visit comes.
+    pub(crate) fn make_ready(&mut self, index: usize) {
+        if let Some(link) = self.links.get_mut(index) {
+            if !std::mem::replace(&mut link.is_ready, true) {
+                self.ready.push(index);
+            }
+        }
+    }
+
+    /// A link may have replies to send.
+    pub(crate) fn make_dirty(&mut self, index: usize) {
+        self.dirty.push(index);
+    }
+
+    /// Whether a link may have something to read or to send.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || !self.ready.is_empty() || !self.visits.is_calm()
+    }
+
+    /// The links that may have something to read.
+    pub(crate) fn take_ready(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// The links that may have replies to send, each once.
+    pub(crate) fn take_dirty(&mut self) -> Vec<usize> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        for &index in &dirty {
+            if let Some(link) = self.links.get_mut(index) {
+                link.is_dirty = true;
+            }
+        }
+        dirty
+    }
+
+    /// The visits of links.
+    pub(crate) fn visits(&mut self) -> &mut Visits {
+        &mut self.visits
+    }
+
+    /// A link waits for its visit. Answers whether it is visited at once instead: another server is no job, and its
+    /// requests are never queued.
+    pub(crate) fn queue_visit(&mut self, index: usize, now: Nanos) -> bool {
+        let Some(link) = self.links.get_mut(index) else { return false };
+        if std::mem::replace(&mut link.is_queued, true) {
+            return false;
+        }
+        let attributes = match link.session() {
+            Some(session) if session.is_peer() => return true,
+            Some(session) => Some(session.attributes()),
+            None => None,
+        };
+        self.visits.queue(index, attributes, now);
+        false
+    }
+
+    /// The visit of a link begins.
+    pub(crate) fn begin_visit(&mut self, index: usize) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.is_queued = false;
+        }
+    }
+
+    /// Whether a link is to be read, which it is no longer afterwards.
+    pub(crate) fn take_to_read(&mut self, index: usize) -> Option<&mut Link> {
+        let link = self.links.get_mut(index).filter(|link| link.is_ready)?;
+        link.is_ready = false;
+        Some(link)
+    }
+
+    /// Whether replies of a link are to be sent, which they are no longer afterwards.
+    pub(crate) fn take_to_send(&mut self, index: usize) -> bool {
+        let link = self.links.get_mut(index).filter(|link| link.is_dirty);
+        link.is_some_and(|link| std::mem::replace(&mut link.is_dirty, false))
+    }
+
+    /// Says why, and closes a link when that is sent.
+    pub(crate) fn refuse(&mut self, index: usize, reason: &str) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.connection().refuse(reason);
+            link.close_when_sent();
+            self.dirty.push(index);
+        }
+    }
+
+    /// Answers a request outside any queue.
+    pub(crate) fn answer(&mut self, index: usize, request: RequestId, reply: &Reply) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.connection().reply(request, reply, &[], None);
+            self.dirty.push(index);
+        }
+    }
+
+    /// Whether a link may have one more request.
+    fn admits(&self, index: usize) -> bool {
+        let Some(link) = self.links.get(index) else { return false };
+        // A connection that is not proved has one small frame at a time, which the number of connections bounds.
+        link.session().is_none_or(|session| self.memory.admits(session.job(), link.memory().bytes()))
+    }
+
+    /// Counts memory of a request of a link.
+    pub(crate) fn hold_memory(&mut self, index: usize, job: JobId, bytes: usize) {
+        self.memory.hold(job, bytes);
+        if let Some(link) = self.links.get_mut(index) {
+            link.memory.hold(bytes);
+        }
+    }
+
+    /// A request has ended, and its memory is free.
+    pub(crate) fn release_memory(&mut self, key: LinkKey, job: JobId, bytes: usize) {
+        self.memory.release(job, bytes);
+        if let Some(link) = self.of(key) {
+            link.memory.release(bytes);
+        }
+        self.read_held_back();
+    }
+
+    /// Counts anew the memory of a link's buffers.
+    pub(crate) fn count_buffers(&mut self, index: usize) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        let Some(job) = link.session().map(link::Session::job) else { return };
+        let bytes = link.connection().buffered();
+        let before = link.memory.set_buffers(bytes);
+        if bytes > before {
+            self.memory.hold(job, bytes - before);
+        } else if bytes < before {
+            self.memory.release(job, before - bytes);
+            self.read_held_back();
+        }
+    }
+
+    /// Memory was freed: as many of the links that wait for it go on as may find some.
+    fn read_held_back(&mut self) {
+        for _ in 0..HELD_BACK_READ.min(self.held_back.len()) {
+            let Some(index) = self.held_back.pop_front() else { return };
+            if let Some(link) = self.links.get_mut(index) {
+                link.is_held_back = false;
+                self.make_ready(index);
+            }
+        }
     }
 
     /// Links that wait for memory and may have some go on.
-    pub(crate) fn retry_held_back(&mut self) {
-        let now = self.now();
+    pub(crate) fn retry_held_back(&mut self, now: Nanos) {
         if self.held_back.is_empty() || now < self.next_retry {
             return;
         }
@@ -229,351 +385,60 @@ impl Server {
                 self.held_back.push_back(index);
                 continue;
             }
-            self.links[index].held_back = false;
+            self.links[index].is_held_back = false;
             self.make_ready(index);
         }
     }
 
-    /// Memory was freed: as many of the links that wait for it go on as may find some.
-    pub(crate) fn read_held_back(&mut self) {
-        for _ in 0..HELD_BACK_READ.min(self.held_back.len()) {
-            let Some(index) = self.held_back.pop_front() else { return };
-            if let Some(link) = self.links.get_mut(index) {
-                link.held_back = false;
-                self.make_ready(index);
-            }
-        }
+    /// Whether links wait for memory.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        !self.held_back.is_empty()
     }
 
-    /// Says why, and closes when that is sent.
-    pub(crate) fn refuse_link(&mut self, index: usize, reason: &str) {
-        if let Some(link) = self.links.get_mut(index) {
-            link.connection.refuse(reason);
-            link.closing = true;
-            self.dirty.push(index);
+    /// Links that keep memory from others of their jobs and do nothing with it; `is_starved` says whether a request waits for
+    /// payload.
+    pub(crate) fn idle_holders(&mut self, now: Nanos, is_starved: impl Fn(usize) -> bool) -> Vec<usize> {
+        let is_short = self.is_short_of_memory();
+        let mut idle = Vec::new();
+        for (index, link) in &mut self.links {
+            let awaits_payload = is_short && link.receiving().is_some_and(&is_starved);
+            let moved = link.connection().moved();
+            let is_kept = link.memory.is_kept(moved, now, is_short, awaits_payload);
+            let job = link.session().map(link::Session::job).filter(|_| is_kept);
+            if job.is_some_and(|job| !self.memory.admits(job, 0)) {
+                idle.push(index);
+            }
         }
+        idle
     }
 
-    /// Handles a frame; false where it has to wait for memory, and is the next one again.
-    fn handle_frame(&mut self, index: usize, frame: Frame, is_admitted: bool) -> bool {
-        let request = match decode_body::<Request>(&frame.body, "request") {
-            Ok(request) => request,
-            Err(error) => {
-                self.malformed += 1;
-                self.refuse_link(index, &error.to_string());
-                return true;
-            }
-        };
-        let (bytes, now) = (self.memory_of(&request, &frame), self.moment().seconds as u64);
-        let Some(link) = self.links.get_mut(index) else { return true };
-        if !is_admitted && bytes > REQUEST_BYTES + SMALL_BYTES {
-            link.connection.put_back(&frame);
-            return false;
-        }
-        if link.session().is_some_and(|session| session.own.expires_seconds < now) {
-            self.refuse_expired(index);
-            return true;
-        }
-        match (&mut link.standing, request) {
-            (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount })
-                if frame.header.payload_bytes == 0 =>
-            {
-                self.challenge(index, frame.header.request, (client, has_mount), claims, nonce);
-            }
-            (Standing::Challenged { .. }, Request::Prove { proof }) if frame.header.payload_bytes == 0 => {
-                self.welcome(index, frame.header.request, &proof);
-            }
-            (Standing::Ready(_), Request::Hello { .. } | Request::Prove { .. }) => {
-                self.refuse_link(index, "this connection is already proved");
-            }
-            (Standing::Ready(_), Request::Identify { identity, who, names, job })
-                if frame.detached_bytes == 0 =>
-            {
-                let reply = match self.identify(index, identity, who, (names, job)) {
-                    Ok(()) => Reply::Done,
-                    Err(errno) => Reply::Failed(errno),
-                };
-                self.answer(index, frame.header.request, &reply);
-            }
-            (Standing::Ready(session), request) => {
-                let acting = match frame.header.identity {
-                    IdentityId(0) => Some(Rc::clone(&session.own)),
-                    identity => session.identities.get(&identity).cloned(),
-                };
-                let client = session.client;
-                match acting {
-                    Some(acting) if acting.expires_seconds < now && frame.detached_bytes == 0 => {
-                        self.answer(index, frame.header.request, &Reply::Failed(errno::EKEYEXPIRED));
-                    }
-                    Some(acting) if acting.expires_seconds < now => {
-                        self.refuse_link(index, "the credential of the caller has expired");
-                    }
-                    Some(acting) => self.take_request(index, client, (acting, bytes), frame, request),
-                    None if frame.detached_bytes > 0 => self.refuse_link(index, "unknown identity"),
-                    None => self.answer(index, frame.header.request, &Reply::Failed(errno::EACCES)),
-                }
-            }
-            _ => self.refuse_link(index, "a connection begins with Hello and Prove"),
-        }
-        true
+    /// Bytes of memory held for clients.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.memory.bytes()
     }
 
-    /// Memory that a request takes until its reply is sent.
-    fn memory_of(&self, request: &Request, frame: &Frame) -> usize {
-        let target = |target: &TargetId| self.targets.get(usize::from(target.index));
-        let is_directory = |named: &TargetId| target(named).and_then(Target::directory).is_some();
-        let more = match request {
-            Request::Read { target, extents, .. } => {
-                let bytes = total_bytes(extents).min(limits::PAYLOAD_BYTES as u64);
-                // What stays in the pages of a target until it is sent takes none.
-                if is_directory(target) {
-                    bytes
-                } else {
-                    bytes.min(COPY_BYTES_MAX)
-                }
-            }
-            Request::Write { target, .. } if is_directory(target) => frame.detached_bytes as u64,
-            Request::Peer(_) => frame.detached_bytes as u64,
-            Request::List { bytes, .. } => u64::from(*bytes).min(limits::PAYLOAD_BYTES as u64),
-            Request::Lock { wait: true, .. } => crate::locks::WAITING_BYTES as u64,
-            Request::XattrGet { .. } | Request::XattrList { .. } => limits::XATTR_VALUE_BYTES as u64,
-            _ => 0,
-        };
-        REQUEST_BYTES + frame.body.len() + frame.payload.len() + more as usize
+    /// The connections that there are, and may be.
+    pub(crate) fn admission(&mut self) -> &mut Admission {
+        &mut self.admission
     }
 
-    fn take_request(
-        &mut self,
-        index: usize,
-        client: ClientId,
-        (acting, bytes): (Rc<Acting>, usize),
-        frame: Frame,
-        request: Request,
-    ) {
-        let now = self.now();
-        self.note_sign_of_life(acting.job, now);
-        let Some(link) = self.links.get_mut(index) else { return };
-        let Some(session_job) = link.session().map(|session| session.job) else { return };
-        let key = LinkKey { index, serial: link.serial };
-        self.hold_memory(index, session_job, bytes);
-        let pending = Pending::new(key, client, (acting, session_job, bytes), frame, request, now);
-        let detached = pending.detached_bytes > 0;
-        let token = self.pending.insert(pending);
-        let Some(link) = self.links.get_mut(index) else { return };
-        link.requests.insert(token);
-        if detached {
-            link.receiving = Some(token);
-        }
-        self.route(token);
+    /// The clients.
+    pub(crate) fn clients(&mut self) -> &mut Clients {
+        &mut self.clients
     }
 
-    fn challenge(
-        &mut self,
-        index: usize,
-        request: RequestId,
-        (client, has_mount): (ClientId, bool),
-        claims: Claims,
-        theirs: Nonce,
-    ) {
-        let mut ours = [0; 32];
-        let filled = rustix::rand::getrandom(&mut ours, rustix::rand::GetRandomFlags::empty());
-        if filled != Ok(ours.len()) {
-            return self.refuse_link(index, "the server has no randomness for a challenge: try again");
-        }
-        if let Some(link) = self.links.get_mut(index) {
-            link.standing = Standing::Challenged { client, claims, theirs, ours, has_mount };
-            self.answer(index, request, &Reply::Challenge { nonce: ours });
-        }
-    }
-
-    fn welcome(&mut self, index: usize, request: RequestId, proof: &Proof) {
-        let Some(link) = self.links.get_mut(index) else { return };
-        let serial = link.serial;
-        let standing = std::mem::replace(&mut link.standing, Standing::Fresh);
-        let Standing::Challenged { client, claims, theirs, ours, has_mount } = standing else { return };
-        let checked = self.check_claims(&claims, proof, &theirs, &ours);
-        let is_its = self.may_be(client, claims.uid).then_some(()).ok_or("its client is another user's");
-        if let Err(reason) = checked.and(is_its) {
-            self.refusals += 1;
-            let now = self.now();
-            self.notices.tell(Notice::Refused, now, || {
-                format!("credential of job \"{}\" of uid {} refused: {reason}", claims.job, claims.uid)
-            });
-            self.answer(index, request, &Reply::Failed(errno::EACCES));
-            if let Some(link) = self.links.get_mut(index) {
-                link.closing = true;
-            }
-            return;
-        }
-        let now = self.now();
-        let user = (claims.role == Role::User).then_some(claims.uid);
-        if !self.admission.prove(serial, user) {
-            self.notices.tell(Notice::TurnedAway, now, || {
-                format!("no more room for connections of uid {} (job \"{}\"); one more is turned away; hint: raise the limit of open files (ulimit -n)", claims.uid, claims.job)
-            });
-            // Without a word: its client tries again within its bound, as after a lost connection.
-            return self.close_link(index);
-        }
-        let job = claims.job_id();
-        // A server is no job: it is not listed, and its requests are never queued.
-        let attributes = match claims.role {
-            Role::Server => crate::accounts::jobs::attributes(&claims),
-            Role::User | Role::Mount => self.jobs.meet(&claims, now),
-        };
-        self.client_connected((client, claims.uid), job, has_mount);
-        let server_proof = self.key.server_proof(&claims, &theirs, &ours);
-        let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
-        let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
-        let own = Rc::new(Acting { who, job, attributes, trusted, expires_seconds });
-        let session = Session {
-            client,
-            role: claims.role,
-            own,
-            identities: HashMap::new(),
-            theirs,
-            ours,
-            job,
-            user,
-            peer: peer_named(&claims),
-        };
-        let reply = Reply::Welcome {
-            server: self.id,
-            boot: self.boot,
-            proof: server_proof,
-            heartbeat_seconds: HEARTBEAT_SECONDS,
-        };
-        if let Some(link) = self.links.get_mut(index) {
-            link.standing = Standing::Ready(session);
-            self.answer(index, request, &reply);
-        }
-    }
-
-    /// Ends a connection whose credential has expired.
-    fn refuse_expired(&mut self, index: usize) {
+    /// A credential was refused.
+    pub(crate) fn count_refusal(&mut self) {
         self.refusals += 1;
-        self.refuse_link(index, EXPIRED);
     }
 
-    fn check_claims(
-        &self,
-        claims: &Claims,
-        proof: &Proof,
-        theirs: &Nonce,
-        ours: &Nonce,
-    ) -> Result<(), &'static str> {
-        if !claims.is_well_formed() {
-            return Err("a claim is outside its limits");
-        }
-        if self.key.expected_proof(claims, theirs, ours) != *proof {
-            return Err("it was forged, altered, or minted with another site key");
-        }
-        let now = self.wall_seconds();
-        if claims.issued_seconds > now + 300 {
-            return Err("it is not valid yet: are the clocks set?");
-        }
-        if claims.expires_seconds < now {
-            return Err("it has expired");
-        }
-        Ok(())
+    /// A connection is ended for bytes that are no frame.
+    pub(crate) fn count_malformed(&mut self) {
+        self.malformed += 1;
     }
 
-    /// Registers an identity; only a mount may, and a forwarded job must be proved and belong to that user.
-    fn identify(
-        &mut self,
-        index: usize,
-        identity: IdentityId,
-        who: Identity,
-        (names, delegated): (AccountNames, Option<DelegatedJob>),
-    ) -> Result<(), Errno> {
-        let now = self.now();
-        let link = self.links.get(index).ok_or(errno::EIO)?;
-        let session = link.session().ok_or(errno::EACCES)?;
-        if session.role != Role::Mount || identity == IdentityId(0) {
-            return Err(errno::EPERM);
-        }
-        let full = session.identities.len() >= limits::IDENTITIES_PER_CONNECTION;
-        if who.groups.len() > limits::GROUPS || full && !session.identities.contains_key(&identity) {
-            return Err(errno::E2BIG);
-        }
-        let claims = match delegated {
-            Some(DelegatedJob { claims, proof }) => {
-                let checked = self.check_claims(&claims, &proof, &session.theirs, &session.ours);
-                if checked.is_err() || claims.uid != who.uid {
-                    self.refusals += 1;
-                    return Err(errno::EACCES);
-                }
-                claims
-            }
-            None => default_claims(&who, names).ok_or(errno::EINVAL)?,
-        };
-        let attributes = self.jobs.meet(&claims, now);
-        let (trusted, expires_seconds) = (true, claims.expires_seconds);
-        let acting = Rc::new(Acting { who, job: claims.job_id(), attributes, trusted, expires_seconds });
-        if let Some(Standing::Ready(session)) = self.links.get_mut(index).map(|link| &mut link.standing) {
-            session.identities.insert(identity, acting);
-        }
-        Ok(())
+    /// Credentials that were refused, and connections that were ended for bytes that are no frame.
+    pub(crate) fn refused(&self) -> (u64, u64) {
+        (self.refusals, self.malformed)
     }
-
-    /// Answers outside any queue.
-    pub(crate) fn answer(&mut self, index: usize, request: RequestId, reply: &Reply) {
-        if let Some(link) = self.links.get_mut(index) {
-            link.connection.reply(request, reply, &[], None);
-            self.dirty.push(index);
-        }
-    }
-
-    /// The other server at the far end of a link; none where it is a client.
-    pub(crate) fn peer_of(&self, key: LinkKey) -> Option<ServerId> {
-        let link = self.links.get(key.index).filter(|link| link.serial == key.serial)?;
-        link.session()?.peer
-    }
-
-    /// Ends a link: what it had in hand is given up, and its client is forgotten later if it does not return.
-    pub(crate) fn close_link(&mut self, index: usize) {
-        let Some(mut link) = self.links.try_remove(index) else { return };
-        link.connection.deregister(&self.registry);
-        match link.session() {
-            Some(session) => self.admission.forget_proved(session.user),
-            None => self.admission.forget_stranger(link.serial),
-        }
-        for tail in link.connection.unsent_tails() {
-            crate::requests::service::release_tail(&mut self.targets, tail);
-        }
-        for token in std::mem::take(&mut link.requests) {
-            self.give_up(token);
-        }
-        if let Some(session) = link.session() {
-            self.release_buffers(session.job, &link.memory);
-            self.client_disconnected(session.client, session.job);
-        }
-    }
-}
-
-/// The job of a user whose process carries no credential: one node, all of the user's such processes together.
-fn default_claims(who: &Identity, names: AccountNames) -> Option<Claims> {
-    let claims = Claims {
-        job: format!("uid-{}", who.uid),
-        user: names.user,
-        group: names.group,
-        uid: who.uid,
-        gid: who.gid,
-        groups: Vec::new(),
-        nodes: 1,
-        priority: 1,
-        role: Role::User,
-        issued_seconds: 0,
-        expires_seconds: u64::MAX,
-    };
-    claims.is_well_formed().then_some(claims)
-}
-
-/// The job in the credential of a server.
-pub(crate) fn peer_job(server: ServerId) -> String {
-    format!("{PEER_JOB}{server}")
-}
-
-fn peer_named(claims: &Claims) -> Option<ServerId> {
-    let number = claims.job.strip_prefix(PEER_JOB)?.parse().ok()?;
-    (claims.role == Role::Server).then_some(ServerId(number))
 }

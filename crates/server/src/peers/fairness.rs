@@ -1,4 +1,4 @@
-//! Fairness over servers: from what all servers said, the portions of a server's own devices.
+//! Fairness over servers: the portions of a server's own devices, from the reports of all servers.
 
 use std::collections::HashMap;
 use weir_fairshare::{Portions, Sharing, StoreDevice, StoreUses};
@@ -27,7 +27,7 @@ pub(crate) fn portions(sharing: &Sharing, own: ServerId, reports: &[&ServerRepor
     uses.portions(sharing, own.0)
 }
 
-/// How reports number the device `index` of a server whose last one, `metadata`, is its metadata service.
+/// The number in reports of device `index` of a server; `metadata` is the index of its last device, the metadata service.
 pub(crate) fn device_number(index: usize, metadata: usize) -> u8 {
     if index == metadata {
         METADATA_DEVICE

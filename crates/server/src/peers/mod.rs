@@ -1,230 +1,280 @@
-//! The other servers: one thread each that carries requests over a blocking connection.
-//!
-//! Peers are few and their requests small, so a thread a peer keeps the event loop free of a second protocol role.
+//! The other servers of the store: the lines to them, their last reports, and the questions that were put to them.
 
 pub(crate) mod confirmations;
-pub(crate) mod exchange;
 pub(crate) mod fairness;
+pub(crate) mod line;
 pub(crate) mod reports;
 
-use crate::error::ServerError;
-use crate::namespace::PeerFailure;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use crate::clock::seconds;
+use crate::control::status::PeerStatus;
+use crate::events::{Event, Events};
+use crate::namespace::{Continuation, Effect, PeerFailure};
+use crate::requests::request::Token;
+use confirmations::Confirmations;
+use fairness::portions;
+use line::{announced, Ask, Peer};
+use reports::Reports;
+use slab::Slab;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use weir_fairshare::{Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
-    decode_body, encode_body, limits, ClientId, Credential, Header, IdentityId, Kind, PeerReply, PeerRequest,
-    Reply, Request, RequestId, ServerAddress, HEADER_BYTES,
+    encode_body, Capability, Ino, JobReport, MachineLoad, PeerRequest, PlacedReport, ServerAddress,
+    ServerReport, TargetReport,
 };
 
-/// Requests that may wait for one peer; beyond it the caller is told to try again.
-const QUEUE_MAX: usize = 4096;
-/// How long a peer may be silent before the connection counts as lost.
-const SILENCE: Duration = Duration::from_secs(5);
-/// Pause before connecting again.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
-const STACK_BYTES: usize = 256 * 1024;
+/// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.
+const FULL_TOLD_PAUSE: Nanos = Nanos::from_millis(10);
+/// With many jobs devices are divided less often, so that it takes at most this part of the loop's time.
+const DIVISION_COST_FACTOR: u64 = 20;
 
-/// A request for a peer, and what to do with its answer.
-pub(crate) struct Ask {
-    pub(crate) request: PeerRequest,
-    pub(crate) payload: Vec<u8>,
-    /// Tries go on until then.
-    pub(crate) until: Instant,
-    pub(crate) answer: Box<dyn FnOnce(Answer) + Send>,
-}
-
-/// The reply with its payload, the error number of a refusal, or nothing within the bound.
-pub(crate) type Answer = Result<(PeerReply, Vec<u8>), PeerFailure>;
-
-/// How a peer is found and convinced.
-#[derive(Clone)]
-pub(crate) struct PeerAccess {
+/// The other servers, and this server's report to them.
+pub(crate) struct Peers {
+    lines: HashMap<ServerId, Peer>,
+    /// The addresses of all servers that are known, this one's among them.
+    addresses: HashMap<ServerId, ServerAddress>,
     /// Folder of the whole store, where servers on this host leave their addresses.
-    pub(crate) home: PathBuf,
-    /// `host:port` from the configuration, when it names a port.
-    pub(crate) configured: Option<String>,
-    pub(crate) credential: Credential,
-    pub(crate) client: ClientId,
+    home: PathBuf,
+    /// The last report of each other server, and that of this one.
+    reports: Reports,
+    report: ServerReport,
+    /// Peers whose answer to the last exchange is outstanding.
+    exchanging: HashSet<ServerId>,
+    asked: Slab<Asked>,
+    confirmations: Confirmations,
+    lambda: Nanos,
+    next_exchange: Nanos,
+    /// Devices are not divided anew before then.
+    next_division: Nanos,
+    /// The last moment at which the other servers were told at once that a target here is full.
+    told_full: Nanos,
 }
 
-/// The sending side of one peer's thread.
-pub(crate) struct Peer {
-    queue: SyncSender<Ask>,
+/// A question to a peer, by the purpose of its answer.
+pub(crate) enum Asked {
+    /// The lambda exchange.
+    Exchange(ServerId),
+    /// An effect of a decision.
+    Effect(Box<Effect>),
+    /// The worth of capabilities of the peer's files.
+    Confirm(ServerId, Vec<Capability>),
+    /// Whether files of which objects were made here are there.
+    ObjectsMade(ServerId, Vec<Ino>),
+    /// Whether removals decided there are about to give room here, by the number of the question.
+    Room(u64),
+    /// A request that depends on the answer.
+    Request(Token, Box<Continuation>),
 }
 
-enum Line {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Peer {
-    /// Starts the thread; it connects when there is something to say.
-    ///
-    /// # Errors
-    /// [`ServerError::Loop`] when the system refuses a thread.
-    pub(crate) fn start(server: ServerId, access: PeerAccess) -> Result<Peer, ServerError> {
-        let (queue, receiver) = sync_channel(QUEUE_MAX);
-        std::thread::Builder::new()
-            .name(format!("peer-{server}"))
-            .stack_size(STACK_BYTES)
-            .spawn(move || serve(server, &access, &receiver))
-            .map_err(|source| ServerError::Loop { what: "start a peer thread", source })?;
-        Ok(Peer { queue })
-    }
-
-    /// Hands a request over; when the queue is full it is answered at once.
-    pub(crate) fn ask(&self, ask: Ask) {
-        if let Err(error) = self.queue.try_send(ask) {
-            let ask = match error {
-                std::sync::mpsc::TrySendError::Full(ask)
-                | std::sync::mpsc::TrySendError::Disconnected(ask) => ask,
-            };
-            (ask.answer)(Err(PeerFailure::Unreachable));
+impl Peers {
+    /// No peer is known yet to server `server`, whose start of this number began at `started` in milliseconds of Unix time.
+    pub(crate) fn new(server: ServerId, boot: u64, started: u64, lambda: Nanos) -> Peers {
+        Peers {
+            lines: HashMap::new(),
+            addresses: HashMap::new(),
+            home: PathBuf::new(),
+            reports: Reports::every(lambda),
+            report: ServerReport {
+                server,
+                boot,
+                started,
+                sequence: 0,
+                load: MachineLoad::default(),
+                jobs: Vec::new(),
+                targets: Vec::new(),
+                placed: Vec::new(),
+            },
+            exchanging: HashSet::new(),
+            asked: Slab::new(),
+            confirmations: Confirmations::default(),
+            lambda,
+            next_exchange: Nanos::ZERO,
+            next_division: Nanos::ZERO,
+            told_full: Nanos::ZERO,
         }
     }
-}
 
-fn serve(server: ServerId, access: &PeerAccess, receiver: &Receiver<Ask>) {
-    let mut line: Option<Line> = None;
-    let mut next = 1;
-    while let Ok(ask) = receiver.recv() {
-        let request = RequestId(next);
-        next += 1;
-        let answer = loop {
-            if line.is_none() {
-                line = connect(server, access).ok();
+    /// Peers are looked for in the folder of the store.
+    pub(crate) fn look_in(&mut self, home: PathBuf) {
+        self.home = home;
+    }
+
+    /// The line to a peer is open.
+    pub(crate) fn add(&mut self, server: ServerId, peer: Peer) {
+        self.lines.insert(server, peer);
+    }
+
+    /// Notes where a server listens.
+    pub(crate) fn note_address(&mut self, server: ServerId, address: ServerAddress) {
+        self.addresses.insert(server, address);
+    }
+
+    /// The addresses of all servers that are known, by their numbers.
+    pub(crate) fn addresses(&self) -> Vec<ServerAddress> {
+        let mut servers: Vec<_> = self.addresses.values().cloned().collect();
+        servers.sort_by_key(|address| address.server);
+        servers
+    }
+
+    /// Sends a request to a peer; the answer, or the absence of one, comes back as an event for `asked`.
+    pub(crate) fn ask(
+        &mut self,
+        (server, request, payload): (ServerId, PeerRequest, Vec<u8>),
+        patience: Duration,
+        asked: Asked,
+        events: Events,
+    ) {
+        let question = self.asked.insert(asked) as u64;
+        let answer = Box::new(move |answer| events.send(Event::Peer { question, answer }));
+        match self.lines.get(&server) {
+            Some(peer) => peer.ask(Ask { request, payload, until: Instant::now() + patience, answer }),
+            None => answer(Err(PeerFailure::Unreachable)),
+        }
+    }
+
+    /// The purpose of a question that is answered.
+    pub(crate) fn take_asked(&mut self, question: u64) -> Option<Asked> {
+        self.asked.try_remove(question as usize)
+    }
+
+    /// Questions whose answers are awaited.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().map(|(_, asked)| asked)
+    }
+
+    /// The capabilities of files with other homes.
+    pub(crate) fn confirmations(&mut self) -> &mut Confirmations {
+        &mut self.confirmations
+    }
+
+    /// Whether the exchange is due, which is then due again an interval later.
+    pub(crate) fn take_exchange(&mut self, now: Nanos) -> bool {
+        let is_due = now >= self.next_exchange;
+        if is_due {
+            self.next_exchange = now + self.lambda;
+        }
+        is_due
+    }
+
+    /// The interval between exchanges.
+    pub(crate) fn lambda(&self) -> Nanos {
+        self.lambda
+    }
+
+    /// The moment of the next exchange.
+    pub(crate) fn next_exchange(&self) -> Nanos {
+        self.next_exchange
+    }
+
+    /// Whether the other servers are to be told at `now` that a target here is full.
+    pub(crate) fn take_full(&mut self, now: Nanos) -> bool {
+        let is_due = now.saturating_since(self.told_full) >= FULL_TOLD_PAUSE;
+        if is_due {
+            self.told_full = now;
+        }
+        is_due
+    }
+
+    /// The peers that are to have this server's report now. The address of each is looked up again.
+    pub(crate) fn begin_exchange(&mut self) -> Vec<ServerId> {
+        let idle = self.lines.keys().copied().filter(|server| !self.exchanging.contains(server));
+        let idle: Vec<ServerId> = idle.collect();
+        for &server in &idle {
+            self.exchanging.insert(server);
+            if let Ok(address) = announced(&self.home, server) {
+                self.addresses.insert(server, address);
             }
-            if let Some(connected) = &mut line {
-                match exchange(connected, request, &Request::Peer(ask.request.clone()), &ask.payload) {
-                    Ok((Reply::Peer(reply), payload)) => break Ok((reply, payload)),
-                    Ok((Reply::Failed(errno), _)) => break Err(PeerFailure::Refused(errno)),
-                    _ => line = None,
-                }
-            }
-            if Instant::now() + RECONNECT_PAUSE >= ask.until {
-                break Err(PeerFailure::Unreachable);
-            }
-            std::thread::sleep(RECONNECT_PAUSE);
+        }
+        idle
+    }
+
+    /// A peer has answered this server's report, or has not in time.
+    pub(crate) fn end_exchange(&mut self, server: ServerId) {
+        self.exchanging.remove(&server);
+    }
+
+    /// Takes the report of another server.
+    pub(crate) fn take_report(&mut self, report: ServerReport, now: Nanos) {
+        self.reports.take(report, now);
+    }
+
+    /// The reports of the other servers that were heard of lately.
+    pub(crate) fn fresh(&self, now: Nanos) -> impl Iterator<Item = &ServerReport> {
+        self.reports.fresh(now)
+    }
+
+    /// The reports of all servers that were heard of lately, this one's the last.
+    pub(crate) fn all_reports(&self, now: Nanos) -> Vec<&ServerReport> {
+        self.reports.fresh(now).chain(std::iter::once(&self.report)).collect()
+    }
+
+    /// Whether a server that is up may not have been heard of yet.
+    pub(crate) fn is_within_age(&self, now: Nanos) -> bool {
+        self.reports.is_within_age(now)
+    }
+
+    /// This server's report as it is sent.
+    pub(crate) fn encoded_report(&self) -> Vec<u8> {
+        let mut payload = Vec::new();
+        encode_body(&self.report, &mut payload);
+        payload
+    }
+
+    /// Sets the part of this server's report about its jobs and the machine.
+    pub(crate) fn report_jobs(&mut self, jobs: Vec<JobReport>, load: MachineLoad) {
+        (self.report.jobs, self.report.load) = (jobs, load);
+    }
+
+    /// Sets the part of this server's report about its targets and its placements.
+    pub(crate) fn report_targets(&mut self, targets: Vec<TargetReport>, placed: Vec<PlacedReport>) {
+        (self.report.targets, self.report.placed) = (targets, placed);
+    }
+
+    /// The report is newer than the one before.
+    pub(crate) fn renew_report(&mut self) {
+        self.report.sequence += 1;
+    }
+
+    /// The division of this server's devices by the last reports of all servers; none where the last one is too new.
+    pub(crate) fn division(
+        &self,
+        sharing: &Sharing,
+        own: ServerId,
+        now: Nanos,
+    ) -> Option<HashMap<u8, Portions>> {
+        (now >= self.next_division).then(|| portions(sharing, own, &self.all_reports(now)))
+    }
+
+    /// A division took from `began` to `ended`.
+    pub(crate) fn note_division(&mut self, began: Nanos, ended: Nanos) {
+        self.next_division = began + Nanos(DIVISION_COST_FACTOR * ended.saturating_since(began).0);
+    }
+
+    /// Servers that are up, as far as is known: a dead one frees nothing, and nobody waits for it.
+    pub(crate) fn alive(&self, now: Nanos) -> Vec<ServerId> {
+        if self.reports.is_within_age(now) {
+            return self.lines.keys().copied().collect();
+        }
+        let heard = self.reports.fresh(now).map(|report| report.server);
+        heard.filter(|server| self.lines.contains_key(server)).collect()
+    }
+
+    /// The peers in `/v1/status`.
+    pub(crate) fn status(&self, now: Nanos) -> Vec<PeerStatus> {
+        let age = |server: &ServerId| {
+            let heard = self.reports.heard_at(*server);
+            heard.map(|heard| seconds(now.saturating_since(heard)))
         };
-        (ask.answer)(answer);
-    }
-}
-
-/// Where server `server` of the store in `home` listens, as it said itself.
-///
-/// # Errors
-/// It has not started yet, or its file cannot be read.
-pub(crate) fn announced(home: &Path, server: ServerId) -> io::Result<ServerAddress> {
-    let text = std::fs::read_to_string(home.join(format!("servers/{server}/address.json")))?;
-    serde_json::from_str(&text).map_err(io::Error::from)
-}
-
-fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
-    let announced = announced(&access.home, server).ok();
-    let unix = announced
-        .as_ref()
-        .and_then(|address| address.unix.as_ref())
-        .and_then(|path| UnixStream::connect(path).ok());
-    let mut line = match unix {
-        Some(stream) => Line::Unix(stream),
-        None => {
-            let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.clone());
-            let address = crate::config::resolve(&tcp.ok_or(io::ErrorKind::NotFound)?)?;
-            let stream = TcpStream::connect_timeout(&address, SILENCE)?;
-            stream.set_nodelay(true)?;
-            Line::Tcp(stream)
-        }
-    };
-    line.set_timeouts()?;
-    greet(&mut line, access)?;
-    Ok(line)
-}
-
-fn greet(line: &mut Line, access: &PeerAccess) -> io::Result<()> {
-    let mut nonce = [0; 32];
-    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
-    let claims = access.credential.claims.clone();
-    let hello = Request::Hello { client: access.client, claims, nonce, has_mount: false };
-    let Reply::Challenge { nonce: theirs } = exchange(line, RequestId(0), &hello, &[])?.0 else {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    };
-    let prove = Request::Prove { proof: access.credential.prove(&nonce, &theirs) };
-    match exchange(line, RequestId(0), &prove, &[])?.0 {
-        Reply::Welcome { proof, .. } if access.credential.server_is_genuine(&nonce, &theirs, &proof) => {
-            Ok(())
-        }
-        _ => Err(io::ErrorKind::PermissionDenied.into()),
-    }
-}
-
-fn exchange(
-    line: &mut Line,
-    request: RequestId,
-    message: &Request,
-    payload: &[u8],
-) -> io::Result<(Reply, Vec<u8>)> {
-    let mut frame = vec![0; HEADER_BYTES];
-    let body_bytes = encode_body(message, &mut frame) as u32;
-    let payload_bytes = payload.len() as u32;
-    let identity = IdentityId(0);
-    let header =
-        Header { kind: Kind::Request, body_bytes, payload_bytes, identity, request, acknowledged: request };
-    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
-    frame.extend_from_slice(payload);
-    line.write_all(&frame)?;
-
-    let invalid = |error: weir_wire::WireError| io::Error::new(io::ErrorKind::InvalidData, error);
-    let mut header_bytes = [0; HEADER_BYTES];
-    line.read_exact(&mut header_bytes)?;
-    let header = Header::decode(&header_bytes).map_err(invalid)?;
-    if header.kind != Kind::Reply || header.payload_bytes as usize > limits::PAYLOAD_BYTES {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut body = vec![0; header.body_bytes as usize];
-    line.read_exact(&mut body)?;
-    let mut payload = vec![0; header.payload_bytes as usize];
-    line.read_exact(&mut payload)?;
-    Ok((decode_body(&body, "reply").map_err(invalid)?, payload))
-}
-
-impl Line {
-    fn set_timeouts(&self) -> io::Result<()> {
-        match self {
-            Line::Tcp(stream) => {
-                stream.set_read_timeout(Some(SILENCE))?;
-                stream.set_write_timeout(Some(SILENCE))
-            }
-            Line::Unix(stream) => {
-                stream.set_read_timeout(Some(SILENCE))?;
-                stream.set_write_timeout(Some(SILENCE))
-            }
-        }
-    }
-}
-
-impl Read for Line {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Line::Tcp(stream) => stream.read(buffer),
-            Line::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Line {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Line::Tcp(stream) => stream.write(buffer),
-            Line::Unix(stream) => stream.write(buffer),
-        }
+        let status = |server: &ServerId| PeerStatus { server: server.0, age_seconds: age(server) };
+        let mut peers: Vec<PeerStatus> = self.lines.keys().map(status).collect();
+        peers.sort_by_key(|peer| peer.server);
+        peers
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    /// Reports that came late or twice.
+    pub(crate) fn reports_ignored(&self) -> u64 {
+        self.reports.ignored()
     }
 }

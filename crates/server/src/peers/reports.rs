@@ -1,4 +1,4 @@
-//! What the other servers said last, whatever the network did to it.
+//! The last report of each other server, however the network delays, repeats or loses reports.
 
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
@@ -32,7 +32,7 @@ impl Reports {
 
     /// Takes a report that arrived at `now`. One that is late, or came before, changes nothing.
     ///
-    /// Of two starts of a server the later one counts, by its clock; where that was set back, once the
+    /// The later of two starts of a server counts, by its clock; where that was set back, it counts once the
     /// other has been silent for long.
     pub(crate) fn take(&mut self, report: ServerReport, now: Nanos) {
         let is_newer = self.heard.get(&report.server).is_none_or(|Heard { report: known, at }| {
@@ -59,7 +59,7 @@ impl Reports {
         now <= self.age_max
     }
 
-    /// When a server was last heard of.
+    /// The last moment at which a server was heard of.
     pub(crate) fn heard_at(&self, server: ServerId) -> Option<Nanos> {
         self.heard.get(&server).map(|heard| heard.at)
     }

@@ -21,7 +21,7 @@ struct Node {
     is_up: bool,
 }
 
-/// A report on its way: when it arrives, where, and what it says.
+/// A report on its way: the moment and the place of its arrival, and its words.
 type Message = (Nanos, usize, ServerReport);
 
 struct Cluster {
@@ -36,7 +36,7 @@ fn sharing() -> Sharing {
     Sharing::of("size-fair".parse().unwrap())
 }
 
-/// What a server says of itself; before the jobs of [`JOBS`] came it had another one.
+/// The report of a server; before the jobs of [`JOBS`] came it had another one.
 fn report(server: u16, boot: u64, sequence: u64, have_come: bool) -> ServerReport {
     let here = JOBS.iter().enumerate().filter(|(_, (_, servers))| servers.contains(&server));
     let job = |(number, &(nodes, _)): (usize, &(u32, &[u16]))| JobReport {

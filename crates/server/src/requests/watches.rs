@@ -1,5 +1,6 @@
-//! Kernel pages that mounts hold: who must drop them before a write is answered.
+//! Kernel pages that mounts hold, and the mounts that must drop them before a write is answered.
 
+use super::request::Drops;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use weir_fairshare::Nanos;
 use weir_wire::{ClientId, Ino, Sequence};
@@ -7,8 +8,8 @@ use weir_wire::{ClientId, Ino, Sequence};
 /// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped; it is
 /// told again when it comes back, and its own readers get the new bytes then.
 pub(crate) const DROP_WAIT: Nanos = Nanos::from_millis(2_000);
-/// For how long nobody waits for a user's mount that took longer: it is told of changes all the same. Else whoever may read a
-/// file could slow its writers down for ever.
+/// No write waits for a user's mount for this long after it took longer: it is told of changes all the same. Else any reader of
+/// a file could slow its writers down for ever.
 const LATE: Nanos = Nanos::from_millis(60_000);
 /// Files told in one reply: their encoding fits a frame's body.
 const FILES_PER_REPLY: usize = 512;
@@ -22,13 +23,13 @@ const WATCHED_BY_USERS: usize = 1 << 20;
 struct Watcher {
     /// Files that it watches.
     watched: usize,
-    /// Files to drop, by the sequence of their latest change. A file stands once, so the list is bounded by what is watched.
+    /// Files to drop, by the sequence of their latest change. A file stands once, so the list is bounded by the files that are watched.
     waiting: BTreeMap<u64, Ino>,
     latest: HashMap<Ino, u64>,
     next: u64,
-    /// The user whose mount it is; none for the administrator's, which is always waited for.
+    /// The user of the mount; none for the administrator's mount, which writes always wait for.
     user: Option<u32>,
-    /// When it last made others wait until their time was over.
+    /// The last moment at which it made others wait until their time was over.
     late: Option<Nanos>,
 }
 
@@ -38,7 +39,7 @@ impl Watcher {
     }
 }
 
-/// Who watches what, and what each watcher has still to drop.
+/// The watchers of each file, and the files that each watcher has still to drop.
 ///
 /// An object's offsets are not the file's, so a change drops the pages of the whole file.
 #[derive(Default)]
@@ -49,9 +50,6 @@ pub(crate) struct Watches {
     by_user: HashMap<u32, usize>,
     of_users: usize,
 }
-
-/// What a held reply waits for: each watcher, the file and the sequence of the change.
-pub(crate) type Drops = Vec<(ClientId, Ino, u64)>;
 
 impl Watches {
     /// Watches a file for the client of a user, or of the administrator's mount; false where it watches as many as it may.
@@ -74,7 +72,7 @@ impl Watches {
         true
     }
 
-    /// So many files of a user's client are watched no more.
+    /// A user's client watches so many files less.
     fn give_back(&mut self, user: Option<u32>, count: usize) {
         let Some(user) = user.filter(|_| count > 0) else { return };
         self.of_users -= count;
@@ -86,7 +84,7 @@ impl Watches {
         }
     }
 
-    /// The time that others wait is over, and these have not dropped their pages.
+    /// The wait is over, and these watchers have not dropped their pages.
     pub(crate) fn are_late(&mut self, drops: &Drops, now: Nanos) {
         for one in drops {
             if self.are_done(std::slice::from_ref(one)) {
@@ -98,7 +96,7 @@ impl Watches {
         }
     }
 
-    /// Those who were late long enough ago are waited for again.
+    /// Writes wait again for mounts that were late long enough ago.
     pub(crate) fn expire(&mut self, now: Nanos) {
         for watcher in self.watchers.values_mut() {
             watcher.late = watcher.late.filter(|&since| now.saturating_since(since) <= LATE);
@@ -118,8 +116,8 @@ impl Watches {
         }
     }
 
-    /// Whether somebody else holds pages of a file that `client` is about to change. Who holds some itself is not asked
-    /// to wait beforehand: two that write back pages of one file would wait for each other.
+    /// Whether another client holds pages of a file that `client` is about to change. A client that holds some itself is not asked
+    /// to wait beforehand: two clients that write back pages of one file would wait for each other.
     pub(crate) fn others_hold(&self, client: ClientId, ino: Ino) -> bool {
         let is_waited_for =
             |other: &ClientId| self.watchers.get(other).is_some_and(|watcher| watcher.is_waited_for());
@@ -127,7 +125,7 @@ impl Watches {
         others.is_some_and(|clients| clients.iter().any(is_waited_for))
     }
 
-    /// Forgets a client that is gone; what waited for it waits no longer.
+    /// Forgets a client that is gone; requests that waited for it wait no longer.
     pub(crate) fn drop_client(&mut self, client: ClientId) {
         if let Some(watcher) = self.watchers.remove(&client) {
             self.give_back(watcher.user, watcher.watched);
@@ -138,7 +136,7 @@ impl Watches {
         }
     }
 
-    /// `writer` changed bytes of `ino`: what its reply has to wait for. A mount's kernel drops its own pages.
+    /// `writer` changed bytes of `ino`. Answers the drops that its reply has to wait for; a mount's kernel drops its own pages.
     pub(crate) fn changed(&mut self, writer: ClientId, ino: Ino) -> Drops {
         let Some(clients) = self.by_file.get(&ino) else { return Drops::new() };
         let mut drops = Drops::new();
@@ -165,7 +163,7 @@ impl Watches {
         }
     }
 
-    /// What the watcher should drop next, with the sequence that confirms it.
+    /// The files that the watcher should drop next, with the sequence that confirms it.
     pub(crate) fn next(&self, client: ClientId) -> Option<(Sequence, Vec<Ino>)> {
         let watcher = self.watchers.get(&client)?;
         let told = || watcher.waiting.iter().take(FILES_PER_REPLY);

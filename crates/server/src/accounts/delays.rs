@@ -1,16 +1,16 @@
-//! Who waited for whom: the device time that others received while a job had requests queued.
+//! Delays: the device time that others received while a job had requests queued.
 //!
 //! In each accounting interval of a device, a job that had requests queued for a part of it waited for every other job
 //! by that part of the time that the other received. Time is kept by name for the jobs that received most, and as a sum
-//! for all others, so what is told of a job by name is never more than it received.
+//! for all others, so no job is named with more time than it received.
 
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::JobId;
 
-use crate::accounts::jobs::seconds;
+use crate::clock::seconds;
 
-/// Jobs told apart in one interval, those that received most: so an interval costs this much for each job that waits,
+/// Jobs told apart in one interval, which received most: so an interval costs this much for each job that waits,
 /// however many receive.
 const RECEIVERS_MAX: usize = 32;
 /// Jobs that one job's list names for long.
@@ -18,15 +18,15 @@ const NAMED_MAX: usize = 32;
 /// Jobs it names before it is cut to [`NAMED_MAX`]: room for a newcomer to become great before it is judged.
 const NAMED_ROOM: usize = 2 * NAMED_MAX;
 
-/// Whom one job waited for, in seconds of device time.
+/// The jobs that one job waited for, in seconds of device time.
 #[derive(Debug, Default)]
-pub(crate) struct WaitedFor {
+pub(crate) struct Delays {
     /// By ascending job.
     named: Vec<(JobId, f64)>,
     others: f64,
 }
 
-/// Who received a device's time in one interval, in seconds.
+/// The jobs that received a device's time in one interval, in seconds.
 pub(crate) struct Receivers {
     /// By ascending job.
     named: Vec<(JobId, f64)>,
@@ -43,7 +43,7 @@ impl Receivers {
     }
 }
 
-impl WaitedFor {
+impl Delays {
     /// `job`, which received `own` seconds itself, had requests queued for this part (0 to 1) of an interval.
     pub(crate) fn add(&mut self, job: JobId, own: f64, part: f64, receivers: &Receivers) {
         let mut others = receivers.others;
@@ -95,14 +95,14 @@ mod tests {
         Receivers::of(&times.collect())
     }
 
-    fn total(waited: &WaitedFor) -> f64 {
+    fn total(waited: &Delays) -> f64 {
         let (named, others) = waited.greatest(usize::MAX);
         named.iter().map(|(_, time)| time).sum::<f64>() + others
     }
 
     #[test]
     fn a_job_waits_for_others_by_the_part_in_which_it_had_requests_queued() {
-        let mut waited = WaitedFor::default();
+        let mut waited = Delays::default();
         waited.add(JobId(1), 0.1, 0.5, &receivers([(1, 100), (2, 200), (3, 700)]));
         waited.add(JobId(1), 0.0, 1.0, &receivers([(2, 1000)]));
         assert_eq!(waited.greatest(8), (vec![(JobId(2), 1.1), (JobId(3), 0.35)], 0.0));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_crowd_is_summed_and_its_heaviest_stays_named() {
-        let mut waited = WaitedFor::default();
+        let mut waited = Delays::default();
         // The job itself receives too little to be named, and is taken out of the others.
         let mut expected = 0.0;
         for round in 0..50_u64 {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_that_comes_late_and_takes_much_is_named() {
-        let mut waited = WaitedFor::default();
+        let mut waited = Delays::default();
         let crowd = |round: u64| (0..31).map(move |job| (100 + (round * 31 + job) % 500, 1));
         for round in 0..1_000 {
             waited.add(JobId(1), 0.0, 1.0, &receivers(crowd(round)));

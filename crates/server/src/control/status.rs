@@ -1,0 +1,134 @@
+//! The answer of `/v1/status`.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weir_wire::MachineLoad;
+
+/// `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Status {
+    pub(crate) server: u16,
+    pub(crate) version: &'static str,
+    pub(crate) boot: String,
+    pub(crate) uptime_seconds: f64,
+    pub(crate) policy: String,
+    pub(crate) scheduler: String,
+    pub(crate) allocator: String,
+    pub(crate) connections: usize,
+    pub(crate) outstanding: usize,
+    /// Memory held for clients.
+    pub(crate) held_bytes: usize,
+    pub(crate) inodes: u64,
+    pub(crate) durable: bool,
+    /// Absent where the store keeps nothing.
+    pub(crate) journal: Option<JournalStatus>,
+    /// The file system of the journal has no room: only changes that give room back are taken.
+    pub(crate) full: bool,
+    pub(crate) load: MachineLoad,
+    pub(crate) targets: Vec<TargetStatus>,
+    pub(crate) metadata: DeviceStatus,
+    pub(crate) placements: Placements,
+    pub(crate) peers: Vec<PeerStatus>,
+    /// Reports of peers that came late or twice, and were ignored.
+    pub(crate) reports_ignored: u64,
+}
+
+/// The journal in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct JournalStatus {
+    /// `works`, or `stopped` since a sync of it failed: changes answer EROFS, and it is tried to begin it anew.
+    pub(crate) state: &'static str,
+    /// The last failure, and the time for which the journal has been stopped.
+    pub(crate) error: Option<String>,
+    pub(crate) stopped_seconds: Option<f64>,
+    /// Syncs that failed since the server started.
+    pub(crate) sync_failures: u64,
+    /// The last change, and the last one on stable storage.
+    pub(crate) appended: u64,
+    pub(crate) durable: u64,
+    pub(crate) log_bytes: u64,
+}
+
+/// One target in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TargetStatus {
+    pub(crate) target: String,
+    pub(crate) backend: &'static str,
+    pub(crate) capacity_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) keeps: &'static str,
+    #[serde(flatten)]
+    pub(crate) placement: PlacementStatus,
+    #[serde(flatten)]
+    pub(crate) device: DeviceStatus,
+}
+
+/// The figures of a target by which new files are placed, in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlacementStatus {
+    /// Targets of one class are expected to be equally fast.
+    pub(crate) class: String,
+    /// The speed of the target beside the store's usual target, which is 1.
+    pub(crate) speed_ratio: f64,
+    /// The rate that its last requests achieved, and the rate of such requests on the other targets of its class; absent before
+    /// the first few.
+    pub(crate) achieved_bytes_per_second: Option<f64>,
+    pub(crate) expected_bytes_per_second: Option<f64>,
+    /// Unix time since when it is slow.
+    pub(crate) slow_since: Option<f64>,
+    /// Time needed for the waiting requests, averaged over the last exchanges.
+    pub(crate) backlog_seconds: f64,
+}
+
+/// A device in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DeviceStatus {
+    /// Share of the last interval in which it was busy.
+    pub(crate) load: f64,
+    pub(crate) queued: usize,
+    /// Mean time a request was in service in the last interval in which there was one.
+    pub(crate) latency_seconds: f64,
+    pub(crate) busy_seconds: f64,
+    pub(crate) cost: CostStatus,
+    pub(crate) speed: Option<SpeedStatus>,
+}
+
+/// The expected time of a request: learned, but for an emulated device, whose speed is known.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CostStatus {
+    pub(crate) read: DirectionCost,
+    pub(crate) write: DirectionCost,
+}
+
+/// The cost of requests in one direction: a fixed time, and bytes a second; an absent rate means that bytes cost nothing.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DirectionCost {
+    pub(crate) fixed_seconds: f64,
+    pub(crate) bytes_per_second: Option<u64>,
+}
+
+/// An emulated speed; absent rates mean that bytes cost nothing.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SpeedStatus {
+    pub(crate) read_bytes_per_second: Option<u64>,
+    pub(crate) write_bytes_per_second: Option<u64>,
+    pub(crate) fixed_seconds: f64,
+}
+
+/// The placements of this server since it started, in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Placements {
+    /// Stripes by allocator, and by target.
+    pub(crate) stripes: BTreeMap<String, u64>,
+    pub(crate) targets: BTreeMap<String, u64>,
+    /// Files that were not made, by reason.
+    pub(crate) refused: BTreeMap<&'static str, u64>,
+}
+
+/// The last news of another server.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PeerStatus {
+    pub(crate) server: u16,
+    /// Age of its last report; absent before the first.
+    pub(crate) age_seconds: Option<f64>,
+}

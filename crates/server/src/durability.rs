@@ -1,0 +1,435 @@
+//! The journal's way to stable storage, and everything that waits for it: requests (fsync), effects that destroy bytes, and
+//! objects that were set aside.
+//!
+//! A sync that fails stops the journal. Everything then waits until the journal has begun anew, from the state in memory.
+
+use crate::clock::seconds;
+use crate::control::status::JournalStatus;
+use crate::journal::{
+    DirectoryStorage, Journal, JournalError, Losses, MarkTicket, Recovered, SnapshotDone, SnapshotTicket,
+    SnapshotWriter, SyncTicket,
+};
+use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
+use crate::notices::notice;
+use crate::requests::request::Token;
+use crate::storage::{Aside, Cut, Reserve};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_wire::{Errno, Ino, Reply};
+
+/// Version of the journal's records.
+const JOURNAL_SCHEMA: u32 = 4;
+/// How long an effect that nobody waits for may wait for a sync of its own: so a program that removes files all the time
+/// costs the device five syncs a second, and a removed file's space is free a moment later.
+const FREE_PAUSE: Nanos = Nanos::from_millis(200);
+/// Frees that are put off before a sync is made for them at once: as many as the worker pool takes in about a second.
+const FREES_MAX: usize = 8192;
+/// Pause between two tries to begin the journal anew: each writes the whole state.
+const RENEWAL_PAUSE: Nanos = Nanos::from_millis(1_000);
+
+/// A journal of the namespace, on a local file system.
+type OwnJournal = Journal<Change, DirectoryStorage>;
+/// A snapshot of the namespace that a worker writes.
+pub(crate) type Ticket = SnapshotTicket<Change, DirectoryStorage>;
+/// The channel by which the result of a snapshot comes back.
+pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, JournalError>>;
+/// The channel by which the ticket of a synchronisation comes back, with its result.
+pub(crate) type SyncEnd = Receiver<(SyncTicket<DirectoryStorage>, std::io::Result<()>)>;
+
+/// The journal of a server, and everything that waits for it.
+#[derive(Default)]
+pub(crate) struct Durability {
+    /// None where the store keeps nothing.
+    journal: Option<OwnJournal>,
+    /// Room for removals and for a start.
+    reserve: Option<Reserve>,
+    /// The journal's file system had no room at the last record.
+    is_full: bool,
+    /// Targets that lie on another device than the journal.
+    apart: HashSet<usize>,
+    is_syncing: bool,
+    waiting: Waiting,
+    /// The moment at which a sync is due for deferred work.
+    due: Option<Nanos>,
+    trouble: Option<Trouble>,
+    failures: u64,
+    /// Intents with effects that are done, of which the journal took no record.
+    effects_to_repeat: Vec<IntentId>,
+}
+
+/// Everything that waits for one sync.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// Requests that are answered once everything journaled so far is durable.
+    pub(crate) requests: Vec<Token>,
+    pub(crate) deferred: Vec<Deferred>,
+}
+
+/// A failed sync.
+struct Trouble {
+    since: Nanos,
+    error: String,
+    /// The next renewal.
+    next: Nanos,
+}
+
+/// Work that is done once the journal is durable.
+pub(crate) enum Deferred {
+    /// The removal of the object that a late writer made of a file which is gone.
+    Stray { target: usize, ino: Ino },
+    /// The word to another server that files are gone, upon which it removes their objects.
+    Word { token: Token, reply: Box<Reply> },
+    /// An effect that destroys bytes.
+    Effect(Effect),
+    /// The removal of the bytes of an emptied object of this target.
+    Discard { target: usize, aside: Aside },
+}
+
+/// A synchronisation that is under way, or over.
+pub(crate) struct Synced {
+    pub(crate) waiting: Waiting,
+    /// None where everything was durable already.
+    end: Option<SyncEnd>,
+}
+
+/// The beginning of a synchronisation.
+pub(crate) enum SyncStart {
+    /// Nothing waits, or a sync is under way.
+    None,
+    /// The journal is stopped, and these requests fail.
+    Stopped(Vec<Token>),
+    /// Everything is durable already.
+    Durable(Synced),
+    /// A worker runs the ticket.
+    Begun(SyncTicket<DirectoryStorage>, Waiting),
+}
+
+impl Deferred {
+    /// The server with the targets on which this work gives room.
+    pub(crate) fn gives_room_at(&self, here: ServerId) -> Option<ServerId> {
+        match self {
+            Deferred::Effect(effect) => gives_room_at(effect),
+            Deferred::Discard { .. } => Some(here),
+            Deferred::Stray { .. } | Deferred::Word { .. } => None,
+        }
+    }
+
+    /// The rest of a cut on target `target`, after a worker has done the undoable part; none where nothing is left.
+    pub(crate) fn after_cut(target: usize, cut: Cut, effect: &Effect) -> Option<Deferred> {
+        match cut {
+            Cut::Done => None,
+            Cut::SetAside(aside) => Some(Deferred::Discard { target, aside }),
+            Cut::NotYet => Some(Deferred::Effect(effect.clone())),
+        }
+    }
+}
+
+/// The server with the targets on which an effect gives room.
+pub(crate) fn gives_room_at(effect: &Effect) -> Option<ServerId> {
+    (effect.when == When::DurableInTime).then_some(effect.server)
+}
+
+impl Synced {
+    /// A synchronisation that is under way; its result comes back by `end`.
+    pub(crate) fn under_way(waiting: Waiting, end: SyncEnd) -> Synced {
+        Synced { waiting, end: Some(end) }
+    }
+}
+
+impl Durability {
+    /// Makes room for a start in `folder`, where the store is durable.
+    pub(crate) fn prepare(folder: &Path, is_durable: bool) -> Durability {
+        let reserve = is_durable.then(|| Reserve::open(folder));
+        if let Some(reserve) = &reserve {
+            reserve.make_room_to_start();
+        }
+        Durability { reserve, ..Durability::default() }
+    }
+
+    /// Opens the journal in `folder` and replays it into the namespace.
+    ///
+    /// # Errors
+    /// The journal is damaged or in use.
+    pub(crate) fn open(
+        &mut self,
+        folder: &Path,
+        losses: Losses,
+        namespace: &mut Namespace,
+    ) -> Result<Recovered, JournalError> {
+        let storage = DirectoryStorage::open(folder)?;
+        let (journal, recovered) =
+            Journal::open_accepting(storage, JOURNAL_SCHEMA, losses, |change| namespace.apply(&change))?;
+        self.journal = Some(journal);
+        Ok(recovered)
+    }
+
+    /// Whether the store keeps its metadata.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// A target lies on another device than the journal: a sync brings its objects that were set aside to stable storage, too.
+    pub(crate) fn note_apart(&mut self, target: usize) {
+        self.apart.insert(target);
+    }
+
+    /// Whether a target lies on another device than the journal.
+    pub(crate) fn is_apart(&self, target: usize) -> bool {
+        self.apart.contains(&target)
+    }
+
+    /// Whether the journal takes no changes.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::is_stopped)
+    }
+
+    /// Whether the journal's file system has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Writes changes to the journal. On a full file system only changes that free something are taken.
+    ///
+    /// # Errors
+    /// The error number to answer where the journal does not take them.
+    pub(crate) fn append(&mut self, changes: &[Change], namespace: &Namespace) -> Result<(), Errno> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let reserve = self.reserve.as_ref();
+        let is_given = || reserve.is_some_and(Reserve::is_given);
+        if is_given() && !namespace.frees(changes) {
+            return Err(errno::ENOSPC);
+        }
+        let mut appended = journal.append(changes);
+        while matches!(&appended, Err(error) if error.is_full())
+            && namespace.frees(changes)
+            && reserve.is_some_and(Reserve::give)
+        {
+            appended = journal.append(changes);
+        }
+        let is_full = is_given() || matches!(&appended, Err(error) if error.is_full());
+        let was_full = std::mem::replace(&mut self.is_full, is_full);
+        match appended {
+            Err(error) => {
+                // A full disk and a stopped journal are said once: they refuse more often than a log can take.
+                if !(is_full && was_full || matches!(error, JournalError::Stopped)) {
+                    notice!("{error}");
+                }
+                Err(error.errno())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The moment at which a sync is due.
+    pub(crate) fn due(&self) -> Option<Nanos> {
+        self.due.filter(|_| !self.is_syncing && self.trouble.is_none())
+    }
+
+    /// Work that waits for a sync that has not begun.
+    pub(crate) fn deferred(&self) -> &[Deferred] {
+        &self.waiting.deferred
+    }
+
+    /// A request waits for the next sync.
+    pub(crate) fn add_request(&mut self, token: Token) {
+        self.waiting.requests.push(token);
+    }
+
+    /// Puts work off until the journal is durable; `is_awaited` says whether somebody waits for it.
+    pub(crate) fn defer(&mut self, deferred: Deferred, is_awaited: bool, now: Nanos) {
+        self.waiting.deferred.push(deferred);
+        let is_urgent = is_awaited || self.waiting.deferred.len() >= FREES_MAX;
+        let due = if is_urgent { now } else { now + FREE_PAUSE };
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+    }
+
+    /// The deferred work is done with the next sync, which is due now.
+    pub(crate) fn hurry(&mut self, now: Nanos) {
+        self.due = Some(now);
+    }
+
+    /// Begins a synchronisation, where something waits for one.
+    pub(crate) fn begin_sync(&mut self) -> SyncStart {
+        let Some(journal) = &mut self.journal else { return SyncStart::None };
+        let is_idle = self.waiting.requests.is_empty() && self.waiting.deferred.is_empty();
+        if self.is_syncing || is_idle {
+            return SyncStart::None;
+        }
+        if journal.is_stopped() {
+            return SyncStart::Stopped(std::mem::take(&mut self.waiting.requests));
+        }
+        self.due = None;
+        let waiting = std::mem::take(&mut self.waiting);
+        match journal.sync_begin() {
+            Some(ticket) => {
+                self.is_syncing = true;
+                SyncStart::Begun(ticket, waiting)
+            }
+            None => SyncStart::Durable(Synced { waiting, end: None }),
+        }
+    }
+
+    /// Ends a synchronisation: answers everything that waited for it, or the requests that fail and their error number.
+    ///
+    /// # Errors
+    /// The sync failed. Deferred work waits for the next one.
+    pub(crate) fn end_sync(&mut self, synced: Synced, now: Nanos) -> Result<Waiting, (Vec<Token>, Errno)> {
+        let Some(end) = synced.end else { return Ok(synced.waiting) };
+        self.is_syncing = false;
+        let Some(journal) = &mut self.journal else { return Ok(synced.waiting) };
+        let completed = match end.try_recv() {
+            Ok((ticket, result)) => journal.sync_complete(ticket, result),
+            Err(_) => Err(JournalError::Stopped),
+        };
+        match completed {
+            Ok(()) => Ok(synced.waiting),
+            Err(error) => {
+                self.fail(&error, now);
+                self.waiting.deferred.extend(synced.waiting.deferred);
+                Err((synced.waiting.requests, error.errno()))
+            }
+        }
+    }
+
+    /// The journal stopped: reads go on, changes answer EROFS, and it is tried to begin the journal anew.
+    fn fail(&mut self, error: &JournalError, now: Nanos) {
+        let error = error.to_string();
+        notice!(
+            "{error}; reads go on, changes answer EROFS until the journal could be written anew, which is \
+             tried every {} s",
+            RENEWAL_PAUSE.0 / 1_000_000_000
+        );
+        self.failures += 1;
+        self.trouble = Some(Trouble { since: now, error, next: now + RENEWAL_PAUSE });
+    }
+
+    /// A ticket that brings the durable mark to stable storage, where it is behind.
+    pub(crate) fn begin_mark(&mut self) -> Option<MarkTicket<DirectoryStorage>> {
+        self.journal.as_mut().and_then(Journal::mark_begin)
+    }
+
+    /// The journal in `/v1/status`; none where the store keeps nothing.
+    pub(crate) fn status(&self, now: Nanos) -> Option<JournalStatus> {
+        let journal = self.journal.as_ref()?;
+        let trouble = self.trouble.as_ref();
+        Some(JournalStatus {
+            state: if trouble.is_some() { "stopped" } else { "works" },
+            error: trouble.map(|trouble| trouble.error.clone()),
+            stopped_seconds: trouble.map(|trouble| seconds(now.saturating_since(trouble.since))),
+            sync_failures: self.failures,
+            appended: journal.appended().0,
+            durable: journal.durable().0,
+            log_bytes: journal.log_bytes(),
+        })
+    }
+
+    /// A snapshot with which a stopped journal begins anew, where a try is due.
+    pub(crate) fn begin_renewal(&mut self, namespace: &Namespace, now: Nanos) -> Option<Ticket> {
+        let trouble = self.trouble.as_mut().filter(|trouble| trouble.next <= now)?;
+        trouble.next = now + RENEWAL_PAUSE;
+        let journal = self.journal.as_mut()?;
+        let begun = match journal.renewal_begin() {
+            Ok(Some(writer)) => {
+                write(journal, writer, namespace).map(|writer| Some(journal.renewal_seal(writer)))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        begun.unwrap_or_else(|error| {
+            self.fail_renewal(&error);
+            None
+        })
+    }
+
+    /// A renewal ended: where it succeeded, everything goes on; answers whether it did.
+    pub(crate) fn end_renewal(&mut self, end: &SnapshotEnd) -> bool {
+        let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) else { return false };
+        if let Err(error) = journal.renewal_complete(result) {
+            self.fail_renewal(&error);
+            return false;
+        }
+        self.trouble = None;
+        notice!("the journal was written anew and works again; nothing that was answered is lost");
+        true
+    }
+
+    fn fail_renewal(&mut self, error: &JournalError) {
+        let Some(trouble) = &mut self.trouble else { return };
+        let error = error.to_string();
+        if trouble.error != error {
+            notice!("the journal still does not work: {error}");
+            trouble.error = error;
+        }
+    }
+
+    /// A snapshot that replaces a long journal.
+    pub(crate) fn begin_snapshot(&mut self, namespace: &Namespace) -> Option<Ticket> {
+        let journal = self.journal.as_mut().filter(|journal| journal.wants_snapshot())?;
+        let begun = match journal.snapshot_begin() {
+            Ok(Some(writer)) => {
+                write(journal, writer, namespace).map(|writer| Some(journal.snapshot_seal(writer)))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        begun.unwrap_or_else(|error| {
+            notice!("{error}");
+            None
+        })
+    }
+
+    /// A snapshot ended.
+    pub(crate) fn end_snapshot(&mut self, end: &SnapshotEnd) {
+        if let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) {
+            if let Err(error) = journal.snapshot_complete(result) {
+                notice!("{error}");
+            }
+        }
+    }
+
+    /// Fills the reserve again once there is room.
+    pub(crate) fn refill(&mut self) {
+        if let Some(reserve) = &self.reserve {
+            reserve.refill();
+            self.is_full = self.is_full && !reserve.has_room();
+        }
+    }
+
+    /// The effects of an intent are done, and the journal did not take that: they are repeated later.
+    pub(crate) fn repeat_later(&mut self, intent: IntentId) {
+        self.effects_to_repeat.push(intent);
+    }
+
+    /// The intents with effects that are to be repeated now.
+    pub(crate) fn take_to_repeat(&mut self) -> Vec<IntentId> {
+        match self.is_read_only() {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.effects_to_repeat),
+        }
+    }
+
+    /// A clean stop leaves nothing unsynced.
+    pub(crate) fn close(&mut self) {
+        if let Some(Err(error)) = self.journal.as_mut().map(Journal::sync) {
+            notice!("{error}");
+        }
+    }
+}
+
+/// Writes the whole namespace into a snapshot, which is given up at the first error.
+fn write(
+    journal: &mut OwnJournal,
+    mut writer: SnapshotWriter<Change, DirectoryStorage>,
+    namespace: &Namespace,
+) -> Result<SnapshotWriter<Change, DirectoryStorage>, JournalError> {
+    for change in namespace.snapshot() {
+        if let Err(error) = writer.push(&change) {
+            journal.snapshot_abandon(writer);
+            return Err(error);
+        }
+    }
+    Ok(writer)
+}

@@ -1,0 +1,225 @@
+//! The other servers: one thread each that carries requests over a blocking connection.
+//!
+//! Peers are few and their requests small, so a thread a peer keeps the event loop free of a second protocol role.
+
+use crate::error::ServerError;
+use crate::namespace::PeerFailure;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::time::{Duration, Instant};
+use weir_placement::ServerId;
+use weir_wire::{
+    decode_body, encode_body, limits, ClientId, Credential, Header, IdentityId, Kind, PeerReply, PeerRequest,
+    Reply, Request, RequestId, ServerAddress, HEADER_BYTES,
+};
+
+/// Requests that may wait for one peer; beyond it the caller is told to try again.
+const QUEUE_MAX: usize = 4096;
+/// How long a peer may be silent before the connection counts as lost.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Pause before connecting again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+const STACK_BYTES: usize = 256 * 1024;
+
+/// A request for a peer, and the function that takes the answer.
+pub(crate) struct Ask {
+    pub(crate) request: PeerRequest,
+    pub(crate) payload: Vec<u8>,
+    /// Tries go on until then.
+    pub(crate) until: Instant,
+    pub(crate) answer: Box<dyn FnOnce(Answer) + Send>,
+}
+
+/// The reply with its payload, the error number of a refusal, or nothing within the bound.
+pub(crate) type Answer = Result<(PeerReply, Vec<u8>), PeerFailure>;
+
+/// The way to find a peer and to convince it.
+#[derive(Clone)]
+pub(crate) struct PeerAccess {
+    /// Folder of the whole store, where servers on this host leave their addresses.
+    pub(crate) home: PathBuf,
+    /// `host:port` from the configuration, when it names a port.
+    pub(crate) configured: Option<String>,
+    pub(crate) credential: Credential,
+    pub(crate) client: ClientId,
+}
+
+/// The sending side of one peer's thread.
+pub(crate) struct Peer {
+    queue: SyncSender<Ask>,
+}
+
+enum Line {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Peer {
+    /// Starts the thread; it connects when there is something to say.
+    ///
+    /// # Errors
+    /// [`ServerError::Loop`] when the system refuses a thread.
+    pub(crate) fn start(server: ServerId, access: PeerAccess) -> Result<Peer, ServerError> {
+        let (queue, receiver) = sync_channel(QUEUE_MAX);
+        std::thread::Builder::new()
+            .name(format!("peer-{server}"))
+            .stack_size(STACK_BYTES)
+            .spawn(move || serve(server, &access, &receiver))
+            .map_err(|source| ServerError::Loop { what: "start a peer thread", source })?;
+        Ok(Peer { queue })
+    }
+
+    /// Hands a request over; when the queue is full it is answered at once.
+    pub(crate) fn ask(&self, ask: Ask) {
+        if let Err(error) = self.queue.try_send(ask) {
+            let ask = match error {
+                std::sync::mpsc::TrySendError::Full(ask)
+                | std::sync::mpsc::TrySendError::Disconnected(ask) => ask,
+            };
+            (ask.answer)(Err(PeerFailure::Unreachable));
+        }
+    }
+}
+
+fn serve(server: ServerId, access: &PeerAccess, receiver: &Receiver<Ask>) {
+    let mut line: Option<Line> = None;
+    let mut next = 1;
+    while let Ok(ask) = receiver.recv() {
+        let request = RequestId(next);
+        next += 1;
+        let answer = loop {
+            if line.is_none() {
+                line = connect(server, access).ok();
+            }
+            if let Some(connected) = &mut line {
+                match exchange(connected, request, &Request::Peer(ask.request.clone()), &ask.payload) {
+                    Ok((Reply::Peer(reply), payload)) => break Ok((reply, payload)),
+                    Ok((Reply::Failed(errno), _)) => break Err(PeerFailure::Refused(errno)),
+                    _ => line = None,
+                }
+            }
+            if Instant::now() + RECONNECT_PAUSE >= ask.until {
+                break Err(PeerFailure::Unreachable);
+            }
+            std::thread::sleep(RECONNECT_PAUSE);
+        };
+        (ask.answer)(answer);
+    }
+}
+
+/// The addresses of server `server` of the store in `home`, as it said itself.
+///
+/// # Errors
+/// It has not started yet, or its file cannot be read.
+pub(crate) fn announced(home: &Path, server: ServerId) -> io::Result<ServerAddress> {
+    let text = std::fs::read_to_string(home.join(format!("servers/{server}/address.json")))?;
+    serde_json::from_str(&text).map_err(io::Error::from)
+}
+
+fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
+    let announced = announced(&access.home, server).ok();
+    let unix = announced
+        .as_ref()
+        .and_then(|address| address.unix.as_ref())
+        .and_then(|path| UnixStream::connect(path).ok());
+    let mut line = match unix {
+        Some(stream) => Line::Unix(stream),
+        None => {
+            let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.clone());
+            let address = crate::config::resolve(&tcp.ok_or(io::ErrorKind::NotFound)?)?;
+            let stream = TcpStream::connect_timeout(&address, SILENCE)?;
+            stream.set_nodelay(true)?;
+            Line::Tcp(stream)
+        }
+    };
+    line.set_timeouts()?;
+    greet(&mut line, access)?;
+    Ok(line)
+}
+
+fn greet(line: &mut Line, access: &PeerAccess) -> io::Result<()> {
+    let mut nonce = [0; 32];
+    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+    let claims = access.credential.claims.clone();
+    let hello = Request::Hello { client: access.client, claims, nonce, has_mount: false };
+    let Reply::Challenge { nonce: theirs } = exchange(line, RequestId(0), &hello, &[])?.0 else {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    };
+    let prove = Request::Prove { proof: access.credential.prove(&nonce, &theirs) };
+    match exchange(line, RequestId(0), &prove, &[])?.0 {
+        Reply::Welcome { proof, .. } if access.credential.server_is_genuine(&nonce, &theirs, &proof) => {
+            Ok(())
+        }
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+fn exchange(
+    line: &mut Line,
+    request: RequestId,
+    message: &Request,
+    payload: &[u8],
+) -> io::Result<(Reply, Vec<u8>)> {
+    let mut frame = vec![0; HEADER_BYTES];
+    let body_bytes = encode_body(message, &mut frame) as u32;
+    let payload_bytes = payload.len() as u32;
+    let identity = IdentityId(0);
+    let header =
+        Header { kind: Kind::Request, body_bytes, payload_bytes, identity, request, acknowledged: request };
+    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+    frame.extend_from_slice(payload);
+    line.write_all(&frame)?;
+
+    let invalid = |error: weir_wire::WireError| io::Error::new(io::ErrorKind::InvalidData, error);
+    let mut header_bytes = [0; HEADER_BYTES];
+    line.read_exact(&mut header_bytes)?;
+    let header = Header::decode(&header_bytes).map_err(invalid)?;
+    if header.kind != Kind::Reply || header.payload_bytes as usize > limits::PAYLOAD_BYTES {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = vec![0; header.body_bytes as usize];
+    line.read_exact(&mut body)?;
+    let mut payload = vec![0; header.payload_bytes as usize];
+    line.read_exact(&mut payload)?;
+    Ok((decode_body(&body, "reply").map_err(invalid)?, payload))
+}
+
+impl Line {
+    fn set_timeouts(&self) -> io::Result<()> {
+        match self {
+            Line::Tcp(stream) => {
+                stream.set_read_timeout(Some(SILENCE))?;
+                stream.set_write_timeout(Some(SILENCE))
+            }
+            Line::Unix(stream) => {
+                stream.set_read_timeout(Some(SILENCE))?;
+                stream.set_write_timeout(Some(SILENCE))
+            }
+        }
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Line::Tcp(stream) => stream.read(buffer),
+            Line::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Line::Tcp(stream) => stream.write(buffer),
+            Line::Unix(stream) => stream.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads and writes of objects: checked, and carried out in the memory of a target or below its directory.
+
+use super::arrival::Sink;
+use super::request::{InHand, Outcome};
+use crate::links::connection::Tail;
+use crate::namespace::errno;
+use crate::storage::{Dir, Ram, Segment, TargetFailure};
+use crate::workers::WorkOutput;
+use weir_wire::{limits, Capability, Errno, Extent, Ino, PeerRequest, Reply, Request, Seek};
+
+/// Reads up to this size are copied into the reply: cheaper than keeping their pages in place.
+pub(crate) const COPY_BYTES_MAX: u64 = 16 * 1024;
+
+/// The sum of a list of extents, in bytes.
+pub(crate) fn total_bytes(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| u64::from(extent.length)).sum()
+}
+
+/// The capability with which a request reaches for bytes, or for news of them.
+pub(crate) fn object_capability(request: &Request) -> Option<&Capability> {
+    match request {
+        Request::Read { capability, .. }
+        | Request::Write { capability, .. }
+        | Request::Append { capability }
+        | Request::Reserve { capability, .. }
+        | Request::ObjectSeek { capability, .. }
+        | Request::SyncObject { capability, .. }
+        | Request::ObjectChanges { capability, .. }
+        | Request::Watch { capability } => Some(capability),
+        _ => None,
+    }
+}
+
+/// The file whose bytes a request changes where mounts may hold pages of them.
+pub(crate) fn overwritten(request: &Request) -> Option<Ino> {
+    match request {
+        Request::Write { capability, .. }
+        | Request::Append { capability }
+        | Request::Reserve { capability, punch: true, .. } => Some(capability.ino),
+        Request::Change { at, change, .. } if change.size_bytes.is_some() && at.path.is_empty() => {
+            Some(at.ino)
+        }
+        _ => None,
+    }
+}
+
+/// Checks the rights and the ranges of a request for bytes; its capability holds.
+///
+/// # Errors
+/// The error number of the refusal.
+pub(crate) fn check(request: &InHand, extents: &[Extent], is_write: bool) -> Result<(), Errno> {
+    let Some(capability) = object_capability(&request.request) else { return Err(errno::EINVAL) };
+    let is_allowed = if is_write { capability.rights.write } else { capability.rights.read };
+    if !is_allowed {
+        return Err(errno::EBADF);
+    }
+    let is_outside =
+        |offset: u64, length: u64| offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES);
+    let outside = match request.request {
+        Request::Reserve { offset, length, .. } => is_outside(offset, length),
+        Request::ObjectSeek { offset, .. } => is_outside(offset, 0),
+        _ => extents.iter().any(|extent| is_outside(extent.offset, u64::from(extent.length))),
+    };
+    if outside {
+        return Err(errno::EFBIG);
+    }
+    let bytes = total_bytes(extents);
+    let expected = if matches!(request.request, Request::Write { .. }) { bytes } else { 0 };
+    let is_wrong = extents.len() > limits::EXTENTS
+        || bytes > limits::PAYLOAD_BYTES as u64
+        || expected != u64::from(request.header.payload_bytes);
+    if is_wrong {
+        Err(errno::EINVAL)
+    } else {
+        Ok(())
+    }
+}
+
+/// Carries a request out in the memory of target `target`.
+///
+/// # Errors
+/// The target's refusal. The payload of a refused write is kept, so that the write can be tried again.
+pub(crate) fn run_in_memory(
+    ram: &mut Ram,
+    target: usize,
+    request: &mut InHand,
+) -> Result<Outcome, TargetFailure> {
+    match &request.request {
+        Request::Read { capability, epoch, extents, .. } => {
+            let plan = ram.begin_read(capability.ino, *epoch, extents)?;
+            let mut outcome = Outcome::of(Reply::Data { size: None });
+            if total_bytes(extents) <= COPY_BYTES_MAX {
+                outcome.payload = copied(ram, &plan.segments);
+                ram.finish_read(&plan);
+            } else {
+                outcome.tail = Some(Tail::Arena { target, plan });
+            }
+            Ok(outcome)
+        }
+        Request::Write { capability, epoch, extents, .. } => {
+            match request.arrival.take() {
+                Sink::Arena { plan, .. } => ram.finish_write(plan)?,
+                Sink::Buffer { bytes, filled } => {
+                    let written = write_inline(ram, capability.ino, *epoch, extents, &bytes);
+                    request.arrival.open(Sink::Buffer { bytes, filled });
+                    written?;
+                }
+                _ => write_inline(ram, capability.ino, *epoch, extents, &request.payload)?,
+            }
+            Ok(Outcome::of(Reply::Written { size: None }))
+        }
+        Request::Reserve { capability, epoch, offset, length, punch, .. } => {
+            if *punch {
+                ram.punch(capability.ino, *epoch, *offset, *length)?;
+            } else {
+                ram.reserve(capability.ino, *epoch, *offset, *length)?;
+            }
+            Ok(Outcome::of(Reply::Done))
+        }
+        Request::ObjectSeek { capability, epoch, offset, seek, .. } => {
+            let position = ram.seek(capability.ino, *epoch, *offset, *seek == Seek::Data)?;
+            Ok(Outcome::of(Reply::Position(position)))
+        }
+        _ => Ok(Outcome::failed(errno::EINVAL)),
+    }
+}
+
+fn copied(ram: &Ram, segments: &[Segment]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(segments.iter().map(Segment::length).sum());
+    for segment in segments {
+        match *segment {
+            Segment::Bytes(region) => bytes.extend_from_slice(ram.bytes(region)),
+            Segment::Zeros(length) => bytes.resize(bytes.len() + length, 0),
+        }
+    }
+    bytes
+}
+
+/// Writes bytes that are here into the memory of a target.
+///
+/// # Errors
+/// The target's refusal.
+pub(crate) fn write_inline(
+    ram: &mut Ram,
+    ino: Ino,
+    epoch: u64,
+    extents: &[Extent],
+    bytes: &[u8],
+) -> Result<(), TargetFailure> {
+    let plan = ram.begin_write(ino, epoch, extents)?;
+    let mut rest = bytes;
+    for region in plan.regions.clone() {
+        let (part, after) = rest.split_at(region.length);
+        ram.bytes_mut(region).copy_from_slice(part);
+        rest = after;
+    }
+    Ok(ram.finish_write(plan)?)
+}
+
+/// Carries a request out below the directory of a target; it blocks.
+///
+/// # Errors
+/// The target's refusal.
+pub(crate) fn run_on_directory(
+    dir: &Dir,
+    request: &Request,
+    bytes: &[u8],
+) -> Result<WorkOutput, TargetFailure> {
+    match request {
+        Request::Read { capability, epoch, extents, .. } => {
+            dir.read(capability.ino, *epoch, extents).map(WorkOutput::Bytes)
+        }
+        Request::Write { capability, epoch, extents, .. } => {
+            dir.write(capability.ino, *epoch, extents, bytes).map(|()| WorkOutput::Done)
+        }
+        Request::Reserve { capability, epoch, offset, length, punch, .. } => {
+            dir.reserve(capability.ino, *epoch, *offset, *length, *punch).map(|()| WorkOutput::Done)
+        }
+        Request::ObjectSeek { capability, epoch, offset, seek, .. } => {
+            dir.seek(capability.ino, *epoch, *offset, *seek == Seek::Data).map(WorkOutput::Position)
+        }
+        _ => Err(TargetFailure::Device(i32::from(errno::EINVAL.0))),
+    }
+}
+
+/// The target of a change to an object, by its number on its server.
+pub(crate) fn changed_target(request: &PeerRequest) -> Option<usize> {
+    match request {
+        PeerRequest::TruncateObject { target, .. }
+        | PeerRequest::FenceObject { target, .. }
+        | PeerRequest::RemoveObject { target, .. } => Some(usize::from(target.index)),
+        _ => None,
+    }
+}
+
+/// Cuts or removes an object in the memory of a target.
+pub(crate) fn change_in_memory(ram: &mut Ram, request: &PeerRequest) {
+    match request {
+        PeerRequest::TruncateObject { ino, length, epoch, .. }
+        | PeerRequest::FenceObject { ino, length, epoch, .. } => ram.truncate(*ino, *length, *epoch),
+        PeerRequest::RemoveObject { ino, .. } => ram.remove(*ino),
+        _ => {}
+    }
+}
+
+/// Changes an object after its home has durably recorded the change. With `is_lasting` the change is on stable storage before it is answered:
+/// one file system does not keep the order of its names with the home's journal.
+///
+/// # Errors
+/// The target's refusal.
+pub(crate) fn change_in_directory(
+    dir: &Dir,
+    request: &PeerRequest,
+    is_lasting: bool,
+) -> Result<WorkOutput, TargetFailure> {
+    match request {
+        PeerRequest::TruncateObject { ino, length, epoch, .. } if is_lasting => {
+            dir.fence(*ino, *length, *epoch)?
+        }
+        PeerRequest::TruncateObject { ino, length, epoch, .. } => dir.truncate(*ino, *length, *epoch)?,
+        PeerRequest::FenceObject { ino, length, epoch, .. } => dir.fence(*ino, *length, *epoch)?,
+        PeerRequest::RemoveObject { ino, .. } => dir.remove(*ino)?,
+        _ => {}
+    }
+    Ok(WorkOutput::Done)
+}

@@ -1,0 +1,97 @@
+//! Answers: the end of a request's service, its reply, and the end of a link with the requests in hand.
+
+use super::Server;
+use crate::links::connection::Tail;
+use crate::namespace::errno;
+use crate::requests::pages::Then;
+use crate::requests::request::{Outcome, Stage, Token};
+use crate::storage::Target;
+
+impl Server {
+    /// A request is carried out: it is answered now, or when the emulated device is done; so are resends that joined it.
+    pub(super) fn finish(&mut self, token: Token, outcome: Outcome) {
+        for follower in self.requests.end_unfinished(&token) {
+            let payload = outcome.payload.clone();
+            self.finish(follower, Outcome { payload, ..Outcome::of(outcome.reply.clone()) });
+        }
+        match self.requests[&token].is_due(self.clock.now()) {
+            true => self.conclude(token, outcome),
+            false => self.requests.park(token, Stage::Finished(Box::new(outcome))),
+        }
+    }
+
+    /// Ends the service of a request, and answers it once other mounts have dropped their pages.
+    pub(super) fn conclude(&mut self, token: Token, mut outcome: Outcome) {
+        self.end_service(&token);
+        if outcome.drops.is_empty() {
+            return self.reply(token, outcome);
+        }
+        let drops = std::mem::take(&mut outcome.drops);
+        self.hold_for_pages(token, Then::Reply(Box::new(outcome)), drops);
+    }
+
+    /// Sends the reply and forgets the request.
+    pub(super) fn reply(&mut self, token: Token, outcome: Outcome) {
+        let number = token.number();
+        let request = self.requests.remove(token);
+        let sender = &request.sender;
+        self.links.release_memory(sender.link, sender.session_job, request.held_bytes());
+        match self.links.of(sender.link) {
+            Some(link) if !request.is_abandoned() => {
+                link.end_request(number);
+                let id = request.header.request;
+                link.connection().reply(id, &outcome.reply, &outcome.payload, outcome.tail);
+                self.links.make_dirty(sender.link.index);
+                self.links.count_buffers(sender.link.index);
+            }
+            _ => {
+                if let Some(tail) = outcome.tail {
+                    release_tail(&mut self.targets, tail);
+                }
+            }
+        }
+    }
+
+    /// Ends a link: its requests in hand are given up, and its client is forgotten later if it does not return.
+    pub(super) fn close_link(&mut self, index: usize) {
+        let Some(mut link) = self.links.remove(index) else { return };
+        for tail in link.connection().unsent_tails() {
+            release_tail(&mut self.targets, tail);
+        }
+        for number in link.take_requests() {
+            self.give_up(number);
+        }
+        if let Some(session) = link.session() {
+            self.client_disconnected(session.client, session.job());
+        }
+    }
+
+    /// Closes links of senders that have been silent for too long in the midst of a payload.
+    pub(super) fn expire_senders(&mut self) {
+        for link in self.requests.stalled_links(self.clock.now()) {
+            self.close_link(link);
+        }
+    }
+
+    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered.
+    fn give_up(&mut self, number: usize) {
+        let Some((token, stage)) = self.requests.abandon(number) else { return };
+        self.requests[&token].drop_sink(&mut self.targets);
+        let outcome = Outcome::failed(errno::EIO);
+        match stage {
+            Stage::Receiving => return self.finish(token, outcome),
+            Stage::Queued => _ = self.devices.cancel(number, &self.requests[&token]),
+            _ => {}
+        }
+        self.reply(token, outcome);
+    }
+}
+
+/// Lets a `ram` target reuse the pages that a reply held.
+pub(super) fn release_tail(targets: &mut [Target], tail: Tail) {
+    if let Tail::Arena { target, plan } = tail {
+        if let Some(ram) = targets.get_mut(target).and_then(Target::memory) {
+            ram.finish_read(&plan);
+        }
+    }
+}

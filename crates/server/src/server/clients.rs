@@ -1,0 +1,139 @@
+//! Clients that are gone, and the release of everything that they held.
+
+use super::Server;
+use crate::namespace::{errno, Appender};
+use crate::notices::Notice;
+use crate::requests::continuation::{Continued, Woken};
+use crate::requests::request::Outcome;
+use weir_wire::{limits, ClientId, Ino, JobId};
+
+impl Server {
+    /// A connection of this client was proved.
+    pub(super) fn client_connected(&mut self, (client, uid): (ClientId, u32), job: JobId, has_mount: bool) {
+        self.links.clients().connected(client, uid, has_mount);
+        if let Some(job) = self.accounts.jobs().job_mut(job) {
+            job.connected();
+        }
+    }
+
+    /// A connection of this client ended.
+    pub(super) fn client_disconnected(&mut self, client: ClientId, job: JobId) {
+        let now = self.clock.now();
+        if let Some(job) = self.accounts.jobs().job_mut(job) {
+            job.disconnected(now);
+        }
+        if let Some(longest_gone) = self.links.clients().disconnected(client, now) {
+            self.forget_client(longest_gone);
+        }
+    }
+
+    /// Releases the holdings of gone clients, and forgets the clients in time.
+    pub(super) fn expire_clients(&mut self) {
+        if self.durability.is_read_only() {
+            // The release changes the namespace: it is tried again once the journal takes that.
+            return;
+        }
+        let now = self.clock.now();
+        for id in self.links.clients().to_release(now) {
+            self.release_client(id);
+        }
+        for id in self.links.clients().to_forget(now) {
+            self.forget_client(id);
+        }
+    }
+
+    /// Forgets a client that is gone, with its holdings and its replies.
+    fn forget_client(&mut self, id: ClientId) {
+        if self.durability.is_read_only() {
+            // The release changes the namespace: it is tried again once the journal takes that.
+            return;
+        }
+        self.release_client(id);
+        self.links.clients().forget(id);
+        let change = self.namespace.forget_client(id);
+        // Where the journal does not take it, the replies stay until the next start.
+        let _ = self.record(&[change]);
+    }
+
+    /// Releases the holdings of a client, unless that was done before.
+    fn release_client(&mut self, id: ClientId) {
+        if !self.links.clients().release(id) {
+            return;
+        }
+        let answers = self.locks.drop_client(id);
+        self.answer_locks(answers);
+        let mut ended = self.requests.take_waiting_of(id);
+        ended.extend(self.pages.take_poll(id));
+        for token in ended {
+            self.requests.wake_done(token, Outcome::failed(errno::EIO));
+        }
+        self.pages.watches().drop_client(id);
+        self.release_pages();
+        self.drop_from_namespace(id);
+    }
+
+    /// Releases the open files and turns of a client that is gone.
+    fn drop_from_namespace(&mut self, client: ClientId) {
+        let departure = self.namespace.drop_client(client);
+        // Where the journal does not take it, the client is released in memory, and at the next start.
+        let _ = self.commit_and_wake(&departure.decision);
+        for (ino, handle) in departure.closed {
+            let answers = self.locks.close(ino, handle);
+            self.answer_locks(answers);
+        }
+        for grant in departure.grants {
+            self.grant_turn(Some(grant));
+        }
+    }
+
+    /// Takes append turns that others wait for and that are not renewed: their processes may be stopped.
+    pub(super) fn expire_turns(&mut self) {
+        let contested = self.namespace.contested_turns();
+        for ino in self.requests.turns().overdue(contested, self.clock.now()) {
+            self.take_turn(ino);
+        }
+    }
+
+    fn take_turn(&mut self, ino: Ino) {
+        let Some(taken) = self.namespace.take_turn(ino, self.clock.moment()) else { return };
+        let seconds = limits::TURN_LEASE_SECONDS;
+        self.notices.tell(Notice::TurnTaken, self.clock.now(), || {
+            format!("the append turn of inode {} is taken, as it was not renewed for {seconds} s", ino.0)
+        });
+        let committed = self.commit(&taken.decision);
+        for Appender { client, request } in taken.waiting {
+            let Some(token) = self.requests.take_waiting(client, request) else { continue };
+            match (committed, taken.cut) {
+                (Err(errno), _) => self.requests.wake_done(token, Outcome::failed(errno)),
+                (Ok(()), Some(cut)) => self.continue_after(cut, Continued::AtOnce(token)),
+                (Ok(()), None) => self.requests.wake(Woken::Continued(Continued::AtOnce(token))),
+            }
+        }
+    }
+
+    /// Ends the grace period: locks of before are given up, and so are files without a name that nobody reclaimed.
+    pub(super) fn expire_grace(&mut self) {
+        if self.clock.take_end_of_grace() {
+            let answers = self.locks.end_grace();
+            self.answer_locks(answers);
+            self.expire_orphans();
+        }
+    }
+
+    /// Removes files without a name that nobody has open.
+    pub(super) fn expire_orphans(&mut self) {
+        while let Some(decision) = self.namespace.expire_orphans() {
+            if self.commit(&decision).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Gives up the ends of moves that keep others waiting for too long.
+    pub(super) fn expire_moves(&mut self) {
+        if let Some(decision) = self.namespace.expire_moves(self.clock.moment()) {
+            // Where the journal does not take it, the move is given up at the next look.
+            let _ = self.commit_and_wake(&decision);
+        }
+    }
+}

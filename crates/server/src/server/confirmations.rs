@@ -1,0 +1,98 @@
+//! Capabilities of files with another home, and the objects that were made here for such files.
+
+use super::Server;
+use crate::namespace::{errno, Caller};
+use crate::peers::confirmations::{Standing, Waiting, PATIENCE};
+use crate::peers::line::Answer;
+use crate::peers::Asked;
+use crate::requests::request::{Stage, Token};
+use std::rc::Rc;
+use weir_placement::ServerId;
+use weir_wire::{Capability, Errno, Ino, PeerRequest};
+
+impl Server {
+    /// The worth of a capability that a request for bytes shows.
+    pub(super) fn standing(&mut self, token: &Token, capability: &Capability) -> Standing {
+        let request = &self.requests[token];
+        let acting = Rc::clone(&request.sender.acting);
+        let caller = Caller { who: &acting.who, ..request.caller() };
+        if capability.ino.home() == self.site.id {
+            return match self.namespace.check_capability(&caller, capability) {
+                Ok(()) => Standing::Holds,
+                Err(errno) => Standing::Refused(errno),
+            };
+        }
+        if !self.site.key.admits(capability) || !caller.may_use(capability) {
+            return Standing::Refused(errno::EACCES);
+        }
+        let (now, seconds) = (self.clock.now(), self.clock.moment().seconds as u64);
+        let standing = self.peers.confirmations().standing(capability, now, seconds);
+        if matches!(standing, Standing::Holds) {
+            self.ask_home(capability.ino.home());
+        }
+        standing
+    }
+
+    /// Holds a request until the home of its file has said whether the capability holds.
+    pub(super) fn confirm_first(&mut self, token: Token, capability: &Capability) {
+        let request = &self.requests[&token];
+        let (link, id) = (request.sender.link, request.header.request);
+        let waiting = Waiting { number: token.number(), link, request: id };
+        self.requests.park(token, Stage::Unconfirmed);
+        self.peers.confirmations().wait(capability, waiting);
+        self.ask_home(capability.ino.home());
+    }
+
+    /// Asks a home about the capabilities that are queued for it, one question at a time.
+    fn ask_home(&mut self, home: ServerId) {
+        let Some(capabilities) = self.peers.confirmations().take_question(home) else { return };
+        let request = PeerRequest::Confirm { capabilities: capabilities.clone() };
+        self.ask_peer(home, request, PATIENCE, Asked::Confirm(home, capabilities));
+    }
+
+    /// A home answered about capabilities, or did not. Answers the requests that waited, with the home's word for each.
+    pub(super) fn confirmed(
+        &mut self,
+        home: ServerId,
+        capabilities: &[Capability],
+        answer: &Answer,
+    ) -> Vec<(Token, Result<(), Errno>)> {
+        let now = self.clock.now();
+        let released = self.peers.confirmations().answered(home, capabilities, answer, now);
+        self.ask_home(home);
+        let claim = |(waiting, word): (Waiting, Result<(), Errno>)| {
+            let claimed = self.requests.claim_unconfirmed(waiting.number, |request| {
+                request.sender.link == waiting.link && request.header.request == waiting.request
+            });
+            Some((claimed?, word))
+        };
+        released.into_iter().filter_map(claim).collect()
+    }
+
+    /// Bytes of a file with another home were written here: the home is told, once.
+    pub(super) fn wrote_elsewhere(&mut self, ino: Ino) {
+        self.peers.confirmations().wrote(ino);
+    }
+
+    /// Tells homes of the objects that were made here since the last time.
+    pub(super) fn tell_homes(&mut self) {
+        for home in self.peers.confirmations().homes_to_tell() {
+            self.tell_home(home);
+        }
+    }
+
+    fn tell_home(&mut self, home: ServerId) {
+        let Some(inos) = self.peers.confirmations().take_news(home) else { return };
+        let request = PeerRequest::ObjectsMade { inos: inos.clone() };
+        self.ask_peer(home, request, PATIENCE, Asked::ObjectsMade(home, inos));
+    }
+
+    /// A home said which files are there: the objects of the others are removed. A home that did not answer is told again later.
+    pub(super) fn told(&mut self, home: ServerId, inos: Vec<Ino>, answer: &Answer) {
+        let Some(gone) = self.peers.confirmations().told(home, inos, answer) else { return };
+        for ino in gone {
+            self.remove_strays(ino);
+        }
+        self.tell_home(home);
+    }
+}

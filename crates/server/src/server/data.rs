@@ -1,0 +1,237 @@
+//! Reads and writes of objects: carried out on memory here or on a directory by a worker, then published.
+
+use super::Server;
+use crate::durability::Deferred;
+use crate::errands::Errand;
+use crate::events::Worked;
+use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
+use crate::requests::arrival::Sink;
+use crate::requests::continuation::Continued;
+use crate::requests::devices::ObjectSync;
+use crate::requests::objects::{run_in_memory, run_on_directory, write_inline};
+use crate::requests::request::{Outcome, Step, Token};
+use crate::storage::{Dir, Target, TargetFailure};
+use crate::workers::WorkOutput;
+use std::rc::Rc;
+use std::sync::Arc;
+use weir_fairshare::{Dispatch, Nanos};
+use weir_placement::TargetId;
+use weir_wire::{Capability, Extent, Ino, Publication, Reply, Request};
+
+impl Server {
+    /// Carries a request out on a target of this server.
+    pub(super) fn execute_on_target(&mut self, token: Token, index: usize) -> Step {
+        let Some(target) = self.targets.get_mut(index) else {
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        };
+        if let Some(ram) = target.memory() {
+            return match run_in_memory(ram, index, &mut self.requests[&token]) {
+                Err(TargetFailure::Full) => self.found_no_room(token),
+                outcome => self.data_done(token, outcome),
+            };
+        }
+        let Some(dir) = target.directory().map(Arc::clone) else {
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        };
+        let request = &mut self.requests[&token];
+        let bytes = match request.arrival.take() {
+            Sink::Buffer { bytes, .. } => bytes,
+            _ => std::mem::take(&mut request.payload),
+        };
+        if let Some(account) = &mut request.account {
+            account.hand_to_worker();
+        }
+        let message = request.request.clone();
+        let work = move || match run_on_directory(&dir, &message, &bytes) {
+            Err(TargetFailure::Full) => Ok(WorkOutput::NoRoom(bytes)),
+            outcome => outcome,
+        };
+        self.errands.submit(Errand::Request(token), work);
+        Step::Away
+    }
+
+    /// A worker has carried a request out.
+    pub(super) fn request_worked(&mut self, token: Token, worked: Worked) -> Step {
+        let request = &mut self.requests[&token];
+        if let Some(account) = &mut request.account {
+            account.spend(Nanos::from(worked.service));
+        }
+        let outcome = match worked.outcome {
+            Ok(WorkOutput::NoRoom(bytes)) => {
+                let filled = bytes.len();
+                request.arrival.open(Sink::Buffer { bytes, filled });
+                return self.found_no_room(token);
+            }
+            Ok(WorkOutput::Done | WorkOutput::Cut(_)) => Ok(Outcome::of(match &request.request {
+                Request::Write { .. } => Reply::Written { size: None },
+                _ => Reply::Done,
+            })),
+            Ok(WorkOutput::Bytes(bytes)) => Ok(Outcome::of_bytes(bytes)),
+            Ok(WorkOutput::Position(position)) => Ok(Outcome::of(Reply::Position(position))),
+            Err(failure) => Err(failure),
+        };
+        self.data_done(token, outcome)
+    }
+
+    /// The target had no room: the request tries again where some is about to be free.
+    fn found_no_room(&mut self, token: Token) -> Step {
+        match self.wait_for_room(token) {
+            Some(token) => self.data_done(token, Err(TargetFailure::Full)),
+            None => Step::Away,
+        }
+    }
+
+    /// The target is done with a data request: adds the size, publishes, and tells the mounts that hold pages.
+    fn data_done(&mut self, token: Token, outcome: Result<Outcome, TargetFailure>) -> Step {
+        let mut outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(failure) => return self.refused(token, failure.into()),
+        };
+        let request = &self.requests[&token];
+        let (client, device) = (request.sender.client, request.device());
+        match &request.request {
+            Request::Read { capability, .. } => {
+                outcome.reply = Reply::Data { size: self.namespace.size_and_epoch(capability.ino) };
+            }
+            Request::Write { capability, publication, .. } => {
+                let (capability, publication) = (*capability, *publication);
+                self.wrote(capability.ino, device, publication.is_some());
+                outcome.drops = self.pages.watches().changed(client, capability.ino);
+                if let Some(publication) = publication.filter(|_| capability.ino.home() == self.site.id) {
+                    return self.publish(token, capability, publication, outcome);
+                }
+            }
+            Request::Reserve { capability, punch, .. } => {
+                let (ino, punch) = (capability.ino, *punch);
+                if punch {
+                    outcome.drops = self.pages.watches().changed(client, ino);
+                } else {
+                    self.wrote(ino, device, false);
+                }
+            }
+            _ => {}
+        }
+        Step::Done(token, outcome)
+    }
+
+    /// Answers a request that a target did not do.
+    pub(super) fn refused(&mut self, token: Token, outcome: Outcome) -> Step {
+        if outcome.is_full() {
+            self.tell_of_full();
+        }
+        Step::Done(token, outcome)
+    }
+
+    /// Publishes a write after its intent was settled.
+    pub(super) fn publish_write(&mut self, token: Token, outcome: Outcome) -> Step {
+        match &self.requests[&token].request {
+            Request::Write { capability, publication: Some(publication), .. } => {
+                let (capability, publication) = (*capability, *publication);
+                self.publish(token, capability, publication, outcome)
+            }
+            _ => Step::Done(token, outcome),
+        }
+    }
+
+    /// Writes the payload of an `Append` at the end of its file, where one object in memory here takes all of it.
+    pub(super) fn execute_append(&mut self, token: Token, capability: &Capability) -> Step {
+        let request = &self.requests[&token];
+        let acting = Rc::clone(&request.sender.acting);
+        let caller = Caller { who: &acting.who, ..request.caller() };
+        let length = request.payload.len() as u64;
+        let (turn, target, object_offset, offset, epoch) =
+            match self.namespace.append_inline(&caller, capability, length) {
+                Ok(InlineAppend::Here { turn, target, object_offset, offset, epoch }) => {
+                    (turn, target, object_offset, offset, epoch)
+                }
+                Ok(InlineAppend::Elsewhere) => {
+                    return Step::Done(token, Outcome::of(Reply::AppendElsewhere));
+                }
+                Ok(InlineAppend::Done(decision)) => {
+                    return self.follow(token, Ok(Verdict::Done(*decision)), Outcome::of(Reply::Done));
+                }
+                Ok(InlineAppend::Wait(intent)) => {
+                    return self.away_until(intent, Continued::Execute(token));
+                }
+                Err(errno) => return Step::Done(token, Outcome::failed(errno)),
+            };
+        let extent = Extent { offset: object_offset, length: length as u32 };
+        let memory = self.targets.get_mut(usize::from(target.index)).and_then(Target::memory);
+        let payload = &self.requests[&token].payload;
+        let written = memory.map(|ram| write_inline(ram, capability.ino, epoch, &[extent], payload));
+        let step = match written {
+            None => Step::Done(token, Outcome::of(Reply::AppendElsewhere)),
+            Some(Ok(())) => {
+                let publication = Publication { end: offset + length, written_bytes: length, epoch };
+                let moment = self.clock.moment();
+                let verdict = self.namespace.append_written(&caller, capability, turn, &publication, moment);
+                let drops = self.pages.watches().changed(caller.client, capability.ino);
+                self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) })
+            }
+            Some(Err(TargetFailure::Full)) => match self.wait_for_room(token) {
+                Some(token) => self.refused(token, TargetFailure::Full.into()),
+                None => Step::Away,
+            },
+            Some(Err(failure)) => Step::Done(token, failure.into()),
+        };
+        let grant = self.namespace.next_turn(&caller, capability.ino, turn);
+        self.grant_turn(grant);
+        step
+    }
+
+    /// Bytes of an object are there: nothing stays of a file that is gone, and the home of a file that is there knows of the
+    /// bytes, so that they go with the file.
+    fn wrote(&mut self, ino: Ino, device: Option<usize>, is_published: bool) {
+        if ino.home() != self.site.id {
+            return self.wrote_elsewhere(ino);
+        }
+        if !self.namespace.has(ino) {
+            match device {
+                Some(target) if self.durability.is_durable() => {
+                    self.defer(Deferred::Stray { target, ino }, false);
+                }
+                Some(target) => self.remove_stray(target, ino),
+                None => {}
+            }
+        } else if !is_published && self.namespace.is_untouched(ino) {
+            // Where the journal does not take it the file's next change, or the end of its writer, tells of it.
+            let _ = self.record(&[Change::Touched { ino }]);
+        }
+    }
+
+    /// Brings an object to stable storage.
+    pub(super) fn sync_object(&mut self, token: Token, capability: Capability, target: TargetId) -> Step {
+        let index = usize::from(target.index);
+        let here = Some(index).filter(|_| target.server == self.site.id);
+        let Some(target) = here.and_then(|index| self.targets.get(index)) else {
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        };
+        match target.directory() {
+            None => Step::Done(token, Outcome::of(Reply::Done)),
+            Some(dir) => {
+                let dir: Arc<Dir> = Arc::clone(dir);
+                let attributes = self.requests[&token].sender.acting.attributes;
+                let sync = ObjectSync { token, dir, ino: capability.ino };
+                self.devices.queue_sync(sync, attributes, self.clock.now());
+                self.start_object_syncs();
+                Step::Away
+            }
+        }
+    }
+
+    /// Begins the synchronisations that have their turns.
+    fn start_object_syncs(&mut self) {
+        while let Some((dispatch, sync)) = self.devices.take_sync(self.clock.now()) {
+            let ObjectSync { token, dir, ino } = sync;
+            let errand = Errand::ObjectSync(token, dispatch);
+            self.errands.submit(errand, move || dir.sync(ino).map(|()| WorkOutput::Done));
+        }
+    }
+
+    /// A synchronisation ended.
+    pub(super) fn object_synced(&mut self, token: Token, dispatch: &Dispatch, worked: Worked) -> Step {
+        self.devices.end_sync(dispatch, Nanos::from(worked.service), self.clock.now());
+        self.start_object_syncs();
+        self.data_done(token, worked.outcome.map(|_| Outcome::of(Reply::Done)))
+    }
+}

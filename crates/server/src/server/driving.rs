@@ -1,0 +1,87 @@
+//! The turns of devices, and the requests that wait no longer.
+
+use super::Server;
+use crate::namespace::errno;
+use crate::requests::continuation::Woken;
+use crate::requests::request::{Outcome, Token};
+use weir_fairshare::Nanos;
+
+/// Devices are served for this long in one turn of the loop; then connections are read again, so that a newcomer
+/// stands in the queues before many more have been served.
+const SERVE_TURN: Nanos = Nanos::from_micros(500);
+
+impl Server {
+    /// Serves devices until none can go on now, or their time in this turn is over; the next turn begins where this one
+    /// ended.
+    pub(crate) fn serve_devices(&mut self) {
+        let until = self.clock.right_now() + SERVE_TURN;
+        let count = self.devices.all().len();
+        let mut idle = 0;
+        self.devices.begin_turn();
+        while idle < count && !self.devices.is_unserved() {
+            let device = self.devices.take_next();
+            idle = if self.serve_device(device, until) { 0 } else { idle + 1 };
+        }
+    }
+
+    /// Serves one device; answers whether anything was done.
+    fn serve_device(&mut self, device: usize, until: Nanos) -> bool {
+        let now = self.clock.now();
+        let mut was_served = false;
+        while let Some(number) = self.devices.finished(device, now) {
+            was_served = true;
+            self.advance(number);
+            self.take_on_woken();
+        }
+        loop {
+            match self.devices.dispatch(device, now) {
+                Some(dispatch) => self.start(device, dispatch),
+                None if self.free_slot(device) => {}
+                None => return was_served,
+            }
+            self.take_on_woken();
+            was_served = true;
+            if self.clock.right_now() >= until {
+                self.devices.leave_unserved();
+                return was_served;
+            }
+        }
+    }
+
+    /// Takes on all requests that wait no longer; answers whether there were any.
+    pub(super) fn take_on_woken(&mut self) -> bool {
+        let mut was_any = false;
+        while let Some(woken) = self.requests.take_woken() {
+            was_any = true;
+            match woken {
+                Woken::Step(step) => self.end_step(step),
+                Woken::Continued(continued) => {
+                    let step = self.go_on(continued);
+                    self.end_step(step);
+                }
+                Woken::Reply(token, outcome) => self.reply(token, outcome),
+                Woken::Route(token) => self.unless_abandoned(token, Server::reply, Server::send_to_device),
+                Woken::Enqueue(token) => self.unless_abandoned(token, Server::finish, Server::enqueue),
+                Woken::Synced(synced) => {
+                    if let Some(waiting) = self.end_sync(synced) {
+                        self.carry_out_durable(waiting);
+                    }
+                }
+            }
+        }
+        was_any
+    }
+
+    /// Goes on with a request if its link is still there; else its payload went with the link.
+    fn unless_abandoned(
+        &mut self,
+        token: Token,
+        end: fn(&mut Server, Token, Outcome),
+        go_on: fn(&mut Server, Token),
+    ) {
+        match self.requests[&token].is_abandoned() {
+            true => end(self, token, Outcome::failed(errno::EIO)),
+            false => go_on(self, token),
+        }
+    }
+}

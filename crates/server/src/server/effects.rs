@@ -1,0 +1,223 @@
+//! Effects: the work of targets and other servers for a decision, now or once it can be undone no more, and its end.
+
+use super::Server;
+use crate::durability::{Deferred, Waiting};
+use crate::errands::Errand;
+use crate::namespace::{errno, Answer, Decision, Effect, When};
+use crate::notices::notice;
+use crate::peers::Asked;
+use crate::requests::continuation::{Continued, Woken};
+use crate::requests::objects::{change_in_directory, change_in_memory, changed_target};
+use crate::requests::request::{Outcome, Step, Token};
+use crate::storage::{Aside, Target, TargetFailure};
+use crate::workers::WorkOutput;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_wire::{ClientId, Errno, Ino, PeerReply, PeerRequest, Reply, Request};
+
+/// How long one try of an effect lasts; it is repeated until the other server has answered.
+const EFFECT_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Server {
+    /// Journals and applies a decision and starts its effects. Requests that wait for intents which it settles go on.
+    ///
+    /// # Errors
+    /// As [`Server::record`].
+    pub(super) fn commit(&mut self, decision: &Decision) -> Result<(), Errno> {
+        for effect in self.journal(decision)? {
+            self.carry_out(effect);
+        }
+        Ok(())
+    }
+
+    /// As [`Server::commit`], and requests that wait for the intents that it settles go on.
+    pub(super) fn commit_and_wake(&mut self, decision: &Decision) -> Result<(), Errno> {
+        self.commit(decision)?;
+        self.requests.go_on_after(decision.settled());
+        Ok(())
+    }
+
+    /// Carries an effect out, now or when its record is durable.
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        match effect.when {
+            When::Durable | When::DurableInTime if self.durability.is_durable() => {
+                let is_awaited = effect.when == When::Durable;
+                self.defer(Deferred::Effect(effect), is_awaited);
+            }
+            When::Undoable if self.durability.is_durable() => self.carry_out_undoably(effect),
+            _ => self.carry_out_now(effect),
+        }
+    }
+
+    /// Does the part of a cut here that the next start can undo.
+    fn carry_out_undoably(&mut self, effect: Effect) {
+        let PeerRequest::TruncateObject { ino, target, length, epoch } = effect.request else {
+            return self.carry_out_now(effect);
+        };
+        match self.targets.get(usize::from(target.index)).and_then(Target::directory) {
+            Some(dir) => {
+                let dir = Arc::clone(dir);
+                let work = move || dir.cut_undoably(ino, length, epoch).map(WorkOutput::Cut);
+                self.errands.submit(Errand::Effect(Box::new(effect)), work);
+            }
+            None => self.carry_out_now(effect),
+        }
+    }
+
+    /// Carries an effect out; its record is durable, or needs not be.
+    pub(super) fn carry_out_now(&mut self, effect: Effect) {
+        if effect.server != self.site.id {
+            let (server, request) = (effect.server, effect.request.clone());
+            let asked = Asked::Effect(Box::new(effect));
+            return self.ask_peer(server, request, EFFECT_PATIENCE, asked);
+        }
+        let changed = changed_target(&effect.request);
+        let Some(target) = changed.and_then(|index| self.targets.get_mut(index)) else {
+            return self.effect_done(effect, Err(errno::EIO));
+        };
+        if let Some(ram) = target.memory() {
+            change_in_memory(ram, &effect.request);
+            self.effect_done(effect, Ok(()));
+        } else if let Some(dir) = target.directory().cloned() {
+            let request = effect.request.clone();
+            let is_apart = changed.is_some_and(|index| self.durability.is_apart(index));
+            let work = move || change_in_directory(&dir, &request, is_apart);
+            self.errands.submit(Errand::Effect(Box::new(effect)), work);
+        }
+    }
+
+    /// A worker carried out an effect, or the part of it that can be undone.
+    pub(super) fn effect_worked(&mut self, effect: Effect, outcome: Result<WorkOutput, TargetFailure>) {
+        let (cut, target) = match (outcome, changed_target(&effect.request)) {
+            (Ok(WorkOutput::Cut(cut)), Some(target)) => (cut, target),
+            (outcome, _) => {
+                let result = outcome.map(|_| ()).map_err(TargetFailure::errno);
+                return self.effect_done(effect, result);
+            }
+        };
+        match Deferred::after_cut(target, cut, &effect) {
+            Some(whole @ Deferred::Effect(_)) => self.defer(whole, true),
+            Some(rest) => {
+                self.defer(rest, false);
+                self.effect_done(effect, Ok(()));
+            }
+            None => self.effect_done(effect, Ok(())),
+        }
+    }
+
+    /// An effect was carried out, or failed for good.
+    pub(super) fn effect_done(&mut self, effect: Effect, result: Result<(), Errno>) {
+        if effect.when == When::DurableInTime && effect.server == self.site.id {
+            self.retry_roomless();
+        }
+        let moment = self.clock.moment();
+        let Some(decision) = self.namespace.finish_effect(effect.intent, effect.part, result, moment) else {
+            return;
+        };
+        if self.commit(&decision).is_err() {
+            // An effect can be repeated, and its intent is to be settled once the journal takes records again.
+            return self.durability.repeat_later(effect.intent);
+        }
+        let Answer::Now(Reply::Failed(errno), _) = decision.answer else {
+            return self.requests.go_on_after(std::iter::once(effect.intent));
+        };
+        for continued in self.requests.take_continued(effect.intent).collect::<Vec<_>>() {
+            self.requests.wake(match continued {
+                Continued::Reply(token, outcome, _) => {
+                    Woken::Step(Step::Done(token, Outcome { reply: Reply::Failed(errno), ..*outcome }))
+                }
+                continued => Woken::Continued(continued),
+            });
+        }
+    }
+
+    /// Carries out again the effects that were done and could not be recorded.
+    pub(super) fn repeat_effects(&mut self) {
+        for intent in self.durability.take_to_repeat() {
+            for effect in self.namespace.repeat_effects(intent) {
+                self.carry_out(effect);
+            }
+        }
+    }
+
+    /// The journal is durable: answers requests, and does the work that waited for it.
+    pub(super) fn carry_out_durable(&mut self, waiting: Waiting) {
+        for token in waiting.requests {
+            self.requests.wake_done(token, Outcome::of(Reply::Done));
+        }
+        for deferred in waiting.deferred {
+            match deferred {
+                Deferred::Effect(effect) => self.carry_out_now(effect),
+                Deferred::Discard { target, aside } => self.discard(target, aside),
+                Deferred::Stray { target, ino } => self.remove_stray(target, ino),
+                Deferred::Word { token, reply } => self.requests.wake_done(token, Outcome::of(*reply)),
+            }
+        }
+    }
+
+    fn discard(&mut self, target: usize, aside: Aside) {
+        if let Some(dir) = self.targets.get(target).and_then(Target::directory).cloned() {
+            self.errands.submit(Errand::Discard, move || dir.discard(aside).map(|()| WorkOutput::Done));
+        }
+    }
+
+    /// An object that was set aside is gone, or stays until the next start.
+    pub(super) fn discarded(&mut self, outcome: Result<WorkOutput, TargetFailure>) {
+        if let Err(failure) = outcome {
+            notice!("an emptied object stays on its target until the next start: {failure:?}");
+        }
+        self.retry_roomless();
+    }
+
+    /// Removes the objects that late writers made of a file which is gone, on all targets of this server.
+    pub(super) fn remove_strays(&mut self, ino: Ino) {
+        for index in 0..self.targets.len() {
+            self.remove_stray(index, ino);
+        }
+    }
+
+    /// Removes the object of a file that is gone.
+    pub(super) fn remove_stray(&mut self, index: usize, ino: Ino) {
+        let Some(target) = self.targets.get_mut(index) else { return };
+        if let Some(ram) = target.memory() {
+            ram.remove(ino);
+        } else if let Some(dir) = target.directory().cloned() {
+            self.errands.submit(Errand::Stray(ino), move || dir.remove(ino).map(|()| WorkOutput::Done));
+        }
+    }
+
+    /// Another server has an object here cut or removed.
+    pub(super) fn serve_object_effect(&mut self, token: Token, request: &PeerRequest) -> Step {
+        if let PeerRequest::RemoveObject { ino, .. } = request {
+            self.peers.confirmations().removed(*ino, self.clock.now());
+        }
+        let target = changed_target(request).and_then(|index| self.targets.get_mut(index));
+        let Some(target) = target else { return Step::Done(token, Outcome::failed(errno::EINVAL)) };
+        if let Some(ram) = target.memory() {
+            change_in_memory(ram, request);
+            return self.object_effect_served(token, Ok(()));
+        }
+        let Some(dir) = target.directory().cloned() else {
+            return Step::Done(token, Outcome::failed(errno::EIO));
+        };
+        let request = request.clone();
+        let work = move || change_in_directory(&dir, &request, true);
+        self.errands.submit(Errand::PeerObject(token), work);
+        Step::Away
+    }
+
+    /// Answers the other server when mounts that watch the file here have dropped their pages.
+    pub(super) fn object_effect_served(&mut self, token: Token, outcome: Result<(), TargetFailure>) -> Step {
+        self.retry_roomless();
+        let changed = match &self.requests[&token].request {
+            Request::Peer(PeerRequest::TruncateObject { ino, .. }) => Some(*ino),
+            _ => None,
+        };
+        let changed = changed.map(|ino: Ino| self.pages.watches().changed(ClientId(0), ino));
+        let reply = match outcome {
+            Ok(()) => Reply::Peer(PeerReply::Done),
+            Err(failure) => Reply::Failed(failure.errno()),
+        };
+        Step::Done(token, Outcome { drops: changed.unwrap_or_default(), ..Outcome::of(reply) })
+    }
+}

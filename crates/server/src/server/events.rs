@@ -1,0 +1,198 @@
+//! Events from other threads, and everything that is due at a moment.
+
+use super::Server;
+use crate::control::question::Question;
+use crate::errands::Errand;
+use crate::events::{Event, Worked};
+use crate::namespace::PeerFailure;
+use crate::notices::notice;
+use crate::peers::line::Answer;
+use crate::peers::Asked;
+use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
+
+/// Requests that wait for pages, and links that wait for memory, are looked at this often.
+const HELD_LOOK: Nanos = Nanos::from_millis(25);
+
+impl Server {
+    /// Takes up an event from another thread.
+    pub(crate) fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Worked(worked) => self.worked(worked),
+            Event::Peer { question, answer } => self.peer_answered(question, answer),
+            Event::Control(question) => self.answer_question(question),
+            Event::Stop => {}
+        }
+        self.take_on_woken();
+    }
+
+    /// Whether the next turn of the loop has something to do even if nothing arrives.
+    pub(crate) fn has_work(&self) -> bool {
+        self.links.has_work()
+            || self.devices.is_unserved()
+            || self.requests.has_woken()
+            || self.showing.is_copying()
+    }
+
+    /// The next moment at which something has to be done even if nothing arrives.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        let due = self.showing.due().chain(self.durability.due()).chain(self.requests.next_slow_sender());
+        let due = self.devices.deadlines().chain(due);
+        let mut deadline = due.fold(self.clock.next_expiry(), Nanos::min);
+        if self.is_exchanging() {
+            deadline = deadline.min(self.peers.next_exchange());
+        }
+        if self.pages.has_held() || self.links.is_short_of_memory() {
+            deadline = deadline.min(self.clock.now() + HELD_LOOK);
+        }
+        deadline
+    }
+
+    /// An idle single server needs no interval; with peers the exchange is also the sign of life.
+    fn is_exchanging(&self) -> bool {
+        self.site.config.servers.len() > 1 || self.requests.len() > 0 || self.devices.was_busy()
+    }
+
+    /// Does everything that is due.
+    pub(crate) fn tick(&mut self) {
+        let now = self.clock.now();
+        self.exchange_if_due();
+        if self.pages.has_held() {
+            self.release_pages();
+        }
+        self.links.retry_held_back(now);
+        self.sync_if_due();
+        if self.clock.take_expiry() {
+            self.expire(now);
+        }
+        if self.take_on_woken() {
+            // These requests may stand in the queues of devices, which have had their turn.
+            self.devices.leave_unserved();
+        }
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        self.expire_clients();
+        self.requests.expire_continued(now);
+        self.expire_turns();
+        self.expire_moves();
+        self.repeat_effects();
+        self.expire_senders();
+        self.expire_holders();
+        self.peers.confirmations().expire(now);
+        self.pages.watches().expire(now);
+        self.tell_homes();
+        for job in self.accounts.jobs().expire(now) {
+            self.devices.remove_job(job, now);
+            self.links.visits().remove_job(job, now);
+        }
+        for key in self.links.admission().overdue(now) {
+            self.close_link(key.index);
+        }
+        self.notices.end_intervals(now);
+        self.expire_grace();
+        self.compact_journal();
+        self.durability.refill();
+        self.renew_journal();
+        self.expire_roomless();
+        self.sync_mark();
+    }
+
+    /// A worker is done.
+    fn worked(&mut self, worked: Worked) {
+        let Some(errand) = self.errands.end(worked.number) else { return };
+        match errand {
+            Errand::Request(token) => {
+                let step = self.request_worked(token, worked);
+                self.end_step(step);
+            }
+            Errand::ObjectSync(token, dispatch) => {
+                let step = self.object_synced(token, &dispatch, worked);
+                self.end_step(step);
+            }
+            Errand::PeerObject(token) => {
+                let step = self.object_effect_served(token, worked.outcome.map(|_| ()));
+                self.end_step(step);
+            }
+            Errand::Effect(effect) => self.effect_worked(*effect, worked.outcome),
+            Errand::Stray(ino) => {
+                if let Err(failure) = worked.outcome {
+                    notice!("the object of removed file {ino} stays: errno {}", failure.errno().0);
+                }
+            }
+            Errand::Snapshot(end) => self.durability.end_snapshot(&end),
+            Errand::Sync(synced) => {
+                if let Some(waiting) = self.end_sync(synced) {
+                    self.carry_out_durable(waiting);
+                }
+                self.sync_again();
+            }
+            Errand::Discard => self.discarded(worked.outcome),
+            Errand::Mark => {}
+            Errand::Renewal(end) => {
+                if self.durability.end_renewal(&end) {
+                    self.sync_again();
+                }
+            }
+        }
+    }
+
+    /// A peer answered, or did not in time.
+    fn peer_answered(&mut self, question: u64, answer: Answer) {
+        match self.peers.take_asked(question) {
+            Some(Asked::Exchange(server)) => self.exchanged(server, answer),
+            Some(Asked::Confirm(home, capabilities)) => {
+                for (token, word) in self.confirmed(home, &capabilities, &answer) {
+                    match word {
+                        Ok(()) => self.route(token),
+                        Err(errno) => self.fail_unserved(token, errno),
+                    }
+                }
+            }
+            Some(Asked::ObjectsMade(home, inos)) => self.told(home, inos, &answer),
+            Some(Asked::Room(question)) => self.room_answered(question, &answer),
+            Some(Asked::Effect(effect)) => match answer {
+                Ok(_) => self.effect_done(*effect, Ok(())),
+                Err(PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),
+                Err(PeerFailure::Unreachable) => self.carry_out_now(*effect),
+            },
+            Some(Asked::Request(token, continuation)) => {
+                let step = self.resume(token, *continuation, answer);
+                self.end_step(step);
+            }
+            None => {}
+        }
+    }
+
+    /// Answers the control API.
+    fn answer_question(&mut self, question: Question) {
+        match question {
+            Question::Show(shown) => self.showing.ask(shown),
+            Question::SetPolicy(policy, algorithm, answer) => {
+                let _ = answer.try_send(self.set_policy(policy, algorithm));
+            }
+            Question::SetAllocator(name, answer) => {
+                let placer = self.namespace.placer_mut();
+                notice!("allocator {} -> {name}", placer.allocator());
+                placer.set_allocator(name);
+                let _ = answer.try_send(());
+            }
+            Question::SetSpeed(target, speed, answer) => {
+                let _ = answer.try_send(self.set_speed(target, speed));
+            }
+        }
+    }
+
+    fn set_policy(&mut self, policy: Policy, algorithm: Option<Algorithm>) -> Result<Sharing, SharingError> {
+        let before = self.devices.sharing().clone();
+        let now = self.devices.set_policy(policy, algorithm)?.clone();
+        self.links.visits().set_policy(now.policy());
+        notice!(
+            "policy {} by {} -> {} by {}",
+            before.policy(),
+            before.algorithm(),
+            now.policy(),
+            now.algorithm()
+        );
+        Ok(now)
+    }
+}

@@ -1,0 +1,120 @@
+//! The lambda exchange: every interval each server tells its peers its job table and its loads.
+
+use super::Server;
+use crate::clock::wall_seconds;
+use crate::error::ServerError;
+use crate::links::claims;
+use crate::peers::fairness::device_number;
+use crate::peers::line::{Answer, Peer, PeerAccess};
+use crate::requests::arrival::Sink;
+use crate::requests::request::{Outcome, Step, Token};
+use std::collections::HashMap;
+use std::path::Path;
+use weir_placement::ServerId;
+use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, Reply, ServerReport};
+
+/// Life of the credential with which a server meets its peers: as long as it runs.
+const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
+
+impl Server {
+    /// Starts the threads that talk to the other servers.
+    ///
+    /// # Errors
+    /// [`ServerError::Loop`] when the system refuses a thread.
+    pub(crate) fn meet_peers(&mut self, home: &Path) -> Result<(), ServerError> {
+        let claims = claims::of_server(self.site.id, wall_seconds(), CREDENTIAL_SECONDS);
+        let credential = self.site.key.mint(claims);
+        for (number, config) in self.site.config.servers.iter().enumerate() {
+            let server = ServerId(number as u16);
+            if server == self.site.id {
+                continue;
+            }
+            let configured = Some(config.listen.clone()).filter(|address| !address.ends_with(":0"));
+            let access = PeerAccess {
+                home: home.to_path_buf(),
+                configured,
+                credential: credential.clone(),
+                client: ClientId(self.site.boot),
+            };
+            self.peers.add(server, Peer::start(server, access)?);
+        }
+        self.peers.look_in(home.to_path_buf());
+        self.resume_effects();
+        Ok(())
+    }
+
+    /// Closes an interval, where it is over: accounts, reports, and the division of the devices.
+    pub(super) fn exchange_if_due(&mut self) {
+        let now = self.clock.now();
+        if !self.peers.take_exchange(now) {
+            return;
+        }
+        let lambda = self.peers.lambda();
+        self.accounts.begin_interval(self.devices.all_mut(), lambda, &self.clock);
+        self.update_report();
+        self.refresh_placement();
+        self.divide_devices();
+        self.exchange(now + lambda);
+        self.devices.end_interval();
+    }
+
+    /// The answer to a report of this server.
+    pub(super) fn exchanged(&mut self, server: ServerId, answer: Answer) {
+        self.peers.end_exchange(server);
+        if let Ok((PeerReply::Report, payload)) = answer {
+            self.take_report(&payload);
+        }
+    }
+
+    /// Another server reports; it is answered with this one's report.
+    pub(super) fn serve_exchange(&mut self, token: Token) -> Step {
+        let request = &mut self.requests[&token];
+        let payload = match request.arrival.take() {
+            Sink::Buffer { bytes, .. } => bytes,
+            _ => std::mem::take(&mut request.payload),
+        };
+        self.take_report(&payload);
+        let reply = Outcome::of(Reply::Peer(PeerReply::Report));
+        Step::Done(token, Outcome { payload: self.peers.encoded_report(), ..reply })
+    }
+
+    fn take_report(&mut self, payload: &[u8]) {
+        let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
+        if report.server != self.site.id {
+            self.peers.take_report(report, self.clock.now());
+            self.divide_devices();
+        }
+    }
+
+    /// Divides this server's devices by the last reports of all servers.
+    fn divide_devices(&mut self) {
+        let now = self.clock.now();
+        let Some(mut divided) = self.peers.division(self.devices.sharing(), self.site.id, now) else {
+            return;
+        };
+        let metadata = self.devices.metadata();
+        for index in 0..=metadata {
+            let portions = divided.remove(&device_number(index, metadata)).unwrap_or_default();
+            self.devices.set_portions(index, &portions, now);
+        }
+        self.peers.note_division(now, self.clock.right_now());
+    }
+
+    /// Looks again at everything that this server's report tells.
+    fn update_report(&mut self) {
+        let (now, metadata) = (self.clock.now(), self.devices.metadata());
+        let mut uses: HashMap<JobId, Vec<DeviceUse>> = HashMap::new();
+        for (index, device) in self.devices.all_mut().iter_mut().enumerate() {
+            let number = device_number(index, metadata);
+            for (job, wanted) in device.measure(now) {
+                let wanted = wanted.map(|wanted| wanted as f32);
+                uses.entry(job).or_default().push(DeviceUse { device: number, wanted });
+            }
+        }
+        self.accounts.look_at_machine(now);
+        self.report_targets();
+        let jobs = self.accounts.jobs().reports(uses);
+        self.peers.report_jobs(jobs, self.accounts.machine_load());
+        self.peers.renew_report();
+    }
+}

@@ -1,0 +1,168 @@
+//! The handshake of a link: the client says who it is, is challenged, proves it, and is welcomed.
+
+use super::Server;
+use crate::accounts::jobs::attributes;
+use crate::clock::wall_seconds;
+use crate::links::claims;
+use crate::links::link::{Acting, Challenge, Session, Standing};
+use crate::links::Reading;
+use crate::namespace::errno;
+use crate::notices::Notice;
+use std::collections::HashMap;
+use std::rc::Rc;
+use weir_wire::{
+    limits, AccountNames, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, Nonce, Proof, Reply,
+    RequestId, Role,
+};
+
+/// A client that is silent for this long is forgotten when its last connection is gone already.
+const HEARTBEAT_SECONDS: u32 = 10;
+
+impl Server {
+    /// Asks a client to prove who it is.
+    ///
+    /// # Errors
+    /// The link is refused.
+    pub(super) fn challenge(
+        &mut self,
+        index: usize,
+        request: RequestId,
+        (client, has_mount): (ClientId, bool),
+        claims: Claims,
+        theirs: Nonce,
+    ) -> Result<(), Reading> {
+        let mut ours = [0; 32];
+        let filled = rustix::rand::getrandom(&mut ours, rustix::rand::GetRandomFlags::empty());
+        if filled != Ok(ours.len()) {
+            let reason = "the server has no randomness for a challenge: try again";
+            return Err(Reading::Refused(reason.into()));
+        }
+        if let Some(link) = self.links.get_mut(index) {
+            let challenge = Challenge { client, claims, theirs, ours, has_mount };
+            *link.standing() = Standing::Challenged(Box::new(challenge));
+            self.links.answer(index, request, &Reply::Challenge { nonce: ours });
+        }
+        Ok(())
+    }
+
+    /// Welcomes a client that has proved who it is.
+    ///
+    /// # Errors
+    /// The link is closed.
+    pub(super) fn welcome(&mut self, index: usize, request: RequestId, proof: &Proof) -> Result<(), Reading> {
+        let Some(link) = self.links.get_mut(index) else { return Ok(()) };
+        let serial = link.serial();
+        let standing = std::mem::replace(link.standing(), Standing::Fresh);
+        let Standing::Challenged(challenge) = standing else { return Ok(()) };
+        if let Err(reason) = self.check_challenge(&challenge, proof) {
+            self.refuse_credential(index, request, &challenge.claims, reason);
+            return Ok(());
+        }
+        let Challenge { client, claims, theirs, ours, has_mount } = *challenge;
+        let now = self.clock.now();
+        let user = (claims.role == Role::User).then_some(claims.uid);
+        if !self.links.admission().prove(serial, user) {
+            self.notices.tell(Notice::TurnedAway, now, || {
+                format!(
+                    "no more room for connections of uid {} (job \"{}\"); one more is turned away; hint: raise \
+                     the limit of open files (ulimit -n)",
+                    claims.uid, claims.job
+                )
+            });
+            // Without a word: its client tries again within its bound, as after a lost connection.
+            return Err(Reading::Closed);
+        }
+        let job = claims.job_id();
+        // A server is no job: it is not listed, and its requests are never queued.
+        let attributes = match claims.role {
+            Role::Server => attributes(&claims),
+            Role::User | Role::Mount => self.accounts.jobs().meet(&claims, now),
+        };
+        self.client_connected((client, claims.uid), job, has_mount);
+        let server_proof = self.site.key.server_proof(&claims, &theirs, &ours);
+        let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
+        let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
+        let session = Session {
+            client,
+            role: claims.role,
+            own: Rc::new(Acting { who, job, attributes, trusted, expires_seconds }),
+            identities: HashMap::new(),
+            theirs,
+            ours,
+            user,
+            peer: claims::server_named(&claims),
+        };
+        if let Some(link) = self.links.get_mut(index) {
+            *link.standing() = Standing::Ready(Box::new(session));
+        }
+        let reply = Reply::Welcome {
+            server: self.site.id,
+            boot: self.site.boot,
+            proof: server_proof,
+            heartbeat_seconds: HEARTBEAT_SECONDS,
+        };
+        self.links.answer(index, request, &reply);
+        Ok(())
+    }
+
+    fn check_challenge(&mut self, challenge: &Challenge, proof: &Proof) -> Result<(), &'static str> {
+        let Challenge { client, claims, theirs, ours, .. } = challenge;
+        claims::check(&self.site.key, claims, proof, (theirs, ours), wall_seconds())?;
+        let is_its = self.links.clients().may_be(*client, claims.uid);
+        is_its.then_some(()).ok_or("its client is another user's")
+    }
+
+    /// Answers a refused credential, and closes the link when that is sent.
+    fn refuse_credential(&mut self, index: usize, request: RequestId, claims: &Claims, reason: &str) {
+        self.links.count_refusal();
+        self.notices.tell(Notice::Refused, self.clock.now(), || {
+            format!("credential of job \"{}\" of uid {} refused: {reason}", claims.job, claims.uid)
+        });
+        self.links.answer(index, request, &Reply::Failed(errno::EACCES));
+        if let Some(link) = self.links.get_mut(index) {
+            link.close_when_sent();
+        }
+    }
+
+    /// Registers an identity; only a mount may, and a forwarded job must be proved and belong to that user.
+    ///
+    /// # Errors
+    /// The error number of the refusal.
+    pub(super) fn identify(
+        &mut self,
+        index: usize,
+        identity: IdentityId,
+        who: Identity,
+        (names, delegated): (AccountNames, Option<DelegatedJob>),
+    ) -> Result<(), Errno> {
+        let link = self.links.get_mut(index).ok_or(errno::EIO)?;
+        let session = link.session().ok_or(errno::EACCES)?;
+        if session.role != Role::Mount || identity == IdentityId(0) {
+            return Err(errno::EPERM);
+        }
+        let is_full = session.identities.len() >= limits::IDENTITIES_PER_CONNECTION;
+        if who.groups.len() > limits::GROUPS || is_full && !session.identities.contains_key(&identity) {
+            return Err(errno::E2BIG);
+        }
+        let nonces = (session.theirs, session.ours);
+        let claims = match delegated {
+            Some(DelegatedJob { claims, proof }) => {
+                let nonces = (&nonces.0, &nonces.1);
+                let checked = claims::check(&self.site.key, &claims, &proof, nonces, wall_seconds());
+                if checked.is_err() || claims.uid != who.uid {
+                    self.links.count_refusal();
+                    return Err(errno::EACCES);
+                }
+                claims
+            }
+            None => claims::of_user(&who, names).ok_or(errno::EINVAL)?,
+        };
+        let attributes = self.accounts.jobs().meet(&claims, self.clock.now());
+        let (trusted, expires_seconds) = (true, claims.expires_seconds);
+        let acting = Rc::new(Acting { who, job: claims.job_id(), attributes, trusted, expires_seconds });
+        if let Some(Standing::Ready(session)) = self.links.get_mut(index).map(|link| link.standing()) {
+            session.identities.insert(identity, acting);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Requests that never wait behind others: signs of life, locks, turns, closes, synchronisation, watches.
+
+use super::Server;
+use crate::namespace::errno;
+use crate::requests::request::{Outcome, Step, Token};
+use crate::storage::Target;
+use weir_placement::TargetId;
+use weir_wire::{Capability, Cluster, PeerRequest, Reply, Request, StoreStatistics};
+
+impl Server {
+    /// Serves a request outside every queue.
+    pub(super) fn serve_at_once(&mut self, token: Token) -> Step {
+        let in_hand = &self.requests[&token];
+        let client = in_hand.sender.client;
+        let reply = match in_hand.request.clone() {
+            Request::Ping => Reply::Done,
+            Request::Cluster => Reply::Cluster(Cluster { servers: self.peers.addresses() }),
+            Request::Statistics => Reply::Statistics(self.statistics()),
+            Request::Lock { .. } => return self.lock(token),
+            Request::TestLock { .. } => return self.test_lock(token),
+            Request::CancelLock { waiting, .. } => return self.cancel_lock(token, waiting),
+            Request::ReleaseLocks { ino, owner } => {
+                let answers = self.locks.release_owner(ino, client, owner);
+                self.answer_locks(answers);
+                Reply::Done
+            }
+            Request::Close { ino, handle } => {
+                if self.namespace.ends_with(client, ino, handle) {
+                    let answers = self.locks.close(ino, handle);
+                    self.answer_locks(answers);
+                }
+                return self.execute_namespace(token);
+            }
+            Request::Reclaim { handles } => self.namespace.reclaim(&in_hand.caller(), &handles),
+            Request::SyncMetadata { .. } => return self.sync_metadata(token),
+            Request::SyncObject { capability, target } => return self.sync_object(token, capability, target),
+            Request::Publish { .. }
+            | Request::AppendEnd { .. }
+            | Request::MoveFreeze { .. }
+            | Request::MoveEnd { .. } => return self.execute_namespace(token),
+            Request::ObjectChanges { capability, target, tracking, round } => {
+                self.object_changes(&capability, target, tracking, round)
+            }
+            Request::AppendBegin { capability } => return self.begin_append(token, &capability),
+            Request::AppendRenew { capability, turn } => self.renew_turn(&token, &capability, turn),
+            Request::Watch { capability } => {
+                let acting = &in_hand.sender.acting;
+                let user = (!acting.trusted).then_some(acting.who.uid);
+                match self.pages.watches().watch(client, user, capability.ino) {
+                    true => Reply::Done,
+                    false => Reply::Failed(errno::ENFILE),
+                }
+            }
+            Request::Unwatch { ino } => {
+                self.pages.watches().unwatch(client, ino);
+                Reply::Done
+            }
+            Request::Invalidations { done } => return self.poll_invalidations(token, done),
+            Request::Peer(request) => return self.serve_peer(token, &request),
+            _ => Reply::Failed(errno::EOPNOTSUPP),
+        };
+        Step::Done(token, Outcome::of(reply))
+    }
+
+    fn statistics(&self) -> StoreStatistics {
+        let fills = self.targets.iter().map(Target::fill);
+        let (capacity_bytes, used_bytes) =
+            fills.fold((0, 0), |(capacity, used), (bytes, in_use)| (capacity + bytes, used + in_use));
+        StoreStatistics {
+            capacity_bytes,
+            free_bytes: capacity_bytes.saturating_sub(used_bytes),
+            ..self.namespace.statistics()
+        }
+    }
+
+    /// The changes of an object since the last round of a move, for a capability that holds.
+    fn object_changes(
+        &mut self,
+        capability: &Capability,
+        target: TargetId,
+        tracking: u64,
+        round: u32,
+    ) -> Reply {
+        if target.server != self.site.id {
+            return Reply::Failed(errno::EINVAL);
+        }
+        if !capability.rights.write {
+            return Reply::Failed(errno::EBADF);
+        }
+        let changes = match self.targets.get_mut(usize::from(target.index)) {
+            Some(target) => target.changes(capability.ino, tracking, round),
+            None => return Reply::Failed(errno::EINVAL),
+        };
+        changes.map_or(Reply::Failed(errno::ESTALE), Reply::Changes)
+    }
+
+    /// Serves a request of another server.
+    fn serve_peer(&mut self, token: Token, request: &PeerRequest) -> Step {
+        let Some(from) = self.links.peer_of(self.requests[&token].sender.link) else {
+            return Step::Done(token, Outcome::failed(errno::EPERM));
+        };
+        match request {
+            PeerRequest::Exchange => self.serve_exchange(token),
+            PeerRequest::Room => self.serve_room_question(token, from),
+            PeerRequest::TruncateObject { ino, .. }
+            | PeerRequest::FenceObject { ino, .. }
+            | PeerRequest::RemoveObject { ino, .. } => match ino.home() == from {
+                true => self.serve_object_effect(token, request),
+                false => Step::Done(token, Outcome::failed(errno::EPERM)),
+            },
+            _ => self.serve_directory_request(token, from, request),
+        }
+    }
+}

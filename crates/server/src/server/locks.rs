@@ -1,0 +1,122 @@
+//! Locks and append turns: they are granted at once, or when another client gives them back.
+
+use super::Server;
+use crate::locks::{Answer, LockRequest, Outcome as Acquired};
+use crate::namespace::{errno, AppendGrant, TurnReply};
+use crate::requests::continuation::Continued;
+use crate::requests::request::{Outcome, Step, Token};
+use weir_wire::{Capability, Errno, LockKind, LockType, Reply, Request, RequestId, Sequence};
+
+impl Server {
+    /// Takes or gives back a lock.
+    pub(super) fn lock(&mut self, token: Token) -> Step {
+        let asked = match self.lock_request(&token) {
+            Ok(asked) => asked,
+            Err(errno) => return Step::Done(token, Outcome::failed(errno)),
+        };
+        let (acquired, answers) = self.locks.acquire(&asked);
+        let step = match acquired {
+            Acquired::Granted => Step::Done(token, Outcome::of(Reply::Done)),
+            Acquired::Failed(errno) => Step::Done(token, Outcome::failed(errno)),
+            Acquired::Waiting => self.wait_for_turn(token),
+        };
+        self.answer_locks(answers);
+        step
+    }
+
+    /// Whether a lock would be granted.
+    pub(super) fn test_lock(&mut self, token: Token) -> Step {
+        let reply = match self.lock_request(&token).and_then(|asked| self.locks.test(&asked)) {
+            Ok(conflict) => Reply::Conflict(conflict),
+            Err(errno) => Reply::Failed(errno),
+        };
+        Step::Done(token, Outcome::of(reply))
+    }
+
+    /// A client gives up waiting for a lock or an append turn.
+    pub(super) fn cancel_lock(&mut self, token: Token, waiting: RequestId) -> Step {
+        let client = self.requests[&token].sender.client;
+        if let Some(waiter) = self.requests.take_waiting(client, waiting) {
+            self.locks.cancel(client, waiting);
+            self.requests.wake_done(waiter, Outcome::failed(errno::EINTR));
+        }
+        Step::Done(token, Outcome::of(Reply::Done))
+    }
+
+    /// The lock call of a request, through a description that its client holds and that allows it.
+    fn lock_request(&self, token: &Token) -> Result<LockRequest, Errno> {
+        let in_hand = &self.requests[token];
+        let (client, request) = in_hand.key();
+        let uid = in_hand.sender.acting.who.uid;
+        // A test of a lock is a lock call that never waits, for a process that nobody is told of.
+        let (description, what, (pid, wait, reclaim)) = match in_hand.request {
+            Request::Lock { ino, handle, owner, pid, kind, lock, range, wait, reclaim } => {
+                ((ino, handle, owner), (kind, lock, range), (pid, wait, reclaim))
+            }
+            Request::TestLock { ino, handle, owner, kind, lock, range } => {
+                ((ino, handle, owner), (kind, lock, range), (0, false, false))
+            }
+            _ => return Err(errno::EINVAL),
+        };
+        let ((ino, handle, owner), (kind, lock, range)) = (description, what);
+        let asked =
+            LockRequest { client, uid, request, ino, handle, owner, pid, kind, lock, range, wait, reclaim };
+        let rights = self.namespace.held(client, asked.ino, asked.handle).ok_or(errno::EBADF)?;
+        // fcntl(2) asks for an open mode; flock(2) takes any descriptor.
+        let is_allowed = match (asked.kind, asked.lock) {
+            _ if matches!(in_hand.request, Request::TestLock { .. }) => true,
+            (LockKind::Flock, _) | (_, LockType::Unlock) => true,
+            (_, LockType::Read) => rights.read,
+            (_, LockType::Write) => rights.write,
+        };
+        is_allowed.then_some(asked).ok_or(errno::EBADF)
+    }
+
+    /// A request waits for a lock or a turn; a resend of a request that waits takes its place.
+    fn wait_for_turn(&mut self, token: Token) -> Step {
+        if let Some(earlier) = self.requests.wait_for_turn(token) {
+            self.requests.wake_done(earlier, Outcome::failed(errno::EAGAIN));
+        }
+        Step::Away
+    }
+
+    /// Answers lock requests that waited.
+    pub(super) fn answer_locks(&mut self, answers: Vec<Answer>) {
+        for answer in answers {
+            if let Some(token) = self.requests.take_waiting(answer.client, answer.request) {
+                let reply = answer.result.map_or_else(Reply::Failed, |()| Reply::Done);
+                self.requests.wake_done(token, Outcome::of(reply));
+            }
+        }
+    }
+
+    /// A client asks for the append turn of a file.
+    pub(super) fn begin_append(&mut self, token: Token, capability: &Capability) -> Step {
+        match self.namespace.append_begin(&self.requests[&token].caller(), capability) {
+            Ok(TurnReply::Now(reply)) => Step::Done(token, Outcome::of(reply)),
+            Ok(TurnReply::Later) => self.wait_for_turn(token),
+            Ok(TurnReply::Wait(intent)) => self.away_until(intent, Continued::AtOnce(token)),
+            Err(errno) => Step::Done(token, Outcome::failed(errno)),
+        }
+    }
+
+    /// Answers the `AppendBegin` that has the turn now.
+    pub(super) fn grant_turn(&mut self, grant: Option<AppendGrant>) {
+        let Some(AppendGrant { appender, reply }) = grant else { return };
+        if let Some(token) = self.requests.take_appender(appender) {
+            self.requests.wake_done(token, Outcome::of(reply));
+        }
+    }
+
+    /// A client keeps its append turn.
+    pub(super) fn renew_turn(&mut self, token: &Token, capability: &Capability, turn: Sequence) -> Reply {
+        let caller = self.requests[token].caller();
+        match self.namespace.append_renew(&caller, capability, turn) {
+            Ok(()) => {
+                self.requests.turns().renew(capability.ino, turn, self.clock.now());
+                Reply::Done
+            }
+            Err(errno) => Reply::Failed(errno),
+        }
+    }
+}

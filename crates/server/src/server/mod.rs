@@ -1,0 +1,210 @@
+//! The server: its parts, and the steps that need more than one of them.
+//!
+//! Each part is one struct with private fields, in a folder or a file of its own, and knows nothing of the server. The files
+//! of this folder are the steps. A step calls the files below it in this list, never the files above it:
+//!
+//! | file | step |
+//! |---|---|
+//! | `events` | events from other threads, and the moments at which something is due |
+//! | `exchange`, `showing` | reports to other servers and to the control API |
+//! | `visits` | visits to links: accepting, reading, sending |
+//! | `reading`, `handshake` | from a frame to a request in hand |
+//! | `driving` | requests that wait no longer, and the turns of devices |
+//! | `routing` | from a request in hand to its device |
+//! | `service` | the turn of a request at its device, and its payload |
+//! | `execution` | carrying out a request, by the next three |
+//! | `data`, `immediate` | bytes, and requests that never wait behind others |
+//! | `metadata` | names: decided, journaled, applied |
+//! | `answering` | the reply, the end of a service, the end of a link |
+//! | `clients`, `pages`, `locks` | the holdings of clients |
+//! | `placement` | reports of targets |
+//! | `waiting` | a request that waits for an intent |
+//! | `recovery`, `effects`, `confirmations`, `room` | the start, and the work of targets and other servers |
+//! | `records`, `questions` | the journal, and questions to other servers |
+//!
+//! A step that ends the wait of another request puts that request into [`Requests::wake`]; `driving` takes it on.
+
+mod answering;
+mod clients;
+mod confirmations;
+mod data;
+mod driving;
+mod effects;
+mod events;
+mod exchange;
+mod execution;
+mod handshake;
+mod immediate;
+mod locks;
+mod metadata;
+mod pages;
+mod placement;
+mod questions;
+mod reading;
+mod records;
+mod recovery;
+mod room;
+mod routing;
+mod service;
+mod showing;
+mod visits;
+mod waiting;
+
+use crate::accounts::Accounts;
+use crate::clock::Clock;
+use crate::config::ClusterConfig;
+use crate::control::showing::{Boards, Showing};
+use crate::descriptors::Budget;
+use crate::durability::Durability;
+use crate::errands::Errands;
+use crate::error::ServerError;
+use crate::events::Events;
+use crate::journal::Losses;
+use crate::links::Links;
+use crate::locks::LockTable;
+use crate::namespace::{Namespace, Settings};
+use crate::notices::Notices;
+use crate::peers::Peers;
+use crate::requests::devices::Devices;
+use crate::requests::pages::Pages;
+use crate::requests::Requests;
+use crate::storage::Target;
+use std::path::Path;
+use std::sync::Arc;
+use weir_fairshare::Nanos;
+use weir_placement::{ServerId, TargetId};
+use weir_wire::{ServerAddress, SiteKey};
+
+/// Inodes of one server: about half a kilobyte each in memory.
+const INODES_MAX: u64 = 32 << 20;
+
+/// One server of a store.
+pub(crate) struct Server {
+    site: Site,
+    clock: Clock,
+    links: Links,
+    requests: Requests,
+    pages: Pages,
+    devices: Devices,
+    targets: Vec<Target>,
+    namespace: Namespace,
+    durability: Durability,
+    locks: LockTable,
+    errands: Errands,
+    peers: Peers,
+    accounts: Accounts,
+    notices: Notices,
+    showing: Showing,
+}
+
+/// The facts of a server that never change while it runs.
+struct Site {
+    id: ServerId,
+    /// The number of this start, which clients tell from an earlier one.
+    boot: u64,
+    key: SiteKey,
+    config: ClusterConfig,
+}
+
+impl Site {
+    /// The name of a target here.
+    fn target(&self, index: usize) -> TargetId {
+        TargetId { server: self.id, index: index as u16 }
+    }
+}
+
+impl Server {
+    /// Opens targets and journal and replays it.
+    ///
+    /// # Errors
+    /// [`ServerError`] for a target or journal that cannot be opened.
+    pub(crate) fn open(
+        config: ClusterConfig,
+        id: ServerId,
+        folder: &Path,
+        key: SiteKey,
+        (registry, events): (mio::Registry, Events),
+        budget: Budget,
+        losses: Losses,
+    ) -> Result<Server, ServerError> {
+        let own = &config.servers[usize::from(id.0)];
+        let sharing = config
+            .sharing()
+            .map_err(|what| ServerError::Configuration { path: folder.to_path_buf(), what })?;
+        let boot = draw_boot()?;
+        let durability = Durability::prepare(folder, config.is_durable());
+        let targets = own.targets.iter().enumerate();
+        let targets = targets
+            .map(|(index, target)| Target::open(target, folder, index, budget.objects))
+            .collect::<Result<Vec<Target>, ServerError>>()?;
+        let settings = Settings {
+            server: id,
+            servers: (0..config.servers.len() as u16).map(ServerId).collect(),
+            targets: config.targets(),
+            layout: config.layout_defaults(),
+            inodes_max: INODES_MAX,
+            key: key.clone(),
+        };
+        let mut namespace = Namespace::new(settings);
+        namespace.placer_mut().set_allocator(config.layout.allocator);
+        let clock = Clock::start();
+        let lambda = Nanos::from_millis(config.lambda_milliseconds);
+        let mut server = Server {
+            links: Links::new(registry, &budget, sharing.policy()),
+            requests: Requests::default(),
+            pages: Pages::default(),
+            devices: Devices::new(own, sharing, boot),
+            namespace,
+            durability,
+            locks: LockTable::new(),
+            errands: Errands::start(events)?,
+            peers: Peers::new(id, boot, clock.started_milliseconds(), lambda),
+            accounts: Accounts::new(targets.len()),
+            notices: Notices::default(),
+            showing: Showing::default(),
+            targets,
+            clock,
+            site: Site { id, boot, key, config },
+        };
+        server.recover(folder, losses)?;
+        Ok(server)
+    }
+
+    /// Sets the time of this turn of the loop.
+    pub(crate) fn read_clock(&mut self) {
+        self.clock.read();
+    }
+
+    /// The time of this turn of the loop, since the server started.
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// The time right now, since the server started.
+    pub(crate) fn right_now(&self) -> Nanos {
+        self.clock.right_now()
+    }
+
+    /// The places where snapshots for the control API are shown.
+    pub(crate) fn boards(&self) -> Arc<Boards> {
+        self.showing.boards()
+    }
+
+    /// Notes where this server listens.
+    pub(crate) fn announce(&mut self, address: ServerAddress) {
+        self.peers.note_address(self.site.id, address);
+    }
+
+    /// The limits of lines in the log.
+    pub(crate) fn notices(&mut self) -> &mut Notices {
+        &mut self.notices
+    }
+}
+
+/// A number that no earlier start had.
+fn draw_boot() -> Result<u64, ServerError> {
+    let mut boot = [0; 8];
+    let random = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
+    random.map_err(|errno| ServerError::Loop { what: "draw a boot number", source: errno.into() })?;
+    Ok(u64::from_le_bytes(boot))
+}

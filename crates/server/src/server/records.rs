@@ -1,0 +1,150 @@
+//! The journal: changes are recorded and applied, and work that destroys bytes waits for stable storage.
+
+use super::Server;
+use crate::durability::{Deferred, SyncStart, Synced, Ticket, Waiting};
+use crate::errands::Errand;
+use crate::namespace::{errno, Change, Decision, Effect};
+use crate::requests::continuation::Woken;
+use crate::requests::request::{Outcome, Token};
+use crate::storage::{Dir, TargetFailure};
+use crate::workers::WorkOutput;
+use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
+use weir_wire::Errno;
+
+impl Server {
+    /// Writes changes to the journal and applies them.
+    ///
+    /// # Errors
+    /// The error number to answer where the journal does not take them: nothing changes then.
+    pub(super) fn record(&mut self, changes: &[Change]) -> Result<(), Errno> {
+        self.durability.append(changes, &self.namespace)?;
+        for change in changes {
+            self.namespace.apply(change);
+        }
+        Ok(())
+    }
+
+    /// Journals and applies a decision; answers its effects, which are to be carried out.
+    ///
+    /// # Errors
+    /// As [`Server::record`].
+    pub(super) fn journal(&mut self, decision: &Decision) -> Result<Vec<Effect>, Errno> {
+        self.durability.append(&decision.changes, &self.namespace)?;
+        Ok(self.namespace.commit(decision))
+    }
+
+    /// Puts work off until the journal is durable; `is_awaited` says whether somebody waits for it.
+    pub(super) fn defer(&mut self, deferred: Deferred, is_awaited: bool) {
+        self.durability.defer(deferred, is_awaited, self.clock.now());
+        self.sync_if_due();
+    }
+
+    /// Starts a synchronisation for deferred work, at once where none is under way.
+    pub(super) fn sync_soon(&mut self) {
+        self.durability.hurry(self.clock.now());
+        self.sync_if_due();
+    }
+
+    /// Starts a synchronisation where one is due.
+    pub(super) fn sync_if_due(&mut self) {
+        if self.durability.due().is_some_and(|due| due <= self.clock.now()) {
+            self.start_sync();
+        }
+    }
+
+    /// A request is answered when everything in the journal so far is on stable storage; requests share one synchronisation.
+    pub(super) fn answer_when_durable(&mut self, token: Token) {
+        self.durability.add_request(token);
+        self.start_sync();
+    }
+
+    fn start_sync(&mut self) {
+        match self.durability.begin_sync() {
+            SyncStart::None => {}
+            SyncStart::Stopped(requests) => self.fail_syncs(requests, errno::EIO),
+            SyncStart::Durable(synced) => self.requests.wake(Woken::Synced(synced)),
+            SyncStart::Begun(ticket, waiting) => {
+                let (sender, receiver) = sync_channel(1);
+                let apart = self.dirs_apart();
+                let synced = Synced::under_way(waiting, receiver);
+                self.errands.submit(Errand::Sync(synced), move || {
+                    let asides = apart.iter().try_for_each(|dir| dir.sync_asides());
+                    let result = asides.and_then(|()| ticket.run());
+                    let failure = result.as_ref().err().and_then(std::io::Error::raw_os_error);
+                    // The loop holds the receiving side until this errand has come back.
+                    let _ = sender.try_send((ticket, result));
+                    failure.map_or(Ok(WorkOutput::Done), |raw| Err(TargetFailure::Device(raw)))
+                });
+            }
+        }
+    }
+
+    /// The directories of targets on another device than the journal.
+    fn dirs_apart(&self) -> Vec<Arc<Dir>> {
+        let targets = self.targets.iter().enumerate();
+        let apart = targets.filter(|(index, _)| self.durability.is_apart(*index));
+        apart.filter_map(|(_, target)| target.directory().cloned()).collect()
+    }
+
+    /// A synchronisation ended. Answers everything that waited for it, where it succeeded.
+    pub(super) fn end_sync(&mut self, synced: Synced) -> Option<Waiting> {
+        match self.durability.end_sync(synced, self.clock.now()) {
+            Ok(waiting) => Some(waiting),
+            Err((requests, errno)) => {
+                self.fail_syncs(requests, errno);
+                None
+            }
+        }
+    }
+
+    /// Work that came during the last synchronisation waits for the next.
+    pub(super) fn sync_again(&mut self) {
+        self.start_sync();
+    }
+
+    fn fail_syncs(&mut self, requests: Vec<Token>, errno: Errno) {
+        for token in requests {
+            self.requests.wake_done(token, Outcome::failed(errno));
+        }
+    }
+
+    /// Brings the durable mark to stable storage, beside everything else.
+    pub(super) fn sync_mark(&mut self) {
+        if let Some(ticket) = self.durability.begin_mark() {
+            self.errands.submit(Errand::Mark, move || {
+                // The mark before it is in force, and true as well.
+                let _ = ticket.run();
+                Ok(WorkOutput::Done)
+            });
+        }
+    }
+
+    /// Tries to begin a stopped journal anew, from the state in memory.
+    pub(super) fn renew_journal(&mut self) {
+        if let Some(ticket) = self.durability.begin_renewal(&self.namespace, self.clock.now()) {
+            self.write_snapshot(ticket, Errand::Renewal);
+        }
+    }
+
+    /// Replaces a long journal by a snapshot.
+    pub(super) fn compact_journal(&mut self) {
+        if let Some(ticket) = self.durability.begin_snapshot(&self.namespace) {
+            self.write_snapshot(ticket, Errand::Snapshot);
+        }
+    }
+
+    fn write_snapshot(&mut self, ticket: Ticket, errand: fn(crate::durability::SnapshotEnd) -> Errand) {
+        let (sender, receiver) = sync_channel(1);
+        self.errands.submit(errand(receiver), move || {
+            // The loop holds the receiving side until this errand has come back.
+            let _ = sender.try_send(ticket.run());
+            Ok(WorkOutput::Done)
+        });
+    }
+
+    /// A clean stop leaves nothing unsynced.
+    pub(crate) fn close_journal(&mut self) {
+        self.durability.close();
+    }
+}

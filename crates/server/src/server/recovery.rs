@@ -1,0 +1,81 @@
+//! The start of a server: the journal is replayed, and the targets are brought to the state that it knows.
+
+use super::Server;
+use crate::error::ServerError;
+use crate::journal::{Losses, Recovered};
+use crate::notices::notice;
+use crate::storage::Settled;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+impl Server {
+    /// Opens the journal of a durable store and brings the namespace to its last state.
+    ///
+    /// # Errors
+    /// [`ServerError::Journal`] when it is damaged or in use.
+    pub(super) fn recover(&mut self, folder: &Path, losses: Losses) -> Result<(), ServerError> {
+        let mut has_returned = false;
+        if self.site.config.is_durable() {
+            let place = folder.join("journal");
+            let recovered = self.durability.open(&place, losses, &mut self.namespace)?;
+            for notice in &recovered.notices {
+                notice!("{notice}");
+            }
+            has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
+            self.settle_targets(&place, &recovered)?;
+            self.namespace.index();
+        }
+        let start = self.namespace.start(self.clock.moment());
+        self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
+            what: "record the start in",
+            path: folder.join("journal"),
+            source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
+        })?;
+        if has_returned {
+            self.locks.begin_grace();
+            self.clock.begin_grace();
+        } else {
+            self.expire_orphans();
+        }
+        Ok(())
+    }
+
+    /// Brings the objects here to the state of their files in the journal.
+    fn settle_targets(&mut self, journal: &Path, recovered: &Recovered) -> Result<(), ServerError> {
+        // After a restored copy or an accepted loss the records may be somewhere else: their objects stay.
+        let lost_power = recovered.lost_power && !recovered.accepted_loss;
+        let device = std::fs::metadata(journal).map(|metadata| metadata.dev()).unwrap_or(0);
+        for (index, target) in self.targets.iter().enumerate() {
+            let Some(dir) = target.directory() else { continue };
+            let target = self.site.target(index);
+            let settled = dir.settle(|ino| self.namespace.known(ino, lost_power)).map_err(|source| {
+                let path = journal.with_file_name(format!("target {target}"));
+                ServerError::Io { what: "bring to what the journal knows", path, source }
+            })?;
+            if settled != Settled::default() {
+                notice!(
+                    "target {target}: of changes that a power loss took, {} emptied objects have their \
+                     bytes again, and {} objects of files that were never durable are removed",
+                    settled.restored,
+                    settled.removed
+                );
+            }
+            dir.raise_known_epochs(self.namespace.epochs_on(target));
+            if dir.device().map_or(true, |other| other != device) {
+                self.durability.note_apart(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out the effects that an earlier start left unfinished.
+    pub(super) fn resume_effects(&mut self) {
+        if let Some(abandoned) = self.namespace.abandon_moves() {
+            // Where it cannot be recorded now, the next start gives the moves up.
+            let _ = self.record(&abandoned.changes);
+        }
+        for effect in self.namespace.pending_effects() {
+            self.carry_out(effect);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Room that is about to be free: a write that finds its target full waits for removals that were decided already, here
+//! and at the other servers, before it is refused.
+//!
+//! A removal frees nothing before its record is on stable storage, so a file that a program removed a moment ago still counts
+//! as used. The home of the file knows of it: this server for its own files, another server for others. Each home is
+//! asked, which also makes it carry its removals out at once; and each removal that arrives lets the writes try again.
+
+use super::Server;
+use crate::durability::{gives_room_at, Deferred};
+use crate::errands::Errand;
+use crate::peers::line::Answer;
+use crate::peers::Asked;
+use crate::requests::continuation::Woken;
+use crate::requests::request::{Outcome, Step, Token};
+use crate::requests::room::{ANSWER_WAIT, ROOM_WAIT};
+use weir_placement::ServerId;
+use weir_wire::{PeerReply, PeerRequest, Reply};
+
+impl Server {
+    /// Keeps a write that found its target full until removals have given room; gives it back where none are to come.
+    pub(super) fn wait_for_room(&mut self, token: Token) -> Option<Token> {
+        let now = self.clock.now();
+        let may_come = self.room_may_come();
+        let request = &mut self.requests[&token];
+        let Some(since) = request.want_room(now, ROOM_WAIT).filter(|_| may_come) else {
+            return Some(token);
+        };
+        if let Some(account) = &mut request.account {
+            account.end_execution(self.clock.right_now());
+        }
+        // Others are served meanwhile.
+        self.devices.interrupt(request, &mut self.accounts, now);
+        self.requests.room().wait(token, since);
+        self.hurry_removals(self.site.id);
+        self.ask_for_room();
+        None
+    }
+
+    /// Room was given on a target here: the writes that wait for some try again.
+    pub(super) fn retry_roomless(&mut self) {
+        for token in self.requests.room().take_all() {
+            self.requests.wake(Woken::Enqueue(token));
+        }
+    }
+
+    /// Writes that waited too long for room try for the last time; for the others the question is put again.
+    pub(super) fn expire_roomless(&mut self) {
+        let now = self.clock.now();
+        let overdue = self.requests.room().take_overdue(now);
+        self.try_last(overdue);
+        if self.requests.room().end_late_question(now) {
+            self.end_question();
+        }
+        self.ask_for_room();
+    }
+
+    /// Another server has a full target, and asks whether removals decided here are about to give room there.
+    pub(super) fn serve_room_question(&mut self, token: Token, from: ServerId) -> Step {
+        let is_promised = self.will_give_room(from);
+        self.hurry_removals(from);
+        Step::Done(token, Outcome::of(Reply::Peer(PeerReply::Room { is_promised })))
+    }
+
+    /// Another server said whether it is about to give room, or did not answer in time.
+    pub(super) fn room_answered(&mut self, question: u64, answer: &Answer) {
+        let is_promised = matches!(answer, Ok((PeerReply::Room { is_promised: true }, _)));
+        if self.requests.room().answered(question, is_promised) {
+            self.end_question();
+        }
+    }
+
+    /// All have answered: where nobody promised room, the writes that found none before the question are refused.
+    fn end_question(&mut self) {
+        if self.requests.room().is_promised() || self.will_give_room(self.site.id) {
+            return;
+        }
+        // Room that was freed until now may have come between a write's try and its wait, so each tries once more.
+        let asked_for = self.requests.room().take_asked_for();
+        self.try_last(asked_for);
+        self.ask_for_room();
+    }
+
+    fn try_last(&mut self, writes: Vec<Token>) {
+        for token in writes {
+            self.requests[&token].try_last();
+            self.requests.wake(Woken::Enqueue(token));
+        }
+    }
+
+    /// Asks the other servers whether they are about to give room here, while writes wait for some.
+    fn ask_for_room(&mut self) {
+        if !self.requests.room().wants_question() {
+            return;
+        }
+        let now = self.clock.now();
+        let homes = self.peers.alive(now);
+        let question = self.requests.room().ask(homes.len(), now);
+        for &home in &homes {
+            self.ask_peer(home, PeerRequest::Room, ANSWER_WAIT, Asked::Room(question));
+        }
+        if homes.is_empty() {
+            self.end_question();
+        }
+    }
+
+    /// Whether a write that finds no room is to wait for some.
+    pub(super) fn room_may_come(&self) -> bool {
+        self.will_give_room(self.site.id) || !self.peers.alive(self.clock.now()).is_empty()
+    }
+
+    /// Whether removals that were decided here give room on targets of `server`, and are not done.
+    fn will_give_room(&self, server: ServerId) -> bool {
+        let here = self.site.id;
+        let gives_room = |deferred: &Deferred| deferred.gives_room_at(here) == Some(server);
+        let is_under_way = |errand: &Errand| match errand {
+            Errand::Sync(synced) => synced.waiting.deferred.iter().any(gives_room),
+            Errand::Effect(effect) => gives_room_at(effect) == Some(server),
+            Errand::Discard => server == here,
+            _ => false,
+        };
+        let is_asked = |asked: &Asked| match asked {
+            Asked::Effect(effect) => gives_room_at(effect) == Some(server),
+            _ => false,
+        };
+        self.durability.deferred().iter().any(gives_room)
+            || self.errands.iter().any(is_under_way)
+            || self.peers.asked().any(is_asked)
+    }
+
+    /// Removals that give room on targets of `server` wait for nothing but their own sync.
+    fn hurry_removals(&mut self, server: ServerId) {
+        let here = self.site.id;
+        let is_for = |deferred: &Deferred| deferred.gives_room_at(here) == Some(server);
+        if self.durability.deferred().iter().any(is_for) {
+            self.sync_soon();
+        }
+    }
+}

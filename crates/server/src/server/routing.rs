@@ -1,0 +1,131 @@
+//! The way of a request to its device: its capability is checked, and kernel pages of other mounts are written back before.
+
+use super::Server;
+use crate::namespace::errno;
+use crate::peers::confirmations::Standing;
+use crate::requests::objects::{check, object_capability, overwritten, total_bytes};
+use crate::requests::request::{InHand, Token};
+use weir_device::Work;
+use weir_fairshare::Direction;
+use weir_placement::TargetId;
+use weir_wire::{Errno, Extent, PeerRequest, Reply, Request};
+
+impl Server {
+    /// Sends a request to the device that serves it, or answers it at once.
+    pub(super) fn route(&mut self, token: Token) {
+        let request = &self.requests[&token];
+        match &request.request {
+            _ if request.arrival.is_complete() => {}
+            Request::Write { .. } => {}
+            Request::Peer(PeerRequest::Exchange) if self.links.peer_of(request.sender.link).is_some() => {
+                return self.receive_report(token);
+            }
+            _ => return self.fail_unserved(token, errno::EINVAL),
+        }
+        if let Some(capability) = object_capability(&request.request).copied() {
+            match self.standing(&token, &capability) {
+                Standing::Holds => {}
+                Standing::Refused(errno) => return self.fail_unserved(token, errno),
+                Standing::Unknown => return self.confirm_first(token, &capability),
+            }
+        }
+        let request = &self.requests[&token];
+        let (client, id) = request.key();
+        let file = overwritten(&request.request);
+        let file = file.filter(|ino| self.pages.watches().others_hold(client, *ino));
+        // Nobody writes pages back for a sender that has no right to change the file.
+        let file = file.filter(|_| match &request.request {
+            Request::Change { at, change, .. } => {
+                self.namespace.may_resize(&request.caller(), at, change, self.clock.moment())
+            }
+            _ => true,
+        });
+        match file.filter(|_| !self.namespace.remembers(client, id)) {
+            Some(_) if self.links.clients().has_mount(client) => {
+                self.answer_unserved(token, Reply::PagesHeld);
+            }
+            Some(ino) => self.hold_for_write_back(token, client, ino),
+            None => self.send_to_device(token),
+        }
+    }
+
+    /// Queues a request at its device, or serves it at once.
+    pub(super) fn send_to_device(&mut self, token: Token) {
+        match self.device_of(&self.requests[&token]) {
+            Ok(Some((device, work))) => self.bring_to_device(token, device, work),
+            Ok(None) => {
+                let step = self.serve_at_once(token);
+                self.end_step(step);
+            }
+            Err(errno) => self.fail_unserved(token, errno),
+        }
+    }
+
+    /// The device of a request and its work there; none for a request that never waits behind others.
+    fn device_of(&self, request: &InHand) -> Result<Option<(usize, Work)>, Errno> {
+        let metadata = self.devices.metadata();
+        let work = |direction, bytes| Work { direction, bytes };
+        Ok(Some(match &request.request {
+            Request::Read { target, extents, .. } => (
+                self.check_data(request, *target, extents, false)?,
+                work(Direction::Read, total_bytes(extents)),
+            ),
+            Request::Write { target, extents, .. } => (
+                self.check_data(request, *target, extents, true)?,
+                work(Direction::Write, total_bytes(extents)),
+            ),
+            Request::Reserve { target, .. } => {
+                (self.check_data(request, *target, &[], true)?, work(Direction::Write, 0))
+            }
+            Request::ObjectSeek { target, .. } => {
+                (self.check_data(request, *target, &[], false)?, work(Direction::Read, 0))
+            }
+            Request::Append { .. } => {
+                let device = self.append_device(request).unwrap_or(metadata);
+                (device, work(Direction::Write, request.payload.len() as u64))
+            }
+            Request::Attributes { .. }
+            | Request::Layout { .. }
+            | Request::Access { .. }
+            | Request::ReadLink { .. }
+            | Request::List { .. }
+            | Request::XattrGet { .. }
+            | Request::XattrList { .. } => (metadata, work(Direction::Read, 0)),
+            Request::Change { .. }
+            | Request::MoveBegin { .. }
+            | Request::Detour { .. }
+            | Request::Open { .. }
+            | Request::Make { .. }
+            | Request::Symlink { .. }
+            | Request::Link { .. }
+            | Request::Unlink { .. }
+            | Request::Rename { .. }
+            | Request::XattrSet { .. }
+            | Request::XattrRemove { .. } => (metadata, work(Direction::Write, 0)),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The number of the target of a data request here, where the request is one that this server can take.
+    fn check_data(
+        &self,
+        request: &InHand,
+        target: TargetId,
+        extents: &[Extent],
+        is_write: bool,
+    ) -> Result<usize, Errno> {
+        let index = usize::from(target.index);
+        if target.server != self.site.id || index >= self.targets.len() {
+            return Err(errno::EINVAL);
+        }
+        check(request, extents, is_write).map(|()| index)
+    }
+
+    /// The device of the target that takes an append, where it is one of this server.
+    fn append_device(&self, request: &InHand) -> Option<usize> {
+        let Request::Append { capability } = &request.request else { return None };
+        let target = self.namespace.append_target(capability.ino, request.payload.len() as u64)?;
+        let index = usize::from(target.index);
+        (target.server == self.site.id && index < self.targets.len()).then_some(index)
+    }
+}

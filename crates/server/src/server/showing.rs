@@ -1,0 +1,107 @@
+//! The server as the control API shows it.
+
+use super::Server;
+use crate::accounts::jobs::Accounted;
+use crate::clock::seconds;
+use crate::control::snapshot::Snapshot;
+use crate::control::status::{CostStatus, DeviceStatus, DirectionCost, SpeedStatus, Status, TargetStatus};
+use weir_fairshare::TransferSpeed;
+
+impl Server {
+    /// Makes the snapshots that are asked for and due; copies one slice of the job table.
+    pub(crate) fn show(&mut self) {
+        let now = self.clock.now();
+        if self.showing.begin_status(now) {
+            let status = self.status();
+            self.showing.show_status(status);
+        }
+        if self.showing.begin_table(now) {
+            let began = self.clock.right_now();
+            for (index, device) in self.devices.all_mut().iter_mut().enumerate() {
+                self.accounts.account_device(index, device, &self.clock);
+            }
+            let jobs = self.accounts.jobs().ids();
+            let spent = self.clock.right_now().saturating_since(began);
+            self.showing.begin_copy(jobs, spent);
+        }
+        if !self.showing.is_copying() {
+            return;
+        }
+        let accounted = self.accounted();
+        if let Some(jobs) = self.showing.copy(self.accounts.jobs(), &accounted, &self.clock) {
+            let (refusals, malformed) = self.links.refused();
+            let snapshot = Snapshot { status: self.status(), jobs, refusals, malformed };
+            self.showing.show_table(snapshot);
+        }
+    }
+
+    /// The devices, and the last moment at which each was accounted.
+    fn accounted(&self) -> Vec<Accounted> {
+        let name = |index: usize| match self.targets.get(index) {
+            Some(_) => self.site.target(index).to_string(),
+            None => format!("{}.metadata", self.site.id),
+        };
+        let accounted = self.accounts.accounted().enumerate();
+        accounted.map(|(index, at)| Accounted { device: name(index), at }).collect()
+    }
+
+    fn status(&self) -> Status {
+        let now = self.clock.now();
+        let targets = self.targets.iter().enumerate().map(|(index, target)| {
+            let (capacity_bytes, used_bytes) = target.fill();
+            TargetStatus {
+                target: self.site.target(index).to_string(),
+                backend: target.backend(),
+                capacity_bytes,
+                used_bytes,
+                keeps: target.keeps(),
+                placement: self.placement_of(index),
+                device: self.device_status(index),
+            }
+        });
+        let sharing = self.devices.sharing();
+        Status {
+            server: self.site.id.0,
+            version: env!("CARGO_PKG_VERSION"),
+            boot: format!("{:016x}", self.site.boot),
+            uptime_seconds: seconds(now),
+            policy: sharing.policy().to_string(),
+            scheduler: sharing.algorithm().to_string(),
+            allocator: self.namespace.placer().allocator().to_string(),
+            connections: self.links.len(),
+            outstanding: self.requests.len(),
+            held_bytes: self.links.held_bytes(),
+            inodes: self.namespace.statistics().inodes,
+            durable: self.durability.is_durable(),
+            journal: self.durability.status(now),
+            full: self.durability.is_full(),
+            load: self.accounts.machine_load(),
+            targets: targets.collect(),
+            metadata: self.device_status(self.devices.metadata()),
+            placements: self.placements(),
+            peers: self.peers.status(now),
+            reports_ignored: self.peers.reports_ignored(),
+        }
+    }
+
+    fn device_status(&self, index: usize) -> DeviceStatus {
+        let (device, load) = (&self.devices.all()[index], self.accounts.load(index));
+        let rate = |speed: TransferSpeed| Some(speed.bytes_per_second.get()).filter(|&rate| rate != u64::MAX);
+        let cost = |speed: TransferSpeed| DirectionCost {
+            fixed_seconds: seconds(speed.fixed),
+            bytes_per_second: rate(speed),
+        };
+        DeviceStatus {
+            load: load.ratio,
+            queued: device.queued(),
+            latency_seconds: load.latency_seconds,
+            busy_seconds: seconds(device.busy()),
+            cost: CostStatus { read: cost(device.cost().read), write: cost(device.cost().write) },
+            speed: device.speed().map(|speed| SpeedStatus {
+                read_bytes_per_second: rate(speed.read),
+                write_bytes_per_second: rate(speed.write),
+                fixed_seconds: seconds(speed.read.fixed),
+            }),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Requests that wait for an intent or for another server: their slot is free, and a resend joins them.
+
+use super::Server;
+use crate::namespace::IntentId;
+use crate::requests::continuation::{Continued, Woken};
+use crate::requests::request::{Step, Token};
+
+impl Server {
+    /// As [`Server::continue_after`], as the end of a step.
+    pub(super) fn away_until(&mut self, intent: IntentId, continued: Continued) -> Step {
+        self.continue_after(intent, continued);
+        Step::Away
+    }
+
+    /// A request goes on when the intent is settled, or after this step if it is.
+    pub(super) fn continue_after(&mut self, intent: IntentId, continued: Continued) {
+        if self.namespace.is_settled(intent) {
+            return self.requests.wake(Woken::Continued(continued));
+        }
+        self.begin_wait(continued.token());
+        self.requests.continue_after(intent, self.clock.now(), continued);
+    }
+
+    /// A request waits for others: its slot is free, and a resend of it joins it.
+    pub(super) fn begin_wait(&mut self, token: &Token) {
+        self.end_service(token);
+        self.requests.note_unfinished(token);
+    }
+
+    /// Frees the slot of a request, if it has one, and accounts the time that it took.
+    pub(super) fn end_service(&mut self, token: &Token) {
+        self.devices.complete(&mut self.requests[token], &mut self.accounts, &self.clock);
+    }
+}
