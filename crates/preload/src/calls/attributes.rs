@@ -5,7 +5,7 @@ use crate::files::paths::{self, Touch};
 use crate::host::guard::{fail, finish, returned, Failure};
 use crate::host::{addresses, kernel};
 use crate::store::counters::Call;
-use crate::store::session::CALLER;
+use crate::store::session::{self, CALLER};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 use weir_client::wire::{limits, XattrMode};
 use weir_client::{Place, Store};
@@ -123,10 +123,10 @@ pub(crate) unsafe fn set_attribute(
             |store, place, follow| {
                 let wanted = attribute_name(name)?;
                 if size > ATTRIBUTE_BYTES {
-                    return Err(changes::failed(libc::E2BIG));
+                    return Err(session::failed(libc::E2BIG));
                 }
                 if !addresses::can_read(value.cast::<u8>(), size) {
-                    return Err(changes::failed(libc::EFAULT));
+                    return Err(session::failed(libc::EFAULT));
                 }
                 let bytes: &[u8] =
                     if size == 0 { &[] } else { std::slice::from_raw_parts(value.cast(), size) };
@@ -197,5 +197,5 @@ unsafe fn copy_out(value: &[u8], buffer: *mut c_void, size: size_t) -> ssize_t {
 unsafe fn attribute_name<'a>(name: *const c_char) -> weir_client::Result<&'a [u8]> {
     // SAFETY: as the caller promises.
     unsafe { addresses::string(name, limits::PATH_BYTES) }
-        .map_err(|number| changes::failed(if number == libc::ENAMETOOLONG { libc::ERANGE } else { number }))
+        .map_err(|number| session::failed(if number == libc::ENAMETOOLONG { libc::ERANGE } else { number }))
 }

@@ -8,8 +8,8 @@ use crate::store::counters::{self, Call};
 use crate::store::identity;
 use crate::store::session::{self, Mode, CALLER};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, timespec, timeval, uid_t, utimbuf};
-use weir_client::wire::{AttributeChange, Errno, FileKind, Moment};
-use weir_client::{ClientError, Place, Store};
+use weir_client::wire::{AttributeChange, FileKind, Moment};
+use weir_client::{Place, Store};
 
 /// Nanoseconds of a microsecond.
 const NANOSECONDS: i64 = 1000;
@@ -125,7 +125,7 @@ unsafe fn change_mode(
             |store, place| {
                 if !follow && store.attributes(&CALLER, place, false)?.kind == FileKind::Symlink {
                     // As Linux: a symbolic link has no permissions of its own.
-                    return Err(failed(libc::EOPNOTSUPP));
+                    return Err(session::failed(libc::EOPNOTSUPP));
                 }
                 store.change(&CALLER, place, follow, wanted)
             },
@@ -314,13 +314,7 @@ pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
         return pass(libc::AT_FDCWD, path);
     }
     let Ok(size_bytes) = u64::try_from(length) else { return pass(libc::AT_FDCWD, path) };
-    if session::mode() == Mode::Mount {
-        return pass(libc::AT_FDCWD, path);
-    }
     let wanted = AttributeChange { size_bytes: Some(size_bytes), ..Default::default() };
-    if file_size::limit().is_some() && session::mode() == Mode::Mount {
-        return pass(libc::AT_FDCWD, path);
-    }
     // SAFETY: see `fchmodat`.
     unsafe {
         paths::call(
@@ -331,7 +325,7 @@ pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
                 if file_size::limit().is_some()
                     && store.attributes(&CALLER, place, true)?.size_bytes < size_bytes
                 {
-                    file_size::check(size_bytes).map_err(failed)?;
+                    file_size::check(size_bytes).map_err(session::failed)?;
                 }
                 store.change(&CALLER, place, true, wanted)
             },
@@ -339,10 +333,6 @@ pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
             pass,
         )
     }
-}
-
-pub(crate) fn failed(number: c_int) -> ClientError {
-    ClientError::Failed(Errno(number as u16))
 }
 
 /// `ftruncate(2)`.

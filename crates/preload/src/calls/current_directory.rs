@@ -171,18 +171,24 @@ pub(crate) fn answer_to(buffer: *mut c_char, size: usize) -> Option<*mut c_char>
     if size != 0 && size < needed {
         return Some(fail(libc::ERANGE));
     }
-    if !buffer.is_null() && !addresses::can_write(buffer, needed) {
-        return Some(fail(libc::EFAULT));
+    Some(give_path(&path, buffer, size.max(needed)))
+}
+
+/// Puts a path into the program's `buffer`, or into `heap_bytes` of the program's heap where `buffer` is null. Answers the
+/// place, or null with errno.
+pub(crate) fn give_path(path: &[u8], buffer: *mut c_char, heap_bytes: usize) -> *mut c_char {
+    if !buffer.is_null() && !addresses::can_write(buffer, path.len() + 1) {
+        return fail(libc::EFAULT);
     }
-    // SAFETY: the buffer of the program, or one of its heap, has room for the path and its zero byte.
+    // SAFETY: the buffer of the program, or the new one of its heap, has room for the path and its zero byte.
     unsafe {
-        let target = if buffer.is_null() { libc::malloc(size.max(needed)).cast() } else { buffer };
+        let target = if buffer.is_null() { libc::malloc(heap_bytes).cast() } else { buffer };
         if target.is_null() {
-            return Some(fail(libc::ENOMEM));
+            return fail(libc::ENOMEM);
         }
         std::ptr::copy_nonoverlapping(path.as_ptr().cast(), target, path.len());
         *target.add(path.len()) = 0;
-        Some(target)
+        target
     }
 }
 

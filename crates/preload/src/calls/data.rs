@@ -19,7 +19,7 @@ const CALL_BYTES: usize = 0x7fff_f000;
 
 /// Where a call reads or writes.
 #[derive(Clone, Copy)]
-pub(crate) enum Position {
+enum Position {
     /// At the description's offset, which moves.
     Current,
     /// At this offset.
@@ -81,11 +81,7 @@ fn file_of(description: &Description, descriptor: c_int) -> Result<&File, Option
 }
 
 /// Reads into `buffers`.
-pub(crate) fn reading(
-    descriptor: c_int,
-    position: Position,
-    buffers: &mut [IoSliceMut<'_>],
-) -> Outcome<usize> {
+fn reading(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]) -> Outcome<usize> {
     on_description(descriptor, position, |description| {
         let file = match file_of(description, descriptor) {
             Ok(file) => file,
@@ -108,7 +104,7 @@ pub(crate) fn reading(
 }
 
 /// Writes `buffers`.
-pub(crate) fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<'_>]) -> Outcome<usize> {
+fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<'_>]) -> Outcome<usize> {
     on_description(descriptor, position, |description| {
         let file = match file_of(description, descriptor) {
             Ok(file) => file,
@@ -199,11 +195,80 @@ fn is_plain(position: Position, bytes: usize) -> bool {
     bytes > 0 && bytes <= CALL_BYTES && end_fits
 }
 
-/// Reads into one buffer of the program.
+/// A direction in which a call moves bytes between a file and the program's memory.
+trait Direction {
+    /// A buffer of the program.
+    type Buffer<'a>;
+
+    /// Number of the bytes from `start` on that the call can use, at most `bytes`.
+    fn usable(start: *mut c_void, bytes: usize) -> usize;
+
+    /// The buffer of `bytes` bytes at `start`.
+    ///
+    /// # Safety
+    /// The call can use the bytes, and no other code of this process touches them during the call.
+    unsafe fn buffer<'a>(start: *mut c_void, bytes: usize) -> Self::Buffer<'a>;
+
+    /// Whether the description is open for this direction.
+    fn is_open(description: &Description) -> bool;
+
+    /// Moves the bytes of `buffers`.
+    fn transfer(descriptor: c_int, position: Position, buffers: &mut [Self::Buffer<'_>]) -> Outcome<usize>;
+}
+
+/// Bytes move into the program's memory.
+struct Reading;
+/// Bytes move out of the program's memory.
+struct Writing;
+
+impl Direction for Reading {
+    type Buffer<'a> = IoSliceMut<'a>;
+
+    fn usable(start: *mut c_void, bytes: usize) -> usize {
+        addresses::taking(start, bytes)
+    }
+
+    unsafe fn buffer<'a>(start: *mut c_void, bytes: usize) -> IoSliceMut<'a> {
+        // SAFETY: as the caller promises.
+        IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), bytes) })
+    }
+
+    fn is_open(description: &Description) -> bool {
+        description.is_readable()
+    }
+
+    fn transfer(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]) -> Outcome<usize> {
+        reading(descriptor, position, buffers)
+    }
+}
+
+impl Direction for Writing {
+    type Buffer<'a> = IoSlice<'a>;
+
+    fn usable(start: *mut c_void, bytes: usize) -> usize {
+        addresses::giving(start, bytes)
+    }
+
+    unsafe fn buffer<'a>(start: *mut c_void, bytes: usize) -> IoSlice<'a> {
+        // SAFETY: as the caller promises.
+        IoSlice::new(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), bytes) })
+    }
+
+    fn is_open(description: &Description) -> bool {
+        description.is_writable()
+    }
+
+    fn transfer(descriptor: c_int, position: Position, buffers: &mut [IoSlice<'_>]) -> Outcome<usize> {
+        writing(descriptor, position, buffers)
+    }
+}
+
+/// Moves the bytes of one buffer of the program.
 ///
 /// # Safety
-/// `buffer` is writable for `count` bytes, as `read(2)` demands, or a bad address.
-unsafe fn read_one(
+/// `buffer` has `count` bytes for the direction, as `read(2)` or `write(2)` demands, or is a bad address.
+#[inline(always)]
+unsafe fn move_one<D: Direction>(
     descriptor: c_int,
     position: Option<Position>,
     buffer: *mut c_void,
@@ -215,58 +280,25 @@ unsafe fn read_one(
     let position = position?;
     attempt(|| {
         if !is_plain(position, count) {
-            return not_plain(descriptor, count, Description::is_readable);
+            return not_plain::<D>(descriptor, count);
         }
-        let room = addresses::taking(buffer, count);
-        if room == 0 {
-            return refused(descriptor, Err(libc::EFAULT), Description::is_readable);
-        }
-        // SAFETY: as the caller promises; nobody else in this process looks at the buffer meanwhile.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), room) };
-        reading(descriptor, position, &mut [IoSliceMut::new(bytes)])
-    })
-}
-
-/// Writes one buffer of the program.
-///
-/// # Safety
-/// `buffer` is readable for `count` bytes, as `write(2)` demands, or a bad address.
-unsafe fn write_one(
-    descriptor: c_int,
-    position: Option<Position>,
-    buffer: *const c_void,
-    count: usize,
-) -> Outcome<usize> {
-    if !is_candidate(descriptor, position) {
-        return None;
-    }
-    let position = position?;
-    attempt(|| {
-        if !is_plain(position, count) {
-            return not_plain(descriptor, count, Description::is_writable);
-        }
-        let given = addresses::giving(buffer, count);
-        if given == 0 {
-            return refused(descriptor, Err(libc::EFAULT), Description::is_writable);
+        let usable = D::usable(buffer, count);
+        if usable == 0 {
+            return refused::<D>(descriptor, Err(libc::EFAULT));
         }
         // SAFETY: as the caller promises.
-        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), given) };
-        writing(descriptor, position, &[IoSlice::new(bytes)])
+        D::transfer(descriptor, position, &mut [unsafe { D::buffer(buffer, usable) }])
     })
 }
 
-/// A transfer that is not plain.
-fn not_plain(descriptor: c_int, count: usize, is_open_for: impl Fn(&Description) -> bool) -> Outcome<usize> {
-    refused(descriptor, if count == 0 { Ok(0) } else { Err(libc::EINVAL) }, is_open_for)
+/// Answers a transfer that is not plain.
+fn not_plain<D: Direction>(descriptor: c_int, count: usize) -> Outcome<usize> {
+    refused::<D>(descriptor, if count == 0 { Ok(0) } else { Err(libc::EINVAL) })
 }
 
-/// A transfer that moves nothing: the kernel answers it, with the right offset; without a mount it is `answer`, where
-/// the description allows such transfers at all.
-fn refused(
-    descriptor: c_int,
-    answer: Result<usize, c_int>,
-    is_open_for: impl Fn(&Description) -> bool,
-) -> Outcome<usize> {
+/// Answers a transfer that moves nothing. With a mount the kernel answers it, with the right offset. Without a mount the
+/// answer is `answer`, where the description allows such transfers at all.
+fn refused<D: Direction>(descriptor: c_int, answer: Result<usize, c_int>) -> Outcome<usize> {
     let description = promotion::discovered(descriptor)?;
     if description.placeholder().is_none() {
         description.settle(descriptor);
@@ -274,7 +306,7 @@ fn refused(
     }
     Some(match file_of(&description, descriptor) {
         Err(refusal) => Err(refusal.unwrap_or(libc::EBADF)),
-        Ok(_) if !is_open_for(&description) => Err(libc::EBADF),
+        Ok(_) if !D::is_open(&description) => Err(libc::EBADF),
         Ok(_) => answer,
     })
 }
@@ -297,16 +329,17 @@ unsafe fn vector_of<'a>(
     Ok((vector.iter().filter(|part| part.iov_len > 0), total.ok_or(libc::EINVAL)?))
 }
 
-/// The parts of a vector up to the first bad address, each with the bytes that `usable` finds there.
-fn usable_parts<'a>(
-    parts: impl Iterator<Item = &'a iovec>,
-    usable: impl Fn(&iovec) -> usize,
-) -> Vec<(*mut u8, usize)> {
+/// The buffers of a vector up to the first bad address, each as far as the call can use it.
+///
+/// # Safety
+/// Each part has its length for the direction, as `readv(2)` or `writev(2)` demands, or is a bad address.
+unsafe fn usable_buffers<'a, D: Direction>(parts: impl Iterator<Item = &'a iovec>) -> Vec<D::Buffer<'a>> {
     let mut found = Vec::new();
     for part in parts {
-        let bytes = usable(part);
+        let bytes = D::usable(part.iov_base, part.iov_len);
         if bytes > 0 {
-            found.push((part.iov_base.cast::<u8>(), bytes));
+            // SAFETY: as the caller promises.
+            found.push(unsafe { D::buffer(part.iov_base, bytes) });
         }
         if bytes < part.iov_len {
             break;
@@ -315,11 +348,11 @@ fn usable_parts<'a>(
     found
 }
 
-/// A vectored read.
+/// Moves the bytes of a vector of buffers.
 ///
 /// # Safety
-/// As for `readv(2)`.
-unsafe fn read_many(
+/// As for `readv(2)` or `writev(2)`.
+unsafe fn move_many<D: Direction>(
     descriptor: c_int,
     position: Option<Position>,
     vector: *const iovec,
@@ -333,54 +366,17 @@ unsafe fn read_many(
         // SAFETY: as the caller promises.
         let (parts, total) = match unsafe { vector_of(vector, count) } {
             Ok(found) => found,
-            Err(number) => return refused(descriptor, Err(number), Description::is_readable),
+            Err(number) => return refused::<D>(descriptor, Err(number)),
         };
         if !is_plain(position, total) {
-            return not_plain(descriptor, total, Description::is_readable);
+            return not_plain::<D>(descriptor, total);
         }
-        let parts = usable_parts(parts, |part| addresses::taking(part.iov_base, part.iov_len));
-        if parts.is_empty() {
-            return refused(descriptor, Err(libc::EFAULT), Description::is_readable);
-        }
-        // SAFETY: each part is writable memory of the program, as the caller promises.
-        let slice = |(start, bytes)| unsafe { std::slice::from_raw_parts_mut(start, bytes) };
-        let mut buffers: Vec<IoSliceMut<'_>> =
-            parts.into_iter().map(|part| IoSliceMut::new(slice(part))).collect();
-        reading(descriptor, position, &mut buffers)
-    })
-}
-
-/// A vectored write.
-///
-/// # Safety
-/// As for `writev(2)`.
-unsafe fn write_many(
-    descriptor: c_int,
-    position: Option<Position>,
-    vector: *const iovec,
-    count: c_int,
-) -> Outcome<usize> {
-    if !is_candidate(descriptor, position) {
-        return None;
-    }
-    let position = position?;
-    attempt(|| {
         // SAFETY: as the caller promises.
-        let (parts, total) = match unsafe { vector_of(vector, count) } {
-            Ok(found) => found,
-            Err(number) => return refused(descriptor, Err(number), Description::is_writable),
-        };
-        if !is_plain(position, total) {
-            return not_plain(descriptor, total, Description::is_writable);
+        let mut buffers = unsafe { usable_buffers::<D>(parts) };
+        if buffers.is_empty() {
+            return refused::<D>(descriptor, Err(libc::EFAULT));
         }
-        let parts = usable_parts(parts, |part| addresses::giving(part.iov_base, part.iov_len));
-        if parts.is_empty() {
-            return refused(descriptor, Err(libc::EFAULT), Description::is_writable);
-        }
-        // SAFETY: each part is readable memory of the program, as the caller promises.
-        let slice = |(start, bytes): (*mut u8, usize)| unsafe { std::slice::from_raw_parts(start, bytes) };
-        let buffers: Vec<IoSlice<'_>> = parts.into_iter().map(|part| IoSlice::new(slice(part))).collect();
-        writing(descriptor, position, &buffers)
+        D::transfer(descriptor, position, &mut buffers)
     })
 }
 
@@ -406,7 +402,7 @@ pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t)
     recorder::before_move(descriptor);
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
-        finish(read_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
+        finish(move_one::<Reading>(descriptor, Some(Position::Current), buffer, count), bytes, || {
             real::read(descriptor, buffer, count)
         })
     }
@@ -429,18 +425,36 @@ pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size
 unsafe fn write_followed(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: see `read`.
     let written = unsafe {
-        finish(write_one(descriptor, Some(Position::Current), buffer, count), bytes, || {
-            real::write(descriptor, buffer, count)
-        })
+        finish(
+            move_one::<Writing>(descriptor, Some(Position::Current), buffer.cast_mut(), count),
+            bytes,
+            || real::write(descriptor, buffer, count),
+        )
     };
     recorder::wrote(descriptor, written)
+}
+
+/// Writes until all bytes are written, or a write fails or moves nothing. Answers the number of written bytes.
+///
+/// # Safety
+/// As for `write(2)`.
+pub(crate) unsafe fn write_fully(descriptor: c_int, bytes: *const c_void, count: size_t) -> usize {
+    let mut done = 0;
+    while done < count {
+        // SAFETY: as the caller promises.
+        match usize::try_from(unsafe { write(descriptor, bytes.wrapping_byte_add(done), count - done) }) {
+            Ok(written) if written > 0 => done += written,
+            _ => break,
+        }
+    }
+    done
 }
 
 /// `pread(2)`.
 pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
     // SAFETY: see `read`.
     unsafe {
-        finish(read_one(descriptor, Position::at(offset), buffer, count), bytes, || {
+        finish(move_one::<Reading>(descriptor, Position::at(offset), buffer, count), bytes, || {
             real::pread(descriptor, buffer, count, offset)
         })
     }
@@ -467,7 +481,7 @@ pub(crate) unsafe fn pwrite(
 unsafe fn pwrite_followed(descriptor: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t {
     // SAFETY: see `read`.
     let written = unsafe {
-        finish(write_one(descriptor, Position::at(offset), buffer, count), bytes, || {
+        finish(move_one::<Writing>(descriptor, Position::at(offset), buffer.cast_mut(), count), bytes, || {
             real::pwrite(descriptor, buffer, count, offset)
         })
     };
@@ -479,7 +493,7 @@ pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int
     recorder::before_move(descriptor);
     // SAFETY: see `read`.
     unsafe {
-        finish(read_many(descriptor, Some(Position::Current), vector, count), bytes, || {
+        finish(move_many::<Reading>(descriptor, Some(Position::Current), vector, count), bytes, || {
             real::readv(descriptor, vector, count)
         })
     }
@@ -489,7 +503,7 @@ pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int
 pub(crate) unsafe fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: see `read`.
     let written = unsafe {
-        finish(write_many(descriptor, Some(Position::Current), vector, count), bytes, || {
+        finish(move_many::<Writing>(descriptor, Some(Position::Current), vector, count), bytes, || {
             real::writev(descriptor, vector, count)
         })
     };
@@ -500,7 +514,7 @@ pub(crate) unsafe fn writev(descriptor: c_int, vector: *const iovec, count: c_in
 pub(crate) unsafe fn preadv(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t {
     // SAFETY: see `read`.
     unsafe {
-        finish(read_many(descriptor, Position::at(offset), vector, count), bytes, || {
+        finish(move_many::<Reading>(descriptor, Position::at(offset), vector, count), bytes, || {
             real::preadv(descriptor, vector, count, offset)
         })
     }
@@ -515,7 +529,7 @@ pub(crate) unsafe fn pwritev(
 ) -> ssize_t {
     // SAFETY: see `read`.
     let written = unsafe {
-        finish(write_many(descriptor, Position::at(offset), vector, count), bytes, || {
+        finish(move_many::<Writing>(descriptor, Position::at(offset), vector, count), bytes, || {
             real::pwritev(descriptor, vector, count, offset)
         })
     };
@@ -536,7 +550,7 @@ pub(crate) unsafe fn preadv2(
     };
     // SAFETY: see `read`.
     unsafe {
-        finish(read_many(descriptor, position, vector, count), bytes, || {
+        finish(move_many::<Reading>(descriptor, position, vector, count), bytes, || {
             real::preadv2(descriptor, vector, count, offset, flags)
         })
     }
@@ -556,7 +570,7 @@ pub(crate) unsafe fn pwritev2(
     };
     // SAFETY: see `read`.
     let written = unsafe {
-        finish(write_many(descriptor, position, vector, count), bytes, || {
+        finish(move_many::<Writing>(descriptor, position, vector, count), bytes, || {
             real::pwritev2(descriptor, vector, count, offset, flags)
         })
     };

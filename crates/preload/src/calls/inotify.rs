@@ -55,8 +55,11 @@ unsafe fn begin(path: *const c_char, follow: bool) {
     quietly(|| {
         // SAFETY: the string was found readable up to its end.
         let path = unsafe { CStr::from_ptr(path) };
+        let link = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+        let flags = link | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
         let is_ours = session::device().is_some_and(|device| {
-            kernel::identify_path(path, follow).is_ok_and(|found| kernel::device_of(&found) == device)
+            kernel::statx(libc::AT_FDCWD, path, flags, libc::STATX_INO)
+                .is_ok_and(|found| kernel::device_of(&found) == device)
         });
         if is_ours {
             watches::note();

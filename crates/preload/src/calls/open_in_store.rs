@@ -119,7 +119,7 @@ fn described(
         let follow = flags & libc::O_NOFOLLOW == 0;
         let found = store.attributes(&CALLER, place, follow)?;
         if flags & libc::O_DIRECTORY != 0 && found.kind != FileKind::Directory {
-            return Err(failed(libc::ENOTDIR));
+            return Err(session::failed(libc::ENOTDIR));
         }
         return Ok((State { ino: found.ino, path: Vec::new(), kind: Kind::Path }, None));
     }
@@ -151,13 +151,9 @@ fn described(
         _ => {
             // Pipes, sockets and devices live in a kernel, and none knows this one.
             store.close(&CALLER, ino, handle)?;
-            Err(failed(libc::ENXIO))
+            Err(session::failed(libc::ENXIO))
         }
     }
-}
-
-fn failed(number: c_int) -> weir_client::ClientError {
-    weir_client::ClientError::Failed(weir_client::wire::Errno(number as u16))
 }
 
 /// Gives the description a descriptor.

@@ -1,6 +1,7 @@
 //! Children, images and identities: whatever makes descriptions shared or changes who calls.
 
 use crate::calls::{close, locks};
+use crate::files::description::STANDARD_STREAMS;
 use crate::files::description::{self, Description};
 use crate::files::{generation, mappings, mounts, sharing, table, working_directory};
 use crate::host::forks::Handlers;
@@ -11,9 +12,6 @@ use crate::store::session::{self, Mode};
 use crate::{placement, recorder};
 use libc::{c_int, c_long, c_void, pid_t};
 use std::sync::Arc;
-
-/// Descriptors that `daemon` and the terminal calls replace inside libc.
-const STANDARD: std::ops::RangeInclusive<c_int> = 0..=2;
 
 /// Whether anything here may be known of the process's descriptors.
 pub(crate) fn is_followed() -> bool {
@@ -216,7 +214,7 @@ pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
 /// `daemon(3)` and the like: libc replaces the standard descriptors.
 pub(crate) fn forget_standard(replaced: bool) {
     if replaced {
-        STANDARD.for_each(close::release);
+        STANDARD_STREAMS.for_each(close::release);
     }
 }
 

@@ -67,14 +67,18 @@ pub(crate) fn allocate(descriptor: c_int, mode: c_int, offset: off_t, length: of
     })
 }
 
+/// Allocates space of a placeholder. The kernel answers for another descriptor, whose pending times are published first.
+fn allocated(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> Outcome<()> {
+    sharing::settle(descriptor);
+    if !prefix::may_hold(descriptor) {
+        return None;
+    }
+    attempt(|| allocate(descriptor, mode, offset, length))
+}
+
 /// `fallocate(2)`.
 pub(crate) unsafe fn fallocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int {
-    sharing::settle(descriptor);
-    let outcome = if prefix::may_hold(descriptor) {
-        attempt(|| allocate(descriptor, mode, offset, length))
-    } else {
-        None
-    };
+    let outcome = allocated(descriptor, mode, offset, length);
     finish(
         outcome,
         |()| 0,
@@ -87,10 +91,7 @@ pub(crate) unsafe fn fallocate(descriptor: c_int, mode: c_int, offset: off_t, le
 
 /// `posix_fallocate(3)`, whose result is an error number.
 pub(crate) unsafe fn posix_fallocate(descriptor: c_int, offset: off_t, length: off_t) -> c_int {
-    sharing::settle(descriptor);
-    let outcome =
-        if prefix::may_hold(descriptor) { attempt(|| allocate(descriptor, 0, offset, length)) } else { None };
-    match outcome {
+    match allocated(descriptor, 0, offset, length) {
         Some(Ok(())) => 0,
         Some(Err(number)) => number,
         // SAFETY: no memory is passed.

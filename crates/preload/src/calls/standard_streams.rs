@@ -1,6 +1,7 @@
 //! `FILE` streams on placeholders: libc's own would read and write inside libc, out of our sight.
 
 use crate::calls::{close, data, locks, seek};
+use crate::files::description::STANDARD_STREAMS;
 use crate::files::prefix;
 use crate::host::guard::{self, quietly};
 use crate::host::real::{self, CookieFunctions};
@@ -32,17 +33,9 @@ extern "C" fn read(cookie: *mut c_void, buffer: *mut c_char, size: size_t) -> ss
 }
 
 extern "C" fn write(cookie: *mut c_void, buffer: *const c_char, size: size_t) -> ssize_t {
-    let mut done = 0;
-    while done < size {
-        // SAFETY: libc passes its own buffer.
-        let count = unsafe { data::write(descriptor_of(cookie), buffer.add(done).cast(), size - done) };
-        match usize::try_from(count) {
-            Ok(count) if count > 0 => done += count,
-            _ => break,
-        }
-    }
     // fopencookie(3): 0 means an error.
-    done as ssize_t
+    // SAFETY: libc passes its own buffer.
+    unsafe { data::write_fully(descriptor_of(cookie), buffer.cast(), size) as ssize_t }
 }
 
 extern "C" fn seek(cookie: *mut c_void, offset: *mut off_t, whence: c_int) -> c_int {
@@ -128,9 +121,6 @@ pub(crate) fn flush_standard(descriptor: c_int) {
     }
 }
 
-/// Descriptors that libc has streams on.
-const STANDARD: std::ops::RangeInclusive<c_int> = 0..=2;
-
 /// Something else is about to stand at `descriptor`: what libc buffered for it is written first.
 pub(crate) fn before_standard(descriptor: c_int) {
     if session::mode() == Mode::Prefix && !guard::is_inside() {
@@ -140,12 +130,12 @@ pub(crate) fn before_standard(descriptor: c_int) {
 
 /// Something came to stand at `descriptor`: a placeholder among the standard ones needs a stream of ours.
 pub(crate) fn after_standard(descriptor: c_int) {
-    if STANDARD.contains(&descriptor) && prefix::holds(descriptor) {
+    if STANDARD_STREAMS.contains(&descriptor) && prefix::holds(descriptor) {
         adopt_stream(descriptor);
     }
 }
 
 /// The process starts: its standard descriptors may be placeholders that a shell opened.
 pub(crate) fn look_at_standard() {
-    STANDARD.for_each(after_standard);
+    STANDARD_STREAMS.for_each(after_standard);
 }

@@ -2,6 +2,7 @@
 
 use crate::calls::{close, copies, data, open, standard_streams};
 use crate::files::paths::{self, Touch};
+use crate::files::streams::CREATED_MODE;
 use crate::files::table::{self, Entry};
 use crate::files::tree::{self, Located};
 use crate::files::{generation, prefix, streams};
@@ -13,7 +14,6 @@ use libc::{c_char, c_int, c_void, FILE};
 use std::ffi::CStr;
 use std::io::Write;
 
-const CREATED_MODE: libc::mode_t = 0o666;
 /// `/proc/self/fd/`, the digits of a number and the zero byte fit.
 const DESCRIPTOR_NAME_BYTES: usize = 32;
 
@@ -249,13 +249,7 @@ pub(crate) unsafe extern "C" fn print_to(
         let mut text: *mut c_char = std::ptr::null_mut();
         let length = real::vasprintf(&raw mut text, format, list);
         let Ok(total) = usize::try_from(length) else { return -1 };
-        let mut done = 0;
-        while done < total {
-            match usize::try_from(data::write(descriptor, text.add(done).cast(), total - done)) {
-                Ok(count) if count > 0 => done += count,
-                _ => break,
-            }
-        }
+        let done = data::write_fully(descriptor, text.cast(), total);
         libc::free(text.cast());
         if done == total {
             length

@@ -1,16 +1,14 @@
 //! Functions of libc that walk paths and trees by calls of its own: without a mount they are done here.
 
 use crate::calls::{current_directory, directories, names, stat};
+use crate::files::resolution;
 use crate::files::{paths, tree};
-use crate::host::addresses;
 use crate::host::guard::{self, fail};
 use crate::host::real::{self, Comparison, Filter};
 use crate::store::session::{self, Mode};
 use libc::{c_char, c_int, c_void, dirent, DIR};
 use std::ffi::{CStr, CString};
 
-/// Symbolic links followed by `realpath`, as the kernel does.
-const LINKS: u32 = 40;
 /// `GLOB_ALTDIRFUNC`.
 const GLOB_ALTERNATIVE: c_int = 1 << 9;
 /// `ftw` type flags and `nftw` flags of `<ftw.h>`.
@@ -51,16 +49,7 @@ pub(crate) unsafe fn realpath(path: *const c_char, resolved: *mut c_char) -> *mu
         if needed > libc::PATH_MAX as usize {
             return fail(libc::ENAMETOOLONG);
         }
-        if !resolved.is_null() && !addresses::can_write(resolved, needed) {
-            return fail(libc::EFAULT);
-        }
-        let target = if resolved.is_null() { libc::malloc(needed).cast() } else { resolved };
-        if target.is_null() {
-            return fail(libc::ENOMEM);
-        }
-        std::ptr::copy_nonoverlapping(found.as_ptr().cast(), target, found.len());
-        *target.add(found.len()) = 0;
-        target
+        current_directory::give_path(&found, resolved, needed)
     }
 }
 
@@ -87,7 +76,7 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, c_int> {
         }
         if let Some(target) = link_target(&done)? {
             links += 1;
-            if links > LINKS {
+            if links > resolution::LINKS {
                 return Err(libc::ELOOP);
             }
             done.truncate(if target.first() == Some(&b'/') { 0 } else { before });

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_client::{ClientError, File};
 
 /// Descriptors that `stdio` reads and writes inside libc, out of our sight.
-const STANDARD_STREAMS: std::ops::RangeInclusive<c_int> = 0..=2;
+pub(crate) const STANDARD_STREAMS: std::ops::RangeInclusive<c_int> = 0..=2;
 
 /// One open file description.
 pub(crate) struct Description {
@@ -295,9 +295,7 @@ impl Description {
     /// The kernel gets the offset, through a descriptor that is still the file's.
     fn give_back(&self, descriptor: c_int, local: &mut Option<u64>) {
         let Some(offset) = local.take() else { return };
-        let is_ours = kernel::identify(descriptor, c"", libc::STATX_INO)
-            .is_ok_and(|found| found.stx_ino == self.identity);
-        if is_ours {
+        if kernel::inode_of(descriptor) == Some(self.identity) {
             // It fails only for a descriptor that is gone, and then nobody can use the offset.
             let _ = kernel::seek(descriptor, offset as i64, libc::SEEK_SET);
         }

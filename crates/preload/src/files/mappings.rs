@@ -5,15 +5,14 @@
 //! refuse writes beside its pages ([`weir_client::ClientError::PagesHeld`]). One that was ended out of sight only keeps
 //! its file with the kernel.
 
-use crate::host::kernel::{self, system_call};
+use crate::host::addresses::PAGE_BYTES;
+use crate::host::kernel;
 use crate::store::session;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Mapped memory is counted in pages; the kernel rounds lengths up to whole ones.
-const PAGE_BYTES: usize = 4096;
 /// Room of the first read of `/proc/self/maps`, which grows with it.
 const MAPS_BYTES: usize = 64 * 1024;
 /// Above this size the list is not read: the kernel's usual bound of 65,530 mappings has about 8 MiB.
@@ -160,26 +159,9 @@ pub(crate) fn rebuild_in_child() {
 fn read() -> Option<Vec<u8>> {
     // SAFETY: the path ends with a zero byte.
     let maps = unsafe { kernel::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY) }.ok()?;
-    let mut text = vec![0; MAPS_BYTES];
-    let mut filled = 0;
-    let whole = loop {
-        if filled == text.len() {
-            if filled >= MAPS_BYTES_MAX {
-                break false;
-            }
-            text.resize(filled * 2, 0);
-        }
-        let room = &mut text[filled..];
-        // SAFETY: the room has this length.
-        match unsafe { system_call!(libc::SYS_read, maps, room.as_mut_ptr(), room.len()) } {
-            Ok(0) => break true,
-            Ok(count) => filled += count,
-            Err(_) => break false,
-        }
-    };
+    let text = kernel::read_to_end(maps, MAPS_BYTES, MAPS_BYTES_MAX);
     kernel::close(maps);
-    text.truncate(filled);
-    whole.then_some(text)
+    text
 }
 
 /// `7f00-7f10 rw-s 00000000 00:32 5 path`: the region and the inode, where it is shared and of the device.

@@ -144,24 +144,7 @@ fn look(table: c_int) -> bool {
 
 fn read(table: c_int) -> Option<Vec<u8>> {
     kernel::seek(table, 0, libc::SEEK_SET).ok()?;
-    let mut text = vec![0; TABLE_BYTES];
-    let mut filled = 0;
-    loop {
-        if filled == text.len() {
-            if filled >= TABLE_BYTES_MAX {
-                return None;
-            }
-            text.resize(filled * 2, 0);
-        }
-        let room = &mut text[filled..];
-        // SAFETY: the room has this length.
-        let count = unsafe { system_call!(libc::SYS_read, table, room.as_mut_ptr(), room.len()) }.ok()?;
-        if count == 0 {
-            text.truncate(filled);
-            return Some(text);
-        }
-        filled += count;
-    }
+    kernel::read_to_end(table, TABLE_BYTES, TABLE_BYTES_MAX)
 }
 
 /// One line of the table, as far as it matters here.

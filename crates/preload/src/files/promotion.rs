@@ -18,7 +18,7 @@ pub(crate) fn described(descriptor: c_int) -> Option<Arc<Description>> {
         return None;
     }
     let Entry::Known(description) = table::look_up(descriptor) else { return None };
-    if inode(descriptor) == Some(description.identity()) {
+    if kernel::inode_of(descriptor) == Some(description.identity()) {
         return Some(description);
     }
     table::forget(descriptor);
@@ -57,10 +57,6 @@ pub(crate) fn enter_opened(descriptor: c_int, generation: u32) -> Option<Arc<Des
     description.note_standard_stream(descriptor);
     table::enter(descriptor, Arc::clone(&description));
     Some(description)
-}
-
-fn inode(descriptor: c_int) -> Option<u64> {
-    kernel::identify(descriptor, c"", libc::STATX_INO).ok().map(|found| found.stx_ino)
 }
 
 /// The inode of a regular file of the store; the server is not asked.

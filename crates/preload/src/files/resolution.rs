@@ -7,7 +7,7 @@ use weir_client::wire::Ino;
 use weir_client::{ClientError, Place, Store};
 
 /// Symbolic links that are followed, as the kernel does.
-const LINKS: u32 = 40;
+pub(crate) const LINKS: u32 = 40;
 
 /// What a way may not do: `RESOLVE_*` of `openat2(2)`.
 #[derive(Clone, Copy, Default)]

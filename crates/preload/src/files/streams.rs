@@ -4,6 +4,9 @@ use crate::host::{guard, real};
 use libc::{c_int, FILE};
 use std::ffi::CString;
 
+/// Permissions that `fopen` asks for.
+pub(crate) const CREATED_MODE: libc::mode_t = 0o666;
+
 /// The open flags that a stream's mode means; `None` for one that libc refuses.
 pub(crate) fn flags_of(mode: &[u8]) -> Option<c_int> {
     let (first, rest) = mode.split_first()?;

@@ -1,8 +1,9 @@
 //! Descriptor numbers to what is known of them: a load and a comparison for a number that is not the store's.
 
 use crate::files::description::Description;
+use crate::host::parts::Parts;
 use libc::c_int;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Numbers per part of the table.
@@ -29,36 +30,26 @@ struct Slot {
     entry: RwLock<Option<Arc<Description>>>,
 }
 
-type Part = [Slot; PART];
+impl Slot {
+    const fn new() -> Slot {
+        Slot { state: AtomicU8::new(UNKNOWN), entry: RwLock::new(None) }
+    }
+}
 
-static FIRST: Part = [const { Slot { state: AtomicU8::new(UNKNOWN), entry: RwLock::new(None) } }; PART];
-static OTHERS: [AtomicPtr<Part>; PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PARTS];
+/// The numbers of the first part, which need no look-up of a part.
+static FIRST: [Slot; PART] = [const { Slot::new() }; PART];
+/// All other numbers.
+static OTHERS: Parts<Slot, PART, PARTS> = Parts::new();
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
 fn slot(descriptor: c_int) -> Option<&'static Slot> {
     let number = usize::try_from(descriptor).ok()?;
-    if number < PART {
-        return Some(&FIRST[number]);
-    }
-    let part = OTHERS.get(number / PART)?.load(Ordering::Acquire);
-    // SAFETY: a part is leaked when it is made and never freed.
-    (!part.is_null()).then(|| unsafe { &(*part)[number % PART] })
+    FIRST.get(number).or_else(|| OTHERS.get(number))
 }
 
 fn slot_made(descriptor: c_int) -> Option<&'static Slot> {
-    if let Some(found) = slot(descriptor) {
-        return Some(found);
-    }
-    let cell = OTHERS.get(usize::try_from(descriptor).ok()? / PART)?;
-    let slots = || Slot { state: AtomicU8::new(UNKNOWN), entry: RwLock::new(None) };
-    let part: Box<Part> =
-        (0..PART).map(|_| slots()).collect::<Vec<_>>().into_boxed_slice().try_into().ok()?;
-    let made = Box::into_raw(part);
-    if cell.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: nobody else has seen it.
-        drop(unsafe { Box::from_raw(made) });
-    }
-    slot(descriptor)
+    let number = usize::try_from(descriptor).ok()?;
+    FIRST.get(number).or_else(|| OTHERS.get_made(number, Slot::new))
 }
 
 /// What is known of `descriptor`.

@@ -1,6 +1,6 @@
 //! Which paths are the store's: by their first bytes, or by the directory they start at.
 
-use crate::host::kernel::system_call;
+use crate::host::kernel;
 use crate::store::session;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -65,14 +65,7 @@ pub(crate) fn position() -> Option<(Ino, Vec<u8>)> {
 /// The working directory, where it is the host's and above the prefix.
 pub(crate) fn host() -> Option<Vec<u8>> {
     learn();
-    (PLACE.load(Ordering::Acquire) == ABOVE).then(kernel_directory).flatten()
-}
-
-fn kernel_directory() -> Option<Vec<u8>> {
-    let mut buffer = [0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the buffer has this length; the answer's length counts the zero byte.
-    let length = unsafe { system_call!(libc::SYS_getcwd, buffer.as_mut_ptr(), buffer.len()) }.ok()?;
-    Some(buffer[..length.checked_sub(1)?].to_vec())
+    (PLACE.load(Ordering::Acquire) == ABOVE).then(kernel::working_directory).flatten()
 }
 
 /// Finds out after the start of the process, or after a `chdir`.
@@ -88,7 +81,7 @@ fn learn() {
             return;
         }
     }
-    let above = kernel_directory().is_some_and(|directory| {
+    let above = kernel::working_directory().is_some_and(|directory| {
         let rest = session::root().strip_prefix(directory.as_slice());
         rest.is_some_and(|rest| directory == b"/" || rest.first() == Some(&b'/'))
     });

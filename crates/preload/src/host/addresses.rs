@@ -4,16 +4,15 @@
 //! here and catching the fault would need the program's own signal handlers. Most answers and many paths lie in the
 //! frames of the callers, which stay mapped while they run: the kernel is asked once about each of their pages.
 
+use crate::host::guard::SIGNAL_SET_BYTES;
 use crate::host::{guard, kernel};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 
 /// The smallest page of the architectures here: a larger one is only asked about more often.
-const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 /// A `how` that `rt_sigprocmask(2)` refuses, after it has read the set and before it changes anything.
 const NO_CHANGE: usize = usize::MAX;
-/// Bytes of the kernel's signal set.
-const SIGNAL_SET_BYTES: usize = 8;
 /// `FUTEX_WAKE_OP` that stores a word's own value into it: `FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0x800)`.
 const STORE_THE_SAME: usize = (2 << 28) | 0x800;
 

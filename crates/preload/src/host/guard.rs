@@ -12,7 +12,7 @@ pub(crate) type Outcome<T> = Option<Result<T, c_int>>;
 const SYNCHRONOUS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
 /// Bytes of the kernel's signal set.
-const SIGNAL_SET_BYTES: usize = 8;
+pub(crate) const SIGNAL_SET_BYTES: usize = 8;
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
 extern "C" {

@@ -54,10 +54,15 @@ pub(crate) fn seek(descriptor: c_int, offset: i64, whence: c_int) -> Result<u64,
     unsafe { system_call!(libc::SYS_lseek, descriptor, offset, whence) }.map(|offset| offset as u64)
 }
 
-/// What `descriptor` (with the empty path) or a path below it is, without asking the file system's server.
-pub(crate) fn identify(descriptor: c_int, path: &std::ffi::CStr, mask: u32) -> Result<libc::statx, c_int> {
+/// `statx(2)`: the attributes of a path below `descriptor`, or of `descriptor` itself for the empty path where `flags` allow
+/// it.
+pub(crate) fn statx(
+    descriptor: c_int,
+    path: &std::ffi::CStr,
+    flags: c_int,
+    mask: u32,
+) -> Result<libc::statx, c_int> {
     let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
     // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
     unsafe {
         system_call!(libc::SYS_statx, descriptor, path.as_ptr(), flags, mask, answer.as_mut_ptr())?;
@@ -65,17 +70,15 @@ pub(crate) fn identify(descriptor: c_int, path: &std::ffi::CStr, mask: u32) -> R
     }
 }
 
-/// Identifies the file of a path without asking the file system's server for attributes.
-pub(crate) fn identify_path(path: &std::ffi::CStr, follow: bool) -> Result<libc::statx, c_int> {
-    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    let link = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    let flags = link | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
-    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
-    unsafe {
-        let mask = libc::STATX_INO;
-        system_call!(libc::SYS_statx, libc::AT_FDCWD, path.as_ptr(), flags, mask, answer.as_mut_ptr())?;
-        Ok(answer.assume_init())
-    }
+/// The attributes that the kernel has of `descriptor` (with the empty path) or of a path below it. The file system's server
+/// is not asked.
+pub(crate) fn identify(descriptor: c_int, path: &std::ffi::CStr, mask: u32) -> Result<libc::statx, c_int> {
+    statx(descriptor, path, libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT, mask)
+}
+
+/// The inode of `descriptor`. The file system's server is not asked.
+pub(crate) fn inode_of(descriptor: c_int) -> Option<u64> {
+    identify(descriptor, c"", libc::STATX_INO).ok().map(|found| found.stx_ino)
 }
 
 /// Status flags of a descriptor.
@@ -123,18 +126,47 @@ pub(crate) fn device_of(found: &libc::statx) -> u64 {
     libc::makedev(found.stx_dev_major, found.stx_dev_minor)
 }
 
-/// The size of a mapped file in the kernel's eyes, refreshed: a file that grew behind its back would give SIGBUS.
+/// Makes the kernel ask for a file's size, of a file that is mapped or about to be mapped: a file that grew behind the
+/// kernel's back would give SIGBUS.
 pub(crate) fn refresh_size(descriptor: c_int) {
-    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC;
-    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
-    let _ = unsafe {
-        system_call!(libc::SYS_statx, descriptor, c"".as_ptr(), flags, libc::STATX_SIZE, answer.as_mut_ptr())
-    };
+    // A failure leaves the size that the kernel knows.
+    let _ = statx(descriptor, c"", libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE);
 }
 
 /// Words for the user, on standard error.
 pub(crate) fn say(words: &str) {
     // SAFETY: the words live through the call.
     let _ = unsafe { system_call!(libc::SYS_write, libc::STDERR_FILENO, words.as_ptr(), words.len()) };
+}
+
+/// The path of the working directory.
+pub(crate) fn working_directory() -> Option<Vec<u8>> {
+    let mut path = vec![0_u8; libc::PATH_MAX as usize];
+    // SAFETY: the buffer has this length. The answer's length counts the zero byte.
+    let length = unsafe { system_call!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) }.ok()?;
+    path.truncate(length.checked_sub(1)?);
+    Some(path)
+}
+
+/// Reads a descriptor to its end, in steps that begin with `first_bytes`. Nothing where the text is longer than `bytes_max`.
+pub(crate) fn read_to_end(descriptor: c_int, first_bytes: usize, bytes_max: usize) -> Option<Vec<u8>> {
+    let mut text = vec![0; first_bytes];
+    let mut filled = 0;
+    loop {
+        if filled == text.len() {
+            if filled >= bytes_max {
+                return None;
+            }
+            text.resize(filled * 2, 0);
+        }
+        let room = &mut text[filled..];
+        // SAFETY: the room has this length.
+        let count =
+            unsafe { system_call!(libc::SYS_read, descriptor, room.as_mut_ptr(), room.len()) }.ok()?;
+        if count == 0 {
+            text.truncate(filled);
+            return Some(text);
+        }
+        filled += count;
+    }
 }

@@ -2,9 +2,10 @@
 
 use crate::files::paths::{self, Touch};
 use crate::files::streams;
+use crate::files::streams::CREATED_MODE;
 use crate::files::tree::Located;
 use crate::host::guard::{self, attempt};
-use crate::host::kernel::{self, system_call};
+use crate::host::kernel;
 use crate::host::umask;
 use crate::placement::database::Component;
 use crate::placement::lookup::{self, concerns, find};
@@ -17,7 +18,6 @@ use weir_client::wire::OpenFlags;
 use weir_client::{ClientError, Opened, Place, Store};
 use weir_placement::{ComponentSpecification, LayoutSpecification, Stripes};
 
-const CREATED_MODE: mode_t = 0o666;
 /// Rights of the owner to read and write: whoever makes a file may open it whatever its mode says, whoever opens it
 /// later may not.
 const OWNER: mode_t = 0o600;
@@ -247,7 +247,7 @@ fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     let mut whole = if path.first() == Some(&b'/') {
         Vec::with_capacity(path.len())
     } else if directory == libc::AT_FDCWD {
-        working_directory()?
+        kernel::working_directory()?
     } else {
         kernel::path_of(directory)?
     };
@@ -258,11 +258,4 @@ fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
         whole.extend_from_slice(part);
     }
     (whole.first() == Some(&b'/')).then_some(whole)
-}
-
-fn working_directory() -> Option<Vec<u8>> {
-    let mut path = vec![0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the buffer has this length.
-    unsafe { system_call!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) }.ok()?;
-    CStr::from_bytes_until_nul(&path).ok().map(|path| path.to_bytes().to_vec())
 }

@@ -1,7 +1,7 @@
 //! Names of recorded files: absolute, as the program named them.
 
 use crate::files::{promotion, tree, working_directory};
-use crate::host::kernel::{self, system_call};
+use crate::host::kernel;
 use crate::recorder::settings;
 use crate::store::session::{self, Mode};
 use libc::c_int;
@@ -39,11 +39,7 @@ pub(super) fn working_directory() -> Option<Vec<u8>> {
             return Some(path);
         }
     }
-    let mut path = vec![0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the buffer has this length; the answer counts the zero byte.
-    let length = unsafe { system_call!(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) }.ok()?;
-    path.truncate(length.checked_sub(1)?);
-    Some(path)
+    kernel::working_directory()
 }
 
 fn directory_path(directory: c_int) -> Option<Vec<u8>> {

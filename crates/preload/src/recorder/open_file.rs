@@ -214,7 +214,7 @@ impl OpenFile {
 
     /// Whether `descriptor` still stands for the file: its number may have been closed and used again.
     pub(super) fn is_behind(&self, descriptor: c_int) -> bool {
-        inode(descriptor) == Some(self.inode.load(Ordering::Relaxed))
+        kernel::inode_of(descriptor) == Some(self.inode.load(Ordering::Relaxed))
     }
 
     /// Its name, absent where it was too long to keep.
@@ -297,10 +297,6 @@ fn code(opening: Opening) -> u8 {
         Opening::Existing => 2,
         Opening::Inherited => 3,
     }
-}
-
-fn inode(descriptor: c_int) -> Option<u64> {
-    kernel::identify(descriptor, c"", libc::STATX_INO).ok().map(|found| found.stx_ino)
 }
 
 /// Whether the kernel alone serves the writes to what stands behind `descriptor`.

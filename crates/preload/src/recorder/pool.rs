@@ -4,6 +4,7 @@
 //! a file of which nobody asks any more, or for the next one.
 
 use crate::files::generation;
+use crate::host::parts::Parts;
 use crate::recorder::open_file::OpenFile;
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -17,6 +18,7 @@ const PLAIN: usize = 256;
 /// Files per part of the pool, and parts: open files beyond them are counted as missed.
 const POOL_PART: usize = 64;
 const POOL_PARTS: usize = 1024;
+
 /// What is known of a descriptor.
 pub(super) enum Found {
     /// Nothing.
@@ -26,9 +28,6 @@ pub(super) enum Found {
     /// It stands for a recorded file.
     File(&'static OpenFile),
 }
-
-type Slots = [AtomicPtr<OpenFile>; PART];
-type Pool = [OpenFile; POOL_PART];
 
 /// What every write looks at first: the switches beside the descriptors that programs have most.
 #[repr(C, align(64))]
@@ -40,7 +39,7 @@ struct Table {
     borrowers: AtomicU32,
     /// The files of `first` that lie outside the store.
     plain: [AtomicPtr<OpenFile>; PLAIN],
-    first: Slots,
+    first: [AtomicPtr<OpenFile>; PART],
 }
 
 static TABLE: Table = Table {
@@ -50,41 +49,21 @@ static TABLE: Table = Table {
     plain: [const { AtomicPtr::new(std::ptr::null_mut()) }; PLAIN],
     first: [const { AtomicPtr::new(std::ptr::null_mut()) }; PART],
 };
-static OTHERS: [AtomicPtr<Slots>; PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PARTS];
+static OTHERS: Parts<AtomicPtr<OpenFile>, PART, PARTS> = Parts::new();
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
-static POOL: [AtomicPtr<Pool>; POOL_PARTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOL_PARTS];
+static POOL: Parts<OpenFile, POOL_PART, POOL_PARTS> = Parts::new();
 static FOREIGN: OpenFile = OpenFile::new();
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 static MISSED: AtomicU64 = AtomicU64::new(0);
+
 fn slot(descriptor: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     let number = usize::try_from(descriptor).ok()?;
-    if number < PART {
-        return Some(&TABLE.first[number]);
-    }
-    let part = OTHERS.get(number / PART)?.load(Ordering::Acquire);
-    // SAFETY: a part is leaked when it is made and never freed.
-    (!part.is_null()).then(|| unsafe { &(*part)[number % PART] })
+    TABLE.first.get(number).or_else(|| OTHERS.get(number))
 }
 
 fn slot_made(descriptor: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
-    if let Some(found) = slot(descriptor) {
-        return Some(found);
-    }
-    let cell = OTHERS.get(usize::try_from(descriptor).ok()? / PART)?;
-    publish(cell, || AtomicPtr::new(std::ptr::null_mut()));
-    slot(descriptor)
-}
-
-/// Makes what `cell` is to point to, unless another thread was faster.
-fn publish<T, const N: usize>(cell: &AtomicPtr<[T; N]>, make: impl Fn() -> T) {
-    let made: Result<Box<[T; N]>, _> =
-        (0..N).map(|_| make()).collect::<Vec<_>>().into_boxed_slice().try_into();
-    let Ok(made) = made else { return };
-    let made = Box::into_raw(made);
-    if cell.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: nobody else has seen it.
-        drop(unsafe { Box::from_raw(made) });
-    }
+    let number = usize::try_from(descriptor).ok()?;
+    TABLE.first.get(number).or_else(|| OTHERS.get_made(number, || AtomicPtr::new(std::ptr::null_mut())))
 }
 
 fn found(pointer: *mut OpenFile) -> Found {
@@ -226,22 +205,7 @@ pub(super) fn make(
 }
 
 fn unused() -> Option<&'static OpenFile> {
-    for cell in &POOL {
-        if cell.load(Ordering::Acquire).is_null() {
-            publish(cell, OpenFile::new);
-        }
-        let part = cell.load(Ordering::Acquire);
-        if part.is_null() {
-            return None;
-        }
-        // SAFETY: a part is leaked when it is made and never freed.
-        let part: &'static Pool = unsafe { &*part };
-        let free = part.iter().find(|file| file.claim());
-        if free.is_some() {
-            return free;
-        }
-    }
-    None
+    (0..POOL_PARTS).find_map(|index| POOL.part_made(index, OpenFile::new)?.iter().find(|file| file.claim()))
 }
 
 /// Files that were not recorded, because too many were open.

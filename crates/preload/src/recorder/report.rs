@@ -3,7 +3,7 @@
 use crate::files::promotion;
 use crate::files::table::{self, Entry};
 use crate::host::guard::quietly;
-use crate::host::kernel::{self, system_call};
+use crate::host::kernel;
 use crate::host::real;
 use crate::recorder::names::{self, Name};
 use crate::recorder::open_file::{self, OpenFile};
@@ -60,20 +60,8 @@ pub(super) fn size(descriptor: c_int) -> Option<u64> {
             return description.file(descriptor)?.size(&CALLER).ok();
         }
     }
-    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the path ends with a zero byte and the answer has the size of the kernel's structure.
-    let found = unsafe {
-        let asked = system_call!(
-            libc::SYS_statx,
-            descriptor,
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            libc::STATX_SIZE,
-            answer.as_mut_ptr()
-        );
-        asked.map(|_| answer.assume_init().stx_size)
-    };
-    found.ok()
+    let found = kernel::statx(descriptor, c"", libc::AT_EMPTY_PATH, libc::STATX_SIZE);
+    found.ok().map(|found| found.stx_size)
 }
 
 /// A second has gone by: tells of every file what was written since.

@@ -190,3 +190,8 @@ pub(crate) fn outcome<T>(result: weir_client::Result<T>) -> Outcome<T> {
         Err(error) => Some(Err(error.errno())),
     }
 }
+
+/// The client's error with an error number of the caller.
+pub(crate) fn failed(number: c_int) -> ClientError {
+    ClientError::Failed(wire::Errno(number as u16))
+}
