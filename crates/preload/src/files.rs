@@ -1,4 +1,4 @@
-//! Descriptors and paths: which of them are the store's, and what the process knows of them.
+//! Descriptors and paths of the store, as this process knows them.
 
 pub(crate) mod description;
 pub(crate) mod generation;

@@ -1,4 +1,4 @@
-//! The kernel and the C library below this one, and what depends on them alone.
+//! The kernel and the C library below this library, and the parts that depend on these two alone.
 
 pub(crate) mod addresses;
 pub(crate) mod file_size;

@@ -8,7 +8,7 @@
 //! - [`recorder`] notes which files the program writes; [`placement`] chooses where new files lie.
 //! - [`files`] knows the descriptors of the store and the paths that lead into it.
 //! - [`store`] reaches the store: the client, the user's identity, the mount, the counters.
-//! - [`host`] makes system calls and calls libc's own functions, and holds what depends on them alone.
+//! - [`host`] makes system calls and calls libc's own functions. Its other files depend on these two alone.
 //!
 //! With a mount, descriptors are the kernel's ([`files::promotion`], [`files::description`]). Without one, they are
 //! placeholders ([`files::placeholder`]). `docs/design/interception.md` says what the library promises.

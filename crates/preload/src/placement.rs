@@ -1,8 +1,8 @@
 //! Placement at creation: a file that the interaction database foresaw is made with the layout chosen for it.
 //!
-//! The database (`WEIR_PLACEMENT`) is opened at the first creation, and opened anew when another one takes its place.
-//! Whatever is wrong with it, a program's creations go on as without it. After Tarazu, algorithm 2: the file is made
-//! with its layout first, then the program's own call goes on; a file that is there keeps its layout.
+//! The first creation opens the database (`WEIR_PLACEMENT`). The library opens it anew when another database takes its place.
+//! A fault in the database leaves a program's creations as they are without one. The order is that of Tarazu, algorithm 2:
+//! the library makes the file with its layout, then the program's own call goes on. An existing file keeps its layout.
 
 mod creation;
 mod database;

@@ -1,9 +1,9 @@
-//! Recording: which files the program makes, and how much it writes to them.
+//! The recorder: it notes which files the program makes, and how much the program writes to them.
 //!
-//! Where `WEIR_TRACE` names a directory, files of the store are recorded, and files below the paths of `WEIR_OBSERVE`,
-//! whose calls pass to the kernel. A write costs a look at [`pool`] and an addition; whatever costs more (a file's
-//! opening and closing, a report of what is open once a second) appends a block to the trace ([`log`]), so that it
-//! outlives the process. A number that libc closes out of our sight is told from another file's by its inode.
+//! Where `WEIR_TRACE` names a directory, the recorder notes files of the store, and files below the paths of `WEIR_OBSERVE`,
+//! whose calls pass to the kernel. A write costs a look at [`pool`] and an addition. Costlier events append a block to the
+//! trace ([`log`]), so that the block outlives the process: a file's opening and closing, and once a second a report of the
+//! open files. libc may close a number without a call that the library sees: the inode tells the next file from the last.
 
 use crate::files::{paths, promotion, state};
 use crate::host::guard::{self, quietly, returned};
@@ -25,14 +25,14 @@ mod settings;
 pub(crate) use open_file::OpenFile;
 pub(crate) use pool::{is_on, note_borrower};
 
-/// What was known before a call that opens a file for writing.
+/// The state of a file before a call that opens it for writing.
 #[derive(Clone, Copy)]
 pub(crate) struct Before {
     opening: Opening,
     appends: bool,
 }
 
-/// Begins to record, where the environment asks for a trace; `find` looks up a variable, whose name ends with `=`.
+/// Begins to record, where the environment asks for a trace. `find` looks up a variable, whose name ends with `=`.
 pub(crate) fn start<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) {
     if !settings::learn(find) {
         return;
@@ -45,7 +45,8 @@ pub(crate) fn start<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) {
     }
 }
 
-/// A file is about to be opened: absent where it is not to be recorded. `is_there` looks whether the file exists.
+/// The state of a file that is about to be opened, absent for a file that is not recorded. `is_there` looks whether the file
+/// exists.
 pub(crate) fn opening(flags: c_int, is_there: impl FnOnce() -> bool) -> Option<Before> {
     let is_written = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
     let is_other = flags & libc::O_PATH != 0 || flags & libc::O_DIRECTORY != 0;
@@ -62,12 +63,12 @@ pub(crate) fn opening(flags: c_int, is_there: impl FnOnce() -> bool) -> Option<B
     Some(Before { opening, appends: flags & libc::O_APPEND != 0 })
 }
 
-/// What a call that makes a file of its own name knows before.
+/// The state of a file that a call makes under a name of its own.
 pub(crate) fn making() -> Option<Before> {
     is_on().then_some(Before { opening: Opening::Created, appends: false })
 }
 
-/// A call opened `descriptor`; `before` is what [`opening`] told of it.
+/// Notes that a call opened `descriptor`. `before` is the answer of [`opening`].
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -92,13 +93,13 @@ pub(crate) unsafe fn opened(
     });
 }
 
-/// The name to record for a regular file that was just opened by `path`, if it is to be recorded.
+/// The name to record for a regular file that was just opened by `path`, if the file is recorded.
 fn named(descriptor: c_int, directory: c_int, path: &[u8]) -> Option<Name> {
     if let Some(name) = placeholder_name(descriptor) {
         return name.map(Name::plain);
     }
     let true_name = names::of_recorded_file(descriptor)?;
-    // Where a path climbs, only the kernel knows over which symbolic links.
+    // Only the kernel knows the symbolic links over which a path climbs.
     let climbs = path.split(|byte| *byte == b'/').any(|part| part == b"..");
     match names::absolute(directory, path).filter(|_| !climbs) {
         Some(path) if path != true_name => Some(Name { path, true_path: true_name }),
@@ -106,7 +107,8 @@ fn named(descriptor: c_int, directory: c_int, path: &[u8]) -> Option<Name> {
     }
 }
 
-/// What a placeholder stands for: the name of a regular file, or nothing to record. Absent for other descriptors.
+/// The name of the regular file behind a placeholder, or nothing where the placeholder is not recorded. Absent for other
+/// descriptors.
 fn placeholder_name(descriptor: c_int) -> Option<Option<Vec<u8>>> {
     if session::mode() != Mode::Prefix {
         return None;
@@ -125,14 +127,14 @@ fn enter(descriptor: c_int, name: &Name, before: Before) {
     }
 }
 
-/// The recorded file behind `descriptor` whose writes are plainly the kernel's: it lies outside the store, and the
+/// The recorded file behind `descriptor`, if its writes are plainly the kernel's: the file lies outside the store, and the
 /// process has one thread, which nobody can cancel.
 #[inline(always)]
 pub(crate) fn plain(descriptor: c_int) -> Option<&'static OpenFile> {
     pool::plain(descriptor)
 }
 
-/// The kernel answered `result` to a write to a [`plain`] file; answers what libc would.
+/// Counts a write to a [`plain`] file, to which the kernel answered `result`. Answers libc's result.
 #[inline(always)]
 pub(crate) fn counted(file: &OpenFile, offset: Option<libc::off_t>, result: isize) -> ssize_t {
     if result <= 0 {
@@ -144,12 +146,12 @@ pub(crate) fn counted(file: &OpenFile, offset: Option<libc::off_t>, result: isiz
     result
 }
 
-/// Threads may be there from now on.
+/// Notes that the process may have threads from now on.
 pub(crate) fn note_thread() {
     pool::close_plain_way();
 }
 
-/// The program wrote at the file's offset; answers `result`.
+/// Counts a write at the file's offset. Answers `result`.
 #[inline]
 pub(crate) fn wrote(descriptor: c_int, result: ssize_t) -> ssize_t {
     if is_on() && result > 0 {
@@ -158,7 +160,7 @@ pub(crate) fn wrote(descriptor: c_int, result: ssize_t) -> ssize_t {
     result
 }
 
-/// The program wrote at `offset`; answers `result`.
+/// Counts a write at `offset`. Answers `result`.
 #[inline]
 pub(crate) fn wrote_at(descriptor: c_int, offset: libc::off_t, result: ssize_t) -> ssize_t {
     if is_on() && result > 0 {
@@ -167,7 +169,7 @@ pub(crate) fn wrote_at(descriptor: c_int, offset: libc::off_t, result: ssize_t) 
     result
 }
 
-/// As [`wrote_at`] with the offset after the call, where there is one.
+/// Counts a write whose call answers the offset after it, if the call has an offset. Answers `result`.
 ///
 /// # Safety
 /// `offset` is null or readable.
@@ -198,7 +200,7 @@ fn note(descriptor: c_int, offset: Option<u64>, bytes: u64) {
     }
 }
 
-/// Looks at a descriptor that the process did not open in our sight: it may have come over `exec`.
+/// Looks at a descriptor whose opening the library did not see: it may have come over `exec`.
 #[cold]
 fn discover(descriptor: c_int) -> Option<&'static OpenFile> {
     let mut found = None;
@@ -219,7 +221,7 @@ fn discover(descriptor: c_int) -> Option<&'static OpenFile> {
     found
 }
 
-/// The file's offset is about to move by other means than writing.
+/// Notes the end of the writes at the file's offset, which is about to move by other means.
 #[inline]
 pub(crate) fn before_move(descriptor: c_int) {
     if is_on() {
@@ -231,7 +233,7 @@ pub(crate) fn before_move(descriptor: c_int) {
     }
 }
 
-/// The program maps a file so that its stores change it.
+/// Counts the range of a mapping through which the program can write.
 pub(crate) fn mapped(descriptor: c_int, protection: c_int, flags: c_int, end: Option<u64>) {
     let is_written = protection & libc::PROT_WRITE != 0 && flags & libc::MAP_SHARED != 0;
     if !is_on() || !is_written || guard::is_inside() {
@@ -247,7 +249,7 @@ pub(crate) fn mapped(descriptor: c_int, protection: c_int, flags: c_int, end: Op
     }
 }
 
-/// A stream of libc's writes to `descriptor` out of our sight.
+/// Notes the stream with which libc writes to `descriptor`.
 pub(crate) fn streamed(descriptor: c_int, stream: *mut libc::FILE) {
     if is_on() && !stream.is_null() {
         if let Found::File(file) = pool::look_up(descriptor) {
@@ -256,7 +258,7 @@ pub(crate) fn streamed(descriptor: c_int, stream: *mut libc::FILE) {
     }
 }
 
-/// `descriptor` is about to be closed, by whomever.
+/// Notes that `descriptor` is about to be closed.
 pub(crate) fn closing(descriptor: c_int) {
     if !is_on() || guard::is_inside() {
         return;
@@ -274,12 +276,12 @@ pub(crate) fn closing(descriptor: c_int) {
     }
 }
 
-/// The highest number that was ever recorded, -1 where none was.
+/// The highest number that was ever recorded, -1 before the first.
 pub(crate) fn highest() -> c_int {
     pool::highest()
 }
 
-/// The kernel made `new` a duplicate of `old`; answers `new`.
+/// Notes that the kernel made `new` a duplicate of `old`. Answers `new`.
 pub(crate) fn duplicated(old: c_int, new: c_int) -> c_int {
     if is_on() && new >= 0 && old != new && !guard::is_inside() {
         closing(new);
@@ -295,7 +297,7 @@ pub(crate) fn duplicated(old: c_int, new: c_int) -> c_int {
     new
 }
 
-/// A file got another name; answers `result`.
+/// Notes that a file got another name. Answers `result`.
 ///
 /// # Safety
 /// Both paths are null or end with a zero byte.
@@ -319,7 +321,7 @@ pub(crate) unsafe fn renamed(
     result
 }
 
-/// A name was removed; answers `result`.
+/// Notes that a name was removed. Answers `result`.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -338,7 +340,7 @@ pub(crate) unsafe fn unlinked(directory: c_int, path: *const c_char, result: c_i
     result
 }
 
-/// A child is about to be made that moves the offsets of what is open.
+/// Notes the ends of all writes, before a child is made that moves the offsets of open files.
 pub(crate) fn before_fork() {
     if is_on() {
         pool::each(|descriptor, file| {
@@ -349,15 +351,15 @@ pub(crate) fn before_fork() {
     }
 }
 
-/// In the child of a fork: what the parent wrote is the parent's to tell.
+/// Begins anew in the child of a fork: the parent reports its own writes.
 pub(crate) fn in_child() {
     if is_on() {
         log::start_in_child();
     }
 }
 
-/// The process ends, or its image is about to go (`exec`); `streams_follow` where libc is still to write what its
-/// streams hold.
+/// Reports everything, because the process ends, or its image is about to go (`exec`). `streams_follow` where libc writes the
+/// content of its streams afterwards.
 pub(crate) fn end(streams_follow: bool) {
     if !is_on() || guard::is_inside() {
         return;
@@ -368,7 +370,7 @@ pub(crate) fn end(streams_follow: bool) {
     quietly(report::everything);
 }
 
-/// The next image did not come: the process goes on.
+/// Goes on to record, because `exec` failed.
 pub(crate) fn resume() {
     report::resume();
 }

@@ -1,4 +1,4 @@
-//! The way to the store: how this process reaches it, and as which user.
+//! The way to the store: the client of this process, and the user for whom it works.
 
 pub(crate) mod counters;
 pub(crate) mod identity;

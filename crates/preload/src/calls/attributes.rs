@@ -13,10 +13,10 @@ use weir_client::{Place, Store};
 /// Longest value of an attribute (`XATTR_SIZE_MAX`).
 const ATTRIBUTE_BYTES: usize = 65_536;
 
-/// What an attribute call is done on.
+/// The subject of an attribute call.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject {
-    /// The node at a path, a symbolic link at its end being followed.
+    /// The node at a path. A symbolic link at the path's end is followed.
     Path(*const c_char),
     /// The node at a path.
     Link(*const c_char),
@@ -171,7 +171,7 @@ pub(crate) unsafe fn remove_attribute(subject: Subject, name: *const c_char) -> 
     }
 }
 
-/// A value or list as the attribute calls answer it: its length where no room is given.
+/// Gives the program a value or a list of an attribute call. Without room the call answers the length alone.
 ///
 /// # Safety
 /// `buffer` is writable for `size` bytes.
@@ -190,7 +190,7 @@ unsafe fn copy_out(value: &[u8], buffer: *mut c_void, size: size_t) -> ssize_t {
     value.len() as ssize_t
 }
 
-/// The name of an attribute, or what Linux says of one that cannot be read or has no end in sight.
+/// The name of an attribute, or Linux's error for a name that cannot be read or is too long.
 ///
 /// # Safety
 /// No other thread changes the name meanwhile.

@@ -38,8 +38,8 @@ unsafe fn change(
     }
 }
 
-/// Runs `operate` on the inode of a descriptor where no kernel knows the store; with a mount the kernel, to which
-/// pending times are told first, does it.
+/// Runs `operate` on the inode of a descriptor, where no kernel knows the store. With a mount the kernel gets pending times
+/// first, and then does the call.
 pub(crate) fn on_descriptor<T>(
     descriptor: c_int,
     kind: Call,
@@ -54,7 +54,7 @@ pub(crate) fn on_descriptor<T>(
         let placeholder = description.placeholder()?;
         let store = match identity::store()? {
             Ok(store) => store,
-            // These ask who owns the file, not what the descriptor was opened for.
+            // These calls depend on the file's owner, not on the mode of the descriptor.
             Err(number) => {
                 return Some(Err(if matches!(kind, Call::Change) { libc::EPERM } else { number }));
             }
@@ -79,7 +79,7 @@ pub(crate) unsafe fn fchmodat(directory: c_int, path: *const c_char, mode: mode_
     unsafe {
         change_mode((directory, path), mode, flags, |directory, path| {
             if flags != 0 {
-                // libc knows which of the kernel's newer calls does what the flags say.
+                // libc knows the newer call of the kernel that understands the flags.
                 return real::fchmodat(directory, path, mode, flags);
             }
             let arguments = [directory as usize, path as usize, mode as usize, 0, 0, 0];
@@ -88,7 +88,7 @@ pub(crate) unsafe fn fchmodat(directory: c_int, path: *const c_char, mode: mode_
     }
 }
 
-/// `fchmodat2(2)`, which libc has no name for.
+/// `fchmodat2(2)`, for which libc has no name.
 pub(crate) unsafe fn fchmodat2(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
     // SAFETY: see `fchmodat`.
     unsafe {
@@ -124,7 +124,7 @@ unsafe fn change_mode(
             Call::Change,
             |store, place| {
                 if !follow && store.attributes(&CALLER, place, false)?.kind == FileKind::Symlink {
-                    // As Linux: a symbolic link has no permissions of its own.
+                    // A symbolic link has no permissions of its own, as on Linux.
                     return Err(session::failed(libc::EOPNOTSUPP));
                 }
                 store.change(&CALLER, place, follow, wanted)
@@ -144,7 +144,7 @@ pub(crate) unsafe fn fchmod(descriptor: c_int, mode: mode_t) -> c_int {
     })
 }
 
-/// Whether an empty path means a placeholder: the kernel would change the memfd behind it.
+/// Whether an empty path means a placeholder. The kernel would change the memfd behind the placeholder.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -197,7 +197,7 @@ pub(crate) unsafe fn fchown(descriptor: c_int, uid: uid_t, gid: gid_t) -> c_int 
     })
 }
 
-/// The times that `utimensat` sets; `None` for what the kernel refuses.
+/// The times that `utimensat` sets. `None` for times that the kernel refuses.
 ///
 /// # Safety
 /// `times` is null or points to two elements.
@@ -221,7 +221,7 @@ unsafe fn wanted_times(times: *const timespec) -> Option<AttributeChange> {
     Some(AttributeChange { accessed: wanted(accessed)?, modified: wanted(modified)?, ..Default::default() })
 }
 
-/// `utimensat(2)`; a null path means the descriptor.
+/// `utimensat(2)`. A null path means the descriptor.
 pub(crate) unsafe fn utimensat(
     directory: c_int,
     path: *const c_char,
@@ -259,7 +259,7 @@ pub(crate) unsafe fn futimens(descriptor: c_int, times: *const timespec) -> c_in
     unsafe { utimensat(descriptor, std::ptr::null(), times, 0) }
 }
 
-/// Microseconds as the kernel's newer calls want them; `None` for what is out of range.
+/// Microseconds in the form of the kernel's newer calls. `None` for times out of range.
 ///
 /// # Safety
 /// `times` points to two elements.
@@ -302,7 +302,7 @@ pub(crate) unsafe fn utime(path: *const c_char, times: *const utimbuf) -> c_int 
     }
 }
 
-/// `truncate(2)`. With a mount the kernel, which may hold pages of the file, does it, as it does `ftruncate`.
+/// `truncate(2)`. With a mount the kernel, which may hold pages of the file, does the call, as it does `ftruncate`.
 pub(crate) unsafe fn truncate(path: *const c_char, length: off_t) -> c_int {
     let pass = |_: c_int, path: *const c_char| {
         // SAFETY: see `fchmodat`.

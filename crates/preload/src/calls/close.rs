@@ -1,4 +1,4 @@
-//! Closing descriptors.
+//! The close of descriptors.
 
 use crate::calls::locks;
 use crate::files::{prefix, promotion, sharing, table};
@@ -8,24 +8,24 @@ use crate::recorder;
 use crate::store::session::{self, Mode};
 use libc::{c_int, c_uint};
 
-/// `close_range(2)`: the process stops sharing its table first.
+/// `close_range(2)`: the thread gets a table of its own first.
 const CLOSE_RANGE_UNSHARE: c_uint = 2;
-/// `close_range(2)`: marks instead of closing.
+/// `close_range(2)`: the call marks descriptors instead of closing them.
 const CLOSE_RANGE_CLOEXEC: c_uint = 4;
 
-/// Whether `descriptor` is the library's own, which programs may not close or overwrite.
+/// Whether `descriptor` is the library's own. Programs may not close or overwrite it.
 pub(crate) fn is_protected(descriptor: c_int) -> bool {
     weir_client::is_own_descriptor(descriptor) && !guard::is_inside()
 }
 
-/// The kernel gave a number to something else than a file of the store.
+/// Forgets a number that the kernel gave to a file outside the store.
 pub(crate) fn note_foreign(opened: c_int) {
     if opened >= 0 && (table::is_known(opened) || table::is_foreign(opened)) && !guard::is_inside() {
         quietly(|| drop(table::forget(opened)));
     }
 }
 
-/// `descriptor` is about to be closed, by whomever: pending times are published, and its number is forgotten.
+/// Publishes pending times of a descriptor that is about to be closed, and forgets its number.
 pub(crate) fn release(descriptor: c_int) {
     recorder::closing(descriptor);
     if prefix::may_hold(descriptor) {
@@ -40,15 +40,15 @@ pub(crate) fn release(descriptor: c_int) {
             if description.is_abandoned() {
                 description.publish();
             } else {
-                // The kernel's offset must outlive this number for those who use another one.
+                // Other numbers of the description need the kernel's offset after this close.
                 description.settle(descriptor);
             }
         }
     });
 }
 
-/// Forgets a descriptor that is about to be closed; the last one of a description ends it. POSIX: closing any
-/// descriptor of a file releases the process's locks on it.
+/// Forgets a placeholder that is about to be closed. The last descriptor ends its description. The close of any descriptor of
+/// a file releases the process's locks on the file (POSIX).
 pub(crate) fn release_placeholder(descriptor: c_int) {
     let Some(description) = promotion::discovered(descriptor) else {
         drop(table::forget(descriptor));
@@ -91,7 +91,7 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> 
         return raw(first, last);
     }
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        // The table becomes this thread's own: what other threads do with the same numbers is out of sight.
+        // The table becomes this thread's own: the library cannot tell the numbers of other threads from its numbers.
         sharing::leave_fast_path();
         return raw(first, last);
     }

@@ -1,4 +1,4 @@
-//! `ioctl`, `isatty` and `pathconf`, where no kernel knows the file: what a mount would answer.
+//! `ioctl`, `isatty` and `pathconf`, where no kernel knows the file: the answers are those of a mount.
 
 use crate::files::paths::{self, Touch};
 use crate::files::state::Kind;
@@ -24,7 +24,7 @@ const NAME_BYTES: c_long = 255;
 /// `ioctl(2)`.
 ///
 /// # Safety
-/// `argument` is what the request wants, or a bad address.
+/// `argument` has the request's form, or is a bad address.
 pub(crate) unsafe fn ioctl(descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     let outcome =
         if prefix::may_hold(descriptor) { attempt(|| control(descriptor, request, argument)) } else { None };
@@ -81,7 +81,7 @@ fn told(place: *mut c_int, value: c_int) -> Result<c_int, c_int> {
     }
 }
 
-/// `isatty(3)` and `tcgetattr(3)`, which ask inside libc: ENOTTY and `refusal` for a file of the store.
+/// `isatty(3)` and `tcgetattr(3)`, which ask the kernel inside libc. A file of the store answers `refusal` with ENOTTY.
 pub(crate) fn terminal(descriptor: c_int, refusal: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     if prefix::holds(descriptor) {
         let _: c_int = fail(libc::ENOTTY);
@@ -90,7 +90,7 @@ pub(crate) fn terminal(descriptor: c_int, refusal: c_int, pass: impl FnOnce() ->
     pass()
 }
 
-/// What the store says of a limit; `None` for one that is the machine's, whatever the file.
+/// The store's value of a limit. `None` for a limit of the machine, which is the same for every file.
 fn limit(name: c_int, is_regular: bool) -> Option<c_long> {
     Some(match name {
         libc::_PC_NAME_MAX => NAME_BYTES,
@@ -129,7 +129,7 @@ pub(crate) unsafe fn pathconf(path: *const c_char, name: c_int) -> c_long {
             |store, place| store.attributes(&CALLER, place, true),
             |found| {
                 let is_regular = found.kind == weir_client::wire::FileKind::Regular;
-                // The rest is the same for every path, the root of the host among them.
+                // Other limits are the same for every path, also for the root of the host.
                 limit(name, is_regular).unwrap_or_else(|| pass(c"/".as_ptr()))
             },
             |_, path| pass(path),

@@ -1,4 +1,4 @@
-//! Mapped files and programs without a mount: copies of their bytes in memory.
+//! Copies of files in memory, for mapped files and programs without a mount.
 
 use crate::files::paths::{self, Touch};
 use crate::files::promotion;
@@ -14,11 +14,11 @@ use std::io::IoSliceMut;
 use weir_client::wire::OpenFlags;
 use weir_client::{File, Place};
 
-/// Bytes that are read at once into a copy.
+/// Bytes of one read into a copy.
 const STEP_BYTES: usize = 4 << 20;
 
-/// `mmap` of a placeholder: a copy of the bytes as they are now, which is all that a private mapping promises. A
-/// shared mapping that may be written answers ENODEV, as on file systems without one.
+/// `mmap` of a placeholder: a copy of the present bytes, which fulfils the promise of a private mapping. A shared mapping with
+/// write access answers ENODEV, as on file systems that have no such mappings.
 pub(crate) fn map(
     descriptor: c_int,
     address: *mut c_void,
@@ -39,7 +39,7 @@ pub(crate) fn map(
     let shared = libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE;
     let anonymous = (flags & !shared) | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let writable = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the program asked for a mapping at this place, and gets one.
+    // SAFETY: the program asked for a mapping at this place.
     let mapped =
         match unsafe { system_call!(libc::SYS_mmap, address, length, writable, anonymous, -1_isize, 0) } {
             Ok(mapped) => mapped,
@@ -62,7 +62,7 @@ pub(crate) fn map(
     Some(Ok(mapped as *mut c_void))
 }
 
-/// Reads until the buffer or the file ends; what is beyond stays zero.
+/// Reads until the buffer or the file ends. Bytes beyond the file's end stay zero.
 fn read_fully(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, c_int> {
     let mut done = 0;
     while done < bytes.len() {
@@ -77,7 +77,7 @@ fn read_fully(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, c_int
     Ok(done)
 }
 
-/// A memfd with the bytes of an executable file of the store, to be executed.
+/// A memfd with the bytes of an executable file of the store, which the kernel can execute.
 pub(crate) fn image(path: &[u8]) -> Outcome<c_int> {
     let Located::Store(ino, rest) = paths::locate(libc::AT_FDCWD, path, Touch::Node) else { return None };
     let store = match identity::store()? {
@@ -95,12 +95,12 @@ pub(crate) fn image(path: &[u8]) -> Outcome<c_int> {
         Err(number) => return Some(Err(number)),
     };
     let image = program_of(&file);
-    // The bytes are copied; a lost server forgets the description.
+    // The bytes are copied. A lost server forgets the description.
     let _ = file.close(&CALLER);
     Some(image)
 }
 
-/// A memfd with the bytes of an open file, for a stream of libc's own to read.
+/// A memfd with the bytes of an open file, for a stream of libc to read.
 pub(crate) fn copy_of(descriptor: c_int) -> Outcome<c_int> {
     let description = promotion::discovered(descriptor)?;
     description.placeholder()?;
@@ -111,7 +111,7 @@ pub(crate) fn copy_of(descriptor: c_int) -> Outcome<c_int> {
 fn program_of(file: &File) -> Result<c_int, c_int> {
     let mut start = [0_u8; 2];
     read_fully(file, &mut start, 0)?;
-    // The interpreter of a script opens it by its number after the exec.
+    // The interpreter of a script opens the script by its number after the exec.
     let flags = if &start == b"#!" { 0 } else { libc::MFD_CLOEXEC };
     memory_with(file, c"weir-program", flags)
 }

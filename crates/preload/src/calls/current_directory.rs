@@ -115,7 +115,7 @@ fn searchable(kind: FileKind, ino: Ino) -> Result<Ino, c_int> {
     allowed.map(|()| ino).map_err(|error| error.errno())
 }
 
-/// The path of a directory that was opened as `opened`, which may have led through symbolic links.
+/// The path of a directory that was opened as `opened`. The path `opened` may have led through symbolic links.
 fn place_of(ino: Ino, opened: &[u8]) -> Vec<u8> {
     let walked = session::store().and_then(|store| {
         let path = resolve(store, b"", opened, Rules::default()).ok()?;
@@ -155,7 +155,8 @@ pub(crate) fn change_to_open(descriptor: c_int, pass: impl FnOnce() -> c_int) ->
     )
 }
 
-/// `getcwd`: `fail` where the buffer is too short; `None` where the kernel's directory is the right one.
+/// `getcwd` below the prefix: null with errno where the buffer is too short. `None` where the kernel knows the working
+/// directory.
 pub(crate) fn answer_to(buffer: *mut c_char, size: usize) -> Option<*mut c_char> {
     if session::mode() != Mode::Prefix || guard::is_inside() {
         return None;
@@ -192,7 +193,7 @@ pub(crate) fn give_path(path: &[u8], buffer: *mut c_char, heap_bytes: usize) -> 
     }
 }
 
-/// The raw `getcwd` system call, for programs that make it themselves.
+/// The system call `getcwd`, for programs that make it by its number.
 pub(crate) fn kernel_answer(buffer: *mut c_char, size: usize) -> isize {
     match answer_to(buffer, size) {
         Some(answer) if answer.is_null() => -1,
@@ -214,7 +215,7 @@ pub(crate) unsafe fn getcwd(buffer: *mut c_char, size: usize) -> *mut c_char {
     }
 }
 
-/// `getwd(3)`: libc's own writes its message to the buffer where it fails.
+/// `getwd(3)`. libc's own function writes its message to the buffer where it fails.
 pub(crate) unsafe fn getwd(buffer: *mut c_char) -> *mut c_char {
     let answer = (!buffer.is_null()).then(|| answer_to(buffer, libc::PATH_MAX as usize));
     // SAFETY: see `realpath`.

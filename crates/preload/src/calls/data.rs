@@ -1,4 +1,4 @@
-//! Reading and writing: the bytes of promoted descriptors go straight to the targets.
+//! Reads and writes: the bytes of promoted descriptors go straight to the targets.
 
 use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
@@ -12,22 +12,22 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use weir_client::File;
 
-/// Buffers of one call (`UIO_MAXIOV`); the kernel refuses more.
+/// Buffers of one call (`UIO_MAXIOV`). The kernel refuses more.
 const BUFFERS: usize = 1024;
-/// Bytes of one call (`MAX_RW_COUNT`); the kernel cuts longer ones, so they are left to it.
+/// Bytes of one call (`MAX_RW_COUNT`). The kernel cuts longer calls, so they are left to the kernel.
 const CALL_BYTES: usize = 0x7fff_f000;
 
-/// Where a call reads or writes.
+/// The position of a read or write.
 #[derive(Clone, Copy)]
 enum Position {
-    /// At the description's offset, which moves.
+    /// The description's offset, which moves.
     Current,
-    /// At this offset.
+    /// This offset.
     At(u64),
 }
 
 impl Position {
-    /// The position of `pread` and the like; absent for the negative ones that the kernel refuses.
+    /// The position of `pread` and the like. Absent for a negative offset, which the kernel refuses.
     fn at(offset: off_t) -> Option<Position> {
         u64::try_from(offset).ok().map(Position::At)
     }
@@ -36,13 +36,13 @@ impl Position {
 /// The description behind a descriptor, if the fast path may serve a call at `position`.
 fn described(descriptor: c_int, position: Position) -> Option<Arc<Description>> {
     match (position, session::mode()) {
-        // An inherited descriptor is shared: with a mount the kernel would have to serve it anyway.
+        // An inherited descriptor is shared: with a mount the kernel has to serve it anyway.
         (Position::Current, Mode::Mount) => promotion::described(descriptor),
         _ => promotion::discovered(descriptor),
     }
 }
 
-/// The few instructions that a descriptor outside the store costs.
+/// Whether a call on `descriptor` may concern the store: a few instructions for another descriptor.
 fn is_candidate(descriptor: c_int, position: Option<Position>) -> bool {
     if table::is_known(descriptor) {
         return position.is_some();
@@ -53,7 +53,7 @@ fn is_candidate(descriptor: c_int, position: Option<Position>) -> bool {
     }
 }
 
-/// Runs `operate` on the description; a call that the kernel has to serve is counted.
+/// Runs `operate` on the description. A call that the kernel has to serve is counted.
 fn on_description<T>(
     descriptor: c_int,
     position: Position,
@@ -72,7 +72,7 @@ fn on_description<T>(
     outcome
 }
 
-/// The file to do data calls on; without a mount, what is not a regular file has its own answer.
+/// The file for data calls. Without a mount, a node that is not a regular file has its own answer.
 fn file_of(description: &Description, descriptor: c_int) -> Result<&File, Option<c_int>> {
     match description.file(descriptor) {
         Some(file) => Ok(file),
@@ -134,7 +134,8 @@ fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<'_>]) -> Ou
     })
 }
 
-/// Writes at `offset`, or at the end for `O_APPEND` (as Linux does for `pwrite` too); answers the offset after it.
+/// Writes at `offset`, or at the end for `O_APPEND`, as Linux does for `pwrite`, too. Answers the offset behind the bytes and
+/// their number.
 fn write_to(
     description: &Description,
     (descriptor, file): (c_int, &File),
@@ -165,7 +166,7 @@ fn write_to(
     })
 }
 
-/// As much of `buffers` as the limit on the size of files lets the process write.
+/// The part of `buffers` that the limit on the size of files lets the process write.
 fn within_limit<'a>(
     description: &Description,
     file: &File,
@@ -186,7 +187,8 @@ fn within_limit<'a>(
     Some(Ok(buffers.iter().map(within).filter(|part| !part.is_empty()).collect()))
 }
 
-/// Whether the kernel accepts a transfer of `bytes` at `position`: what it refuses or cuts is left to it.
+/// Whether the kernel accepts a transfer of `bytes` at `position`. A transfer that the kernel refuses or cuts is left to the
+/// kernel.
 fn is_plain(position: Position, bytes: usize) -> bool {
     let end_fits = match position {
         Position::Current => true,
@@ -311,7 +313,10 @@ fn refused<D: Direction>(descriptor: c_int, answer: Result<usize, c_int>) -> Out
     })
 }
 
-/// The buffers of a vectored call, none of them empty, with their bytes in all; else what the call answers.
+/// The buffers of a vectored call without the empty ones, and the number of their bytes.
+///
+/// # Errors
+/// The number with which the call fails.
 ///
 /// # Safety
 /// `vector` has `count` elements, or is a bad address.
@@ -323,7 +328,7 @@ unsafe fn vector_of<'a>(
     if !addresses::can_read(vector, count) {
         return Err(libc::EFAULT);
     }
-    // SAFETY: as the caller promises; an empty vector may be null.
+    // SAFETY: as the caller promises. An empty vector may be null.
     let vector = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(vector, count) } };
     let total = vector.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len));
     Ok((vector.iter().filter(|part| part.iov_len > 0), total.ok_or(libc::EINVAL)?))
@@ -380,8 +385,8 @@ unsafe fn move_many<D: Direction>(
     })
 }
 
-/// The position of `preadv2` and `pwritev2`, where -1 is the current offset; with flags only the kernel knows what
-/// they mean for its file system, so the offset is given back to it.
+/// The position of `preadv2` and `pwritev2`, where -1 is the current offset. With a mount only the kernel knows the meaning of
+/// flags, so the kernel gets the offset.
 fn position2(descriptor: c_int, offset: off_t, flags: c_int) -> Result<Option<Position>, c_int> {
     if flags != 0 && session::mode() == Mode::Mount {
         sharing::settle(descriptor);
@@ -408,8 +413,8 @@ pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t)
     }
 }
 
-/// `write(2)`. After a system call each return to a caller costs as much as counting a write does, so the way of a
-/// recorded file outside the store is flat.
+/// `write(2)`. After a system call, each return to a caller costs as much as the count of a write. So the way of a recorded
+/// file outside the store is flat.
 #[inline(always)]
 pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
     if let Some(file) = recorder::plain(descriptor) {
@@ -460,7 +465,7 @@ pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t
     }
 }
 
-/// `pwrite(2)`, as [`write`].
+/// `pwrite(2)`, as flat as [`write`].
 #[inline(always)]
 pub(crate) unsafe fn pwrite(
     descriptor: c_int,

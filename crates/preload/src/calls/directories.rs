@@ -1,4 +1,4 @@
-//! Directory streams on placeholders. With a mount they are libc's own: its descriptors are the kernel's.
+//! Directory streams on placeholders. With a mount the streams are libc's own, because descriptors are the kernel's.
 
 use crate::calls::{close, open, seek};
 use crate::files::placeholder::Placeholder;
@@ -12,9 +12,9 @@ use libc::{c_char, c_int, c_long, c_void, dirent, size_t, ssize_t, DIR};
 use std::collections::VecDeque;
 use weir_client::wire::{DirectoryEntry, FileKind};
 
-/// First word of our streams. libc's begin with a descriptor number, which is never so large.
+/// First word of this library's streams. libc's streams begin with a descriptor number, which is never so large.
 const MAGIC: u64 = u64::from_le_bytes(*b"weir-dir");
-/// Bytes asked of the server at once: about a thousand entries, and one frame.
+/// Bytes of one listing of the server: about a thousand entries, and one frame.
 const LISTING_BYTES: u32 = 64 * 1024;
 /// Fixed part of `struct dirent`.
 const HEAD_BYTES: usize = std::mem::offset_of!(dirent, d_name);
@@ -29,15 +29,15 @@ struct Stream {
     entry: dirent,
 }
 
-/// Our stream behind a `DIR`, if it is one.
+/// The stream of this library behind a `DIR`, if there is one.
 ///
 /// # Safety
-/// `directory` is null or an open stream, of libc's or ours; no other thread uses it, as POSIX demands.
+/// `directory` is null or an open stream of libc or of this library. No other thread uses the stream, as POSIX demands.
 unsafe fn ours<'a>(directory: *mut DIR) -> Option<&'a mut Stream> {
     if session::mode() != session::Mode::Prefix || directory.is_null() {
         return None;
     }
-    // SAFETY: both kinds of stream are longer than their first word, and allocated with its alignment.
+    // SAFETY: both kinds of stream are longer than their first word, and have its alignment.
     unsafe {
         if directory.cast::<u64>().read() != MAGIC {
             return None;
@@ -89,7 +89,7 @@ pub(crate) unsafe fn fdopendir(descriptor: c_int) -> *mut DIR {
 
 /// `closedir(3)`.
 pub(crate) unsafe fn closedir(directory: *mut DIR) -> c_int {
-    // SAFETY: see `opendir`; our streams are boxes.
+    // SAFETY: see `opendir`. The streams of this library are boxes.
     unsafe {
         let Some(stream) = ours(directory) else { return real::closedir(directory) };
         let descriptor = stream.descriptor;
@@ -110,7 +110,7 @@ pub(crate) unsafe fn dirfd(directory: *mut DIR) -> c_int {
     }
 }
 
-/// Entries of a directory from its offset on; the offset moves as they are given out.
+/// The entries of a directory from `cookie` on, and whether no entries follow.
 fn list(placeholder: &Placeholder, cookie: u64) -> Outcome<(Vec<DirectoryEntry>, bool)> {
     let Kind::Directory(handle, _) = placeholder.state().kind else { return Some(Err(libc::ENOTDIR)) };
     let store = session::store()?;
@@ -121,7 +121,7 @@ fn list(placeholder: &Placeholder, cookie: u64) -> Outcome<(Vec<DirectoryEntry>,
 }
 
 fn fill(entry: &DirectoryEntry) -> dirent {
-    // SAFETY: zeros are valid for the structure of numbers; the name then ends with a zero byte.
+    // SAFETY: zeros are valid for the structure of numbers. The name then ends with a zero byte.
     let mut answer: dirent = unsafe { std::mem::zeroed() };
     let length = entry.name.len().min(answer.d_name.len() - 1);
     answer.d_ino = entry.ino.0;
@@ -150,7 +150,7 @@ fn kind_of(kind: FileKind) -> u8 {
     }
 }
 
-/// The next entry of our stream; `Ok(None)` at the end.
+/// The next entry of a stream, `Ok(None)` at the end.
 fn next(stream: &mut Stream) -> Result<Option<*mut dirent>, c_int> {
     let descriptor = stream.descriptor;
     let outcome = attempt(|| {
@@ -234,7 +234,7 @@ pub(crate) unsafe fn telldir(directory: *mut DIR) -> c_long {
     }
 }
 
-/// `getdents64(2)`: as many records as fit.
+/// `getdents64(2)`: it gives as many records as fit.
 pub(crate) unsafe fn getdents64(descriptor: c_int, buffer: *mut c_void, size: size_t) -> ssize_t {
     let pass = || {
         let arguments = [descriptor as usize, buffer as usize, size, 0, 0, 0];
@@ -256,7 +256,7 @@ pub(crate) unsafe fn getdents64(descriptor: c_int, buffer: *mut c_void, size: si
                 Ok((entries, _)) => entries,
                 Err(number) => return Some(Err(number)),
             };
-            // SAFETY: as the program promises; every record ends inside the buffer.
+            // SAFETY: as the program promises. Every record ends inside the buffer.
             let (used, after) = unsafe { write_records(&entries, buffer.cast(), size, offset) };
             if used == 0 && !entries.is_empty() {
                 return Some(Err(libc::EINVAL));
@@ -267,7 +267,7 @@ pub(crate) unsafe fn getdents64(descriptor: c_int, buffer: *mut c_void, size: si
     guard::finish(outcome, |used| used as ssize_t, pass)
 }
 
-/// Writes records while they fit; answers the bytes used and the cookie after the last.
+/// Writes records while they fit. Answers the number of used bytes, and the cookie after the last record.
 unsafe fn write_records(
     entries: &[DirectoryEntry],
     buffer: *mut u8,

@@ -1,4 +1,4 @@
-//! Duplicating descriptors, and `fcntl`.
+//! Duplicates of descriptors, and `fcntl`.
 
 use crate::calls::{close, locks, standard_streams};
 use crate::files::table::{self, Entry};
@@ -10,7 +10,7 @@ use crate::store::session::{self, Mode};
 use libc::{c_int, c_long};
 use std::sync::Arc;
 
-/// The description that a duplicate of `old` shares; looked up before the kernel makes it.
+/// The description that a duplicate of `old` shares. The look-up comes before the kernel makes the duplicate.
 fn shared_with(old: c_int) -> Option<Arc<description::Description>> {
     if !table::is_known(old) && !prefix::may_hold(old) {
         return None;
@@ -25,7 +25,7 @@ fn shared_with(old: c_int) -> Option<Arc<description::Description>> {
     found
 }
 
-/// The kernel made `new` a duplicate.
+/// Enters `new`, which the kernel made a duplicate.
 fn note_duplicate(new: c_int, description: Option<Arc<description::Description>>) {
     if new < 0 || guard::is_inside() {
         return;
@@ -49,7 +49,7 @@ pub(crate) unsafe fn dup(old: c_int) -> c_int {
     recorder::duplicated(old, new)
 }
 
-/// `dup3(2)`; `same` is what it answers where both numbers are one.
+/// `dup2(2)` and `dup3(2)`. `same` answers where both numbers are one.
 unsafe fn dup_over(old: c_int, new: c_int, flags: c_int, same: impl FnOnce() -> c_int) -> c_int {
     if old == new {
         return same();
@@ -93,7 +93,7 @@ pub(crate) unsafe fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     unsafe { dup_over(old, new, flags, || fail(libc::EINVAL)) }
 }
 
-/// `fcntl(2)`: duplicates and status flags are followed; locks are the kernel's where a mount is.
+/// `fcntl(2)`. The library follows duplicates and status flags. With a mount, locks are the kernel's.
 pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) -> c_int {
     let is_duplicate = matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
     if session::mode() == Mode::Off || guard::is_inside() {
@@ -109,7 +109,7 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
     }
     let description = if is_duplicate { shared_with(descriptor) } else { None };
     if matches!(command, libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW) {
-        // Whoever gets the lock next sees the times of what was written under it.
+        // The next owner of the lock sees the times of the writes under the lock.
         sharing::settle(descriptor);
     }
     // SAFETY: see `openat`.

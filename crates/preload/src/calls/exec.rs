@@ -1,4 +1,4 @@
-//! New process images: the kernel gets every offset first, and without a mount the child finds the store again.
+//! New process images. The kernel gets every offset first, and without a mount the new image finds the store again.
 
 use crate::calls::{copies, process};
 use crate::files::working_directory::{self, VARIABLE};
@@ -16,10 +16,10 @@ extern "C" {
     pub(crate) static mut environ: *const *const c_char;
 }
 
-/// Arguments of an `execl` call that are collected: each is a pointer on the stack, as the call itself has them.
+/// Most arguments of an `execl` call: each is a pointer on the stack, as the call itself has them.
 const ARGUMENTS: usize = 4096;
 
-/// A null-terminated list of C strings, as `exec` takes them.
+/// A null-terminated list of C strings, in the form of `exec`.
 pub(crate) type Strings = *const *const c_char;
 
 /// Runs an `exec` call, which returns only when it fails.
@@ -176,7 +176,7 @@ impl Variadic {
     }
 }
 
-/// Which of the variadic calls it is.
+/// The variadic calls.
 #[repr(usize)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -184,11 +184,11 @@ pub(crate) enum Form {
     Path = 0,
     /// `execlp`.
     Search = 1,
-    /// `execle`: the environment follows the null.
+    /// `execle`, whose environment follows the null.
     Environment = 2,
 }
 
-/// The `execl` family, called by the trampolines with where the arguments are.
+/// The `execl` family. The trampolines pass the places of the arguments.
 pub(crate) unsafe extern "C" fn execute_listed(
     registers: *const usize,
     stack: *const usize,
@@ -244,7 +244,7 @@ pub(crate) unsafe fn execute_image(image: c_int, arguments: Strings, environment
 /// Longest string of an environment (`MAX_ARG_STRLEN`); the kernel refuses longer ones.
 const ENTRY_BYTES: usize = 131_072;
 
-/// Runs `call` with an environment in which the child finds the working directory inside the store.
+/// Runs `call` with an environment in which the new image finds the working directory inside the store.
 ///
 /// # Safety
 /// `environment` is null or a null-terminated list of C strings.
@@ -262,7 +262,7 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
         });
         let name = [VARIABLE.to_bytes(), b"="].concat();
         let mut cursor = environment;
-        // SAFETY: as the caller promises, but for addresses that the kernel refuses.
+        // SAFETY: as the caller promises. The addresses are checked first, because some may be bad.
         unsafe {
             loop {
                 is_readable = addresses::can_read(cursor, 1);
@@ -288,7 +288,7 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
     result
 }
 
-/// Runs a program that may lie in the store: its bytes are copied into memory, which the kernel can execute.
+/// Runs a program that may lie in the store. Its bytes are copied into memory, which the kernel can execute.
 ///
 /// # Safety
 /// The lists are null-terminated, `path` ends with a zero byte.
@@ -312,8 +312,8 @@ pub(crate) unsafe fn execute(
     finish(
         image,
         |image| {
-            // SAFETY: as the caller promises. The image stays open over the exec, because a script's interpreter
-            // opens it by its number.
+            // SAFETY: as the caller promises. The image stays open over the exec, because a script's interpreter opens the
+            // image by its number.
             unsafe { execute_image(image, arguments, environment) }
         },
         || pass(path),

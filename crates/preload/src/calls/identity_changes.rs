@@ -1,4 +1,4 @@
-//! `setuid` and the like: calls that change who the process is.
+//! `setuid` and the like: calls that change the identity of the process.
 
 use crate::files::sharing;
 use crate::host::kernel;
@@ -6,7 +6,7 @@ use crate::store::identity;
 use crate::store::session::{self, Mode};
 use libc::{c_int, c_long, c_uint, gid_t, uid_t};
 
-/// Runs a call that may change who the process is.
+/// Runs a call that may change the user or the group of the process.
 pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: neither has arguments or fails.
     let who = || unsafe { (libc::geteuid(), libc::getegid()) };
@@ -20,7 +20,7 @@ pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// `setgroups(2)` and `initgroups(3)`: the credential's groups may not be the process's any more.
+/// `setgroups(2)` and `initgroups(3)`: afterwards the process may have other groups than its credential.
 pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
     identity::remember();
     let result = change();
@@ -31,7 +31,7 @@ pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// `setfsuid(2)` and `setfsgid(2)`, which answer the number before.
+/// `setfsuid(2)` and `setfsgid(2)`, which answer the former number.
 pub(crate) unsafe fn set_file_system_identity(number: c_long, wanted: c_uint) -> c_int {
     identity::remember();
     // SAFETY: no memory is passed.

@@ -1,8 +1,8 @@
-//! Watches that this process puts on the store (`inotify(7)`). Only what goes through the kernel raises their events, so
-//! the kernel does all calls of the process on the store from its first watch on, until it ends or executes a program.
+//! Watches that this process puts on the store (`inotify(7)`). Only calls through the kernel raise events. So the kernel does
+//! all calls of the process on the store from its first watch on, until the process ends or executes a program.
 //!
-//! The child of `fork` goes on so: its parent's watches are its own too. A watch that was made out of sight (a system
-//! call instruction) is missing here, and `fanotify(7)` watches the host rather than a program's own files.
+//! The child of `fork` goes on so, because its parent's watches are its own, too. A watch that a system call instruction
+//! made is missing here, and `fanotify(7)` watches the host rather than a program's own files.
 
 use crate::files::paths::{self, Touch};
 use crate::files::{sharing, watches};
@@ -13,7 +13,7 @@ use crate::store::session::{self, Mode, CALLER};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
-/// `inotify_add_watch(2)`. Without a mount no kernel knows what would be watched: EOPNOTSUPP.
+/// `inotify_add_watch(2)`. Without a mount no kernel knows the files of the store: EOPNOTSUPP.
 pub(crate) unsafe fn add(instance: c_int, path: *const c_char, mask: u32) -> c_int {
     let pass = |path: *const c_char| -> c_int {
         let arguments = [instance as usize, path as usize, mask as usize, 0, 0, 0];
@@ -42,8 +42,8 @@ pub(crate) unsafe fn add(instance: c_int, path: *const c_char, mask: u32) -> c_i
     }
 }
 
-/// Before the watch is made, so that it misses nothing: offsets and times are given to the kernel. Where the kernel
-/// then refuses the watch, the calls are right all the same.
+/// Gives the kernel offsets and times before the watch is made, so that the watch misses nothing. Where the kernel refuses the
+/// watch, the calls are right all the same.
 ///
 /// # Safety
 /// `path` is null, ends with a zero byte, or is a bad address.

@@ -1,4 +1,4 @@
-//! `fcntl` and `flock` on placeholders: the servers keep the locks, as for the mount.
+//! `fcntl` and `flock` on placeholders. The servers keep the locks, as for the mount.
 
 use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
@@ -12,15 +12,15 @@ use std::sync::{Mutex, PoisonError};
 use weir_client::wire::{Ino, LockKind, LockOwner, LockRange, LockType};
 use weir_client::{File, LockRequest};
 
-/// First and longest pause of a call that waits for a lock: it asks again, so that signals can end its wait.
+/// First and longest pause of a call that waits for a lock. The call asks again after each, so that signals can end its wait.
 const PAUSE_FIRST_NANOSECONDS: i64 = 500_000;
 const PAUSE_LAST_NANOSECONDS: i64 = 20_000_000;
 /// `O_LARGEFILE` as 64-bit kernels show it.
 const LARGE_FILE: c_int = 0o100_000;
 
-/// Locks that this process may hold. A child of `fork` has a copy, in which its parent's number stands.
+/// Locks that this process may hold. A child of `fork` has a copy with its parent's process number.
 static LOCKED: Mutex<Vec<Held>> = Mutex::new(Vec::new());
-/// Descriptions on which a stream may have bytes that are not written yet, with their inodes.
+/// Descriptions whose streams may hold unwritten bytes, with their inodes.
 static STREAMED: Mutex<Vec<(u64, Ino)>> = Mutex::new(Vec::new());
 
 /// One owner's locks of one kind on a file.
@@ -32,7 +32,7 @@ struct Held {
     owner: LockOwner,
 }
 
-/// `fcntl` on a placeholder; `None` for commands that the kernel does right on it.
+/// `fcntl` on a placeholder. `None` for commands that the kernel does right on a placeholder.
 ///
 /// # Safety
 /// For lock commands `argument` points to a `struct flock`.
@@ -76,7 +76,7 @@ fn answered(outcome: Outcome<c_int>) -> Option<c_int> {
     }
 }
 
-/// Repeats `ask` while it answers EAGAIN, if the call is one that waits; a signal's handler ends it with EINTR.
+/// Repeats `ask` while it answers EAGAIN, if the call waits. A signal's handler ends the wait with EINTR.
 fn waiting(waits: bool, mut ask: impl FnMut() -> Outcome<c_int>) -> Option<c_int> {
     let mut pause = PAUSE_FIRST_NANOSECONDS;
     loop {
@@ -159,7 +159,7 @@ fn note_locked(ino: Ino, request: &LockRequest) {
     }
 }
 
-/// A stream that writes was made on `descriptor`.
+/// Notes that a writing stream was made on `descriptor`.
 pub(crate) fn note_streamed(descriptor: c_int) {
     let Some(description) = promotion::discovered(descriptor) else { return };
     let Some(placeholder) = description.placeholder() else { return };
@@ -167,11 +167,11 @@ pub(crate) fn note_streamed(descriptor: c_int) {
     streamed.push((description.identity(), placeholder.ino()));
 }
 
-/// The process ends: its locks go before its parent hears of it, as in a kernel, not when the server sees the end
-/// of the connection. Where libc is still to write what streams hold (`streams_follow`) the locks of their files
-/// wait for that end.
+/// Releases all locks of the process, which ends. As in a kernel, the locks go before the process's parent hears of the end,
+/// and not when the server sees the end of the connection. Where libc writes the content of streams afterwards
+/// (`streams_follow`), the locks of their files wait for the end of the connection.
 pub(crate) fn release_all(streams_follow: bool) {
-    // A lock that a thread holds which is gone with a `fork`, or is about to be, must not keep the process.
+    // A thread that holds this mutex may be gone with a `fork`, or about to end: it must not keep the process.
     let Ok(locked) = LOCKED.try_lock().map(|mut locked| std::mem::take(&mut *locked)) else { return };
     let own = kernel::process_id();
     if locked.iter().all(|held| held.process != own) {
@@ -223,7 +223,7 @@ fn range_of(
     Some(range_from(base, lock.l_start, lock.l_len))
 }
 
-/// The bytes that `struct flock` means: a length of 0 reaches to the end of any file, a negative one backwards.
+/// The range that `struct flock` means. A length of 0 reaches to the end of any file, a negative length backwards.
 fn range_from(base: off_t, start: off_t, length: off_t) -> Result<LockRange, c_int> {
     let start = base.checked_add(start).ok_or(libc::EOVERFLOW)?;
     let (first, last) = match length {
@@ -247,8 +247,8 @@ fn tell(lock: &mut libc::flock, conflict: Option<(LockType, LockRange, u32)>, is
     lock.l_pid = if is_posix { pid as i32 } else { -1 };
 }
 
-/// The process closed a descriptor of the file: all its POSIX locks on it go, and with the last descriptor of the
-/// description the others.
+/// Releases the process's POSIX locks on a file of which it closed a descriptor. The last descriptor of the description
+/// releases the other locks, too.
 pub(crate) fn release_process_locks(description: &Description) {
     let Some(placeholder) = description.placeholder() else { return };
     let is_last = description.is_abandoned();
@@ -274,7 +274,7 @@ pub(crate) fn release_process_locks(description: &Description) {
     }
 }
 
-/// `flock(2)`: with a mount the kernel's.
+/// `flock(2)`. With a mount the kernel does the call.
 pub(crate) unsafe fn flock(descriptor: c_int, operation: c_int) -> c_int {
     // SAFETY: no memory is passed.
     let pass = || unsafe { real::flock(descriptor, operation) };

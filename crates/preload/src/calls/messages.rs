@@ -7,7 +7,7 @@ use crate::host::guard::{self, quietly};
 use crate::store::session::{self, Mode};
 use libc::c_int;
 
-/// Every descriptor in a message's `SCM_RIGHTS` will be another process's too.
+/// Shares every descriptor in a message's `SCM_RIGHTS`, which another process gets, too.
 ///
 /// # Safety
 /// `message` is a valid message of the program.
@@ -23,7 +23,7 @@ pub(crate) unsafe fn share_sent(message: *const libc::msghdr) {
 /// # Safety
 /// `message` is null or a valid message.
 unsafe fn each_right(message: *const libc::msghdr, visit: impl Fn(c_int)) {
-    // SAFETY: as the caller promises; the macros walk the control data inside its length.
+    // SAFETY: as the caller promises. The macros walk the control data inside its length.
     unsafe {
         if !addresses::can_read(message, 1) || (*message).msg_control.is_null() {
             return;
@@ -43,7 +43,7 @@ unsafe fn each_right(message: *const libc::msghdr, visit: impl Fn(c_int)) {
     }
 }
 
-/// The kernel chose numbers for descriptors in a message: what was known of them is out of date.
+/// Forgets the numbers that the kernel chose for descriptors in a message.
 ///
 /// # Safety
 /// `message` was filled by `recvmsg`.

@@ -1,4 +1,4 @@
-//! `mmap`, `munmap` and `mremap`: which files of the store are mapped.
+//! `mmap`, `munmap` and `mremap`: the library follows the mapped files of the store.
 
 use crate::calls::copies;
 use crate::files::{mappings, promotion, table};
@@ -20,7 +20,8 @@ pub(crate) unsafe fn mmap(
 ) -> *mut c_void {
     let arguments =
         [address as usize, length, protection as usize, flags as usize, descriptor as usize, offset as usize];
-    // SAFETY: see `sendfile`; one call without a lookup, because allocators map memory before libc is ready.
+    // SAFETY: the program's own promises, here and in all functions below. The call goes without a look-up in libc, because
+    // allocators map memory before libc is ready.
     let pass = || address_of(unsafe { kernel::raw(libc::SYS_mmap, arguments) });
     let is_file = descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0;
     if is_file {
@@ -65,8 +66,8 @@ fn address_of(result: isize) -> *mut c_void {
     }
 }
 
-/// With a mount, `descriptor` is about to be mapped: whoever writes the file beside the kernel is refused from now on,
-/// the kernel knows its size, and a file that is mapped shared, which is answered, leaves the fast path.
+/// Prepares the mapping of `descriptor` with a mount. The servers refuse writes beside the kernel from now on, and the kernel
+/// learns the file's size. A file that is mapped shared leaves the fast path; its inode is answered.
 fn announce_mapping(descriptor: c_int, flags: c_int) -> Option<u64> {
     let is_shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
     if table::is_foreign(descriptor) {
@@ -86,7 +87,7 @@ fn announce_mapping(descriptor: c_int, flags: c_int) -> Option<u64> {
     announced
 }
 
-/// What was mapped there is no more.
+/// Forgets the mapping at an address that is mapped anew.
 fn forget_mapped(address: usize, length: usize) {
     if mappings::are_any() {
         quietly(|| drop(mappings::remove(address, length)));
@@ -100,7 +101,7 @@ pub(crate) unsafe fn munmap(address: *mut c_void, length: size_t) -> c_int {
     if is_followed {
         quietly(|| removed = mappings::remove(address as usize, length));
     }
-    // SAFETY: see `sendfile`.
+    // SAFETY: see `mmap`.
     let result = unsafe { kernel::raw(libc::SYS_munmap, [address as usize, length, 0, 0, 0, 0]) };
     if is_followed {
         quietly(|| if result == 0 { drop(removed) } else { mappings::put_back(removed) });
@@ -117,7 +118,7 @@ pub(crate) unsafe fn mremap(
     wanted: *mut c_void,
 ) -> *mut c_void {
     let arguments = [old as usize, old_length, length, flags as usize, wanted as usize, 0];
-    // SAFETY: see `sendfile`.
+    // SAFETY: see `mmap`.
     let pass = || address_of(unsafe { kernel::raw(libc::SYS_mremap, arguments) });
     if !mappings::are_any() || guard::is_inside() {
         return pass();

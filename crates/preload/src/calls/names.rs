@@ -11,7 +11,7 @@ use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
 use std::ffi::CString;
 use weir_client::wire::{NodeKind, RenameMode};
 
-/// `umask(2)`, remembered for what the client makes.
+/// `umask(2)`. The library remembers the mask for files that the client makes.
 pub(crate) unsafe fn umask(mask: mode_t) -> mode_t {
     umask::remember(mask);
     // SAFETY: no memory is passed, and it cannot fail.
@@ -38,7 +38,7 @@ pub(crate) unsafe fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t
     }
 }
 
-/// `mknodat(2)`. A kind that does not exist is the kernel's to refuse.
+/// `mknodat(2)`. The kernel refuses a kind that does not exist.
 pub(crate) unsafe fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
     let kind = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => Some(NodeKind::Regular),
@@ -111,7 +111,7 @@ pub(crate) unsafe fn remove(path: *const c_char) -> c_int {
     }
 }
 
-/// `renameat2(2)`. White-outs are the kernel's to refuse.
+/// `renameat2(2)`. The kernel refuses white-outs.
 pub(crate) unsafe fn renameat2(
     from_directory: c_int,
     from: *const c_char,
@@ -145,7 +145,7 @@ pub(crate) unsafe fn renameat2(
     }
 }
 
-/// `linkat(2)`. Links to descriptors (`AT_EMPTY_PATH`, `/proc/self/fd`) are the kernel's.
+/// `linkat(2)`. The kernel makes links to descriptors (`AT_EMPTY_PATH`, `/proc/self/fd`).
 pub(crate) unsafe fn linkat(
     from_directory: c_int,
     from: *const c_char,
@@ -182,8 +182,8 @@ pub(crate) unsafe fn linkat(
     }
 }
 
-/// Why a link between the store and the host, or to a bad address, fails: Linux looks at the first name before it minds
-/// the second, and at both before it says EXDEV.
+/// The error of a link between the store and the host, or to a bad address. Linux looks at the first name before the second,
+/// and at both before it answers EXDEV.
 ///
 /// # Safety
 /// Both paths end with a zero byte.
@@ -191,7 +191,7 @@ unsafe fn refusal_of_half_seen_link(
     (from_directory, from, follow): (c_int, *const c_char, bool),
     (to_directory, to): (c_int, *const c_char),
 ) -> c_int {
-    // SAFETY: as the caller promises; zeros are valid for the structure of numbers.
+    // SAFETY: as the caller promises. Zeros are valid for the structure of numbers.
     unsafe {
         let mut found: libc::stat = std::mem::zeroed();
         let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
@@ -217,7 +217,7 @@ unsafe fn refusal_of_half_seen_link(
     }
 }
 
-/// `symlinkat(2)`. Limits on the target's length are the kernel's to enforce.
+/// `symlinkat(2)`. The kernel refuses a target that is empty, too long or unreadable.
 pub(crate) unsafe fn symlinkat(target: *const c_char, directory: c_int, path: *const c_char) -> c_int {
     let pass = |directory: c_int, path: *const c_char| {
         let arguments = [target as usize, directory as usize, path as usize, 0, 0, 0];
@@ -256,7 +256,7 @@ pub(crate) unsafe fn readlinkat(
     if buffer.is_null() || size == 0 {
         return pass(directory, path);
     }
-    // SAFETY: see `mkdirat`; the copy stays inside the buffer.
+    // SAFETY: see `mkdirat`. The copy stays inside the buffer.
     unsafe {
         paths::call(
             (directory, path),

@@ -1,4 +1,4 @@
-//! Opening a file, by the mount, below the prefix, or at the host.
+//! The opening of a file: through the mount, below the prefix, or at the host.
 
 use crate::calls::{close, open_in_store, stat};
 use crate::files::{generation, paths, promotion, table};
@@ -9,10 +9,10 @@ use crate::store::session::{self, Mode};
 use crate::{placement, recorder};
 use libc::{c_char, c_int, mode_t};
 
-/// The mode that the fortified forms, which make no file, hand on.
+/// The mode that the fortified forms pass on. These forms make no file.
 const CREATED_MODE: mode_t = 0o666;
 
-/// `openat(2)` and every other name of it; `mode` counts only where a file may be made.
+/// `openat(2)` under all its names. `mode` counts only where a file may be made.
 pub(crate) unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
@@ -23,7 +23,7 @@ pub(crate) unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int,
     }
 }
 
-/// What the recorder has to know before a path is opened.
+/// The recorder's state of a file before a path is opened.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_
     unsafe { openat(libc::AT_FDCWD, path, flags, mode) }
 }
 
-/// `__open_2` and `__openat_2`: the fortified forms, which may not make a file.
+/// `__open_2` and `__openat_2`, the fortified forms, which may not make a file.
 pub(crate) unsafe fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
     if flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE {
         // libc ends the program, because the mode is missing.
@@ -95,7 +95,7 @@ pub(crate) unsafe fn openat_2(directory: c_int, path: *const c_char, flags: c_in
     unsafe { openat(directory, path, flags, CREATED_MODE) }
 }
 
-/// The kernel opened a descriptor: enters it where `path`, not absent, may lead into the store.
+/// Enters a descriptor that the kernel opened, where `path` is given and so may lead into the store.
 pub(crate) fn note_opened(opened: c_int, path: Option<&[u8]>, flags: c_int, generation: u32) {
     if table::is_known(opened) || table::is_foreign(opened) {
         quietly(|| drop(table::forget(opened)));

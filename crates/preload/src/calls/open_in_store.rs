@@ -1,4 +1,4 @@
-//! Opening a file of the store without a mount.
+//! The opening of a file of the store without a mount.
 
 use crate::files::description::Description;
 use crate::files::paths::{self, Touch};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_client::wire::{FileKind, OpenFlags};
 use weir_client::{File, Place, Store};
 
-/// `openat`, where no mount is.
+/// `openat` without a mount.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -77,7 +77,7 @@ pub(crate) unsafe fn open(
     )
 }
 
-/// Opens once more what a placeholder stands for, as the kernel does for `/proc/self/fd`.
+/// Opens the node behind a placeholder once more, as the kernel does for `/proc/self/fd`.
 fn reopen(descriptor: c_int, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     let description = promotion::discovered(descriptor)?;
     let before = description.placeholder()?.state();
@@ -96,7 +96,7 @@ fn reopen(descriptor: c_int, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     }
 }
 
-/// Whether a path goes up, which is not to where it came from where it went through a symbolic link before.
+/// Whether a path goes up. After a symbolic link, the way up leads to another directory than the path's bytes say.
 fn climbs(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|name| name == b"..")
 }
@@ -107,7 +107,7 @@ fn name(directory: c_int, path: &[u8]) -> Vec<u8> {
     tree::name_below(base.as_deref(), path)
 }
 
-/// Opens at the servers; `name` is the path below the prefix.
+/// Opens a node at the servers. `name` is the path below the prefix.
 fn described(
     store: &Store,
     place: Place<'_>,
@@ -149,7 +149,7 @@ fn described(
             Ok((State { ino, path: Vec::new(), kind: Kind::Directory(handle, capability) }, None))
         }
         _ => {
-            // Pipes, sockets and devices live in a kernel, and none knows this one.
+            // Pipes, sockets and devices live in a kernel, and no kernel knows this node.
             store.close(&CALLER, ino, handle)?;
             Err(session::failed(libc::ENXIO))
         }
@@ -167,7 +167,7 @@ fn enter(state: State, file: Option<File>, flags: c_int) -> Outcome<c_int> {
         }
         Err(number) => {
             if let Some(file) = file {
-                // The open failed for another reason already.
+                // The open has failed for another reason already.
                 drop(file.close(&CALLER));
             }
             Some(Err(number))

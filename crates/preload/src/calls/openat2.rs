@@ -26,8 +26,8 @@ const BENEATH: u64 = 8;
 const IN_ROOT: u64 = 0x10;
 const CACHED: u64 = 0x20;
 
-/// `openat2(2)`; `None` where the kernel has to answer. The names of the way are looked at one after the other, so
-/// that one which changes meanwhile is not found; the last is opened as it was found, or not at all.
+/// `openat2(2)`. `None` where the kernel has to answer. The names of the way are looked at one after the other, so a name that
+/// changes meanwhile is not noticed. The last name is opened as it was found, or not at all.
 ///
 /// # Safety
 /// `path` and `how` are the program's own, or bad addresses.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn open_how(
     if !prefix::is_in_use() || size < size_of::<How>() || !addresses::can_read(how.cast::<How>(), 1) {
         return None;
     }
-    // SAFETY: found readable; the path as the caller promises.
+    // SAFETY: the structure was found readable, and the path is as the caller promises.
     let (how, bytes) = unsafe { (how.cast::<How>().read_unaligned(), paths::text(path)?) };
     if !paths::is_candidate(directory, bytes) && !prefix::holds(directory) {
         return None;
@@ -72,7 +72,7 @@ pub(crate) unsafe fn open_how(
         }))
     });
     Some(match resolved? {
-        // Whatever the name leads to by now: a link there was not looked at.
+        // The name may have become a link meanwhile, which was not looked at.
         // SAFETY: the path ends with a zero byte.
         Ok(found) if how.resolve != 0 => unsafe {
             open::openat(libc::AT_FDCWD, found.as_ptr(), flags | libc::O_NOFOLLOW, how.mode as mode_t)

@@ -1,4 +1,4 @@
-//! Children, images and identities: whatever makes descriptions shared or changes who calls.
+//! Children of the process, its threads, and its end.
 
 use crate::calls::{close, locks};
 use crate::files::description::STANDARD_STREAMS;
@@ -13,15 +13,15 @@ use crate::{placement, recorder};
 use libc::{c_int, c_long, c_void, pid_t};
 use std::sync::Arc;
 
-/// Whether anything here may be known of the process's descriptors.
+/// Whether the library follows this process's descriptors.
 pub(crate) fn is_followed() -> bool {
     session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
 }
 
-/// The handlers of every fork that runs handlers.
+/// The handlers that run around forks.
 pub(crate) static FORKS: Handlers = Handlers { before: before_fork, in_parent: after_fork, in_child };
 
-/// Before a child is made that may use our descriptors.
+/// Prepares for a child that may use this process's descriptors.
 pub(crate) extern "C" fn before_fork() {
     quietly(|| {
         sharing::share_everything();
@@ -29,12 +29,12 @@ pub(crate) extern "C" fn before_fork() {
     });
 }
 
-/// In the parent, after it.
+/// Ends the preparation, in the parent.
 pub(crate) extern "C" fn after_fork() {
     quietly(sharing::child_was_made);
 }
 
-/// In the child of a fork: the parent's connections are not its own, and every description is shared.
+/// Begins anew in the child of a fork: the connections are the parent's, and every description is shared.
 pub(crate) extern "C" fn in_child() {
     quietly(|| {
         counters::reset();
@@ -62,13 +62,14 @@ pub(crate) extern "C" fn in_child() {
     });
 }
 
-/// Before `vfork`: the child, which runs in this very memory, must find every hook closed.
+/// Prepares for `vfork`. The child runs in this very memory, and must find every hook closed. Answers 0 where a fork has to
+/// take the place of the vfork.
 pub(crate) extern "C" fn before_vfork() -> c_int {
     if !is_followed() || guard::is_inside() {
         return 1;
     }
     if session::mode() == Mode::Prefix {
-        // The child may open files of the store, for which it needs memory of its own.
+        // The child may open files of the store, and needs memory of its own for that.
         return 0;
     }
     before_fork();
@@ -76,20 +77,20 @@ pub(crate) extern "C" fn before_vfork() -> c_int {
     1
 }
 
-/// A child is about to run in this very memory.
+/// Lends this memory to a child that is about to run.
 fn lend_memory() {
     guard::mark_vfork_child(true);
     recorder::note_borrower(true);
 }
 
-/// It has ended, or executed a program.
+/// Takes the memory back from a child that has ended or executed a program.
 fn take_back_memory() {
     recorder::note_borrower(false);
     guard::mark_vfork_child(false);
     after_fork();
 }
 
-/// After `vfork` in the parent; answers what `vfork` returns.
+/// Ends the preparation after `vfork`, in the parent. Answers the result of `vfork`.
 pub(crate) extern "C" fn after_vfork(result: isize) -> pid_t {
     if guard::is_inside() {
         take_back_memory();
@@ -97,9 +98,9 @@ pub(crate) extern "C" fn after_vfork(result: isize) -> pid_t {
     returned(result)
 }
 
-/// `fork`, where memory cannot be shared with the child.
+/// `fork`, also where the child of a `vfork` cannot share this memory.
 pub(crate) extern "C" fn fork() -> pid_t {
-    // SAFETY: the handlers registered above keep this library right.
+    // SAFETY: the registered handlers keep this library right.
     unsafe { real::fork() }
 }
 
@@ -116,10 +117,10 @@ pub(crate) unsafe fn fork_without_handlers() -> pid_t {
     child
 }
 
-/// `clone(2)` as libc gives it.
+/// `clone(2)` under libc's name.
 ///
-/// A thread shares everything. A child with its own memory is a fork; one that borrows ours until it execs is a
-/// vfork; one that goes on in our memory with descriptors of its own cannot be followed.
+/// A thread shares everything. A child with its own memory is a fork. A child that borrows this memory until it executes a
+/// program is a vfork. The library cannot follow a child that goes on in this memory with descriptors of its own.
 pub(crate) unsafe fn clone(
     function: extern "C" fn(*mut c_void) -> c_int,
     stack: *mut c_void,
@@ -153,8 +154,8 @@ pub(crate) unsafe fn clone(
     pass(function, argument)
 }
 
-/// `clone` by number: the child returns from it, so it must have a memory and a stack of its own; a thread's start
-/// is the business of whoever makes one so.
+/// `clone` by its number. The child returns from the call, so it must have a memory and a stack of its own. A program that
+/// makes a thread so starts the thread itself.
 pub(crate) unsafe fn raw_clone(a: [usize; 6]) -> c_long {
     let flags = a[0] as c_int;
     // SAFETY: see `clone`.
@@ -177,8 +178,8 @@ pub(crate) unsafe fn raw_clone(a: [usize; 6]) -> c_long {
     returned(child)
 }
 
-/// In a child that no fork handler prepared: locks of other threads may stay taken. With a mount the kernel serves
-/// all its calls from now on; without one there is no other way than to go on.
+/// Begins anew in a child that no fork handler prepared, where locks of other threads may stay taken. With a mount the kernel
+/// serves all calls of the child from now on. Without a mount there is no other way than to go on.
 fn in_child_without_handlers() {
     if session::mode() == Mode::Mount {
         session::leave();
@@ -200,7 +201,7 @@ extern "C" fn start_in_child(start: *mut c_void) -> c_int {
     (start.function)(start.argument)
 }
 
-/// Runs a call of libc that makes a child without telling anyone.
+/// Runs a call of libc that makes a child without fork handlers.
 pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
     if !is_followed() || guard::is_inside() {
         return make();
@@ -211,14 +212,14 @@ pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
     result
 }
 
-/// `daemon(3)` and the like: libc replaces the standard descriptors.
+/// Forgets the standard descriptors, which `daemon(3)` and the like replace inside libc.
 pub(crate) fn forget_standard(replaced: bool) {
     if replaced {
         STANDARD_STREAMS.for_each(close::release);
     }
 }
 
-/// The program makes a thread.
+/// Notes that the program makes a thread.
 pub(crate) fn note_thread() {
     generation::note_thread();
     recorder::note_thread();
@@ -236,7 +237,7 @@ pub(crate) unsafe fn pthread_create(
     unsafe { real::pthread_create(thread, attributes, start, argument) }
 }
 
-/// The process ends: pending times are published, locks released, and the counters are written.
+/// Publishes pending times, releases locks, and writes reports and counters, because the process ends.
 fn end(streams_follow: bool) {
     quietly(placement::write_report);
     recorder::end(streams_follow);
@@ -249,7 +250,7 @@ fn end(streams_follow: bool) {
     }
 }
 
-/// The end of a process that returns from `main` or calls `exit`, before libc writes what streams hold.
+/// Ends a process that returns from `main` or calls `exit`, before libc writes the content of streams.
 pub(crate) extern "C" fn at_end() {
     end(true);
 }
@@ -258,7 +259,7 @@ pub(crate) extern "C" fn at_end() {
 pub(crate) unsafe fn exit_now(status: c_int) -> ! {
     end(false);
     loop {
-        // SAFETY: it does not return.
+        // SAFETY: the call does not return.
         unsafe { kernel::raw(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     }
 }

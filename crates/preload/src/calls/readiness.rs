@@ -1,19 +1,19 @@
-//! `poll`, `select` and `epoll_ctl` on placeholders: the kernel refuses their numbers, where a file is always ready.
+//! `poll`, `select` and `epoll_ctl` on placeholders. A file is always ready, but the kernel refuses a placeholder's number.
 
 use crate::files::prefix;
 use crate::host::guard::{self, attempt, fail, quietly};
 use crate::host::{addresses, real};
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd, timespec};
 
-/// What Linux says of a regular file or a directory (`DEFAULT_POLLMASK`).
+/// Linux's answer for a regular file or a directory (`DEFAULT_POLLMASK`).
 const READY: c_short = libc::POLLIN | libc::POLLOUT | libc::POLLRDNORM | libc::POLLWRNORM;
-/// Entries of a list that are looked at: a process has no more descriptors by the kernel's default (`fs.nr_open`).
+/// Longest list that is looked at: a process has no more descriptors by the kernel's default (`fs.nr_open`).
 const LIST: usize = 1 << 20;
 const WORD_BITS: usize = u64::BITS as usize;
 /// A time that has passed.
 static NO_WAIT: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// `poll(2)` and `ppoll(2)`. `wait` makes the call on a list; its second argument says that it must not wait.
+/// `poll(2)` and `ppoll(2)`. `wait` makes the call on a list. Its second argument tells it not to wait.
 ///
 /// # Safety
 /// `list` has `count` elements, or is a bad address.
@@ -48,7 +48,7 @@ pub(crate) unsafe fn poll(
             given.revents = asked.revents;
         }
     }
-    // The library's heap is only touched while signals are held back.
+    // The library touches its heap only while signals are held back.
     quietly(|| drop(asked));
     if waited < 0 {
         waited
@@ -57,10 +57,10 @@ pub(crate) unsafe fn poll(
     }
 }
 
-/// The sets of a `select`: what may be read, what may be written, what is exceptional.
+/// The sets of a `select`: for reads, writes and exceptions.
 type Sets = [*mut fd_set; 3];
 
-/// `select(2)` and `pselect(2)`. `wait` makes the call on sets; its second argument says that it must not wait.
+/// `select(2)` and `pselect(2)`. `wait` makes the call on sets. Its second argument tells it not to wait.
 ///
 /// # Safety
 /// The sets are null, have room for `count` numbers, or are bad addresses.
@@ -125,7 +125,7 @@ fn each_bit(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// The time that a call waits at most, which is none where it must not wait.
+/// The longest wait of a call, which is none where the call must not wait.
 pub(crate) fn no_wait(given: *const timespec, must_not_wait: bool) -> *const timespec {
     if must_not_wait {
         &raw const NO_WAIT
@@ -134,7 +134,7 @@ pub(crate) fn no_wait(given: *const timespec, must_not_wait: bool) -> *const tim
     }
 }
 
-/// `epoll_ctl(2)`: Linux takes no files.
+/// `epoll_ctl(2)`. Linux refuses files there.
 pub(crate) unsafe fn epoll_ctl(
     epoll: c_int,
     operation: c_int,

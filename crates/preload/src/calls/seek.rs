@@ -1,4 +1,4 @@
-//! `lseek`, where the offset is kept in this process.
+//! `lseek`, where this process keeps the offset.
 
 use crate::files::{prefix, promotion, table};
 use crate::host::guard::{self, attempt, finish, returned};

@@ -7,7 +7,7 @@ use crate::store::counters::{self, Call};
 use crate::store::session::{self, CALLER};
 use libc::{c_int, off_t};
 
-/// `fsync(2)` and `fdatasync(2)`: with a mount the kernel, which also writes back mapped pages, does it.
+/// `fsync(2)` and `fdatasync(2)`. With a mount the kernel does the call, and also writes back mapped pages.
 pub(crate) unsafe fn fsync(descriptor: c_int, data_only: bool) -> c_int {
     sharing::settle(descriptor);
     let outcome = if prefix::may_hold(descriptor) { attempt(|| sync(descriptor, data_only)) } else { None };
@@ -27,7 +27,7 @@ pub(crate) unsafe fn fsync(descriptor: c_int, data_only: bool) -> c_int {
     )
 }
 
-/// `fsync`: the bytes, or a directory's metadata.
+/// `fsync` on a placeholder: the bytes become durable, or a directory's metadata.
 pub(crate) fn sync(descriptor: c_int, data_only: bool) -> Outcome<()> {
     let description = promotion::discovered(descriptor)?;
     let placeholder = description.placeholder()?;
@@ -41,7 +41,7 @@ pub(crate) fn sync(descriptor: c_int, data_only: bool) -> Outcome<()> {
     session::outcome(session::store()?.sync_metadata(&CALLER, placeholder.ino()))
 }
 
-/// `fallocate`.
+/// `fallocate` on a placeholder.
 pub(crate) fn allocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> Outcome<()> {
     let description = promotion::discovered(descriptor)?;
     let placeholder = description.placeholder()?;
@@ -99,8 +99,8 @@ pub(crate) unsafe fn posix_fallocate(descriptor: c_int, offset: off_t, length: o
     }
 }
 
-/// `posix_fadvise(2)`, `readahead(2)` and `sync_file_range(2)`: advice about the kernel's pages. Without a mount
-/// there are none: the first two say so by success, as for a file system that ignores them; the last waits for all.
+/// `posix_fadvise(2)` and `readahead(2)`: advice about the kernel's pages. Without a mount the kernel has no pages of a file,
+/// and the calls succeed, as on a file system that ignores advice.
 pub(crate) fn advise(descriptor: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let is_placeholder = prefix::may_hold(descriptor) && prefix::holds(descriptor);
     if is_placeholder {

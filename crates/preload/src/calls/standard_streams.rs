@@ -1,4 +1,4 @@
-//! `FILE` streams on placeholders: libc's own would read and write inside libc, out of our sight.
+//! `FILE` streams on placeholders. libc's own streams would read and write inside libc, where the library sees no call.
 
 use crate::calls::{close, data, locks, seek};
 use crate::files::description::STANDARD_STREAMS;
@@ -9,8 +9,8 @@ use crate::store::session::{self, Mode};
 use libc::{c_char, c_int, c_void, off_t, size_t, ssize_t, FILE};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where `struct _IO_FILE` keeps the descriptor on 64-bit machines; the structure is part of libc's ABI, because
-/// old programs read it through macros.
+/// Offset of the descriptor in `struct _IO_FILE` on 64-bit machines. The structure is part of libc's ABI, because old programs
+/// read it through macros.
 const FILENO_OFFSET: usize = 112;
 
 static FUNCTIONS: CookieFunctions = CookieFunctions { read, write, seek, close };
@@ -55,12 +55,12 @@ extern "C" fn close(cookie: *mut c_void) -> c_int {
     unsafe { close::close(descriptor_of(cookie)) }
 }
 
-/// A stream on a placeholder; null with errno where libc has no memory or does not know `mode`.
+/// A stream on a placeholder. Null with errno where libc has no memory or does not know `mode`.
 ///
 /// # Safety
 /// `mode` ends with a zero byte.
 pub(crate) unsafe fn stream_of(descriptor: c_int, mode: *const c_char) -> *mut FILE {
-    // SAFETY: as the caller promises; the functions live as long as the library.
+    // SAFETY: as the caller promises. The functions live as long as the library.
     unsafe {
         let stream = real::fopencookie(descriptor as usize as *mut c_void, mode, FUNCTIONS);
         if !stream.is_null() {
@@ -74,14 +74,14 @@ pub(crate) unsafe fn stream_of(descriptor: c_int, mode: *const c_char) -> *mut F
     }
 }
 
-/// A placeholder stands at a standard descriptor: from now on the standard stream goes through this library, for
-/// whatever stands there.
+/// Lets a standard stream go through this library from now on, because a placeholder stands at its descriptor. The stream
+/// serves every later file at that descriptor, too.
 pub(crate) fn adopt_stream(descriptor: c_int) {
     let Ok(index) = usize::try_from(descriptor) else { return };
     if REPLACED.get(index).is_none_or(|replaced| replaced.swap(true, Ordering::AcqRel)) {
         return;
     }
-    // SAFETY: libc lets programs assign its standard streams; what was buffered is written first.
+    // SAFETY: libc lets programs assign its standard streams. The buffered bytes were written before.
     unsafe {
         match descriptor {
             libc::STDIN_FILENO => replace(&raw mut stdin, descriptor, c"r"),
@@ -106,7 +106,7 @@ unsafe fn replace(stream: *mut *mut FILE, descriptor: c_int, mode: &std::ffi::CS
     }
 }
 
-/// What libc buffered for a standard descriptor is written before something else comes to stand there.
+/// Writes the bytes that libc holds for a standard descriptor, before another file comes to stand there.
 pub(crate) fn flush_standard(descriptor: c_int) {
     // SAFETY: the standard streams are open or null.
     unsafe {
@@ -121,21 +121,21 @@ pub(crate) fn flush_standard(descriptor: c_int) {
     }
 }
 
-/// Something else is about to stand at `descriptor`: what libc buffered for it is written first.
+/// Writes the bytes that libc holds for `descriptor`, because another file is about to stand there.
 pub(crate) fn before_standard(descriptor: c_int) {
     if session::mode() == Mode::Prefix && !guard::is_inside() {
         flush_standard(descriptor);
     }
 }
 
-/// Something came to stand at `descriptor`: a placeholder among the standard ones needs a stream of ours.
+/// Gives a placeholder that came to stand at a standard `descriptor` a stream of this library.
 pub(crate) fn after_standard(descriptor: c_int) {
     if STANDARD_STREAMS.contains(&descriptor) && prefix::holds(descriptor) {
         adopt_stream(descriptor);
     }
 }
 
-/// The process starts: its standard descriptors may be placeholders that a shell opened.
+/// Looks at the standard descriptors of a process that starts: they may be placeholders that a shell opened.
 pub(crate) fn look_at_standard() {
     STANDARD_STREAMS.for_each(after_standard);
 }

@@ -1,4 +1,4 @@
-//! `stat`, `statx` and `access` in all their names.
+//! `stat`, `statx` and `access` under all their names.
 
 use crate::files::paths::{self, Touch};
 use crate::files::{prefix, promotion, sharing, table};
@@ -11,15 +11,15 @@ use weir_client::wire::{Attributes, FileKind, Moment};
 
 /// Bytes of the unit of `st_blocks`.
 const BLOCK_UNIT: u64 = 512;
-/// What the client can tell through `statx`; other requests go to the kernel.
+/// The attributes that the client can tell through `statx`. Requests for others go to the kernel.
 const STATX_TOLD: c_uint = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
-/// Flags of `fstatat` and `statx` that Linux knows; it refuses others before it looks at the path.
+/// Flags of `fstatat` and `statx` that Linux knows. Linux refuses other flags before it looks at the path.
 const STAT_FLAGS: c_int =
     libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH | libc::AT_STATX_SYNC_TYPE;
-/// `STATX__RESERVED`: a mask with it is refused.
+/// `STATX__RESERVED`: Linux refuses a mask with it.
 const STATX_RESERVED: c_uint = 0x8000_0000;
 
-/// Type and permission bits as in `st_mode`.
+/// The type and permission bits in the form of `st_mode`.
 pub(crate) fn mode_of(attributes: &Attributes) -> u32 {
     let kind = match attributes.kind {
         FileKind::Regular => libc::S_IFREG,
@@ -33,7 +33,7 @@ pub(crate) fn mode_of(attributes: &Attributes) -> u32 {
     kind | u32::from(attributes.permissions)
 }
 
-/// The attributes as `stat` tells them, with the same device and block size as through the mount.
+/// The attributes in the form of `stat`, with the same device and block size as through the mount.
 pub(crate) fn stat_of(attributes: &Attributes) -> libc::stat {
     // SAFETY: every field of the structure is a number, for which zeros are valid.
     let mut answer: libc::stat = unsafe { std::mem::zeroed() };
@@ -63,7 +63,7 @@ fn statx_of(attributes: &Attributes) -> libc::statx {
         (stamp.tv_sec, stamp.tv_nsec) = (moment.seconds, moment.nanoseconds);
         stamp
     };
-    // SAFETY: as above.
+    // SAFETY: as for the time.
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
     let device = session::device().unwrap_or(0);
     answer.stx_mask = STATX_TOLD;
@@ -85,7 +85,7 @@ fn statx_of(attributes: &Attributes) -> libc::statx {
     answer
 }
 
-/// Attributes of an open description, where the client can tell them.
+/// The attributes of an open description, if the client can tell them.
 fn described(descriptor: c_int) -> Outcome<Attributes> {
     if !table::is_known(descriptor) && !prefix::may_hold(descriptor) {
         return None;
@@ -104,7 +104,7 @@ fn described(descriptor: c_int) -> Outcome<Attributes> {
     })
 }
 
-/// Attributes of a path, or of `directory` itself for the empty path where the flags allow it.
+/// Gives the attributes of a path, or of `directory` itself for the empty path where the flags allow that.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -149,7 +149,7 @@ pub(crate) unsafe fn fstatat(
     answer: *mut libc::stat,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the program's own promises; the kernel's `struct stat` is the C library's on 64-bit machines.
+    // SAFETY: the program's own promises. The kernel's `struct stat` is the C library's on 64-bit machines.
     unsafe {
         let fill = |attributes: Attributes| addresses::tell(answer, stat_of(&attributes));
         attributes_at(directory, path, flags, fill, |directory, path| {
@@ -219,13 +219,13 @@ pub(crate) unsafe fn statx(
 pub(crate) unsafe fn exists(directory: c_int, path: *const c_char) -> bool {
     let before = guard::errno();
     let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: as the caller promises; the answer has the size of the kernel's structure.
+    // SAFETY: as the caller promises. The answer has the size of the kernel's structure.
     let found = unsafe { statx(directory, path, 0, libc::STATX_TYPE, answer.as_mut_ptr()) };
     guard::set_errno(before);
     found == 0
 }
 
-/// `faccessat(3)`: `flags` may ask for the effective user, as whom the client always asks.
+/// `faccessat(3)`. `flags` may ask for the effective user, for whom the client always asks.
 pub(crate) unsafe fn faccessat(directory: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
     let known = libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
     let mask = u8::try_from(mode).ok().filter(|mask| *mask <= 7);
@@ -275,7 +275,7 @@ pub(crate) unsafe fn euidaccess(path: *const c_char, mode: c_int) -> c_int {
     }
 }
 
-/// The `__xstat` family: only versions that mean the kernel's structure are known, as in the C library.
+/// Whether a version of the `__xstat` family means the kernel's structure. The C library knows no other version.
 pub(crate) fn is_known_version(version: c_int) -> bool {
     let known = version == 0 || (cfg!(target_arch = "x86_64") && version == 1);
     if !known {

@@ -14,7 +14,7 @@ const FILE_SYSTEM: i64 = 0x5745_4952;
 /// Unit of the counts of `statfs`.
 const STATISTICS_UNIT: u64 = 4096;
 
-/// The store's figures, if `descriptor` is a placeholder.
+/// The figures of the store, if `descriptor` is a placeholder.
 pub(crate) fn statistics_of(descriptor: c_int) -> Outcome<StoreStatistics> {
     if !prefix::may_hold(descriptor) {
         return None;
@@ -25,7 +25,7 @@ pub(crate) fn statistics_of(descriptor: c_int) -> Outcome<StoreStatistics> {
     })
 }
 
-/// The figures as `statfs` gives them.
+/// The figures in the form of `statfs`.
 pub(crate) fn statfs_of(statistics: &StoreStatistics) -> libc::statfs {
     // SAFETY: every field of the structure is a number, for which zeros are valid.
     let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
@@ -41,7 +41,7 @@ pub(crate) fn statfs_of(statistics: &StoreStatistics) -> libc::statfs {
     answer
 }
 
-/// The figures of the store for a path in it, where no kernel knows the store.
+/// Gives the figures of the store for a path in it, where no kernel knows the store.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.

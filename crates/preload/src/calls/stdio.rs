@@ -1,4 +1,5 @@
-//! Streams: with a mount libc's own, whose descriptors are followed; without one, streams of this library.
+//! Streams. With a mount they are libc's own, and the library follows their descriptors. Without a mount they are streams of
+//! this library.
 
 use crate::calls::{close, copies, data, open, standard_streams};
 use crate::files::paths::{self, Touch};
@@ -61,7 +62,7 @@ pub(crate) unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FIL
     }
 }
 
-/// What the recorder has to know before a stream is opened.
+/// The recorder's state of a file before a stream is opened.
 unsafe fn opening(path: *const c_char, mode: *const c_char) -> Option<recorder::Before> {
     if mode.is_null() {
         return None;
@@ -72,7 +73,7 @@ unsafe fn opening(path: *const c_char, mode: *const c_char) -> Option<recorder::
     }
 }
 
-/// libc opened a stream that the recorder may have to know.
+/// Tells the recorder of a stream that libc opened.
 unsafe fn note_recorded(stream: *mut FILE, path: *const c_char, before: Option<recorder::Before>) {
     if recorder::is_on() && !stream.is_null() {
         // SAFETY: see `fopen`.
@@ -116,10 +117,11 @@ pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE
     }
 }
 
-/// Writes what libc holds for a stream that it is about to close, so that the recorder sees the file's last size. What
-/// is still to be read stays libc's.
+/// Writes the bytes that libc holds for a stream which it is about to close, so that the recorder sees the file's last size.
+/// Bytes for reads stay with libc.
 ///
-/// libc forgets bytes that it could not write, so a later `fclose` would not tell of the failure.
+/// # Errors
+/// The number of a failed write. libc forgets bytes that it could not write, so a later `fclose` would not tell the failure.
 unsafe fn write_pending(stream: *mut FILE) -> Result<(), c_int> {
     // SAFETY: see `fopen`.
     unsafe {
@@ -130,7 +132,7 @@ unsafe fn write_pending(stream: *mut FILE) -> Result<(), c_int> {
     Ok(())
 }
 
-/// `fclose(3)`: libc closes the descriptor out of our sight.
+/// `fclose(3)`. libc closes the descriptor without a call that the library sees.
 pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     // SAFETY: see `fopen`.
     unsafe {
@@ -148,8 +150,8 @@ pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     }
 }
 
-/// `freopen(3)`. Without a mount a stream of libc's cannot become one of this library's: to be read it gets a copy
-/// of the bytes, to be written it cannot lead into the store.
+/// `freopen(3)`. Without a mount a stream of libc cannot become a stream of this library. A stream for reads gets a copy of the
+/// bytes, and a stream for writes cannot lead into the store.
 pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     let generation = generation::generation();
     // SAFETY: see `fopen`.
@@ -166,7 +168,7 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
         }
         if !stream.is_null() {
             let before = guard::errno();
-            // POSIX: a failure to write what is pending is ignored.
+            // POSIX: a failure of this write is ignored.
             let _ = write_pending(stream);
             guard::set_errno(before);
         }
@@ -181,7 +183,7 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
     }
 }
 
-/// `freopen` of a stream of libc's to a path that may lead into the store.
+/// `freopen` of a stream of libc to a path that may lead into the store.
 unsafe fn reopen_in_store(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     // SAFETY: see `fopen`.
     unsafe {
@@ -225,21 +227,21 @@ unsafe fn reopen_in_store(path: *const c_char, mode: *const c_char, stream: *mut
     }
 }
 
-/// A `freopen` that failed has closed the stream all the same, which libc does for a path that is nowhere.
+/// Ends a `freopen` that failed. The call closes the stream all the same, as libc does for the empty path.
 unsafe fn closed(stream: *mut FILE, number: c_int) -> *mut FILE {
     // SAFETY: see `fopen`.
     unsafe { real::freopen(c"".as_ptr(), c"r".as_ptr(), stream) };
     fail(number)
 }
 
-/// `vdprintf(3)`, and `dprintf(3)` by its trampoline: libc would write inside libc, at its own offset. `list` is the
-/// C compiler's list of arguments, which travels as an address on both architectures.
+/// `vdprintf(3)`, and `dprintf(3)` by its trampoline. libc would write inside libc, at the kernel's offset. `list` is the C
+/// compiler's list of arguments, which travels as an address on both architectures.
 pub(crate) unsafe extern "C" fn print_to(
     descriptor: c_int,
     format: *const c_char,
     list: *mut c_void,
 ) -> c_int {
-    // SAFETY: see `fopen`; the text comes from libc's heap.
+    // SAFETY: see `fopen`. The text comes from libc's heap.
     unsafe {
         if !table::is_known(descriptor) && !prefix::holds(descriptor) {
             let printed = real::vdprintf(descriptor, format, list);

@@ -8,21 +8,21 @@ use crate::recorder;
 use crate::store::session::{self, Mode};
 use libc::{c_char, c_int};
 
-/// How a temporary file is made.
+/// The kind of a temporary file.
 #[derive(Clone, Copy)]
 pub(crate) enum Temporary {
-    /// `mkstemp` and the like: a file, with these flags beside its own.
+    /// `mkstemp` and the like make a file, with these flags beside its own.
     File(c_int),
-    /// `mkdtemp`.
+    /// `mkdtemp` makes a directory.
     Directory,
 }
 
-/// Names tried before a caller is told that all are taken, as glibc does.
+/// Names that are tried before the call fails, as in glibc.
 const ATTEMPTS: u32 = 62 * 62 * 62;
 const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const PLACES: usize = 6;
 
-/// The `mkstemp` family: 0 or a descriptor, -1 with errno. `pass` runs where libc can make it.
+/// The `mkstemp` family. Answers a descriptor, 0 for a directory, or -1 with errno. `pass` runs where libc can make the file.
 pub(crate) unsafe fn temporary(
     template: *mut c_char,
     suffix: c_int,

@@ -10,8 +10,8 @@ use crate::store::counters::{self, Call};
 use crate::store::session::{self, Mode, CALLER};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 
-/// The kernel is about to move bytes of `descriptor`: it gets the offset, and looks at the size, because it reads
-/// no further than the size it knows.
+/// Prepares the kernel to move bytes of `descriptor`. The kernel gets the offset, and looks at the size, because it reads no
+/// further than the size that it knows.
 fn hand_over(descriptor: c_int) {
     sharing::settle(descriptor);
     if session::mode() == Mode::Mount && !table::is_foreign(descriptor) && !guard::is_inside() {
@@ -23,7 +23,7 @@ fn hand_over(descriptor: c_int) {
     }
 }
 
-/// Bytes that `sendfile` moves at once where the library does it.
+/// Bytes that `sendfile` moves at once, where the library does the call.
 const STEP_BYTES: usize = 1 << 20;
 
 /// `sendfile(2)`.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn sendfile(output: c_int, input: c_int, offset: *mut off_t, c
     recorder::wrote(output, unsafe { real::sendfile(output, input, offset, count) })
 }
 
-/// `sendfile` from or to a placeholder: reads and writes, of which only what was written moves the offset.
+/// `sendfile` from or to a placeholder: reads and writes. Only written bytes move the offset.
 fn send(output: c_int, input: c_int, given: Option<&mut off_t>, count: size_t) -> ssize_t {
     // SAFETY: no memory is passed, here and below.
     match unsafe { duplicate::fcntl(output, libc::F_GETFL, 0) } {
@@ -75,7 +75,7 @@ fn send(output: c_int, input: c_int, given: Option<&mut off_t>, count: size_t) -
     sent.map_or(-1, |sent| sent as ssize_t)
 }
 
-/// Moves up to `count` bytes; an error (in errno) only where none moved.
+/// Moves up to `count` bytes. Fails, with errno, only where no byte moved.
 fn send_through(
     buffer: &mut [u8],
     (output, input): (c_int, c_int),
@@ -108,7 +108,7 @@ fn send_through(
     Ok(sent)
 }
 
-/// What `sendfile` says of an input that cannot be read at an offset.
+/// The error of `sendfile` for an input that cannot be read at an offset.
 fn refusal_of_input() -> c_int {
     match guard::errno() {
         libc::ESPIPE | libc::EISDIR => libc::EINVAL,
@@ -145,7 +145,7 @@ pub(crate) unsafe fn splice(
     unsafe { recorder::moved(output, output_offset, moved) }
 }
 
-/// `copy_file_range(2)`: between two files of the store the servers' bytes are copied by the client.
+/// `copy_file_range(2)`. The client copies the bytes between two files of the store.
 pub(crate) unsafe fn copy_file_range(
     input: c_int,
     input_offset: *mut off_t,
@@ -199,7 +199,7 @@ pub(crate) unsafe fn copy_file_range(
     unsafe { recorder::moved(output, output_offset, copied) }
 }
 
-/// Whether both stand for one offset. After an `exec` two numbers of one placeholder are two values here.
+/// Whether both descriptions have one offset. After an `exec`, two numbers of one placeholder are two values here.
 fn is_one_description(one: &Description, other: &Description) -> bool {
     std::ptr::eq(one, other) || (one.placeholder().is_some() && one.identity() == other.identity())
 }
@@ -220,7 +220,7 @@ fn copy(
     if !from.is_readable() || !to.is_writable() || to.appends() {
         return from.placeholder().map(|_| Err(libc::EBADF));
     }
-    // The bytes would be copied onto themselves, and one offset would be locked twice.
+    // The copy would put the bytes onto themselves, and would lock one offset twice.
     if from_offset.is_none() && to_offset.is_none() && is_one_description(from, to) {
         return from.placeholder().map(|_| Err(libc::EINVAL));
     }
@@ -250,7 +250,7 @@ fn copy(
             to.with_offset(output, |write_at| Some(then(write_at)?.map(|bytes| (write_at + bytes, bytes))))
         }
     };
-    // Two copies in opposite directions take the two offsets in one order.
+    // Two copies in opposite directions take the two offsets in the same order.
     let order =
         |description: &Description| (description.identity(), std::ptr::from_ref(description) as usize);
     let copied = if order(from) < order(to) {

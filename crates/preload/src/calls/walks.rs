@@ -1,4 +1,4 @@
-//! Functions of libc that walk paths and trees by calls of its own: without a mount they are done here.
+//! Functions of libc that walk paths and trees by calls inside libc. Without a mount this library does them.
 
 use crate::calls::{current_directory, directories, names, stat};
 use crate::files::resolution;
@@ -23,7 +23,7 @@ const FTW_CHDIR: c_int = 4;
 const FTW_DEPTH: c_int = 8;
 const FTW_ACTIONRETVAL: c_int = 16;
 
-/// Whether libc's own calls would miss the store.
+/// Whether calls inside libc would miss the store.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -34,7 +34,7 @@ unsafe fn is_ours(path: *const c_char) -> bool {
         && unsafe { paths::text(path) }.is_some_and(|text| tree::is_candidate(libc::AT_FDCWD, text))
 }
 
-/// `realpath(3)`; `size` is the room in `resolved` where a fortified form knows it.
+/// `realpath(3)`.
 pub(crate) unsafe fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
@@ -53,7 +53,7 @@ pub(crate) unsafe fn realpath(path: *const c_char, resolved: *mut c_char) -> *mu
     }
 }
 
-/// Resolves component by component; every component but none in between is looked at by our own `readlink`.
+/// Resolves a path component by component. This library's `readlink` looks at each component but those of the prefix.
 fn resolve(path: &[u8]) -> Result<Vec<u8>, c_int> {
     let mut rest: Vec<Vec<u8>> = split(path);
     let mut done = if path.first() == Some(&b'/') { Vec::new() } else { working_directory()? };
@@ -89,7 +89,7 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, c_int> {
     Ok(done)
 }
 
-/// Components, the last one first.
+/// The components of a path, the last one first.
 fn split(path: &[u8]) -> Vec<Vec<u8>> {
     let mut parts: Vec<Vec<u8>> =
         path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
@@ -104,11 +104,11 @@ fn working_directory() -> Result<Vec<u8>, c_int> {
     if answer.is_null() {
         return Err(guard::errno());
     }
-    // SAFETY: getcwd ended it with a zero byte.
+    // SAFETY: getcwd ended the path with a zero byte.
     Ok(unsafe { CStr::from_ptr(answer) }.to_bytes().to_vec())
 }
 
-/// The target of a link; `None` for anything else that exists.
+/// The target of a link. `None` for another node that exists.
 fn link_target(path: &[u8]) -> Result<Option<Vec<u8>>, c_int> {
     let path = CString::new(path).map_err(|_| libc::ENOENT)?;
     let mut target = [0 as c_char; libc::PATH_MAX as usize];
@@ -195,12 +195,12 @@ unsafe extern "C" fn glob_open(path: *const c_char) -> *mut c_void {
 }
 
 unsafe extern "C" fn glob_read(directory: *mut c_void) -> *mut c_void {
-    // SAFETY: what `glob_open` answered.
+    // SAFETY: `glob_open` answered the stream.
     unsafe { directories::readdir(directory.cast()).cast() }
 }
 
 unsafe extern "C" fn glob_close(directory: *mut c_void) {
-    // SAFETY: what `glob_open` answered.
+    // SAFETY: `glob_open` answered the stream.
     unsafe { directories::closedir(directory.cast::<DIR>()) };
 }
 
@@ -214,14 +214,14 @@ unsafe extern "C" fn glob_lstat(path: *const c_char, answer: *mut libc::stat) ->
     unsafe { stat::lstat(path, answer) }
 }
 
-/// `glob(3)`: libc's own, with directory functions that see the store.
+/// `glob(3)`. libc's own function runs, with directory functions that see the store.
 pub(crate) unsafe fn glob(
     pattern: *const c_char,
     flags: c_int,
     failed: *mut c_void,
     result: *mut c_void,
 ) -> c_int {
-    // SAFETY: see `realpath`; the functions have the types that libc calls.
+    // SAFETY: see `realpath`. The functions have the types that libc calls.
     unsafe {
         if session::mode() != Mode::Prefix || guard::is_inside() || flags & GLOB_ALTERNATIVE != 0 {
             return real::glob(pattern, flags, failed, result);
@@ -245,10 +245,10 @@ pub(crate) struct Position {
     level: c_int,
 }
 
-/// What `nftw` calls; `ftw`'s has no position, which it does not look at.
+/// The function that `nftw` calls. A function for `ftw` does not look at the position.
 pub(crate) type Visit = unsafe extern "C" fn(*const c_char, *const libc::stat, c_int, *mut Position) -> c_int;
 
-/// `nftw(3)` and `ftw(3)`, whose `flags` are those of `nftw`.
+/// `nftw(3)`, and `ftw(3)` without flags.
 pub(crate) unsafe fn walk_tree(
     path: *const c_char,
     visit: Visit,
@@ -269,7 +269,7 @@ pub(crate) unsafe fn walk_tree(
 
 unsafe fn visit_node(path: &[u8], visit: Visit, flags: c_int, level: c_int) -> c_int {
     let Ok(name) = CString::new(path) else { return fail(libc::EINVAL) };
-    // SAFETY: see `realpath`; zeros are valid for the structure of numbers.
+    // SAFETY: see `realpath`. Zeros are valid for the structure of numbers.
     unsafe {
         let mut found: libc::stat = std::mem::zeroed();
         let physical = flags & FTW_PHYS != 0;
@@ -328,10 +328,10 @@ unsafe fn children_of(directory: *mut DIR) -> Vec<Vec<u8>> {
     }
 }
 
-/// The fortified forms end the program when the buffer is too short, as glibc's do.
+/// Ends the program where the buffer of a fortified form is too short, as glibc does.
 pub(crate) fn check_room(needed: usize, room: usize) {
     if needed > room {
-        // SAFETY: the program asked to be stopped when this happens.
+        // SAFETY: a program with fortified forms asks to be stopped here.
         unsafe { real::__chk_fail() };
     }
 }

@@ -1,7 +1,8 @@
 //! Open file descriptions of the store, as this process knows them.
 //!
-//! With a mount the kernel's offset is the truth. While a description is provably this process's alone its offset is
-//! kept here and given back to the kernel before anything that may share it; once shared, it stays the kernel's.
+//! With a mount the kernel's offset is the true one. While a description provably belongs to this process alone, the library
+//! keeps its offset, and gives the offset back to the kernel before any call that may share the description. The offset of a
+//! shared description stays the kernel's.
 
 use crate::files::placeholder::Placeholder;
 use crate::files::{generation, mappings, watches};
@@ -13,49 +14,50 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_client::{ClientError, File};
 
-/// Descriptors that `stdio` reads and writes inside libc, out of our sight.
+/// Descriptors that `stdio` reads and writes inside libc, where the library sees no call. `daemon` and the terminal calls
+/// replace them there, too.
 pub(crate) const STANDARD_STREAMS: std::ops::RangeInclusive<c_int> = 0..=2;
 
 /// One open file description.
 pub(crate) struct Description {
-    /// Inode that the kernel shows for the descriptor; another one means that the number was closed and used again
-    /// out of our sight.
+    /// The inode that the kernel shows for the descriptor. Another inode means that the number was closed and used again
+    /// without a call that the library saw.
     identity: u64,
-    /// Status flags and access mode, as `F_GETFL` tells them.
+    /// The status flags and access mode, as `F_GETFL` tells them.
     flags: AtomicI32,
-    /// Descriptors of this process that stand for it.
+    /// The number of this process's descriptors that stand for the description.
     aliases: AtomicUsize,
-    /// Writes since the last publication: the modification time may be pending.
+    /// Whether writes followed the last publication: the modification time may be pending.
     wrote: AtomicBool,
-    /// The servers refused this process a call on the file ([`Description::answer`]): the kernel does all calls from
+    /// Whether the servers refused this process a call on the file ([`Description::answer`]). The kernel does all calls from
     /// then on.
     refused: AtomicBool,
     file: OnceLock<Option<File>>,
-    /// What it is where no mount is.
+    /// The part that a description shares between processes.
     pub(crate) backing: Backing,
 }
 
-/// Where the shared part of a description lives.
+/// The place of the shared part of a description.
 pub(crate) enum Backing {
-    /// In the kernel.
+    /// The kernel holds the shared part.
     Kernel(KernelOffset),
-    /// In a memfd that every process holding the description maps.
+    /// A memfd holds the shared part. Every process that has the description maps the memfd.
     Placeholder(Placeholder),
 }
 
-/// The offset of a description that the kernel knows too.
+/// The offset of a description that the kernel knows, too.
 pub(crate) struct KernelOffset {
-    /// Sharing generation of the opening; an older one than now means that it may be shared.
+    /// The sharing generation of the opening. A generation older than the present one means that the description may be shared.
     opened: u32,
     shared: AtomicBool,
-    /// `stdio` inside libc may use it too.
+    /// Whether `stdio` inside libc may use the offset, too.
     streamed: AtomicBool,
-    /// The offset, where the kernel's is not the current one.
+    /// The offset, where the kernel's is out of date.
     local: Mutex<Option<u64>>,
 }
 
 impl Description {
-    /// A description of the kernel's, opened in sharing generation `opened` (0: known to be shared).
+    /// A description of the kernel, opened in the sharing generation `opened`. Generation 0 means a shared description.
     pub(crate) fn of_kernel(identity: u64, flags: c_int, opened: u32) -> Description {
         let offset = KernelOffset {
             opened,
@@ -85,12 +87,12 @@ impl Description {
         }
     }
 
-    /// Inode that the kernel shows for the descriptor.
+    /// The inode that the kernel shows for the descriptor.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Status flags and access mode.
+    /// The status flags and access mode.
     pub(crate) fn flags(&self) -> c_int {
         match &self.backing {
             Backing::Kernel(_) => self.flags.load(Ordering::Relaxed),
@@ -118,27 +120,27 @@ impl Description {
         self.flags() & libc::O_APPEND != 0
     }
 
-    /// Whether each write is to be durable at its return.
+    /// Whether each write has to be durable at its return.
     pub(crate) fn is_synchronous(&self) -> bool {
         self.flags() & (libc::O_SYNC | libc::O_DSYNC) != 0
     }
 
-    /// One more descriptor stands for it.
+    /// Counts one more descriptor of the description.
     pub(crate) fn add_alias(&self) {
         self.aliases.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One descriptor fewer stands for it.
+    /// Counts one descriptor of the description less.
     pub(crate) fn remove_alias(&self) {
         self.aliases.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether no descriptor of this process stands for it any more.
+    /// Whether no descriptor of this process stands for the description any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.aliases.load(Ordering::Acquire) == 0
     }
 
-    /// The file on the fast path; with a mount its handle is asked of `descriptor` at the first call.
+    /// The file on the fast path. With a mount, the first call asks `descriptor` for the file's handle.
     pub(crate) fn file(&self, descriptor: c_int) -> Option<&File> {
         let find = || match &self.backing {
             Backing::Kernel(_) => mount::promote(descriptor),
@@ -147,8 +149,8 @@ impl Description {
         self.file.get_or_init(find).as_ref()
     }
 
-    /// The file where a call other than data wants it: with a mount only if it was promoted, so that such calls on
-    /// a file that is never read or written stay the kernel's.
+    /// The file for a call that moves no data. With a mount only a promoted file is given, so that such calls on a file that is
+    /// never read or written stay the kernel's.
     pub(crate) fn promoted(&self, descriptor: c_int) -> Option<&File> {
         match &self.backing {
             Backing::Kernel(_) if self.is_the_kernels() => {
@@ -160,21 +162,21 @@ impl Description {
         }
     }
 
-    /// The file, where it is on the fast path already.
+    /// The file, if it is on the fast path already.
     pub(crate) fn file_in_use(&self) -> Option<&File> {
         self.file.get().and_then(Option::as_ref)
     }
 
     /// Whether the kernel does all calls, because the process maps the file shared or watches the store, or because the
-    /// servers refused a call. The offset has to be given back first.
+    /// servers refused a call. The caller gives the offset back to the kernel first.
     pub(crate) fn is_the_kernels(&self) -> bool {
         matches!(self.backing, Backing::Kernel(_))
             && (self.refused.load(Ordering::Acquire) || mappings::hold(self.identity) || watches::are_any())
     }
 
-    /// The outcome of a call of the client on the file. With a mount the kernel does what the servers refuse this
-    /// process: a write beside pages that a mount holds, and any call on a description that another user opened, who
-    /// sent it or left it to this process. The mount then acts for the opener, whose rights a descriptor keeps.
+    /// The outcome of a call of the client on the file. With a mount the kernel does the calls that the servers refuse this
+    /// process: writes beside pages that a mount holds, and calls on a description that another user opened and passed on.
+    /// The mount then acts for the opener, because a descriptor keeps its opener's rights.
     pub(crate) fn answer<T>(&self, result: weir_client::Result<T>) -> Outcome<T> {
         let is_refused = match &result {
             Err(ClientError::PagesHeld) => true,
@@ -203,18 +205,18 @@ impl Description {
         Some(outcome)
     }
 
-    /// Publishes the modification time of writes on the fast path, so that whoever asks the kernel sees it.
+    /// Publishes the modification time of writes on the fast path, so that callers of the kernel see it.
     pub(crate) fn publish(&self) {
         if self.wrote.swap(false, Ordering::AcqRel) {
             generation::note_published();
             if let Some(file) = self.file_in_use() {
-                // The data is published already; a lost server will be seen by the next call that needs it.
+                // The data is published already. A lost server fails the next call that needs it.
                 let _ = file.publish_pending(&session::CALLER);
             }
         }
     }
 
-    /// The placeholder, without a mount.
+    /// The placeholder of a description without a mount.
     pub(crate) fn placeholder(&self) -> Option<&Placeholder> {
         match &self.backing {
             Backing::Placeholder(placeholder) => Some(placeholder),
@@ -222,14 +224,14 @@ impl Description {
         }
     }
 
-    /// Gives the kernel the offset, so that calls which use the kernel's are right.
+    /// Gives the kernel the offset, so that calls with the kernel's offset are right.
     pub(crate) fn settle(&self, descriptor: c_int) {
         if let Backing::Kernel(offset) = &self.backing {
             self.give_back(descriptor, &mut offset.lock());
         }
     }
 
-    /// From now on the offset is the kernel's: another process may use the description.
+    /// Gives the kernel the offset for good: another process may use the description.
     pub(crate) fn share(&self, descriptor: c_int) {
         if let Backing::Kernel(offset) = &self.backing {
             offset.shared.store(true, Ordering::Release);
@@ -237,7 +239,7 @@ impl Description {
         }
     }
 
-    /// `stdio` inside libc may use the description through `descriptor`.
+    /// Notes that `stdio` inside libc may use the description through `descriptor`.
     pub(crate) fn note_stream(&self, descriptor: c_int) {
         if let Backing::Kernel(offset) = &self.backing {
             offset.streamed.store(true, Ordering::Release);
@@ -245,16 +247,16 @@ impl Description {
         }
     }
 
-    /// As [`Description::note_stream`], where `descriptor` is one of the standard streams.
+    /// Notes the stream that libc has on `descriptor`, if `descriptor` is a standard one.
     pub(crate) fn note_standard_stream(&self, descriptor: c_int) {
         if STANDARD_STREAMS.contains(&descriptor) {
             self.note_stream(descriptor);
         }
     }
 
-    /// Runs `operate` with the current offset, which no other thread uses meanwhile; it answers the new offset.
+    /// Runs `operate` with the current offset, which no other thread uses meanwhile. `operate` answers the new offset.
     ///
-    /// `None` where the kernel has to do it, because another process or libc may use the offset at the same time.
+    /// `None` where the kernel has to do the call, because another process or libc may use the offset at the same time.
     pub(crate) fn with_offset<T>(
         &self,
         descriptor: c_int,
@@ -292,11 +294,11 @@ impl Description {
         result.map(|done| done.map(|(_, value)| value))
     }
 
-    /// The kernel gets the offset, through a descriptor that is still the file's.
+    /// Gives the kernel the offset, through a descriptor that still stands for the file.
     fn give_back(&self, descriptor: c_int, local: &mut Option<u64>) {
         let Some(offset) = local.take() else { return };
         if kernel::inode_of(descriptor) == Some(self.identity) {
-            // It fails only for a descriptor that is gone, and then nobody can use the offset.
+            // The call fails only for a descriptor that is gone: nobody can use the offset then.
             let _ = kernel::seek(descriptor, offset as i64, libc::SEEK_SET);
         }
     }
@@ -312,7 +314,7 @@ impl KernelOffset {
     }
 }
 
-/// The description as the child of `fork` knows it: shared, and its connections are the parent's.
+/// The description for the child of `fork`: shared, and without the connections, which are the parent's.
 pub(crate) fn inherited(description: &Arc<Description>) -> Arc<Description> {
     Arc::new(match &description.backing {
         Backing::Kernel(_) => Description::of_kernel(description.identity, description.flags(), 0),

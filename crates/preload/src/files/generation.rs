@@ -6,23 +6,23 @@ static GENERATION: AtomicU32 = AtomicU32::new(1);
 static THREADS: AtomicBool = AtomicBool::new(false);
 static PENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// The current sharing generation, read before the opening whose description is to be entered with it: a
+/// The current sharing generation. A caller reads the generation before an opening, and enters the description with it. A
 /// description of an older generation may be shared.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// A later generation begins.
+/// Begins a later generation.
 pub(crate) fn grow() {
     GENERATION.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A modification time is pending somewhere.
+/// Counts a description with a pending modification time.
 pub(crate) fn note_pending() {
     PENDING.fetch_add(1, Ordering::AcqRel);
 }
 
-/// It was published.
+/// Counts a published modification time.
 pub(crate) fn note_published() {
     PENDING.fetch_sub(1, Ordering::AcqRel);
 }
@@ -32,7 +32,7 @@ pub(crate) fn is_pending() -> bool {
     PENDING.load(Ordering::Acquire) > 0
 }
 
-/// The program made a thread.
+/// Notes that the program makes a thread.
 pub(crate) fn note_thread() {
     THREADS.store(true, Ordering::Release);
 }
@@ -42,7 +42,7 @@ pub(crate) fn has_threads() -> bool {
     THREADS.load(Ordering::Acquire)
 }
 
-/// The child of `fork` has one thread and nothing of its own to publish.
+/// Begins anew in the child of `fork`, which has one thread and nothing of its own to publish.
 pub(crate) fn reset_in_child() {
     THREADS.store(false, Ordering::Release);
     PENDING.store(0, Ordering::Release);

@@ -1,9 +1,9 @@
-//! Files of the store that this process maps shared. They are the kernel's for all descriptors, because stores through
-//! the mapping are in the kernel's pages, and the kernel serves no page beyond the size that it knows.
+//! Files of the store that this process maps shared. The kernel serves all descriptors of such a file, because the kernel's
+//! pages hold stores through the mapping, and the kernel serves no page beyond the size that it knows.
 //!
-//! A mapping that was made out of sight (a system call instruction, libc's own) is missing here; the servers then
-//! refuse writes beside its pages ([`weir_client::ClientError::PagesHeld`]). One that was ended out of sight only keeps
-//! its file with the kernel.
+//! A mapping without a call that the library saw (a system call instruction, libc's own call) is missing here. The servers
+//! then refuse writes beside its pages ([`weir_client::ClientError::PagesHeld`]). A mapping that ended without such a call
+//! only keeps its file with the kernel.
 
 use crate::host::addresses::PAGE_BYTES;
 use crate::host::kernel;
@@ -13,24 +13,24 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Room of the first read of `/proc/self/maps`, which grows with it.
+/// Bytes of the first read of `/proc/self/maps`. Further reads take more.
 const MAPS_BYTES: usize = 64 * 1024;
-/// Above this size the list is not read: the kernel's usual bound of 65,530 mappings has about 8 MiB.
+/// Largest list that is read: the kernel's usual bound of 65,530 mappings makes about 8 MiB.
 const MAPS_BYTES_MAX: usize = 64 << 20;
 
 static TABLE: RwLock<Option<Table>> = RwLock::new(None);
-/// Files in the table: the hot question is whether there are any.
+/// The number of files in the table. Hot calls only ask whether there are any.
 static FILES: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Default)]
 struct Table {
-    /// By first address: the address after the last one, and the file.
+    /// Regions by their first addresses: the address after the last one, and the file.
     regions: BTreeMap<usize, (usize, u64)>,
-    /// Regions of each file, and mappings of it that are being made.
+    /// The number of regions of each file, and of its mappings that are being made.
     files: HashMap<u64, usize>,
 }
 
-/// Parts of regions that were taken out, to be put back where the kernel refused to unmap them.
+/// Parts of regions that were taken out. They are put back where the kernel refused to unmap them.
 pub(crate) type Removed = Vec<(Range<usize>, u64)>;
 
 impl Table {
@@ -100,12 +100,12 @@ pub(crate) fn hold(ino: u64) -> bool {
     are_any() && table().as_ref().is_some_and(|table| table.files.contains_key(&ino))
 }
 
-/// The file is about to be mapped: from now on it is held.
+/// Holds a file that is about to be mapped.
 pub(crate) fn begin(ino: u64) {
     change(|table| table.hold(ino));
 }
 
-/// The mapping that [`begin`] announced was made there, or not at all.
+/// Ends the mapping that [`begin`] announced: it was made at `made`, or not at all.
 pub(crate) fn end(ino: u64, made: Option<(usize, usize)>) {
     change(|table| {
         if let Some((address, length)) = made {
@@ -115,12 +115,12 @@ pub(crate) fn end(ino: u64, made: Option<(usize, usize)>) {
     });
 }
 
-/// Something else is mapped there, or nothing any more.
+/// Takes a region out, where something else is mapped or nothing any more.
 pub(crate) fn remove(address: usize, length: usize) -> Removed {
     change(|table| table.remove(&pages(address, length)))
 }
 
-/// The kernel left the parts where they were.
+/// Puts back parts that the kernel did not unmap.
 pub(crate) fn put_back(removed: Removed) {
     change(|table| removed.into_iter().for_each(|(range, ino)| table.insert(range, ino)));
 }
@@ -136,13 +136,13 @@ fn pages(address: usize, length: usize) -> Range<usize> {
     address..address.saturating_add(length.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES))
 }
 
-/// The child of `fork` has its parent's mappings, but the table may have been in the midst of a change: the kernel tells
-/// them. Where it does not, everything is the kernel's.
+/// Reads the mappings of the child of `fork` from the kernel. The child has its parent's mappings, but the table may have been
+/// in the midst of a change. Where the kernel does not tell the mappings, the kernel does all calls.
 ///
-/// To be called while no other thread runs.
+/// The caller makes sure that no other thread runs.
 pub(crate) fn rebuild_in_child() {
     let had_any = FILES.swap(0, Ordering::AcqRel) > 0;
-    // SAFETY: the only thread of the process writes to a static; a table that another thread was changing is leaked.
+    // SAFETY: the only thread of the process writes to a static. A table that another thread was changing is leaked.
     unsafe { std::ptr::write((&raw const TABLE).cast_mut(), RwLock::new(None)) };
     if !had_any {
         return;
@@ -164,7 +164,8 @@ fn read() -> Option<Vec<u8>> {
     text
 }
 
-/// `7f00-7f10 rw-s 00000000 00:32 5 path`: the region and the inode, where it is shared and of the device.
+/// The region and the inode of a line such as `7f00-7f10 rw-s 00000000 00:32 5 path`, if the region is shared and its file
+/// lies on the device.
 fn shared_region(line: &[u8], device: (u64, u64)) -> Option<(Range<usize>, u64)> {
     let text = |word: &[u8]| std::str::from_utf8(word).ok().map(str::to_owned);
     let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();

@@ -1,8 +1,8 @@
-//! The kernel's table of mounts: whether paths lead where the servers say.
+//! The kernel's table of mounts, which tells whether the servers resolve paths as the kernel does.
 //!
-//! The servers know nothing of what is mounted inside the store or over it. So they are asked for a path only while the
-//! store lies at its mount point with nothing mounted on any part of it. One descriptor of `/proc/self/mountinfo`
-//! tells by `poll` whether the table has changed (proc_pid_mountinfo(5)): one system call for each path of the store.
+//! The servers do not know of mounts inside the store or over it. So the servers are asked for a path only while the store
+//! lies at its mount point with nothing mounted on any part of it. `poll` on one descriptor of `/proc/self/mountinfo` tells
+//! whether the table has changed (proc_pid_mountinfo(5)): one system call for each path of the store.
 
 use crate::files::working_directory;
 use crate::host::forks;
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// Type of the store's mounts in the table.
 const STORE_TYPE: &[u8] = b"fuse.weir";
-/// Mounts of the store that are told apart, binds of its directories included. With more of them the kernel resolves
-/// every path: a host has one or two.
+/// Mounts of the store that are told apart, including binds of its directories. With more mounts the kernel resolves every
+/// path. A host has one or two.
 const STORE_MOUNTS: usize = 16;
-/// Room of the first read of the table, which grows with the table: enough for a usual host.
+/// Bytes of the first read of the table, which are enough for a usual host. Further reads take more.
 const TABLE_BYTES: usize = 16 * 1024;
-/// Tables above this size are not read, and the kernel resolves every path: 100,000 mounts, the kernel's default bound,
-/// have about so many bytes.
+/// Largest table that is read: the kernel's default bound of 100,000 mounts makes about so many bytes. With a larger table
+/// the kernel resolves every path.
 const TABLE_BYTES_MAX: usize = 32 << 20;
-/// No mount has this id.
+/// An id that no mount has.
 const NO_MOUNT: u64 = u64::MAX;
 
-/// Held from asking for changes until they are known to all threads: the kernel tells of a change once.
+/// The lock that is held from a question for changes until all threads know them: the kernel tells of a change once.
 static LOCK: AtomicBool = AtomicBool::new(false);
 /// The descriptor of the table, -1 before the first look.
 static TABLE: AtomicI32 = AtomicI32::new(-1);
@@ -37,7 +37,7 @@ struct Locked;
 impl Locked {
     fn take() -> Locked {
         while LOCK.swap(true, Ordering::Acquire) {
-            // SAFETY: it has no arguments.
+            // SAFETY: the call has no arguments.
             let _ = unsafe { system_call!(libc::SYS_sched_yield) };
         }
         Locked
@@ -50,16 +50,16 @@ impl Drop for Locked {
     }
 }
 
-/// What asking for changes came to.
+/// The answer to a question for changes.
 enum News {
     None,
     Changed,
-    /// There is no descriptor of the table yet, or no more.
+    /// There is no descriptor of the table yet, or none any more.
     Blind,
 }
 
 /// Whether the servers resolve paths of the store as the kernel does: the store is at its mount point, and nothing is
-/// mounted on any part of it. To be called under the guard.
+/// mounted on any part of it. The caller is under the guard.
 pub(crate) fn are_plain() -> bool {
     let _locked = Locked::take();
     let table = TABLE.load(Ordering::Relaxed);
@@ -75,8 +75,8 @@ pub(crate) fn are_plain() -> bool {
     is_known
 }
 
-/// Whether a directory that `statx` found was reached by one of the mounts that [`are_plain`] looked at. One of another
-/// namespace may have mounts inside that are not seen here.
+/// Whether a directory that `statx` found was reached by one of the mounts that [`are_plain`] looked at. A mount of another
+/// namespace may have mounts inside that this table does not show.
 pub(crate) fn reach(found: &libc::statx) -> bool {
     // Kernels before 5.8 do not tell the mount.
     let is_seen = found.stx_mask & libc::STATX_MNT_ID == 0
@@ -84,7 +84,8 @@ pub(crate) fn reach(found: &libc::statx) -> bool {
     is_seen && session::device() == Some(kernel::device_of(found))
 }
 
-/// The child of `fork` shares the descriptor with its parent, which would miss the changes that the child is told of.
+/// Drops the descriptor in the child of `fork`. The child shares it with its parent, which would miss the changes that the
+/// child is told of.
 pub(crate) fn reset_in_child() {
     forget();
     LOCK.store(false, Ordering::Release);
@@ -103,7 +104,7 @@ fn open() -> Option<c_int> {
     forks::register();
     // SAFETY: the path ends with a zero byte.
     let table = unsafe { kernel::open(c"/proc/self/mountinfo".as_ptr(), libc::O_RDONLY) }.ok()?;
-    // SAFETY: the kernel has just made it, and nobody else knows its number.
+    // SAFETY: the kernel has just made the descriptor, and no other code knows its number.
     let table = weir_client::keep_descriptor(unsafe { OwnedFd::from_raw_fd(table) }).ok()?;
     TABLE.store(table, Ordering::Release);
     Some(table)
@@ -127,7 +128,7 @@ fn news(table: c_int) -> News {
     }
 }
 
-/// Reads the table anew; answers whether the servers resolve paths as the kernel does.
+/// Reads the table anew. Answers whether the servers resolve paths as the kernel does.
 fn look(table: c_int) -> bool {
     session::forget_device();
     working_directory::forget_working_directory();
@@ -147,7 +148,7 @@ fn read(table: c_int) -> Option<Vec<u8>> {
     kernel::read_to_end(table, TABLE_BYTES, TABLE_BYTES_MAX)
 }
 
-/// One line of the table, as far as it matters here.
+/// The used parts of one line of the table.
 struct Mount<'a> {
     id: u64,
     parent: u64,
@@ -155,7 +156,7 @@ struct Mount<'a> {
     kind: &'a [u8],
 }
 
-/// The mounts of the store on `device`; `None` where something is mounted on a part of it, or a line is not understood.
+/// The mounts of the store on `device`. `None` where something is mounted on a part of the store, or a line has another form.
 fn mounts_of(table: &[u8], device: (u32, u32)) -> Option<Vec<u64>> {
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let all = lines.map(line).collect::<Option<Vec<_>>>()?;
@@ -175,7 +176,7 @@ fn line(text: &[u8]) -> Option<Mount<'_>> {
     let device = words.next()?;
     let colon = device.iter().position(|byte| *byte == b':')?;
     let device = (number(&device[..colon])? as u32, number(&device[colon + 1..])? as u32);
-    // The tags before the type end with a single dash; none of them is one.
+    // A single dash ends the tags before the type, and no tag is a dash.
     let kind = words.skip(3).skip_while(|word| *word != b"-").nth(1)?;
     Some(Mount { id, parent, device, kind })
 }

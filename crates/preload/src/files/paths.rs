@@ -1,4 +1,4 @@
-//! Which paths are the store's: by their first bytes, or by the directory they start at.
+//! Paths of the store: known by their first bytes, or by the directory at which they start.
 
 use crate::files::tree::{self, Located};
 use crate::files::{mounts, sharing, table, watches, working_directory};
@@ -13,19 +13,19 @@ use std::ffi::CString;
 use weir_client::wire::{limits, Ino};
 use weir_client::{ClientError, Place, Store};
 
-/// What a call does to the name at the end of its path.
+/// The effect of a call on the name at the end of its path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// It only looks, or changes the node itself.
+    /// The call only looks, or changes the node itself.
     Node,
-    /// As `Node`, following a symbolic link at the end: `/proc/self/fd/N` is then what the descriptor stands for.
+    /// The call does the same, and follows a symbolic link at the end: `/proc/self/fd/N` then means the descriptor's file.
     Target,
-    /// It makes, moves or removes the name: with a mount, the mount point itself is the kernel's.
+    /// The call makes, moves or removes the name. With a mount, the mount point itself is the kernel's.
     Name,
 }
 
 impl Touch {
-    /// Of a call that looks or changes, by whether it follows a symbolic link at the end.
+    /// The effect of a call that looks or changes, by whether the call follows a symbolic link at the end.
     pub(crate) fn following(follow: bool) -> Touch {
         if follow {
             Touch::Target
@@ -35,7 +35,7 @@ impl Touch {
     }
 }
 
-/// The bytes of a path of the program; absent for one that the kernel refuses for its address or its length.
+/// The bytes of a path of the program. Absent for a path that the kernel refuses for its address or its length.
 ///
 /// # Safety
 /// No other thread changes the path meanwhile.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn text<'a>(path: *const c_char) -> Option<&'a [u8]> {
     unsafe { addresses::string(path, limits::PATH_BYTES) }.ok()
 }
 
-/// The few instructions that a path outside the store costs.
+/// Whether a path may lead into the store: a few instructions for other paths.
 pub(crate) fn is_candidate(directory: c_int, path: &[u8]) -> bool {
     match session::mode() {
         Mode::Off => false,
@@ -55,7 +55,7 @@ pub(crate) fn is_candidate(directory: c_int, path: &[u8]) -> bool {
     }
 }
 
-/// Where a path leads that starts at `directory`.
+/// The place to which a path leads from `directory`.
 pub(crate) fn locate(directory: c_int, path: &[u8], touch: Touch) -> Located<'_> {
     match session::mode() {
         Mode::Off => Located::Host,
@@ -70,8 +70,8 @@ pub(crate) fn locate(directory: c_int, path: &[u8], touch: Touch) -> Located<'_>
     }
 }
 
-/// With a mount, in any doubt (`..` may leave the store, `.` and a slash at the end have meanings of their own, and on
-/// the way may be what is mounted inside the store) the kernel resolves the path; and it has to see what is watched.
+/// The place of a path with a mount. The kernel resolves each path in doubt: `..` may leave the store, `.` and a slash at the
+/// end have meanings of their own, and something may be mounted on the way. The kernel also has to see watched paths.
 fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &[u8])> {
     let (ino, rest, start) = match path.first()? {
         b'/' => (Ino::ROOT, session::below_root(path)?, None),
@@ -90,7 +90,7 @@ fn place_on_mount(directory: c_int, path: &[u8], touch: Touch) -> Option<(Ino, &
     is_plain.then_some((ino, rest))
 }
 
-/// The inode of a directory of the mount, and what else the kernel says of the directory; the server is not asked.
+/// The inode of a directory of the mount, and the kernel's other attributes of the directory. The server is not asked.
 fn directory_inode(directory: c_int) -> Option<(Ino, libc::statx)> {
     let is_working = directory == libc::AT_FDCWD;
     let (path, known_foreign) = if is_working {
@@ -114,7 +114,7 @@ fn directory_inode(directory: c_int) -> Option<(Ino, libc::statx)> {
     (is_ours && is_directory).then_some((Ino(found.stx_ino), found))
 }
 
-/// Does a call on one path: `operate` where it leads into the store, `pass` (with the path to use) where not.
+/// Does a call on one path: `operate` where the path leads into the store, else `pass` with the path to use.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -160,7 +160,7 @@ pub(crate) unsafe fn call<T, R: Failure>(
     })
 }
 
-/// The outcome of a call on a path; without a mount, a symbolic link out of the store goes on at `elsewhere`.
+/// The outcome of a call on a path. Without a mount, a symbolic link out of the store goes on at `elsewhere`.
 pub(crate) fn resolved<T>(result: weir_client::Result<T>, elsewhere: &mut Option<CString>) -> Outcome<T> {
     match result {
         Err(ClientError::Outside { path, .. }) if session::mode() == Mode::Prefix => {
@@ -178,7 +178,8 @@ fn starts_nowhere(directory: c_int, path: &[u8]) -> bool {
     directory == libc::AT_FDCWD && !path.starts_with(b"/")
 }
 
-/// A call on `path` failed in the kernel, which may not have heard yet that the working directory was removed.
+/// Corrects the error of a call on `path` that failed in the kernel: the kernel may not have heard yet that the working
+/// directory was removed.
 pub(crate) fn correct_stale(directory: c_int, path: Option<&[u8]>) {
     let is_stale = session::mode() != Mode::Off && guard::errno() == libc::ESTALE;
     if is_stale && path.is_some_and(|path| starts_nowhere(directory, path)) {
@@ -186,7 +187,7 @@ pub(crate) fn correct_stale(directory: c_int, path: Option<&[u8]>) {
     }
 }
 
-/// The outcome of a call on paths, which from a removed working directory is ENOENT.
+/// The outcome of a call on paths: ENOENT where a path starts at a removed working directory.
 pub(crate) fn without_directory<T>(outcome: Outcome<T>, paths: &[(c_int, &[u8])]) -> Outcome<T> {
     match outcome {
         Some(Err(libc::ESTALE)) if paths.iter().any(|(at, path)| starts_nowhere(*at, path)) => {
@@ -196,7 +197,7 @@ pub(crate) fn without_directory<T>(outcome: Outcome<T>, paths: &[(c_int, &[u8])]
     }
 }
 
-/// Whether a path leads to where only this library knows the names.
+/// Whether a path leads below the prefix, where only this library knows the names.
 fn leads_below_prefix(directory: c_int, path: &[u8]) -> bool {
     let lies_in_store = || Some(Ok(matches!(locate(directory, path, Touch::Name), Located::Store(..))));
     session::mode() == Mode::Prefix
@@ -223,7 +224,7 @@ pub(crate) unsafe fn call_two<R: Failure>(
     let names = unsafe { (text(from.1), addresses::string(to.1, limits::PATH_BYTES)) };
     let (first, second) = match names {
         (Some(first), Ok(second)) => (first, second),
-        // The kernel would look for the first name, which it does not know, before it minds the second.
+        // The kernel would look for the first name, which it does not know, before it looks at the second.
         (Some(first), Err(number)) if leads_below_prefix(from.0, first) => return guard::fail(number),
         _ => return pass(),
     };

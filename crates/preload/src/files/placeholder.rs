@@ -1,7 +1,7 @@
 //! The state of an open description where no kernel knows it: a page of a memfd that every holder maps.
 //!
-//! The program's descriptor is an `O_PATH` descriptor of that memfd: `dup`, `fork` and `exec` keep it, and a call that
-//! this library missed fails with EBADF instead of losing bytes.
+//! The program's descriptor is an `O_PATH` descriptor of the memfd. `dup`, `fork` and `exec` keep it, and a call that this
+//! library missed fails with EBADF instead of losing bytes.
 
 use crate::files::state::{Kind, State, STATE_BYTES};
 use crate::host::guard::Outcome;
@@ -12,29 +12,29 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use weir_client::wire::{Attributes, Ino};
 use weir_client::{File, Place, Store};
 
-/// Name of the memfd, by which a placeholder is recognised after `exec`.
+/// Name of the memfd, by which the library recognises a placeholder after `exec`.
 const NAME: &std::ffi::CStr = c"weir-description";
-/// What `readlink` shows for such a descriptor.
+/// The link that `readlink` shows for such a descriptor.
 const LINK: &[u8] = b"/memfd:weir-description (deleted)";
-/// First word of the page; a change of the layout changes it.
+/// First word of the page. A change of the page's form changes the word.
 const MAGIC: u64 = u64::from_le_bytes(*b"weirdsc1");
-/// Where the library's own passing descriptors go, so that programs get the lowest number as POSIX says.
+/// Lowest number of the library's short-lived descriptors, so that programs get the lowest number as POSIX says.
 const OUT_OF_THE_WAY: c_int = 700;
-/// How often a waiter looks whether the lock's holder still lives.
+/// Longest sleep of a waiter, which then looks whether the lock's holder still lives.
 const HOLDER_CHECK: libc::timespec = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-/// Marks a lock for which somebody waits.
+/// The mark of a lock for which a thread waits.
 const WAITED_FOR: u32 = 1 << 31;
 
 /// The page.
 #[repr(C)]
 struct Page {
     magic: u64,
-    /// 0, or the thread that uses the offset, with [`WAITED_FOR`].
+    /// 0, or the thread that uses the offset, perhaps with [`WAITED_FOR`].
     lock: AtomicU32,
     flags: AtomicI32,
-    /// Offset of a file, cookie of a directory.
+    /// The offset of a file, or the cookie of a directory.
     offset: AtomicU64,
-    /// Bytes of the encoded state, which never changes.
+    /// The length of the encoded state, which never changes.
     length: u32,
     state: [u8; STATE_BYTES],
 }
@@ -44,7 +44,7 @@ struct Mapping(*const Page);
 
 // SAFETY: only the page's atomics change.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl std::ops::Deref for Mapping {
@@ -67,14 +67,14 @@ impl Drop for Mapping {
 pub(crate) struct Placeholder {
     page: Mapping,
     state: State,
-    /// Whether this process opened it: then its client's session holds the description at the server.
+    /// Whether this process opened the file. The session of its client then holds the description at the server.
     is_opener: bool,
-    /// Whether this process's client was told of the directory that another process opened.
+    /// Whether this process's client has adopted the directory that another process opened.
     adopted: AtomicBool,
 }
 
 impl Placeholder {
-    /// Makes the page and the program's descriptor; answers the descriptor and the memfd's inode too.
+    /// Makes the page and the program's descriptor. Answers also the descriptor and the memfd's inode.
     pub(crate) fn make(state: State, flags: c_int) -> Result<(Placeholder, c_int, u64), c_int> {
         let encoded = state.encode();
         if encoded.len() > STATE_BYTES {
@@ -94,7 +94,7 @@ impl Placeholder {
         ))
     }
 
-    /// The description behind `descriptor`, if it is a placeholder that some process of ours made.
+    /// The description behind `descriptor`, if a process with this library made `descriptor` as a placeholder.
     pub(crate) fn recognise(descriptor: c_int) -> Option<(Placeholder, u64)> {
         let path = own_path(descriptor);
         let mut link = [0_u8; 64];
@@ -118,7 +118,7 @@ impl Placeholder {
         Some((Placeholder { page, state, is_opener: false, adopted: AtomicBool::new(false) }, found.stx_ino))
     }
 
-    /// The same description in the child of a fork, where the parent's is never dropped.
+    /// The same description in the child of a fork, where the parent's value is never dropped.
     pub(crate) fn inherited(&self) -> Placeholder {
         Placeholder {
             page: Mapping(self.page.0),
@@ -128,18 +128,18 @@ impl Placeholder {
         }
     }
 
-    /// The file, held by this process's client as well.
+    /// The file, which this process's client now holds as well.
     pub(crate) fn adopt(&self, store: &Store) -> Option<File> {
         let Kind::Regular(handle) = &self.state.kind else { return None };
         if self.is_opener {
             return None;
         }
-        // When the server has forgotten the description (the opener closed it first) reads and writes say ESTALE.
+        // Where the server has forgotten the description, because the opener closed it first, reads and writes answer ESTALE.
         let _ = store.adopt(handle.capability);
         Some(File::from_state(store, (**handle).clone()))
     }
 
-    /// The directory's description, held by this process's client as well before it is listed.
+    /// Has this process's client hold the directory's description as well, before the directory is listed.
     pub(crate) fn adopt_directory(&self, store: &Store) {
         if let Kind::Directory(_, capability) = self.state.kind {
             if !self.is_opener && !self.adopted.swap(true, Ordering::AcqRel) {
@@ -148,17 +148,17 @@ impl Placeholder {
         }
     }
 
-    /// What the description is.
+    /// The state of the description.
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
-    /// The inode.
+    /// The inode of the open node.
     pub(crate) fn ino(&self) -> Ino {
         self.state.ino
     }
 
-    /// Status flags and access mode.
+    /// The status flags and access mode.
     pub(crate) fn flags(&self) -> c_int {
         self.page.flags.load(Ordering::Acquire)
     }
@@ -170,12 +170,12 @@ impl Placeholder {
         self.page.flags.store(kept | (wanted & changeable), Ordering::Release);
     }
 
-    /// Whether it was opened with `O_PATH`.
+    /// Whether the description was opened with `O_PATH`.
     pub(crate) fn is_path_only(&self) -> bool {
         matches!(self.state.kind, Kind::Path)
     }
 
-    /// What a data call on something else than a regular file answers.
+    /// The error of a data call on a node that is not a regular file.
     pub(crate) fn refusal(&self) -> c_int {
         match self.state.kind {
             Kind::Directory(..) => libc::EISDIR,
@@ -183,13 +183,13 @@ impl Placeholder {
         }
     }
 
-    /// Attributes of what is not a regular file.
+    /// The attributes of a node that is not a regular file.
     pub(crate) fn attributes(&self) -> Outcome<Attributes> {
         let store = session::store()?;
         session::outcome(store.attributes(&CALLER, Place::inode(self.state.ino), true))
     }
 
-    /// Runs `operate` with the offset, which no holder of the description in any process uses meanwhile.
+    /// Runs `operate` with the offset, which no other holder of the description uses meanwhile, in any process.
     pub(crate) fn with_offset<T>(&self, operate: impl FnOnce(u64) -> Outcome<(u64, T)>) -> Outcome<T> {
         let _held = Held::take(&self.page.lock);
         let result = operate(self.page.offset.load(Ordering::Acquire))?;
@@ -199,7 +199,7 @@ impl Placeholder {
         Some(result.map(|(_, value)| value))
     }
 
-    /// `lseek` on what is not a regular file: a directory goes to a cookie that `telldir` gave, or to its start.
+    /// Does `lseek` on a node that is not a regular file: a directory goes to a cookie of `telldir`, or to its start.
     pub(crate) fn seek_other(&self, offset: off_t, whence: c_int) -> Outcome<u64> {
         if !matches!(self.state.kind, Kind::Directory(..)) {
             return Some(Err(libc::EBADF));
@@ -214,7 +214,7 @@ impl Placeholder {
         })
     }
 
-    /// The process gives the description up.
+    /// Gives the description up for this process.
     pub(crate) fn close(&self, file: Option<&File>) {
         let Some(store) = session::store() else { return };
         // A lost server forgets the description with the session.
@@ -232,7 +232,7 @@ impl Placeholder {
     }
 }
 
-/// A descriptor of our own, moved up where there is room.
+/// Moves a descriptor of the library up, where there is room. Answers its number.
 fn out_of_the_way(low: c_int) -> c_int {
     // SAFETY: no memory is passed.
     match unsafe { system_call!(libc::SYS_fcntl, low, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) } {
@@ -261,7 +261,7 @@ fn fill(memory: c_int, encoded: &[u8], flags: c_int) -> Result<Mapping, c_int> {
 
 fn map(memory: c_int) -> Result<Mapping, c_int> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at an address that the kernel chooses. Only atomics change after its making.
+    // SAFETY: the new mapping lies at an address that the kernel chooses. Only its atomics change later.
     unsafe {
         let address =
             system_call!(libc::SYS_mmap, 0, size_of::<Page>(), protection, libc::MAP_SHARED, memory, 0)?;
@@ -282,12 +282,12 @@ fn own_path(descriptor: c_int) -> Vec<u8> {
     format!("/proc/self/fd/{descriptor}\0").into_bytes()
 }
 
-/// The lock of a page, held by this thread; taken over from a thread that died with it.
+/// The lock of a page, which this thread holds. A thread takes the lock over from a thread that died with it.
 struct Held<'a>(&'a AtomicU32);
 
 impl<'a> Held<'a> {
     fn take(lock: &'a AtomicU32) -> Held<'a> {
-        // SAFETY: it has no arguments and cannot fail.
+        // SAFETY: the call has no arguments and cannot fail.
         let own = unsafe { kernel::raw(libc::SYS_gettid, [0; 6]) } as u32;
         if lock.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return Held(lock);

@@ -1,4 +1,4 @@
-//! Which descriptors are placeholders, where no mount is.
+//! Descriptors without a mount: placeholders stand among those of the host.
 
 use crate::files::{promotion, table};
 use crate::host::guard::{self, attempt, Outcome};
@@ -13,7 +13,7 @@ pub(crate) fn may_hold(descriptor: c_int) -> bool {
         && !guard::is_inside()
 }
 
-/// Whether descriptors may be placeholders at all.
+/// Whether any descriptor may be a placeholder.
 pub(crate) fn is_in_use() -> bool {
     session::mode() == Mode::Prefix && !guard::is_inside()
 }
@@ -30,7 +30,7 @@ pub(crate) fn holds(descriptor: c_int) -> bool {
         && attempt(|| Some(Ok(promotion::discovered(descriptor).is_some()))) == Some(Ok(true))
 }
 
-/// A call that no client can do on a placeholder is refused with `number`, so that programs go another way.
+/// Refuses a call on a placeholder that no client can do, with `number`, so that programs go another way.
 pub(crate) fn refuse_either(first: c_int, second: c_int, number: c_int) -> Outcome<()> {
     let held = promotion::discovered(first).is_some() || promotion::discovered(second).is_some();
     held.then_some(Err(number))

@@ -1,4 +1,4 @@
-//! How a descriptor of the mount comes to the fast path: entered at its opening, promoted at its first data call.
+//! The way of a descriptor to the fast path: the opening enters the descriptor, the first data call promotes it.
 
 use crate::files::description::Description;
 use crate::files::placeholder::Placeholder;
@@ -8,10 +8,9 @@ use crate::store::session;
 use libc::c_int;
 use std::sync::Arc;
 
-/// The description behind `descriptor`, if it is the store's and still the one that was entered.
+/// The description behind `descriptor`, if it is the store's and still the description that was entered.
 ///
-/// A number that libc or a raw system call closed out of our sight and that was opened again shows another inode:
-/// it is forgotten.
+/// A number that libc or a raw system call closed, and that was opened again, shows another inode. It is forgotten.
 pub(crate) fn described(descriptor: c_int) -> Option<Arc<Description>> {
     // Once the fast path has ended for the process, the kernel has all offsets.
     if session::mode() == session::Mode::Off {
@@ -25,8 +24,8 @@ pub(crate) fn described(descriptor: c_int) -> Option<Arc<Description>> {
     None
 }
 
-/// As [`described`], also looking at descriptors that the process did not open in our sight: those it inherited or
-/// was sent.
+/// The description behind `descriptor`, also behind a descriptor whose opening the library did not see: an inherited or
+/// received one.
 pub(crate) fn discovered(descriptor: c_int) -> Option<Arc<Description>> {
     match table::look_up(descriptor) {
         Entry::Known(_) => described(descriptor),
@@ -49,7 +48,7 @@ pub(crate) fn discovered(descriptor: c_int) -> Option<Arc<Description>> {
     }
 }
 
-/// Enters a descriptor that the kernel has just opened, if it is a regular file of the store.
+/// Enters a descriptor that the kernel has just opened, if it stands for a regular file of the store.
 pub(crate) fn enter_opened(descriptor: c_int, generation: u32) -> Option<Arc<Description>> {
     let ino = regular_file(descriptor)?;
     let flags = kernel::status_flags(descriptor).ok()?;
@@ -59,7 +58,7 @@ pub(crate) fn enter_opened(descriptor: c_int, generation: u32) -> Option<Arc<Des
     Some(description)
 }
 
-/// The inode of a regular file of the store; the server is not asked.
+/// The inode behind `descriptor`, if it is a regular file of the store. The server is not asked.
 fn regular_file(descriptor: c_int) -> Option<u64> {
     let device = session::device()?;
     let found = kernel::identify(descriptor, c"", libc::STATX_INO | libc::STATX_TYPE).ok()?;

@@ -1,4 +1,4 @@
-//! Paths walked name by name, where the way counts and not only its end: for `getcwd` and `openat2`.
+//! Walks along paths name by name, for `getcwd` and `openat2`: there the way counts, and not only its end.
 
 use crate::files::tree;
 use crate::store::session::{self, CALLER};
@@ -6,31 +6,31 @@ use libc::c_int;
 use weir_client::wire::Ino;
 use weir_client::{ClientError, Place, Store};
 
-/// Symbolic links that are followed, as the kernel does.
+/// Symbolic links that a walk follows, as the kernel does.
 pub(crate) const LINKS: u32 = 40;
 
-/// What a way may not do: `RESOLVE_*` of `openat2(2)`.
+/// The rules of a walk: `RESOLVE_*` of `openat2(2)`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Rules {
-    /// No symbolic link: ELOOP.
+    /// The walk passes no symbolic link: ELOOP.
     pub(crate) no_links: bool,
-    /// Nothing above the start, and no absolute path: EXDEV.
+    /// The walk stays below its start, and takes no absolute path: EXDEV.
     pub(crate) beneath: bool,
-    /// The start is the root.
+    /// The start is the root of the walk.
     pub(crate) in_root: bool,
-    /// The last name is not followed, and need not exist.
+    /// The walk does not follow the last name, which need not exist.
     pub(crate) keeps_last: bool,
 }
 
-/// A way through the store.
+/// A walk through the store.
 struct Walk<'a> {
     store: &'a Store,
     rules: Rules,
-    /// Names passed, from the root of the store on.
+    /// The names passed, from the root of the store on.
     done: Vec<Vec<u8>>,
-    /// How many of them are the start.
+    /// The number of these names that are the start.
     start: usize,
-    /// Names to come, the next one last.
+    /// The names to come, with the next name last.
     rest: Vec<Vec<u8>>,
     links: u32,
 }
@@ -38,7 +38,7 @@ struct Walk<'a> {
 /// The path below the prefix, without symbolic links and `..`, to which `path` leads from the directory `start`.
 ///
 /// # Errors
-/// What the kernel would say; EXDEV where the way leaves the store.
+/// The kernel's error numbers; EXDEV where the walk leaves the store.
 pub(crate) fn resolve(store: &Store, start: &[u8], path: &[u8], rules: Rules) -> Result<Vec<u8>, c_int> {
     let done: Vec<Vec<u8>> = names(start).map(<[u8]>::to_vec).collect();
     let mut walk = Walk { store, rules, start: done.len(), done, rest: Vec::new(), links: 0 };
@@ -49,8 +49,8 @@ pub(crate) fn resolve(store: &Store, start: &[u8], path: &[u8], rules: Rules) ->
     Ok(walk.done.join(&b'/'))
 }
 
-/// The directory below the prefix from which the way along `path` starts; `None` where the host's directory is the start.
-/// A bound way (`is_bound`) starts at `directory` also where `path` is absolute.
+/// The directory below the prefix at which a walk along `path` starts. `None` where the walk starts at a directory of the
+/// host. A bound walk (`is_bound`) starts at `directory`, also with an absolute `path`.
 pub(crate) fn start_of(directory: c_int, path: &[u8], is_bound: bool) -> Option<Vec<u8>> {
     if path.first() == Some(&b'/') && !is_bound {
         return session::below_root(path).map(|_| Vec::new());
@@ -63,7 +63,7 @@ fn names(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
 }
 
 impl Walk<'_> {
-    /// Goes on along `path`, a given one or a link's.
+    /// Goes on along `path`, which is the caller's or a link's.
     fn go_on(&mut self, path: &[u8]) -> Result<(), c_int> {
         let mut below = path;
         if path.first() == Some(&b'/') {

@@ -1,32 +1,32 @@
-//! When a description may be used by another process: the generation, which grows before anything that shares.
+//! Sharing of descriptions with other processes: the offsets go to the kernel before any call that may share.
 
 use crate::files::{generation, table};
 use crate::host::guard::{self, quietly};
 use crate::store::session::{self, Mode};
 use libc::c_int;
 
-/// Everything that is open may be shared from now on: called before a child is made.
+/// Shares all open descriptions from now on, before a child is made.
 ///
-/// The generation grows first, so each later call leaves the offset to the kernel; then the offsets kept here are
-/// given back. A description opened meanwhile carries the old generation, or is settled here.
+/// The generation grows first, so each later call leaves the offset to the kernel. Then the kernel gets the offsets back. A
+/// description that is opened meanwhile carries the old generation, or is settled here.
 pub(crate) fn share_everything() {
     generation::grow();
     table::each(|descriptor, description| description.settle(descriptor));
 }
 
-/// Closes the window between the walk above and the making of the child: what was opened in it is shared too.
+/// Shares the descriptions that were opened between [`share_everything`] and the making of the child, too.
 pub(crate) fn child_was_made() {
     share_everything();
 }
 
-/// One description may be used by another process from now on.
+/// Shares one description with another process from now on.
 pub(crate) fn share(descriptor: c_int) {
     if let table::Entry::Known(description) = table::look_up(descriptor) {
         description.share(descriptor);
     }
 }
 
-/// The kernel has to know every offset and modification time: the process image is about to go.
+/// Gives the kernel every offset and modification time, because the process image is about to go.
 pub(crate) fn settle_everything() {
     table::each(|descriptor, description| {
         description.settle(descriptor);
@@ -34,7 +34,7 @@ pub(crate) fn settle_everything() {
     });
 }
 
-/// A call that the client does not carry is about to use the offset or the times of `descriptor`.
+/// Gives the kernel the offset and the times of `descriptor`, before a call that the client does not do.
 pub(crate) fn settle(descriptor: c_int) {
     if table::is_known(descriptor) {
         guard::quietly(|| {
@@ -53,7 +53,7 @@ pub(crate) fn publish_everything() {
     }
 }
 
-/// The fast path ends for this process: offsets and times are given to the kernel first.
+/// Ends the fast path of this process. The kernel gets offsets and times first.
 pub(crate) fn leave_fast_path() {
     if session::mode() == Mode::Mount {
         quietly(|| {

@@ -1,30 +1,30 @@
-//! What a placeholder's page says of its description, as bytes.
+//! The state of a description in a placeholder's page, as bytes.
 
 use weir_client::wire::{decode_body, encode_body, Capability, HandleId, Ino};
 use weir_client::{HandleState, HANDLE_STATE_BYTES};
 
-/// Bytes of an encoded state: a handle's state and a path of 4,096 bytes fit.
+/// Largest encoded state: a handle's state and a path of 4,096 bytes fit.
 pub(crate) const STATE_BYTES: usize = HANDLE_STATE_BYTES + 4096 + 64;
 
-/// A description's unchanging part.
+/// The part of a description that never changes.
 #[derive(Clone)]
 pub(crate) struct State {
     /// The inode.
     pub(crate) ino: Ino,
-    /// Path below the prefix under which it was opened, for `getcwd` and paths that climb out.
+    /// The path below the prefix under which the node was opened, for `getcwd` and paths that climb out.
     pub(crate) path: Vec<u8>,
-    /// What it is.
+    /// The kind of the open node.
     pub(crate) kind: Kind,
 }
 
-/// What is open.
+/// The kind of an open node.
 #[derive(Clone)]
 pub(crate) enum Kind {
     /// A regular file.
     Regular(Box<HandleState>),
     /// A directory.
     Directory(HandleId, Capability),
-    /// Only a place in the tree (`O_PATH`).
+    /// A place in the tree alone (`O_PATH`).
     Path,
 }
 
@@ -55,7 +55,7 @@ impl State {
         whole
     }
 
-    /// The state of these bytes; `None` for any others.
+    /// Decodes a state. `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<State> {
         let head = usize::from(u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?));
         let (ino, path) = decode_body(bytes.get(2..2 + head)?, "description").ok()?;

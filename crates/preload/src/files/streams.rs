@@ -1,4 +1,4 @@
-//! Streams of libc: what their modes mean, and which descriptors they have.
+//! Streams of libc: the meaning of their modes, and their descriptors.
 
 use crate::host::{guard, real};
 use libc::{c_int, FILE};
@@ -7,10 +7,10 @@ use std::ffi::CString;
 /// Permissions that `fopen` asks for.
 pub(crate) const CREATED_MODE: libc::mode_t = 0o666;
 
-/// The open flags that a stream's mode means; `None` for one that libc refuses.
+/// The open flags of a stream's mode. `None` for a mode that libc refuses.
 pub(crate) fn flags_of(mode: &[u8]) -> Option<c_int> {
     let (first, rest) = mode.split_first()?;
-    // What follows a comma is a character set.
+    // A character set follows a comma.
     let rest = rest.split(|byte| *byte == b',').next().unwrap_or_default();
     let access = if rest.contains(&b'+') {
         libc::O_RDWR
@@ -30,7 +30,7 @@ pub(crate) fn flags_of(mode: &[u8]) -> Option<c_int> {
     Some(access | making | exclusive | closing)
 }
 
-/// The descriptor of any stream; -1 where it has none.
+/// The descriptor of a stream, -1 where the stream has none.
 ///
 /// # Safety
 /// `stream` is an open stream.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn stream_descriptor(stream: *mut FILE) -> c_int {
     descriptor
 }
 
-/// A stream's mode without `x`; `None` where there is none. What follows a comma is a character set.
+/// A stream's mode without `x`. `None` for a mode that has no `x`. A character set follows a comma.
 pub(crate) fn without_exclusive(mode: &[u8]) -> Option<CString> {
     let comma = mode.iter().position(|byte| *byte == b',').unwrap_or(mode.len());
     if !mode[..comma].contains(&b'x') {

@@ -1,4 +1,4 @@
-//! Descriptor numbers to what is known of them: a load and a comparison for a number that is not the store's.
+//! The known descriptors: a load and a comparison for a number that is not the store's.
 
 use crate::files::description::Description;
 use crate::host::parts::Parts;
@@ -8,20 +8,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Numbers per part of the table.
 const PART: usize = 1024;
-/// Parts: numbers up to a million, the kernel's default `fs.nr_open`; higher ones are never the fast path's.
+/// Parts: numbers up to a million, the kernel's default `fs.nr_open`. Higher numbers never come to the fast path.
 const PARTS: usize = 1024;
 
 const UNKNOWN: u8 = 0;
 const FOREIGN: u8 = 1;
 const KNOWN: u8 = 2;
 
-/// What is known of one number.
+/// The knowledge about one number.
 pub(crate) enum Entry {
-    /// Nothing: opened out of our sight, or by the process before `exec`.
+    /// Nothing is known: the library did not see the opening.
     Unknown,
-    /// Not the store's, when it was last looked at.
+    /// The number was not the store's at the last look.
     Foreign,
-    /// An open description of the store.
+    /// The number stands for an open description of the store.
     Known(Arc<Description>),
 }
 
@@ -52,7 +52,7 @@ fn slot_made(descriptor: c_int) -> Option<&'static Slot> {
     FIRST.get(number).or_else(|| OTHERS.get_made(number, Slot::new))
 }
 
-/// What is known of `descriptor`.
+/// The knowledge about `descriptor`.
 pub(crate) fn look_up(descriptor: c_int) -> Entry {
     let Some(slot) = slot(descriptor) else { return Entry::Unknown };
     match slot.state.load(Ordering::Acquire) {
@@ -65,17 +65,17 @@ pub(crate) fn look_up(descriptor: c_int) -> Entry {
     }
 }
 
-/// The hot question: is there anything to do for `descriptor` at all?
+/// Whether `descriptor` stands for a description of the store. Hot calls ask this first.
 pub(crate) fn is_known(descriptor: c_int) -> bool {
     slot(descriptor).is_some_and(|slot| slot.state.load(Ordering::Relaxed) == KNOWN)
 }
 
-/// Whether `descriptor` was looked at and is not the store's.
+/// Whether `descriptor` was not the store's at the last look.
 pub(crate) fn is_foreign(descriptor: c_int) -> bool {
     slot(descriptor).is_some_and(|slot| slot.state.load(Ordering::Relaxed) == FOREIGN)
 }
 
-/// Enters `description` under `descriptor`; what stood there is given back.
+/// Enters `description` under `descriptor`. Answers the description that stood there.
 pub(crate) fn enter(descriptor: c_int, description: Arc<Description>) -> Option<Arc<Description>> {
     let slot = slot_made(descriptor)?;
     description.add_alias();
@@ -94,7 +94,7 @@ pub(crate) fn mark_foreign(descriptor: c_int) {
     }
 }
 
-/// Forgets `descriptor`, whose number may be used for something else now.
+/// Forgets `descriptor`, whose number may stand for something else now. Answers the description that stood there.
 pub(crate) fn forget(descriptor: c_int) -> Option<Arc<Description>> {
     let slot = slot(descriptor)?;
     if slot.state.load(Ordering::Acquire) != KNOWN {
@@ -119,12 +119,13 @@ pub(crate) fn each(mut visit: impl FnMut(c_int, &Arc<Description>)) {
     }
 }
 
-/// The highest number ever entered, -1 where none was.
+/// The highest number ever entered, -1 before the first.
 pub(crate) fn highest() -> c_int {
     HIGHEST.load(Ordering::Acquire)
 }
 
-/// Gives every known description to `replace` in the child of `fork`, where locks of other threads stay taken.
+/// Replaces every known description by the value of `replace`, in the child of `fork`, where locks of other threads stay
+/// taken.
 ///
 /// # Safety
 /// No other thread runs.
@@ -135,8 +136,8 @@ pub(crate) unsafe fn rebuild_after_fork(mut replace: impl FnMut(&Arc<Description
             continue;
         }
         let lock = (&raw const slot.entry).cast_mut();
-        // SAFETY: the only thread of the process writes to a static; the old lock, perhaps taken by a thread that
-        // does not exist here, is leaked with the description it may protect.
+        // SAFETY: the only thread of the process writes to a static. The old lock, which a thread may hold that does not
+        // exist here, is leaked with the description that it may protect.
         unsafe {
             let old = std::mem::ManuallyDrop::new(std::ptr::read(lock));
             let old =

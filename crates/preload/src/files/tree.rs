@@ -1,4 +1,4 @@
-//! Which paths are the store's: by their first bytes, or by the directory they start at.
+//! Paths without a mount: this library resolves the prefix, and the servers resolve the part below it.
 
 use crate::files::placeholder::Placeholder;
 use crate::files::{prefix, promotion, working_directory};
@@ -9,17 +9,17 @@ use std::borrow::Cow;
 use std::ffi::CString;
 use weir_client::wire::Ino;
 
-/// Where a path leads.
+/// The place to which a path leads.
 pub(crate) enum Located<'a> {
-    /// Not into the store, or only the kernel can tell.
+    /// The path does not lead into the store, or only the kernel can tell.
     Host,
-    /// Into the store: a path below a directory of it.
+    /// The path leads into the store: below this directory, along this path.
     Store(Ino, Cow<'a, [u8]>),
-    /// Out of the store, where no kernel knows the store: to this path of the host.
+    /// Where no kernel knows the store, the path leads out of the store to this path of the host.
     Elsewhere(CString),
 }
 
-/// The few instructions that a path of the host costs.
+/// Whether a path may lead into the store: a few instructions for a path of the host.
 pub(crate) fn is_candidate(directory: c_int, path: &[u8]) -> bool {
     match path.first() {
         None => false,
@@ -33,12 +33,12 @@ pub(crate) fn is_candidate(directory: c_int, path: &[u8]) -> bool {
     }
 }
 
-/// Whether an absolute path may mean another one than its bytes say.
+/// Whether an absolute path may mean another path than its bytes say.
 fn is_roundabout(path: &[u8]) -> bool {
     path.windows(2).any(|pair| pair == b"//" || pair == b"/.")
 }
 
-/// Where a path leads that starts at `directory`.
+/// The place to which a path leads from `directory`.
 pub(crate) fn locate(directory: c_int, path: &[u8]) -> Located<'_> {
     match path.first() {
         None => Located::Host,
@@ -66,7 +66,7 @@ fn absolute(path: &[u8]) -> Located<'_> {
     if !is_roundabout(path) {
         return Located::Host;
     }
-    // The way to the prefix has no symbolic links that matter: it need not exist on the host.
+    // The way to the prefix has no symbolic links that matter, because the prefix need not exist on the host.
     let clean = cleaned(path);
     match session::below_root(&clean) {
         Some(rest) => Located::Store(Ino::ROOT, Cow::Owned(rest.to_vec())),
@@ -75,7 +75,7 @@ fn absolute(path: &[u8]) -> Located<'_> {
     }
 }
 
-/// A path from the directory `ino`, which was reached under `base` below the prefix.
+/// The place of a path from the directory `ino`, which was reached under `base` below the prefix.
 fn relative<'a>(ino: Ino, base: &[u8], path: &'a [u8]) -> Located<'a> {
     let depth = components(base).count();
     if climbs(path, depth).is_none() {
@@ -89,7 +89,7 @@ fn relative<'a>(ino: Ino, base: &[u8], path: &'a [u8]) -> Located<'a> {
     }
 }
 
-/// A relative path while the working directory is the host's: it may lead down into the prefix.
+/// The place of a relative path while the working directory is the host's. The path may lead down into the prefix.
 fn from_host(path: &[u8]) -> Located<'_> {
     let Some(base) = working_directory::host() else { return Located::Host };
     let clean = cleaned(&[base.as_slice(), b"/", path].concat());
@@ -106,7 +106,7 @@ fn begins_as_prefix(path: &[u8]) -> bool {
     session::mode() == session::Mode::Prefix && components(session::root()).any(|part| Some(part) == first)
 }
 
-/// A path from a directory of the host.
+/// The place of a path from a directory of the host.
 fn below_host(directory: c_int, path: &[u8]) -> Located<'_> {
     let Some(base) = kernel::path_of(directory) else { return Located::Host };
     let clean = cleaned(&[base.as_slice(), b"/", path].concat());
@@ -120,7 +120,7 @@ fn elsewhere<'a>(path: &[u8]) -> Located<'a> {
     CString::new(path).map_or(Located::Host, Located::Elsewhere)
 }
 
-/// The position at which a path climbs above its start, `depth` directories below the prefix.
+/// The position at which a path climbs above the prefix. The path starts `depth` directories below the prefix.
 fn climbs(path: &[u8], depth: usize) -> Option<usize> {
     let mut depth = depth;
     for (index, part) in components(path).enumerate() {
@@ -140,7 +140,7 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."))
 }
 
-/// A path without `//`, `.` and `..`; a slash at the end, which asks for a directory, stays.
+/// The path without `//`, `.` and `..`. A slash at the end, which asks for a directory, stays.
 pub(crate) fn cleaned(path: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in components(path) {
@@ -168,7 +168,7 @@ pub(crate) fn path_of_directory(directory: c_int) -> Option<Vec<u8>> {
     Some(description.placeholder()?.state().path.clone())
 }
 
-/// The name below the prefix of a located path, for `getcwd`.
+/// The path below the prefix of a located path, for `getcwd`.
 pub(crate) fn name_below(base: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
     let whole: Cow<'_, [u8]> = match (session::below_root(path), base) {
         (Some(rest), _) if path.first() == Some(&b'/') => Cow::Borrowed(rest),
@@ -179,7 +179,7 @@ pub(crate) fn name_below(base: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
     clean.strip_prefix(b"/").map(|rest| rest.strip_suffix(b"/").unwrap_or(rest)).unwrap_or(&clean).to_vec()
 }
 
-/// The descriptor that a path of `/proc` or `/dev` names: the kernel would open the memfd behind a placeholder.
+/// The descriptor that a path of `/proc` or `/dev` names. The kernel would open the memfd behind a placeholder.
 pub(crate) fn descriptor_named(path: &[u8]) -> Option<c_int> {
     let number: &[u8] = match path {
         b"/dev/stdin" => b"0",

@@ -1,4 +1,4 @@
-//! Which paths are the store's: by their first bytes, or by the directory they start at.
+//! The working directory: whether it lies in the mount, and its place below the prefix, which no kernel knows.
 
 use crate::host::kernel;
 use crate::store::session;
@@ -13,7 +13,7 @@ const CWD_FOREIGN: u8 = 1;
 const CWD_STORE: u8 = 2;
 static CWD: AtomicU8 = AtomicU8::new(CWD_UNKNOWN);
 
-/// The working directory may have changed.
+/// Forgets whether the working directory lies in the mount, because the directory may have changed.
 pub(crate) fn forget_working_directory() {
     CWD.store(CWD_UNKNOWN, Ordering::Release);
 }
@@ -28,7 +28,7 @@ pub(crate) fn note_mount(is_inside: bool) {
     CWD.store(if is_inside { CWD_STORE } else { CWD_FOREIGN }, Ordering::Relaxed);
 }
 
-/// Where a child finds the working directory inside the store: `inode-in-hexadecimal:path`.
+/// The variable in which a child finds the working directory inside the store: `inode-in-hexadecimal:path`.
 pub(crate) const VARIABLE: &CStr = c"WEIR_CWD";
 
 const UNKNOWN: u8 = 0;
@@ -39,7 +39,7 @@ const ABOVE: u8 = 2;
 const STORE: u8 = 3;
 
 static PLACE: AtomicU8 = AtomicU8::new(UNKNOWN);
-/// Whether the variable still counts: until the first `chdir` to the host.
+/// Whether the variable still counts: it does until the first `chdir` to the host.
 static INHERITED: AtomicBool = AtomicBool::new(true);
 static POSITION: Mutex<Option<(Ino, Vec<u8>)>> = Mutex::new(None);
 
@@ -47,12 +47,12 @@ fn lock() -> MutexGuard<'static, Option<(Ino, Vec<u8>)>> {
     POSITION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a relative path can lead into the store: a few instructions.
+/// Whether a relative path can lead into the store. The look takes a few instructions.
 pub(crate) fn may_lead_into_store() -> bool {
     PLACE.load(Ordering::Acquire) != HOST
 }
 
-/// The working directory, where it is in the store: its inode and its path below the prefix.
+/// The inode of the working directory and its path below the prefix, if it lies in the store.
 pub(crate) fn position() -> Option<(Ino, Vec<u8>)> {
     learn();
     if PLACE.load(Ordering::Acquire) == STORE {
@@ -62,13 +62,13 @@ pub(crate) fn position() -> Option<(Ino, Vec<u8>)> {
     }
 }
 
-/// The working directory, where it is the host's and above the prefix.
+/// The path of the working directory, if it is the host's and lies above the prefix.
 pub(crate) fn host() -> Option<Vec<u8>> {
     learn();
     (PLACE.load(Ordering::Acquire) == ABOVE).then(kernel::working_directory).flatten()
 }
 
-/// Finds out after the start of the process, or after a `chdir`.
+/// Learns the place of the working directory, after the start of the process or after a `chdir`.
 fn learn() {
     if PLACE.load(Ordering::Acquire) != UNKNOWN {
         return;
@@ -104,21 +104,21 @@ pub(crate) fn variable(ino: Ino, path: &[u8]) -> Option<CString> {
     CString::new([format!("{:x}:", ino.0).as_bytes(), path].concat()).ok()
 }
 
-/// The process is in a directory of the store now. The program's environment is left alone, because some programs
-/// (bash) keep their own index of it; children get the variable when they are made.
+/// Notes that the process is in a directory of the store now. The program's environment stays as it is, because some programs
+/// (bash) keep their own index of it. Children get the variable when they are made.
 pub(crate) fn enter(ino: Ino, path: Vec<u8>) {
     *lock() = Some((ino, path));
     PLACE.store(STORE, Ordering::Release);
 }
 
-/// The process went to a directory of the host.
+/// Notes that the process went to a directory of the host.
 pub(crate) fn leave() {
     *lock() = None;
     PLACE.store(UNKNOWN, Ordering::Release);
     INHERITED.store(false, Ordering::Release);
 }
 
-/// The absolute path of the working directory, where it is in the store.
+/// The absolute path of the working directory, if it lies in the store.
 pub(crate) fn current_path() -> Option<Vec<u8>> {
     let (_, path) = position()?;
     let mut whole = session::root().to_vec();

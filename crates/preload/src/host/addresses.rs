@@ -1,22 +1,22 @@
-//! Addresses that the program passes: what the kernel answers with EFAULT must not be a fault inside this library.
+//! Addresses that the program passes: a bad address answers EFAULT, and must not be a fault inside this library.
 //!
-//! The kernel is asked page by page, by calls that touch an address and change nothing. Reading or writing the bytes
-//! here and catching the fault would need the program's own signal handlers. Most answers and many paths lie in the
-//! frames of the callers, which stay mapped while they run: the kernel is asked once about each of their pages.
+//! The library asks the kernel page by page, by calls that touch an address and change nothing. A read of the bytes here
+//! that catches the fault would need the program's own signal handlers. Most answers and many paths lie in the frames of
+//! the callers, which stay mapped while the callers run. So the kernel is asked once about each of these pages.
 
 use crate::host::guard::SIGNAL_SET_BYTES;
 use crate::host::{guard, kernel};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 
-/// The smallest page of the architectures here: a larger one is only asked about more often.
+/// The smallest page of the supported architectures. The kernel is asked about a larger page more often.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// A `how` that `rt_sigprocmask(2)` refuses, after it has read the set and before it changes anything.
+/// A `how` that `rt_sigprocmask(2)` refuses, after the call has read the set and before it changes anything.
 const NO_CHANGE: usize = usize::MAX;
 /// `FUTEX_WAKE_OP` that stores a word's own value into it: `FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0x800)`.
 const STORE_THE_SAME: usize = (2 << 28) | 0x800;
 
-/// How far above this library's own frame the frames of its callers are looked for: most hold no more than a path.
+/// Bytes above this library's own frame that count as frames of its callers: most frames hold no more than a path.
 const FRAMES_BYTES: usize = 32 * 1024;
 /// Pages of frames that a thread remembers.
 const FRAME_PAGES: usize = 8;
@@ -26,7 +26,7 @@ thread_local! {
     static FRAMES: Cell<[usize; FRAME_PAGES]> = const { Cell::new([0; FRAME_PAGES]) };
 }
 
-/// Nobody waits for it, so nobody is woken.
+/// A futex that no thread waits for, so no thread is woken.
 static UNUSED_FUTEX: AtomicU32 = AtomicU32::new(0);
 
 fn is_fault(result: isize) -> bool {
@@ -63,7 +63,7 @@ fn page_is_writable(address: usize) -> bool {
     is_in_frames(address) || kernel_writes(address)
 }
 
-/// Whether the kernel can read the page of `address`. The lowest page it never can, as `vm.mmap_min_addr` has it.
+/// Whether the kernel can read the page of `address`. It can never read the lowest page (`vm.mmap_min_addr`).
 fn kernel_reads(address: usize) -> bool {
     let word = address & !(SIGNAL_SET_BYTES - 1);
     // SAFETY: the kernel reads the word or refuses to, and then refuses `how`.
@@ -83,7 +83,7 @@ fn kernel_writes(address: usize) -> bool {
         && !is_fault(unsafe { kernel::raw(libc::SYS_futex, [unused, operation, 0, 0, word, STORE_THE_SAME]) })
 }
 
-/// How many of `length` bytes from `address` on lie before the first page that fails `test`.
+/// The number of bytes from `address` on that lie before the first page that fails `test`, at most `length`.
 fn prefix_of(address: usize, length: usize, test: impl Fn(usize) -> bool) -> usize {
     let mut done = 0;
     while done < length && test(address.wrapping_add(done)) {
@@ -104,18 +104,18 @@ pub(crate) fn can_write<T>(address: *mut T, count: usize) -> bool {
     prefix_of(address as usize, bytes, page_is_writable) == bytes
 }
 
-/// Stores what a call tells, or answers EFAULT.
+/// Stores the answer of a call, or answers EFAULT.
 pub(crate) fn tell<T>(place: *mut T, value: T) -> libc::c_int {
     if !can_write(place, 1) {
         return guard::fail(libc::EFAULT);
     }
-    // SAFETY: the place can be written; the kernel asks for no alignment either.
+    // SAFETY: the place can be written. The kernel asks for no alignment either.
     unsafe { place.write_unaligned(value) };
     0
 }
 
-/// As [`prefix_of`], asking about the first and the last page alone while both pass: a buffer with a hole inside is
-/// no allocator's, and the pages of a large one would cost as much as its transfer.
+/// The number of bytes of [`prefix_of`]. The test sees the first and the last page alone while both pass: no allocator gives
+/// a buffer with a hole, and a question about each page of a large buffer would cost as much as its transfer.
 fn prefix_by_ends(first: usize, length: usize, test: impl Fn(usize) -> bool) -> usize {
     let Some(last) = length.checked_sub(1).map(|rest| first.wrapping_add(rest)) else { return 0 };
     let is_one_page = first / PAGE_BYTES == last / PAGE_BYTES;
@@ -125,17 +125,20 @@ fn prefix_by_ends(first: usize, length: usize, test: impl Fn(usize) -> bool) -> 
     prefix_of(first, length, test)
 }
 
-/// How many of `length` bytes from `address` on a transfer may take.
+/// The number of bytes from `address` on that a transfer can read, at most `length`.
 pub(crate) fn giving<T>(address: *const T, length: usize) -> usize {
     prefix_by_ends(address as usize, length, page_is_readable)
 }
 
-/// How many of `length` bytes from `address` on a transfer may fill.
+/// The number of bytes from `address` on that a transfer can fill, at most `length`.
 pub(crate) fn taking<T>(address: *mut T, length: usize) -> usize {
     prefix_by_ends(address as usize, length, page_is_writable)
 }
 
-/// The bytes of a C string of less than `limit` bytes; EFAULT where it cannot be read, ENAMETOOLONG where it is longer.
+/// The bytes of a C string of less than `limit` bytes.
+///
+/// # Errors
+/// EFAULT where the string cannot be read, ENAMETOOLONG where the string is longer.
 ///
 /// # Safety
 /// No other thread changes or unmaps the string while the result is in use.

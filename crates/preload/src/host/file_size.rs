@@ -4,13 +4,13 @@ use crate::host::kernel::{self, system_call};
 use libc::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nobody has asked the kernel yet.
+/// The value before the kernel is asked.
 const UNKNOWN: u64 = u64::MAX - 1;
 
-/// The limit in bytes, the greatest number where there is none.
+/// The limit in bytes, the greatest number without a limit.
 static LIMIT: AtomicU64 = AtomicU64::new(UNKNOWN);
 
-/// The limit in bytes; asked once, and again after the program has changed its limits.
+/// The limit in bytes. The kernel is asked once, and again after the program has changed its limits.
 pub(crate) fn limit() -> Option<u64> {
     let known = match LIMIT.load(Ordering::Relaxed) {
         UNKNOWN => {
@@ -38,7 +38,10 @@ fn ask() -> Option<u64> {
     (limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// How many of `bytes` may be written at `offset`; SIGXFSZ and EFBIG where none may.
+/// The number of bytes that may be written at `offset`, at most `bytes`.
+///
+/// # Errors
+/// SIGXFSZ and EFBIG where no byte may be written.
 pub(crate) fn room(offset: u64, bytes: u64) -> Result<u64, c_int> {
     match limit() {
         Some(limit) if offset >= limit => Err(exceeded()),
@@ -47,7 +50,10 @@ pub(crate) fn room(offset: u64, bytes: u64) -> Result<u64, c_int> {
     }
 }
 
-/// Whether a file may be lengthened to `size` bytes; SIGXFSZ and EFBIG where it may not.
+/// Checks that a file may be lengthened to `size` bytes.
+///
+/// # Errors
+/// SIGXFSZ and EFBIG beyond the limit.
 pub(crate) fn check(size: u64) -> Result<(), c_int> {
     match limit() {
         Some(limit) if size > limit => Err(exceeded()),
@@ -55,7 +61,7 @@ pub(crate) fn check(size: u64) -> Result<(), c_int> {
     }
 }
 
-/// As the kernel does: the signal for the calling thread, whose default is the end of the program.
+/// Sends the calling thread the signal, as the kernel does. The signal's default ends the program.
 fn exceeded() -> c_int {
     // SAFETY: no memory is passed. The signal comes when the guard lets signals through.
     unsafe {

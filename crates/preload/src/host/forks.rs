@@ -1,4 +1,4 @@
-//! Forks: the library asks to be told of them once it keeps what a child must not share.
+//! Forks: the library has handlers run around each fork, once it keeps state that a child must not share.
 
 use crate::host::heap;
 use libc::{c_int, c_void};
@@ -32,8 +32,8 @@ pub(crate) fn announce(handlers: &'static Handlers) {
     HANDLERS.store(std::ptr::from_ref(handlers).cast_mut(), Ordering::Release);
 }
 
-/// Asks to be told of every fork, also of those that `daemon` and `forkpty` make. The allocator registers first:
-/// handlers before a fork run in reverse order, so the allocator's lock is taken last.
+/// Has the handlers run around every fork from now on, also around the forks of `daemon` and `forkpty`. The allocator
+/// registers first: handlers before a fork run in reverse order, so the allocator's lock is taken last.
 pub(crate) fn register() {
     // SAFETY: the pointer is null or comes from a static value.
     let Some(handlers) = (unsafe { HANDLERS.load(Ordering::Acquire).as_ref() }) else { return };

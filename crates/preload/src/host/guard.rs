@@ -1,14 +1,14 @@
-//! The boundary between C and Rust: nothing is entered twice by one thread, no panic crosses, errno is kept.
+//! The boundary between C and Rust: no thread enters the library twice, no panic crosses, errno is kept.
 
 use crate::host::kernel::{self, system_call};
 use libc::c_int;
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What a hook decided: `None` leaves the call to the kernel, else its result or error number.
+/// The decision of a hook: `None` leaves the call to the kernel, else the call's result or error number.
 pub(crate) type Outcome<T> = Option<Result<T, c_int>>;
 
-/// Signals whose default or handled delivery belongs to the very instruction: they are never held back.
+/// Signals whose delivery belongs to the very instruction: the guard never holds them back.
 const SYNCHRONOUS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
 /// Bytes of the kernel's signal set.
@@ -20,14 +20,14 @@ extern "C" {
 }
 
 thread_local! {
-    /// How often this thread is inside a hook; a vfork child counts as inside for its whole life.
+    /// The depth of hooks in which this thread is. A vfork child counts as inside for its whole life.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Holds back signals, cancellation and reentrance while this thread touches state of the library.
 ///
-/// A signal handler may then call any hook: it never finds a lock of its own thread taken. What waits is bounded
-/// by the client's bound on a server's silence, as a disk's is on a local file system.
+/// A signal handler may then call any hook, and never finds a lock of its own thread taken. The client's bound on a server's
+/// silence bounds the wait of a held signal, as a disk's answer does on a local file system.
 pub(crate) struct Guard {
     errno: c_int,
     cancellation: c_int,
@@ -35,7 +35,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// `None` when this thread is inside a hook already (the client's own calls) or is a vfork child.
+    /// Enters the library. `None` where this thread is inside a hook already (the client's own calls), or is a vfork child.
     pub(crate) fn enter() -> Option<Guard> {
         if is_inside() {
             return None;
@@ -65,7 +65,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         DEPTH.set(0);
         set_errno(self.errno);
-        // SAFETY: the set lives through the call; the old state is one that the thread had.
+        // SAFETY: the set lives through the call, and the thread had the old state before.
         unsafe {
             pthread_setcancelstate(self.cancellation, std::ptr::null_mut());
             let _ = system_call!(
@@ -84,13 +84,13 @@ pub(crate) fn is_inside() -> bool {
     DEPTH.get() > 0
 }
 
-/// Marks this thread as a vfork child (`true`), which shares its memory with the parent that waits for it.
+/// Marks this thread as a vfork child (`true`), or as the parent again. The child shares the memory of the waiting parent.
 pub(crate) fn mark_vfork_child(child: bool) {
     DEPTH.set(if child { DEPTH.get() + 1 } else { DEPTH.get() - 1 });
 }
 
-/// Whether this thread may be delivered any signal. In a signal handler it may not be delivered the handled one
-/// (unless that was set up with `SA_NODEFER`), so where this holds no handler has interrupted libc.
+/// Whether no signal is blocked in this thread. A signal handler blocks the handled signal (unless the handler was set up
+/// with `SA_NODEFER`). So where no signal is blocked, no handler has interrupted libc.
 pub(crate) fn no_signal_is_blocked() -> bool {
     let mut blocked = 0_u64;
     // SAFETY: the set has the kernel's size and lives through the call.
@@ -107,7 +107,7 @@ pub(crate) fn attempt<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Some(Err(libc::EIO)))
 }
 
-/// As [`attempt`], for bookkeeping that has no result.
+/// Runs bookkeeping under the guard, as [`attempt`] does. Bookkeeping has no result.
 pub(crate) fn quietly(body: impl FnOnce()) {
     let _ = attempt(|| {
         body();
@@ -129,7 +129,7 @@ pub(crate) fn set_errno(number: c_int) {
 
 /// A C return type with the value that means failure.
 pub(crate) trait Failure {
-    /// Returned with errno set.
+    /// The value that is returned with errno set.
     const FAILED: Self;
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn returned<R: Failure + TryFrom<isize>>(result: isize) -> R {
     }
 }
 
-/// The C result of an outcome; `pass` runs where the kernel has to answer.
+/// The C result of an outcome. `pass` runs where the kernel has to answer.
 pub(crate) fn finish<T, R: Failure>(
     outcome: Outcome<T>,
     convert: impl FnOnce(T) -> R,

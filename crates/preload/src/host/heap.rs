@@ -9,8 +9,8 @@ struct Heap;
 #[global_allocator]
 static HEAP: Heap = Heap;
 
-/// Runs `body` with signals held back, as they already are inside a hook: the heap's lock is then never waited for
-/// by a handler of the thread that holds it.
+/// Runs `body` with signals held back, as inside a hook. So no signal handler waits for a heap's lock that its own thread
+/// holds.
 fn undisturbed<T>(body: impl FnOnce() -> T) -> T {
     let _guard = guard::Guard::enter();
     body()
@@ -39,9 +39,9 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// The heap's lock is held over each fork from now on, so that the child finds it free.
+/// Has each fork hold the heap's lock from now on, so that the child finds the lock free.
 pub(crate) fn survive_fork() {
-    // SAFETY: no thread of the program is inside the heap: each leaves it before its hook does, and the fork handler
-    // takes the lock.
+    // SAFETY: no thread of the program is inside the heap at a fork: each thread leaves the heap before its hook returns,
+    // and the fork handler takes the lock.
     unsafe { dlmalloc::enable_alloc_after_fork() };
 }

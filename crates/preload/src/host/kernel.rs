@@ -1,4 +1,4 @@
-//! System calls without libc: safe in signal handlers, never a cancellation point, never one of our own symbols.
+//! System calls without libc: safe in signal handlers, never a cancellation point, never a symbol of this library.
 
 use libc::{c_char, c_int, c_long};
 use std::arch::asm;
@@ -6,21 +6,21 @@ use std::arch::asm;
 /// Highest error number that the kernel returns, negated, in place of a result.
 const ERRNO_MAX: isize = 4095;
 
-/// A system call with six arguments; the kernel's own result, negative error numbers included.
+/// Makes a system call with six arguments. Answers the kernel's own result, which may be a negative error number.
 ///
 /// # Safety
 /// As for the system call `number` with these arguments.
 pub(crate) unsafe fn raw(number: c_long, a: [usize; 6]) -> isize {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the kernel's calling convention; it clobbers rcx and r11 only, and the caller vouches for the call.
+    // SAFETY: this is the kernel's calling convention, which clobbers rcx and r11 only. The caller vouches for the call.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result,
             in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
             lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the kernel's calling convention; it clobbers x0 only, and the caller vouches for the call.
+    // SAFETY: this is the kernel's calling convention, which clobbers x0 only. The caller vouches for the call.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") a[0] => result,
             in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
@@ -87,19 +87,19 @@ pub(crate) fn status_flags(descriptor: c_int) -> Result<c_int, c_int> {
     unsafe { system_call!(libc::SYS_fcntl, descriptor, libc::F_GETFL) }.map(|flags| flags as c_int)
 }
 
-/// Closes a descriptor of our own.
+/// Closes a descriptor of the library.
 pub(crate) fn close(descriptor: c_int) {
-    // SAFETY: no memory is passed. An error leaves nothing to do: Linux has closed it all the same.
+    // SAFETY: no memory is passed. After an error nothing is left to do: Linux has closed the descriptor all the same.
     let _ = unsafe { system_call!(libc::SYS_close, descriptor) };
 }
 
-/// This process.
+/// The id of this process.
 pub(crate) fn process_id() -> u32 {
-    // SAFETY: it has no arguments and cannot fail.
+    // SAFETY: the call has no arguments and cannot fail.
     unsafe { raw(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// Where the kernel says a descriptor leads.
+/// The path of a descriptor, as the kernel tells it.
 pub(crate) fn path_of(descriptor: c_int) -> Option<Vec<u8>> {
     let name = format!("/proc/self/fd/{descriptor}\0");
     let mut path = vec![0_u8; libc::PATH_MAX as usize];
@@ -111,7 +111,7 @@ pub(crate) fn path_of(descriptor: c_int) -> Option<Vec<u8>> {
     Some(path)
 }
 
-/// Opens a path for our own use, close-on-exec.
+/// Opens a path for the library's own use, close-on-exec.
 ///
 /// # Safety
 /// `path` ends with a zero byte.
@@ -133,7 +133,7 @@ pub(crate) fn refresh_size(descriptor: c_int) {
     let _ = statx(descriptor, c"", libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE);
 }
 
-/// Words for the user, on standard error.
+/// Prints words for the user on standard error.
 pub(crate) fn say(words: &str) {
     // SAFETY: the words live through the call.
     let _ = unsafe { system_call!(libc::SYS_write, libc::STDERR_FILENO, words.as_ptr(), words.len()) };

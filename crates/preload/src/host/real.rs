@@ -1,4 +1,4 @@
-//! `FILE` streams on placeholders: libc's own would read and write inside libc, out of our sight.
+//! The C library's own functions: the next definitions in link order behind those of this library.
 
 use crate::host::guard;
 use libc::{c_char, c_int, c_uint, c_void, dirent, mode_t, off_t, size_t, ssize_t};
@@ -14,13 +14,13 @@ pub(crate) struct CookieFunctions {
     pub(crate) close: extern "C" fn(*mut c_void) -> c_int,
 }
 
-/// What `scandir` calls for each entry.
+/// The function that `scandir` calls for each entry.
 pub(crate) type Filter = Option<unsafe extern "C" fn(*const dirent) -> c_int>;
-/// How `scandir` sorts.
+/// The order in which `scandir` sorts.
 pub(crate) type Comparison =
     Option<unsafe extern "C" fn(*const *const dirent, *const *const dirent) -> c_int>;
 
-/// Where the next definition of `name` is; looked up at the first call.
+/// The address of the next definition of `name`, which is looked up at the first call.
 ///
 /// A lookup takes only the dynamic linker's own recursive lock, so two threads or a signal handler may do it at once.
 fn next(cell: &AtomicPtr<c_void>, name: &std::ffi::CStr) -> *mut c_void {
@@ -34,7 +34,7 @@ fn next(cell: &AtomicPtr<c_void>, name: &std::ffi::CStr) -> *mut c_void {
     found
 }
 
-/// Declares functions of the C library; one that this C library lacks fails with `ENOSYS`.
+/// Declares functions of the C library. A function that this C library lacks fails with `ENOSYS`.
 macro_rules! real {
     ($( $name:ident ( $($argument:ident : $type:ty),* ) -> $result:ty; )*) => { $(
         #[allow(non_snake_case, reason = "the names are libc's")]

@@ -4,22 +4,22 @@ use crate::host::kernel;
 use libc::mode_t;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// No file mode creation mask has this value: it is not known yet.
+/// The value before the mask is known: no mask has it.
 const UMASK_UNKNOWN: u32 = u32::MAX;
 static UMASK: AtomicU32 = AtomicU32::new(UMASK_UNKNOWN);
 
-/// The program sets its mask.
+/// Notes the mask that the program sets.
 pub(crate) fn remember(mask: mode_t) {
     UMASK.store(mask & 0o777, Ordering::Release);
 }
 
-/// Permission bits less the process's mask.
+/// The permission bits without those in the process's mask.
 pub(crate) fn masked(permissions: mode_t) -> u16 {
     (permissions & !current_umask() & 0o7777) as u16
 }
 
-/// The mask can be read without changing it (for other threads) only from the process status; where that is missing,
-/// setting it twice has to do.
+/// The process's mask. Only the process status shows the mask without a change that other threads would see. Where the status
+/// is missing, the mask is set twice.
 fn current_umask() -> u32 {
     let known = UMASK.load(Ordering::Acquire);
     if known != UMASK_UNKNOWN {

@@ -1,4 +1,4 @@
-//! A creation, on its way to whoever makes the file: first with the layout that the database has for it.
+//! The creation of a file: first with the layout that the database has for it.
 
 use crate::files::paths::{self, Touch};
 use crate::files::streams;
@@ -18,21 +18,20 @@ use weir_client::wire::OpenFlags;
 use weir_client::{ClientError, Opened, Place, Store};
 use weir_placement::{ComponentSpecification, LayoutSpecification, Stripes};
 
-/// Rights of the owner to read and write: whoever makes a file may open it whatever its mode says, whoever opens it
-/// later may not.
+/// The owner's rights to read and write. The call that makes a file may open it with any mode, and a later call needs rights.
 const OWNER: mode_t = 0o600;
 
-/// What was done before the program's own open.
+/// The preparation of the program's own open.
 enum Prepared {
-    /// The open goes on as the program asked for it.
+    /// Nothing was done: the open goes on as the program asked for it.
     Nothing,
-    /// So too; if it makes a file, that had this fate.
+    /// Nothing was done. If the open makes a file, the file has this fate.
     Left(Fate, Vec<u8>),
-    /// The file was made for it.
+    /// The file was made for the open.
     Made,
 }
 
-/// Does an `openat` of the program by `open`, which gets the flags to use.
+/// Does an `openat` of the program. `open` opens the file with the flags that it gets.
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
@@ -65,7 +64,7 @@ pub(crate) unsafe fn open(
     }
 }
 
-/// Does an `fopen` of the program by `open`, which gets the mode to use.
+/// Does an `fopen` of the program. `open` opens the stream with the mode that it gets.
 ///
 /// # Safety
 /// Both texts are null or end with a zero byte.
@@ -86,7 +85,7 @@ pub(crate) unsafe fn open_stream(
         Prepared::Left(fate, path) => {
             let stream = open(mode);
             if !stream.is_null() {
-                // SAFETY: libc has just opened it.
+                // SAFETY: libc has just opened the stream.
                 note(unsafe { streams::stream_descriptor(stream) }, fate, &path);
             }
             stream
@@ -98,7 +97,7 @@ pub(crate) unsafe fn open_stream(
     }
 }
 
-/// Opens at the servers, where no kernel does; `name` is the path below the prefix.
+/// Opens a node at the servers, where no kernel knows it. `name` is the path below the prefix.
 pub(crate) fn open_at_store(
     store: &Store,
     place: Place<'_>,
@@ -126,13 +125,13 @@ pub(crate) fn open_at_store(
             count(if opened.created { Fate::Placed } else { Fate::Present }, &name);
             Ok(opened)
         }
-        // Also what has nothing to do with the layout: then the second answer is the program's.
+        // The failure may have nothing to do with the layout: then the second answer is the program's.
         Err(ClientError::Failed(_)) => counted(plainly(), Fate::Refused),
         Err(error) => Err(error),
     }
 }
 
-/// Makes the file with its layout, if the database has it and it is not there.
+/// Makes the file with its layout, if the database has the file and the file does not exist.
 fn prepare(directory: c_int, text: &[u8], mode: mode_t) -> Prepared {
     let is_calm = guard::no_signal_is_blocked();
     let prepared = attempt(|| {
@@ -164,7 +163,7 @@ fn prepare(directory: c_int, text: &[u8], mode: mode_t) -> Prepared {
     }
 }
 
-/// Makes the file through the client; `None` where it is not the store's.
+/// Makes the file through the client. `None` for a file outside the store.
 fn on_store(
     directory: c_int,
     text: &[u8],
@@ -181,7 +180,7 @@ fn on_store(
     let place = Place { ino, path: &rest };
     match store.open_laid_out(&CALLER, place, wanted, umask::masked(mode), Some(&layout)) {
         Ok(opened) => {
-            // The file is made; a handle that cannot be closed ends with this client.
+            // The file is made. A handle that cannot be closed ends with this client.
             drop(store.close(&CALLER, opened.attributes.ino, opened.handle));
             Some(Ok(()))
         }
@@ -189,7 +188,7 @@ fn on_store(
     }
 }
 
-/// The layout as the store takes it; `None` where the targets are no targets of a store.
+/// The layout in the store's form. `None` where the targets are no targets of a store.
 fn specification(components: &[Component]) -> Option<LayoutSpecification> {
     let components = components.iter().map(|component| {
         let targets: Result<Vec<_>, _> = component.targets.split_ascii_whitespace().map(str::parse).collect();
@@ -208,8 +207,8 @@ fn specification(components: &[Component]) -> Option<LayoutSpecification> {
     Some(LayoutSpecification { components: components.collect::<Option<Vec<_>>>()? })
 }
 
-/// Counts what the open made, if it made a file where the database could have placed it. One that was there shows
-/// bytes, or was emptied: then it counts as made.
+/// Counts the file that the open made, if the database could have placed it there. An existing file has bytes, or was
+/// emptied: an emptied file counts as made.
 fn note(opened: c_int, fate: Fate, path: &[u8]) {
     if opened < 0 {
         return;
@@ -228,7 +227,7 @@ fn note(opened: c_int, fate: Fate, path: &[u8]) {
     });
 }
 
-/// Takes the rights away that the owner had only for the open.
+/// Takes away the rights that the owner had only for the open.
 fn restore_mode(directory: c_int, path: *const c_char, opened: c_int, mode: mode_t) {
     guard::quietly(|| {
         let permissions = usize::from(umask::masked(mode));
@@ -237,12 +236,12 @@ fn restore_mode(directory: c_int, path: *const c_char, opened: c_int, mode: mode
         } else {
             (libc::SYS_fchmodat, [directory as usize, path as usize, permissions, 0, 0, 0])
         };
-        // SAFETY: the path is the program's own, of the open that has just returned.
+        // SAFETY: the path is the program's own: the open with it has just returned.
         unsafe { kernel::raw(number, arguments) };
     });
 }
 
-/// A path as the program means it, absolute, without empty parts and `.`: how the database names files.
+/// The absolute path that the program means, without empty parts and `.`: the database names files so.
 fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     let mut whole = if path.first() == Some(&b'/') {
         Vec::with_capacity(path.len())

@@ -1,8 +1,8 @@
-//! Reading one path's rows from an interaction database: an SQLite file, read without SQLite.
+//! The rows of one path in an interaction database: an SQLite file, which is read without SQLite.
 //!
-//! A library inside any program's signal handlers, forks and threads cannot carry a database engine with its locks
-//! and its `malloc`; one look-up by primary key is a walk down one B-tree, of which only the leaf is read from the
-//! file each time. The format is "Database File Format" (sqlite.org/fileformat2.html); names of fields are its own.
+//! A library inside any program's signal handlers, forks and threads cannot carry a database engine with its locks and its
+//! `malloc`. One look-up by primary key is a walk down one B-tree, and only the leaf is read from the file each time. The
+//! format is "Database File Format" (sqlite.org/fileformat2.html), and the names of fields are those of that page.
 
 use crate::placement::pages::Pages;
 use std::borrow::Cow;
@@ -19,11 +19,11 @@ const TABLE: &[u8] = b"placement";
 /// path, component, extent_start, extent_end, stripe_bytes, stripe_count, size_bytes, rank, targets.
 const COLUMNS: usize = 9;
 
-/// A B-tree of 2^32 pages is less deep: a deeper walk goes in a circle.
+/// Deepest walk: a B-tree of 2^32 pages is less deep, so a deeper walk goes in a circle.
 const DEPTH_MAX: usize = 20;
-/// Longest record that is read: a path of Linux and the names of two thousand targets (Lustre's most) fit.
+/// Longest record that is read: a path of Linux and the names of two thousand targets (Lustre's maximum) fit.
 const RECORD_BYTES_MAX: usize = 32 << 10;
-/// Components of one file; more are no layout.
+/// Most components of one file.
 const COMPONENTS_MAX: usize = 64;
 /// Memory for the inner pages, which are a fiftieth of the file or less: enough for some millions of files.
 const INNER_BYTES_MAX: usize = 64 << 20;
@@ -36,15 +36,15 @@ const TABLE_LEAF: u8 = 0x0d;
 /// A component of a file that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Component {
-    /// One past its last file byte; `None` is the end of the file.
+    /// The offset behind its last file byte. `None` is the end of the file.
     pub(crate) end: Option<u64>,
     pub(crate) stripe_bytes: u64,
     pub(crate) stripe_count: u16,
-    /// In stripe order, separated by blanks; empty before allocation.
+    /// The targets in stripe order, separated by blanks. The text is empty before allocation.
     pub(crate) targets: String,
 }
 
-/// Why a file is no interaction database, in words that follow its name.
+/// The reason why a file is no interaction database, in words that follow the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unusable(pub(crate) &'static str);
 
@@ -57,10 +57,10 @@ type Result<T> = std::result::Result<T, Unusable>;
 pub(crate) struct Database<P> {
     pages: P,
     page_bytes: usize,
-    /// Bytes of a page that are used.
+    /// The used bytes of a page.
     usable: usize,
     root: u32,
-    /// Inner pages of the table, which every look-up passes, of a database that is not in memory.
+    /// The inner pages of the table of a database that is not in memory. Every look-up passes them.
     inner: HashMap<u32, Box<[u8]>>,
 }
 
@@ -98,7 +98,7 @@ impl<P: Pages> Database<P> {
         Ok(database)
     }
 
-    /// The components of `path`; empty where the database has none.
+    /// The components of `path`, none where the database lacks the path.
     pub(crate) fn find(&self, path: &[u8]) -> Result<Vec<Component>> {
         let mut rows = Vec::new();
         self.collect(self.root, path, 0, &mut rows)?;
@@ -237,7 +237,7 @@ impl<P: Pages> Database<P> {
         self.record(payload, length, (self.usable - 12) * 64 / 255 - 23)
     }
 
-    /// A record of `length` bytes that begins in a cell, and goes on in other pages where it is longer than `most`.
+    /// The record of `length` bytes that begins in a cell. A record longer than `most` goes on in other pages.
     fn record<'a>(&self, cell: &'a [u8], length: u64, most: usize) -> Result<Record<'a>> {
         let length =
             usize::try_from(length).ok().filter(|length| *length <= RECORD_BYTES_MAX).ok_or(DAMAGED)?;
@@ -265,7 +265,7 @@ struct Page<'a> {
     bytes: &'a [u8],
     kind: u8,
     cells: usize,
-    /// Child behind the last cell, of an inner page.
+    /// The child behind the last cell of an inner page.
     right: Option<u32>,
     pointers: usize,
 }
@@ -312,7 +312,7 @@ impl Record<'_> {
         }
     }
 
-    /// Its columns, at most `most`.
+    /// The first columns of the record, at most `most`.
     fn columns(&self, most: usize) -> Result<Vec<Column<'_>>> {
         let bytes = self.bytes();
         let (header, mut types) = varint(bytes)?;
@@ -340,7 +340,7 @@ enum Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// The value of type `kind` at the start of `body`, and what follows it.
+    /// The value of type `kind` at the start of `body`, and the bytes behind it.
     fn take(kind: u64, body: &'a [u8]) -> Result<(Column<'a>, &'a [u8])> {
         let bytes = match kind {
             0 | 8 | 9 => 0,
@@ -372,7 +372,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The first column, which every comparison of a search needs: without the allocation of [`Record::columns`].
+/// The first column, which every comparison of a search needs. It is read without the allocation of [`Record::columns`].
 fn path_of<'a>(record: &'a Record<'_>) -> Result<&'a [u8]> {
     let bytes = record.bytes();
     let (header, types) = varint(bytes)?;
@@ -394,7 +394,7 @@ fn root_of_table(record: &Record<'_>) -> Result<Option<u32>> {
     }
 }
 
-/// What is used of a row.
+/// The used columns of a row.
 struct Row {
     extent_start: u64,
     extent_end: i64,
@@ -420,7 +420,7 @@ impl Row {
     }
 }
 
-/// The components that rows make: they follow each other, and the last holds whatever the file grows to.
+/// The components that rows make. Components follow each other, and the last one reaches to the end of the file.
 fn components(rows: Vec<Row>) -> Result<Vec<Component>> {
     let last = rows.len().saturating_sub(1);
     let mut start = 0;
@@ -441,7 +441,7 @@ fn components(rows: Vec<Row>) -> Result<Vec<Component>> {
     Ok(components)
 }
 
-/// A big-endian number of `length` bytes inside a header that has them.
+/// The big-endian number of `length` bytes at `at`. The header has these bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
@@ -451,7 +451,7 @@ fn number_at(bytes: &[u8], at: usize) -> Result<u32> {
     Ok(number(bytes, 0, 4) as u32)
 }
 
-/// A variable-length integer at the start of `bytes`, and what follows it.
+/// The variable-length integer at the start of `bytes`, and the bytes behind it.
 fn varint(bytes: &[u8]) -> Result<(u64, &[u8])> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(9).enumerate() {

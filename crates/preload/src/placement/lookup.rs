@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How often a changed database is looked for.
+/// Time between two looks for a changed database.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// How often the lock is asked for before a creation goes on without the database: far longer than it takes to open
-/// one. In the child of a fork without handlers the lock may stay taken for ever.
+/// Attempts at the lock before a creation goes on without the database: they last far longer than the opening of a database.
+/// In the child of a fork without handlers the lock may stay taken for ever.
 const LOCK_ATTEMPTS: u32 = 100_000;
 
-/// What the environment said when the program started.
+/// The settings from the environment at the program's start.
 struct Settings {
     database: CString,
     report: Option<CString>,
@@ -27,7 +27,7 @@ struct Settings {
 #[derive(Default)]
 struct Current {
     database: Option<Arc<Database<MappedFile>>>,
-    /// Of the file that `database` was, or failed to be.
+    /// The version of the file that was opened last, also where the file was no database.
     version: Option<Version>,
     checked: Option<Instant>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn learn(database: Option<&[u8]>, report: Option<&[u8]>) {
 
 fn settings() -> Option<&'static Settings> {
     let known = SETTINGS.load(Ordering::Acquire);
-    // SAFETY: it was leaked by `learn` and is never freed.
+    // SAFETY: `learn` leaked the settings, which are never freed.
     (!known.is_null()).then(|| unsafe { &*known })
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn concerns(flags: c_int) -> bool {
     flags & libc::O_CREAT != 0 && flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 && is_on()
 }
 
-/// The components that the database has for `path`; inside a hook only.
+/// The components that the database has for `path`. The caller is inside a hook.
 pub(crate) fn find(path: &[u8]) -> Option<Vec<Component>> {
     let settings = settings()?;
     let start = Instant::now();
@@ -92,13 +92,13 @@ fn current(settings: &Settings) -> Option<Arc<Database<MappedFile>>> {
 }
 
 fn lock() -> Option<MutexGuard<'static, Current>> {
-    // SAFETY: it was leaked by `learn` or `reset_in_child` and is never freed.
+    // SAFETY: `learn` or `reset_in_child` leaked the value, which is never freed.
     let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
     for _ in 0..LOCK_ATTEMPTS {
         match current.try_lock() {
             Ok(locked) => return Some(locked),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            // SAFETY: it takes no arguments.
+            // SAFETY: the call has no arguments.
             Err(TryLockError::WouldBlock) => drop(unsafe { system_call!(libc::SYS_sched_yield) }),
         }
     }
@@ -106,7 +106,7 @@ fn lock() -> Option<MutexGuard<'static, Current>> {
 }
 
 impl Current {
-    /// Opens the database where it is not the one that was opened last. One that is gone is used on.
+    /// Opens the database, if it is not the one that was opened last. The old database stays in use where the file is gone.
     fn renew(&mut self, settings: &Settings) {
         let found = match Version::of(&settings.database) {
             Ok(version) if self.version == Some(version) => return,
@@ -131,7 +131,7 @@ impl Current {
     }
 }
 
-/// Says once what is wrong with the database.
+/// Tells the user once of a fault in the database.
 fn tell(settings: &Settings, wrong: &str) {
     if TOLD.swap(true, Ordering::AcqRel) {
         return;
@@ -143,7 +143,7 @@ fn tell(settings: &Settings, wrong: &str) {
     ));
 }
 
-/// The child of a fork has one thread: a lock that is taken there was another one's.
+/// Makes the lock anew in the child of a fork, where it is taken: the child has one thread, so another thread took it.
 pub(crate) fn reset_in_child() {
     reports::reset();
     // SAFETY: see `lock`.
@@ -153,7 +153,7 @@ pub(crate) fn reset_in_child() {
     }
 }
 
-/// Writes the report, if one was asked for and there is something to report.
+/// Writes the report, if the environment asks for one and a creation was counted.
 pub(crate) fn write_report() {
     if let Some((settings, report)) =
         settings().and_then(|settings| Some((settings, settings.report.as_ref()?)))
@@ -162,7 +162,7 @@ pub(crate) fn write_report() {
     }
 }
 
-/// The next image of this process reports for itself again, because `exec` failed.
+/// Lets the report be written again, because `exec` failed.
 pub(crate) fn rearm_report() {
     reports::rearm();
 }

@@ -1,8 +1,8 @@
 //! Layouts on Lustre, through liblustreapi where it is installed.
 //!
-//! The library is looked for at the first creation that needs it. Signatures are those of `lustre/lustreapi.h` of
-//! Lustre 2.10 to 2.16 and of `llapi_layout(7)`; a layout of several components is built as `lfs setstripe -E` does:
-//! the extent of one is set before the next is added.
+//! The first creation that needs liblustreapi looks for it. Signatures are those of `lustre/lustreapi.h` of Lustre 2.10 to
+//! 2.16 and of `llapi_layout(7)`. A layout of several components is built as `lfs setstripe -E` does: the extent of one
+//! component is set before the next one is added.
 
 use crate::host::kernel::{self, say};
 use crate::host::{guard, real};
@@ -16,12 +16,12 @@ const LUSTRE: i64 = 0x0BD0_0BD0;
 /// `LUSTRE_EOF`: the end of a component that reaches to the end of the file.
 const END_OF_FILE: u64 = u64::MAX;
 const NAMES: [&CStr; 2] = [c"liblustreapi.so.1", c"liblustreapi.so"];
-/// Not an error number of the system: the file was made, and its layout was refused.
+/// The file was made, and its layout was refused. No error number of the system has this value.
 pub(super) const MADE_WITHOUT_LAYOUT: c_int = -1;
-/// File systems that are remembered: more than a program writes to.
+/// Remembered file systems: a program writes to fewer.
 const DEVICES: usize = 16;
 
-/// `struct llapi_layout`, of which nothing is known outside liblustreapi.
+/// `struct llapi_layout`, whose form only liblustreapi knows.
 #[repr(C)]
 struct Layout {
     _opaque: [u8; 0],
@@ -29,7 +29,7 @@ struct Layout {
 
 macro_rules! library {
     ($($name:ident : $symbol:literal ( $($type:ty),* ) $(-> $result:ty)?;)*) => {
-        /// The functions that are used of liblustreapi.
+        /// The used functions of liblustreapi.
         struct Library { $($name: unsafe extern "C" fn($($type),*) $(-> $result)?),* }
 
         impl Library {
@@ -39,7 +39,7 @@ macro_rules! library {
             /// `handle` is a library that `dlopen` has opened.
             unsafe fn of(handle: *mut c_void) -> Option<Library> {
                 Some(Library { $($name: {
-                    // SAFETY: as the caller promises; the functions have these signatures in every Lustre that has
+                    // SAFETY: as the caller promises. The functions have these signatures in every Lustre with
                     // composite layouts.
                     unsafe {
                         let found = libc::dlsym(handle, $symbol.as_ptr());
@@ -70,16 +70,16 @@ static MISSING: AtomicBool = AtomicBool::new(false);
 
 static KNOWN: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
-/// Marks a known device as Lustre; numbers of devices have 44 bits.
+/// The mark of a known device that is Lustre. Numbers of devices have 44 bits.
 const IS_LUSTRE: u64 = 1 << 63;
 
-/// Makes the file at `path`, which is absolute, with its layout; `None` where it does not lie on Lustre.
+/// Makes the file at `path`, which is absolute, with its layout. `None` for a file that does not lie on Lustre.
 ///
 /// liblustreapi allocates with the program's `malloc`, and so may not be called in a signal handler that interrupted
-/// it. While one runs its signal is blocked, so only a thread that `is_calm` goes there.
+/// `malloc`. The signal of a running handler is blocked, so only a thread that `is_calm` calls liblustreapi.
 ///
 /// # Errors
-/// `EEXIST` where the file is there, [`MADE_WITHOUT_LAYOUT`], else what liblustreapi says, and the file is not there.
+/// `EEXIST` where the file exists, [`MADE_WITHOUT_LAYOUT`], or the number of liblustreapi, which made no file.
 pub(super) fn make(
     path: &CStr,
     components: &[Component],
@@ -106,7 +106,7 @@ pub(super) fn has_device(device: u64, path: &[u8]) -> bool {
         return found & IS_LUSTRE != 0;
     }
     let Ok(path) = std::ffi::CString::new(path) else { return false };
-    // SAFETY: zeros are valid for a structure of numbers; the path ends with a zero byte.
+    // SAFETY: zeros are valid for a structure of numbers, and the path ends with a zero byte.
     let (asked, kind) = unsafe {
         let mut answer: libc::statfs = std::mem::zeroed();
         (real::statfs(path.as_ptr(), &raw mut answer), answer.f_type)
@@ -130,14 +130,14 @@ fn parent(path: &CStr) -> std::ffi::CString {
 fn library() -> Option<&'static Library> {
     let known = LIBRARY.load(Ordering::Acquire);
     if !known.is_null() {
-        // SAFETY: it was leaked below and is never freed.
+        // SAFETY: the table was leaked below and is never freed.
         return Some(unsafe { &*known });
     }
     if MISSING.load(Ordering::Relaxed) {
         return None;
     }
     let open = |name: &CStr| {
-        // SAFETY: the name ends with a zero byte; the library stays open, so its functions stay where they are.
+        // SAFETY: the name ends with a zero byte. The library stays open, so its functions stay where they are.
         unsafe {
             let handle = real::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             if handle.is_null() {
@@ -157,16 +157,16 @@ fn library() -> Option<&'static Library> {
         }
         return None;
     };
-    // Two threads may load it at once: then one of the two tables is left over.
+    // Two threads may load the library at once: then one of the two tables is left over.
     let made = Box::into_raw(Box::new(found));
     LIBRARY.store(made, Ordering::Release);
-    // SAFETY: it is leaked.
+    // SAFETY: the table is leaked.
     Some(unsafe { &*made })
 }
 
 impl Library {
     fn make(&self, path: &CStr, components: &[Component], mode: mode_t) -> Result<(), c_int> {
-        // SAFETY: the layout is liblustreapi's own, freed once; the path ends with a zero byte.
+        // SAFETY: the layout is liblustreapi's own and is freed once, and the path ends with a zero byte.
         unsafe {
             let layout = (self.alloc)();
             if layout.is_null() {
@@ -217,7 +217,7 @@ impl Library {
             return Ok(());
         }
         let number = guard::errno();
-        // The file is made before its layout is set: one that is there now, and was not, is ours.
+        // liblustreapi makes the file before it sets the layout: a file that exists now, and did not before, is this one.
         let is_there = || kernel::identify(libc::AT_FDCWD, path, libc::STATX_TYPE).is_ok();
         Err(if number != libc::EEXIST && is_there() { MADE_WITHOUT_LAYOUT } else { number })
     }

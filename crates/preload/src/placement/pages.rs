@@ -1,4 +1,4 @@
-//! Where the bytes of a database come from: a private mapping, of which nobody's truncation can end the program.
+//! The bytes of a database: a private mapping, whose truncation by another process cannot end the program.
 
 use crate::host::kernel::{self, system_call};
 use libc::{c_int, iovec};
@@ -6,15 +6,15 @@ use std::ffi::CStr;
 
 /// Bytes that can be read by their offset.
 pub(crate) trait Pages {
-    /// Fills `buffer` from `offset` on; an error where there are not so many bytes.
+    /// Fills `buffer` from `offset` on. An error where there are fewer bytes.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ()>;
 
-    /// The bytes themselves, where they are memory that cannot vanish.
+    /// The bytes themselves, if they are memory that cannot vanish.
     fn memory(&self) -> Option<&[u8]>;
 }
 
 /// Largest database that is copied into the process's own memory: a hundred thousand files of eight stripes. A larger
-/// one is mapped, and shared by all processes of a node.
+/// database is mapped, and all processes of a node share its pages.
 const COPIED_BYTES_MAX: usize = 16 << 20;
 /// Largest database that is copied where the kernel refuses fault-free reads of a mapping.
 const COPY_BYTES_MAX: usize = 256 << 20;
@@ -22,10 +22,10 @@ const COPY_BYTES_MAX: usize = 256 << 20;
 /// Largest database whose pages are all mapped at once, so that no look-up waits for one.
 const POPULATED_BYTES_MAX: usize = 64 << 20;
 
-/// Of an empty copy, which is never read: any address that is not null.
+/// The address of an empty copy, which is never read: any address but null.
 const NO_ADDRESS: usize = 1;
 
-/// What tells one version of a file from the next.
+/// The version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     device: u64,
@@ -34,16 +34,16 @@ pub(crate) struct Version {
     modified: (i64, u32),
 }
 
-/// A file in memory. It has no descriptor, which the program could close or overwrite.
+/// A file in memory. It keeps no descriptor, which the program could close or overwrite.
 pub(crate) struct MappedFile {
     address: usize,
     length: usize,
-    /// The memory is the process's own and cannot vanish.
+    /// Whether the memory is the process's own and cannot vanish.
     is_copy: bool,
 }
 
 impl Version {
-    /// Of the file at `path`.
+    /// The version of the file at `path`.
     pub(crate) fn of(path: &CStr) -> Result<Version, c_int> {
         Version::read(libc::AT_FDCWD, path)
     }
@@ -64,7 +64,7 @@ impl MappedFile {
     /// Maps the file at `path`.
     ///
     /// # Errors
-    /// The error number of the call that failed; `EFBIG` for what fits in no memory.
+    /// The error number of the call that failed. `EFBIG` for a file that does not fit into memory.
     pub(crate) fn open(path: &CStr) -> Result<(MappedFile, Version), c_int> {
         // SAFETY: the path ends with a zero byte.
         let descriptor = unsafe { kernel::open(path.as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK) }?;
@@ -93,7 +93,7 @@ impl MappedFile {
         Ok((MappedFile::copied(descriptor, length)?, version))
     }
 
-    /// Seccomp filters may refuse `process_vm_readv`.
+    /// A copy of the file, for small files and where seccomp filters refuse `process_vm_readv`.
     fn copied(descriptor: c_int, length: usize) -> Result<MappedFile, c_int> {
         if length > COPY_BYTES_MAX {
             return Err(libc::EFBIG);
@@ -116,8 +116,7 @@ impl MappedFile {
 }
 
 impl Pages for MappedFile {
-    /// A page beyond the end of a file that was cut is `SIGBUS` to whoever touches it, and an error to the kernel's
-    /// copy.
+    /// A page beyond the end of a file that was cut gives a touch `SIGBUS`, and gives the kernel's copy an error.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ()> {
         let start = usize::try_from(offset).map_err(|_| ())?;
         let inside = start.checked_add(buffer.len()).is_some_and(|end| end <= self.length);
@@ -130,7 +129,7 @@ impl Pages for MappedFile {
         }
         let into = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let from = iovec { iov_base: (self.address + start) as *mut libc::c_void, iov_len: buffer.len() };
-        // SAFETY: both descriptions live through the call; the kernel checks the memory they describe.
+        // SAFETY: both descriptions live through the call, and the kernel checks the memory that they describe.
         let read = unsafe {
             system_call!(
                 libc::SYS_process_vm_readv,

@@ -1,20 +1,20 @@
-//! How many creations the database foresaw: counted, and written at the end for the next prediction.
+//! The number of creations that the database foresaw, which is reported at the end for the next prediction.
 
 use crate::host::kernel::{self, system_call};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// What became of a creation.
+/// The fate of a creation.
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
     /// The file was made as the database says.
     Placed,
-    /// The database has it, but it was there already and keeps its layout.
+    /// The database has the file, but the file existed already and keeps its layout.
     Present,
-    /// The database has it, but its layout was refused: its place was chosen by the file system.
+    /// The database has the file, but its layout was refused: the file system chose the place.
     Refused,
-    /// The database does not have it.
+    /// The database lacks the file.
     Missed,
 }
 
@@ -22,11 +22,11 @@ const FATES: [&str; 4] = ["placed", "present", "refused", "missed"];
 /// Durations are counted in buckets of an eighth of their octave: a percentile is at most 12.5 % too long.
 const EIGHTHS: usize = 8;
 const BUCKETS: usize = 64 * EIGHTHS;
-/// Names of missed files that are reported, and the bytes of them all: a line of a report stays short.
+/// Most reported names of missed files, and most bytes of all names: a line of a report stays short.
 const NAMES_MAX: usize = 64;
 const NAMES_BYTES_MAX: usize = 16 << 10;
 
-/// A report that nobody reads stops growing: a hundred thousand processes have told by then.
+/// Largest report: it holds the lines of a hundred thousand processes, and a report that nobody reads stops growing.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 static COUNTS: [AtomicU64; FATES.len()] = [const { AtomicU64::new(0) }; FATES.len()];
@@ -40,8 +40,7 @@ pub(crate) fn count(fate: Fate, path: &[u8]) {
     if !matches!(fate, Fate::Missed | Fate::Refused) {
         return;
     }
-    // A sample: a name that comes while another thread notes one, or in the child of a fork that interrupted that, is
-    // left out.
+    // The names are a sample. A name is left out while another thread notes one, and in the child of a fork in its midst.
     if let Ok(mut names) = NAMES.try_lock() {
         let bytes: usize = names.iter().map(Vec::len).sum();
         if names.len() < NAMES_MAX && bytes + path.len() <= NAMES_BYTES_MAX {
@@ -61,7 +60,7 @@ fn bucket(nanoseconds: u64) -> usize {
     octave as usize * EIGHTHS + eighth
 }
 
-/// The duration that `share` of the look-ups did not exceed, in nanoseconds; 0 without look-ups.
+/// The duration in nanoseconds that the part `share` of the look-ups did not exceed, 0 without look-ups.
 fn percentile(durations: &[u64; BUCKETS], share: f64) -> u64 {
     let wanted = (durations.iter().sum::<u64>() as f64 * share).ceil() as u64;
     let mut seen = 0;
@@ -80,7 +79,7 @@ pub(crate) fn counts() -> [(&'static str, u64); FATES.len()] {
     std::array::from_fn(|index| (FATES[index], COUNTS[index].load(Ordering::Relaxed)))
 }
 
-/// The child of a fork counts from nothing.
+/// Clears all counts, in the child of a fork.
 pub(crate) fn reset() {
     for counter in COUNTS.iter().chain(&DURATIONS) {
         counter.store(0, Ordering::Relaxed);
@@ -112,7 +111,7 @@ pub(crate) fn write(file: &std::ffi::CStr, database: &[u8]) {
     }
 }
 
-/// Counting goes on, because `exec` failed.
+/// Lets the report be written again, because `exec` failed.
 pub(crate) fn rearm() {
     WRITTEN.store(false, Ordering::Release);
 }
@@ -140,7 +139,7 @@ fn line(counts: &[(&str, u64)], durations: &[u64; BUCKETS], database: &[u8]) -> 
     text
 }
 
-/// A string of JSON; bytes that are no UTF-8 become U+FFFD.
+/// Appends a string of JSON. Bytes that are no UTF-8 become U+FFFD.
 fn push_string(text: &mut String, bytes: &[u8]) {
     text.push('"');
     for character in String::from_utf8_lossy(bytes).chars() {

@@ -1,6 +1,6 @@
-//! The trace of this process image: one file, made with its first record, to which blocks are appended.
+//! The trace of this process image: one file, which the first record makes, and to which blocks are appended.
 //!
-//! No descriptor is kept, so nothing that a program does with descriptors touches it. A block is one `write`.
+//! The library keeps no descriptor of the trace, so no call of the program on descriptors touches it. A block is one `write`.
 
 use crate::host::file_size;
 use crate::host::kernel::{self, system_call};
@@ -14,13 +14,13 @@ use weir_trace::{block, header, Process, Record, BLOCK_HEADER_BYTES};
 
 /// Longest name of a trace: a path of Linux.
 const PATH_BYTES: usize = 4096;
-/// Traces that one process may write, one per image: more than any real chain of `exec`.
+/// Traces that one process may write, one for each image: more than any real chain of `exec`.
 const IMAGES: u32 = 10_000;
-/// Arguments beyond these are cut.
+/// Recorded bytes of the arguments. Further arguments are cut.
 const ARGUMENT_BYTES: usize = 16 << 10;
-/// Longer than what a record holds beside its texts.
+/// A bound on the bytes of a record beside its texts.
 const RECORD_BYTES: usize = 96;
-/// Turns that a thread waits while another makes the file.
+/// Turns for which a thread waits while another thread makes the file.
 const TURNS: u32 = 10_000;
 
 const NONE: u8 = 0;
@@ -33,30 +33,30 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
 struct PathBuffer(UnsafeCell<[u8; PATH_BYTES]>);
-// SAFETY: written by the one thread that has set STATE to MAKING, read once it is MADE.
+// SAFETY: the one thread that has set STATE to MAKING writes the buffer, and others read it once STATE is MADE.
 unsafe impl Sync for PathBuffer {}
 static PATH: PathBuffer = PathBuffer(UnsafeCell::new([0; PATH_BYTES]));
 
-/// Nanoseconds since the process image, or the child of `fork`, started.
+/// The nanoseconds since the process image, or the child of `fork`, started.
 pub(super) fn elapsed() -> u64 {
     clock::clock(libc::CLOCK_REALTIME).saturating_sub(STARTED.load(Ordering::Relaxed))
 }
 
-/// A process image, or the child of `fork`, starts: it has no trace yet.
+/// Begins the time of a process image, or of the child of `fork`, which has no trace yet.
 pub(super) fn start() {
     PROCESS.store(kernel::process_id(), Ordering::Relaxed);
     STARTED.store(clock::clock(libc::CLOCK_REALTIME), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Release);
 }
 
-/// The child of a fork starts: what its parent wrote is the parent's to tell.
+/// Begins anew in the child of a fork: the parent reports its own writes.
 pub(super) fn start_in_child() {
     pool::forget_borrowers();
     start();
     pool::each(|_, file| file.inherit());
 }
 
-/// Makes the trace of a process that is to have one.
+/// Makes the trace of a process that has one in any case.
 pub(super) fn begin() {
     is_ready();
 }
@@ -66,10 +66,10 @@ pub(super) fn is_made() -> bool {
     STATE.load(Ordering::Acquire) == MADE
 }
 
-/// Appends one block. A trace that cannot be written is left alone from then on: it ends where it does.
+/// Appends one block. A trace that cannot be written stays as it is from then on.
 pub(super) fn append(records: &[Record<'_>]) {
     if PROCESS.load(Ordering::Relaxed) != kernel::process_id() {
-        // A child that no fork handler was told of.
+        // No fork handler ran in this child.
         start_in_child();
     }
     if !is_ready() {
@@ -104,7 +104,7 @@ fn bytes_of(record: &Record<'_>) -> usize {
     RECORD_BYTES + texts
 }
 
-/// Whether the trace can be appended to; makes it if it is not there.
+/// Makes the trace if there is none. Answers whether a block can be appended.
 fn is_ready() -> bool {
     for _ in 0..TURNS {
         match STATE.compare_exchange(NONE, MAKING, Ordering::AcqRel, Ordering::Acquire) {
@@ -114,7 +114,7 @@ fn is_ready() -> bool {
                 return is_made;
             }
             Err(MAKING) => {
-                // SAFETY: it has no arguments.
+                // SAFETY: the call has no arguments.
                 unsafe { kernel::raw(libc::SYS_sched_yield, [0; 6]) };
             }
             Err(state) => return state == MADE,
@@ -147,7 +147,7 @@ fn make() -> bool {
     false
 }
 
-/// Puts the name of the trace of image `image` into `path`; false where it is too long.
+/// Puts the name of the trace of image `image` into `path`. False for a name that is too long.
 fn name(path: &mut [u8; PATH_BYTES], node: &[u8], image: u32) -> bool {
     let mut rest = path.as_mut_slice();
     let process = PROCESS.load(Ordering::Relaxed);
@@ -170,7 +170,7 @@ fn first_block(node: &[u8]) -> Vec<u8> {
         run: settings::run(),
         node,
         process: PROCESS.load(Ordering::Relaxed),
-        // SAFETY: it has no arguments and cannot fail.
+        // SAFETY: the call has no arguments and cannot fail.
         parent: unsafe { kernel::raw(libc::SYS_getppid, [0; 6]) } as u32,
         is_first: settings::is_first(),
         program: program.as_os_str().as_bytes(),
@@ -188,12 +188,15 @@ fn first_block(node: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Whether all of `bytes` went into the file at `path`; the error where it cannot be opened.
+/// Writes `bytes` into the file at `path`. Answers whether all bytes went there.
+///
+/// # Errors
+/// The number of a failed open.
 ///
 /// # Safety
 /// `path` ends with a zero byte.
 unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<bool, c_int> {
-    // SAFETY: as the caller promises; the bytes live through the call.
+    // SAFETY: as the caller promises. The bytes live through the call.
     unsafe {
         let descriptor = kernel::open(path.cast(), flags)?;
         // The signal for a file that grows beyond the limit would end the program.

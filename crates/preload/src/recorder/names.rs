@@ -6,24 +6,24 @@ use crate::recorder::settings;
 use crate::store::session::{self, Mode};
 use libc::c_int;
 
-/// What the kernel puts behind the path of a file that has no name any more.
+/// The word that the kernel puts behind the path of a file without a name.
 const DELETED: &[u8] = b" (deleted)";
 
-/// The name of a file, as it is recorded.
+/// The recorded name of a file.
 pub(super) struct Name {
     pub(super) path: Vec<u8>,
-    /// Where symbolic links lead to; empty where that is no other.
+    /// The path without symbolic links, empty where it is the same.
     pub(super) true_path: Vec<u8>,
 }
 
 impl Name {
-    /// A name of which no other is known.
+    /// A name without symbolic links on its way, as far as is known.
     pub(super) fn plain(path: Vec<u8>) -> Name {
         Name { path, true_path: Vec::new() }
     }
 }
 
-/// The absolute path that `path` means from `directory`, symbolic links not being followed.
+/// The absolute path that `path` means from `directory`. Symbolic links stay in the path.
 pub(super) fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     if path.first() == Some(&b'/') {
         return Some(tree::cleaned(path));
@@ -52,7 +52,7 @@ fn directory_path(directory: c_int) -> Option<Vec<u8>> {
     kernel::path_of(directory)
 }
 
-/// Whether a path is below what is recorded.
+/// Whether a path lies where files are recorded.
 pub(super) fn is_recorded(path: &[u8]) -> bool {
     (!session::root().is_empty() && session::below_root(path).is_some()) || is_observed(path)
 }
@@ -67,7 +67,7 @@ fn is_below(path: &[u8], folder: &[u8]) -> bool {
     rest.is_some_and(|rest| folder == b"/" || matches!(rest.first(), None | Some(b'/')))
 }
 
-/// The name that the kernel has for an open file, if it is a regular one and is to be recorded.
+/// The kernel's name of an open file, if the file is regular and is recorded.
 pub(super) fn of_recorded_file(descriptor: c_int) -> Option<Vec<u8>> {
     let found = kernel::identify(descriptor, c"", libc::STATX_TYPE | libc::STATX_INO).ok()?;
     if libc::mode_t::from(found.stx_mode) & libc::S_IFMT != libc::S_IFREG {

@@ -1,4 +1,4 @@
-//! One open file that is recorded: what a write counts, and what the trace was told.
+//! One recorded open file: the counts of its writes, and the state of its reports.
 
 use crate::files::table;
 use crate::host::kernel;
@@ -8,25 +8,25 @@ use libc::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use weir_trace::Opening;
 
-/// Names up to this length are kept for a child of `fork`; for longer ones it asks the kernel.
+/// Longest name that is kept for a child of `fork`. The child asks the kernel for a longer name.
 const NAME_BYTES: usize = 512;
-/// At most so many writes to a file go by before the clock is looked at.
+/// Most writes to a file between two looks at the clock.
 const UNWATCHED_MAX: u32 = 31;
-/// Writes that come faster than this need not all look at the clock.
+/// Time between two looks at the clock below which writes are fast: not every fast write looks at the clock.
 const FAST_NANOSECONDS: u64 = 50_000_000;
-/// How long what was written stays unreported, while the program writes.
+/// Time between two reports while the program writes.
 const REPORT_NANOSECONDS: u64 = 1_000_000_000;
 
-/// When everything was last reported; 0: report each write, because the process ends.
+/// The time of the last report of all files. At 0 each write is reported, because the process ends.
 static REPORTED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// What every write touches, in one line of the processor's cache.
+/// The counts that every write touches, in one line of the processor's cache.
 #[repr(C, align(64))]
 struct Counts {
     written: AtomicU64,
     end: AtomicU64,
     unwatched: AtomicU32,
-    /// Writes since then moved the kernel's offset, and the end is at least there.
+    /// Whether writes moved the kernel's offset since the last look at it: the end is at least there.
     has_moved: AtomicBool,
     appends: AtomicBool,
 }
@@ -36,21 +36,21 @@ struct Counts {
 pub(crate) struct OpenFile {
     counts: Counts,
     is_used: AtomicBool,
-    /// Descriptors of this process that stand for it.
+    /// The number of this process's descriptors that stand for the file.
     descriptors: AtomicU32,
     number: AtomicU32,
     opening: AtomicU8,
     inode: AtomicU64,
-    /// The end is the file's size: writes at explicit offsets went to the end all the same.
+    /// Whether the end is the file's size: writes at explicit offsets went to the end all the same.
     is_at_size: AtomicBool,
     reported: AtomicU64,
     is_announced: AtomicBool,
     is_placed: AtomicBool,
     is_outside_store: AtomicBool,
     stream: AtomicPtr<c_void>,
-    /// Size when it was opened, without its bytes being dropped.
+    /// The size at an opening that kept the bytes.
     size_before: AtomicU64,
-    /// Writes after which the clock is looked at, and when it last was.
+    /// The number of writes between two looks at the clock, and the time of the last look.
     pause: AtomicU32,
     looked: AtomicU64,
     name_length: AtomicUsize,
@@ -86,14 +86,15 @@ impl OpenFile {
         }
     }
 
-    /// Counts a write, at `offset` or at the kernel's; whether a report is due.
+    /// Counts a write, at `offset` or at the kernel's offset. Answers whether a report is due.
     #[inline]
     pub(super) fn add(&self, offset: Option<u64>, bytes: u64) -> bool {
         self.counts.written.fetch_add(bytes, Ordering::Relaxed);
         self.note_end(offset, bytes)
     }
 
-    /// As [`OpenFile::add`] where there is no other thread: a locked addition is a good part of what a write may cost.
+    /// Counts a write where there is no other thread, without a locked addition: it would be a good part of a write's cost.
+    /// Answers whether a report is due.
     #[inline(always)]
     pub(super) fn add_alone(&self, offset: Option<u64>, bytes: u64) -> bool {
         self.counts.written.store(self.counts.written.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
@@ -134,7 +135,7 @@ impl OpenFile {
         now.saturating_sub(reported) >= REPORT_NANOSECONDS
     }
 
-    /// Something was written up to `end`.
+    /// Notes that bytes were written up to `end`.
     #[inline(always)]
     pub(super) fn extend(&self, end: u64) {
         if end > self.counts.end.load(Ordering::Relaxed) {
@@ -167,7 +168,7 @@ impl OpenFile {
         }
     }
 
-    /// Bytes written, and one past the last.
+    /// The number of written bytes, and the offset behind the last one.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.counts.written.load(Ordering::Relaxed), self.counts.end.load(Ordering::Relaxed))
     }
@@ -176,7 +177,7 @@ impl OpenFile {
         self.size_before.load(Ordering::Relaxed)
     }
 
-    /// Whether more was written than was reported.
+    /// Whether bytes were written that are not reported.
     pub(super) fn is_dirty(&self) -> bool {
         self.counts.written.load(Ordering::Relaxed) != self.reported.load(Ordering::Relaxed)
     }
@@ -185,7 +186,7 @@ impl OpenFile {
         self.reported.store(written, Ordering::Relaxed);
     }
 
-    /// Whether this is the first time that anyone asks to announce it.
+    /// Whether the file is to be announced: the first question answers yes.
     pub(super) fn is_to_be_announced(&self) -> bool {
         !self.is_announced.swap(true, Ordering::Relaxed)
     }
@@ -194,7 +195,7 @@ impl OpenFile {
         self.is_announced.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody has told its layout yet.
+    /// Whether the file's layout is not reported yet.
     pub(super) fn is_to_be_placed(&self) -> bool {
         !self.is_placed.load(Ordering::Relaxed)
     }
@@ -207,34 +208,34 @@ impl OpenFile {
         self.stream.store(stream, Ordering::Release);
     }
 
-    /// The stream of libc's that writes to it, null where none does.
+    /// The stream with which libc writes to the file, null without one.
     pub(super) fn stream(&self) -> *mut c_void {
         self.stream.load(Ordering::Acquire)
     }
 
-    /// Whether `descriptor` still stands for the file: its number may have been closed and used again.
+    /// Whether `descriptor` still stands for the file. The number may have been closed and used again.
     pub(super) fn is_behind(&self, descriptor: c_int) -> bool {
         kernel::inode_of(descriptor) == Some(self.inode.load(Ordering::Relaxed))
     }
 
-    /// Its name, absent where it was too long to keep.
+    /// The file's name, absent for a name that was too long to keep.
     pub(super) fn name(&self) -> Option<Vec<u8>> {
         let length = self.name_length.load(Ordering::Acquire);
         let bytes = self.name.get(..length).filter(|bytes| !bytes.is_empty())?;
         Some(bytes.iter().map(|byte| byte.load(Ordering::Relaxed)).collect())
     }
 
-    /// One more descriptor stands for it.
+    /// Counts one more descriptor of the file.
     pub(super) fn share(&self) {
         self.descriptors.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One descriptor fewer stands for it; whether it was the last.
+    /// Counts one descriptor of the file less. Answers whether it was the last.
     pub(super) fn release(&self) -> bool {
         self.descriptors.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// The child of `fork` has it from its parent, and has written nothing.
+    /// Clears the counts in the child of `fork`, which has the file from its parent and has written nothing.
     pub(super) fn inherit(&self) {
         self.opening.store(code(Opening::Inherited), Ordering::Relaxed);
         for number in [&self.counts.written, &self.counts.end, &self.reported] {
@@ -246,23 +247,23 @@ impl OpenFile {
         self.stream.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Whether nobody used it; from now on the caller does.
+    /// Takes an unused file of the pool for the caller. Answers false for a file in use.
     pub(super) fn claim(&self) -> bool {
         !self.is_used.load(Ordering::Relaxed) && !self.is_used.swap(true, Ordering::AcqRel)
     }
 
-    /// No descriptor stands for it any more.
+    /// Gives the file back to the pool, because no descriptor stands for it any more.
     pub(super) fn recycle(&self) {
         self.stream.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.is_used.store(false, Ordering::Release);
     }
 
-    /// Whether the kernel alone serves the writes to it.
+    /// Whether the kernel alone serves the writes to the file.
     pub(super) fn is_outside_store(&self) -> bool {
         self.is_outside_store.load(Ordering::Relaxed)
     }
 
-    /// `descriptor` stands for it, as the file of this number and name.
+    /// Begins a recorded file of this number and name, for which `descriptor` stands.
     pub(super) fn begin(
         &self,
         descriptor: c_int,
@@ -299,7 +300,7 @@ fn code(opening: Opening) -> u8 {
     }
 }
 
-/// Whether the kernel alone serves the writes to what stands behind `descriptor`.
+/// Whether the kernel alone serves the writes to the file behind `descriptor`.
 fn is_outside_store(descriptor: c_int, found: &libc::statx) -> bool {
     let is_elsewhere = match session::mode() {
         Mode::Off | Mode::Prefix => true,
@@ -309,7 +310,7 @@ fn is_outside_store(descriptor: c_int, found: &libc::statx) -> bool {
     is_elsewhere && !table::is_known(descriptor)
 }
 
-/// Everything was reported; `each_write` where every write is to be from now on.
+/// Notes that all files are reported. With `each_write` each write is reported from now on.
 pub(super) fn set_reported(each_write: bool) {
     REPORTED.store(if each_write { 0 } else { clock::coarse_clock() }, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
-//! The open files that are recorded, and which descriptors stand for them.
+//! The recorded open files, and the descriptors that stand for them.
 //!
-//! Nothing here is ever freed and no lock is taken: a write that races with the close of its own descriptor counts for
-//! a file of which nobody asks any more, or for the next one.
+//! Nothing here is ever freed, and no lock is taken. A write that races with the close of its own descriptor counts for a
+//! file that is not reported any more, or for the next file.
 
 use crate::files::generation;
 use crate::host::parts::Parts;
@@ -13,29 +13,29 @@ use weir_trace::Opening;
 /// Descriptors per part of the table, and parts: numbers up to a million, the kernel's default `fs.nr_open`.
 const PART: usize = 1024;
 const PARTS: usize = 1024;
-/// Descriptors that have the shortest way of all.
+/// Descriptors with the shortest way of a write.
 const PLAIN: usize = 256;
-/// Files per part of the pool, and parts: open files beyond them are counted as missed.
+/// Files per part of the pool, and parts. Open files beyond them count as missed.
 const POOL_PART: usize = 64;
 const POOL_PARTS: usize = 1024;
 
-/// What is known of a descriptor.
+/// The knowledge about a descriptor.
 pub(super) enum Found {
-    /// Nothing.
+    /// Nothing is known.
     Unknown,
-    /// It was looked at, and is not recorded.
+    /// The descriptor was looked at, and is not recorded.
     Foreign,
-    /// It stands for a recorded file.
+    /// The descriptor stands for a recorded file.
     File(&'static OpenFile),
 }
 
-/// What every write looks at first: the switches beside the descriptors that programs have most.
+/// The table that every write looks at first: the switches beside the descriptors that programs have most.
 #[repr(C, align(64))]
 struct Table {
     /// Whether [`Table::plain`] may be used: one thread, and nobody who borrows its memory.
     is_alone: AtomicBool,
     is_on: AtomicBool,
-    /// Children that borrow this process's memory, whose descriptors are their own.
+    /// The number of children that borrow this process's memory. Their descriptors are their own.
     borrowers: AtomicU32,
     /// The files of `first` that lie outside the store.
     plain: [AtomicPtr<OpenFile>; PLAIN],
@@ -83,12 +83,12 @@ pub(crate) fn is_on() -> bool {
     TABLE.is_on.load(Ordering::Relaxed)
 }
 
-/// From now on it is.
+/// Switches the recorder on.
 pub(super) fn switch_on() {
     TABLE.is_on.store(true, Ordering::Release);
 }
 
-/// The recorded file behind `descriptor`, if it lies outside the store and nothing else has to be thought of.
+/// The recorded file behind `descriptor`, if it lies outside the store and its writes need no further look.
 #[inline(always)]
 pub(super) fn plain(descriptor: c_int) -> Option<&'static OpenFile> {
     let place = TABLE.plain.get(descriptor as usize)?;
@@ -99,12 +99,12 @@ pub(super) fn plain(descriptor: c_int) -> Option<&'static OpenFile> {
     unsafe { place.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Something else has to be thought of from now on: another thread, or who borrows the memory.
+/// Closes the shortest way of writes: another thread, or a borrower of the memory, may be there from now on.
 pub(super) fn close_plain_way() {
     TABLE.is_alone.store(false, Ordering::Release);
 }
 
-/// Nobody borrows the memory, and `is_alone` says that no other thread is there.
+/// Opens the shortest way of writes again, if no other thread is there (`is_alone`). No child borrows the memory.
 fn reopen_plain_way(is_alone: bool) {
     TABLE.is_alone.store(is_alone, Ordering::Release);
 }
@@ -115,7 +115,7 @@ pub(super) fn is_lent() -> bool {
     TABLE.borrowers.load(Ordering::Relaxed) > 0
 }
 
-/// A child borrows this process's memory, or, without `is_there`, does no more.
+/// Notes a child that borrows this process's memory, or without `is_there` the child's end.
 pub(crate) fn note_borrower(is_there: bool) {
     if is_there {
         close_plain_way();
@@ -125,19 +125,19 @@ pub(crate) fn note_borrower(is_there: bool) {
     }
 }
 
-/// In the child of `fork`.
+/// Forgets the parent's borrowers, in the child of `fork`.
 pub(super) fn forget_borrowers() {
     TABLE.borrowers.store(0, Ordering::Relaxed);
     reopen_plain_way(true);
 }
 
-/// What is known of `descriptor`: a load and two comparisons.
+/// The knowledge about `descriptor`: a load and two comparisons.
 #[inline]
 pub(super) fn look_up(descriptor: c_int) -> Found {
     slot(descriptor).map_or(Found::Foreign, |slot| found(slot.load(Ordering::Acquire)))
 }
 
-/// `descriptor` stands for `file` from now on, or nothing is known of it.
+/// Notes that `descriptor` stands for `file` from now on, or that nothing is known of it.
 pub(super) fn set(descriptor: c_int, file: Option<&'static OpenFile>) {
     let pointer = file.map_or(std::ptr::null_mut(), |file| std::ptr::from_ref(file).cast_mut());
     let place = if pointer.is_null() { slot(descriptor) } else { slot_made(descriptor) };
@@ -157,7 +157,7 @@ fn set_plain(descriptor: c_int, pointer: *mut OpenFile) {
     }
 }
 
-/// `descriptor` was looked at, and is not recorded.
+/// Notes that `descriptor` was looked at and is not recorded.
 pub(super) fn mark_foreign(descriptor: c_int) {
     set_plain(descriptor, std::ptr::null_mut());
     if let Some(slot) = slot_made(descriptor) {
@@ -165,7 +165,7 @@ pub(super) fn mark_foreign(descriptor: c_int) {
     }
 }
 
-/// The file that `descriptor` stood for, given to one caller only.
+/// Takes the file for which `descriptor` stood. Only one caller gets the file.
 pub(super) fn take(descriptor: c_int) -> Option<&'static OpenFile> {
     set_plain(descriptor, std::ptr::null_mut());
     match found(slot(descriptor)?.swap(std::ptr::null_mut(), Ordering::AcqRel)) {
@@ -174,12 +174,12 @@ pub(super) fn take(descriptor: c_int) -> Option<&'static OpenFile> {
     }
 }
 
-/// The highest number that ever stood for a file, -1 where none did.
+/// The highest number that ever stood for a file, -1 before the first.
 pub(super) fn highest() -> c_int {
     HIGHEST.load(Ordering::Acquire)
 }
 
-/// Every descriptor that stands for a file.
+/// Visits every descriptor that stands for a file.
 pub(super) fn each(mut visit: impl FnMut(c_int, &'static OpenFile)) {
     for descriptor in 0..=highest() {
         if let Found::File(file) = look_up(descriptor) {
@@ -188,7 +188,7 @@ pub(super) fn each(mut visit: impl FnMut(c_int, &'static OpenFile)) {
     }
 }
 
-/// A file of the pool for what `descriptor` stands for; none where too many are open.
+/// A file of the pool for `descriptor`. None where too many files are open.
 pub(super) fn make(
     descriptor: c_int,
     name: &[u8],
@@ -208,7 +208,7 @@ fn unused() -> Option<&'static OpenFile> {
     (0..POOL_PARTS).find_map(|index| POOL.part_made(index, OpenFile::new)?.iter().find(|file| file.claim()))
 }
 
-/// Files that were not recorded, because too many were open.
+/// The number of files that were not recorded, because too many were open.
 pub(super) fn missed() -> u64 {
     MISSED.load(Ordering::Relaxed)
 }

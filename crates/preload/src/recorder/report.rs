@@ -1,4 +1,4 @@
-//! What the trace is told of a file: when it is made, at least once a second while it is written, and at its close.
+//! Reports of a file to the trace: when the file is made, at least once a second while it is written, and at its close.
 
 use crate::files::promotion;
 use crate::files::table::{self, Entry};
@@ -17,7 +17,7 @@ extern "C" {
     fn funlockfile(stream: *mut FILE);
 }
 
-/// A file was made, or lost its bytes.
+/// Reports a file that was made or emptied.
 pub(super) fn announce(file: &OpenFile, name: &Name) {
     if file.is_to_be_announced() {
         log::append(&[opened(file, name)]);
@@ -34,7 +34,7 @@ fn opened<'a>(file: &OpenFile, name: &'a Name) -> Record<'a> {
     })
 }
 
-/// The end of what was written at the kernel's offset becomes known, before the offset moves otherwise.
+/// Notes the end of the bytes that were written at the kernel's offset, before the offset moves by other means.
 pub(super) fn settle(descriptor: c_int, file: &OpenFile) {
     if file.take_moved() && file.is_behind(descriptor) {
         if let Some(position) = position(descriptor) {
@@ -53,7 +53,7 @@ fn position(descriptor: c_int) -> Option<u64> {
     kernel::seek(descriptor, 0, libc::SEEK_CUR).ok()
 }
 
-/// The file's size now, whoever wrote it.
+/// The file's size now.
 pub(super) fn size(descriptor: c_int) -> Option<u64> {
     if session::mode() == Mode::Prefix {
         if let Some(description) = promotion::discovered(descriptor) {
@@ -64,7 +64,7 @@ pub(super) fn size(descriptor: c_int) -> Option<u64> {
     found.ok().map(|found| found.stx_size)
 }
 
-/// A second has gone by: tells of every file what was written since.
+/// Reports the writes to every file, because a second has gone by since the last report.
 #[cold]
 pub(super) fn due() {
     quietly(|| {
@@ -77,7 +77,7 @@ pub(super) fn due() {
     });
 }
 
-/// The last descriptor of a file is about to be closed.
+/// Reports a file for the last time: its last descriptor is about to be closed.
 pub(super) fn last(descriptor: c_int, file: &OpenFile) {
     tell(descriptor, file, true);
 }
@@ -94,7 +94,7 @@ fn tell(descriptor: c_int, file: &OpenFile, is_last: bool) {
     file.set_reported(written);
     let is_estimate = written == 0;
     if end > 0 && is_estimate {
-        // Only mapped memory was stored to.
+        // The program stored to mapped memory alone.
         written = end;
     } else if is_last && is_estimate {
         (written, end) = estimate(descriptor, file);
@@ -125,7 +125,8 @@ fn tell(descriptor: c_int, file: &OpenFile, is_last: bool) {
     log::append(&records);
 }
 
-/// Bytes written and the end, of a file whose writes were not seen: by libc's streams, by a child, asynchronously.
+/// The estimated number of written bytes and their end, for a file whose writes the library did not see: those of libc's
+/// streams, of a child, or asynchronous ones.
 fn estimate(descriptor: c_int, file: &OpenFile) -> (u64, u64) {
     let Some(size) = size(descriptor) else { return (0, 0) };
     match file.opening() {
@@ -135,15 +136,15 @@ fn estimate(descriptor: c_int, file: &OpenFile) -> (u64, u64) {
     }
 }
 
-/// libc writes what its streams hold only after the library's end: they are asked to now. One that another thread
-/// holds is left to libc.
+/// Has libc write the content of its streams now: libc itself would do so only after the library's end. A stream that another
+/// thread holds is left to libc.
 pub(super) fn flush_streams() {
     pool::each(|_, file| {
         let stream = file.stream().cast::<FILE>();
         if stream.is_null() {
             return;
         }
-        // SAFETY: the file is forgotten when its stream is closed.
+        // SAFETY: the close of a stream forgets the stream here.
         unsafe {
             if ftrylockfile(stream) == 0 {
                 real::fflush(stream);
@@ -153,7 +154,7 @@ pub(super) fn flush_streams() {
     });
 }
 
-/// The process image ends.
+/// Reports all files for the last time, because the process image ends.
 pub(super) fn everything() {
     pool::each(|descriptor, file| tell(descriptor, file, true));
     open_file::set_reported(true);
@@ -165,14 +166,14 @@ pub(super) fn everything() {
     }
 }
 
-/// The process image did not end.
+/// Goes on with reports once a second, because the process image did not end.
 pub(super) fn resume() {
     if pool::is_on() {
         open_file::set_reported(false);
     }
 }
 
-/// Whether a description of the store that this process uses has a known layout, in the spelling of `lfs setstripe`.
+/// The layout of the file behind `descriptor` in the spelling of `lfs setstripe`, if this process uses the file in the store.
 fn layout_of(descriptor: c_int) -> Option<String> {
     let table::Entry::Known(description) = table::look_up(descriptor) else { return None };
     let file = description.file_in_use()?;

@@ -1,4 +1,4 @@
-//! What is to be recorded, as the environment says when the library is loaded.
+//! The settings of the recorder, from the environment at the library's start.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, AtomicUsize, Ordering};
@@ -6,9 +6,9 @@ use weir_trace::{Launcher, Rank};
 
 /// Longest directory of traces: a path of Linux.
 const DIRECTORY_BYTES: usize = 4096;
-/// All observed paths together.
+/// Bytes of all observed paths together.
 const OBSERVED_BYTES: usize = 16 << 10;
-/// Longest name of a run, of a job: it is part of a file's name.
+/// Longest name of a run or a job: the name is part of a file's name.
 const NAME_BYTES: usize = 128;
 
 /// Bytes that the constructor writes once.
@@ -17,7 +17,7 @@ struct Text<const N: usize> {
     length: AtomicUsize,
 }
 
-// SAFETY: written by the constructor alone, before it switches the recorder on.
+// SAFETY: the constructor alone writes the bytes, before it switches the recorder on.
 unsafe impl<const N: usize> Sync for Text<N> {}
 
 impl<const N: usize> Text<N> {
@@ -25,11 +25,11 @@ impl<const N: usize> Text<N> {
         Text { bytes: UnsafeCell::new([0; N]), length: AtomicUsize::new(0) }
     }
 
-    /// Whether `text` fits; an empty one does not.
+    /// Keeps `text`. Answers whether the text fits. An empty text does not.
     fn set(&self, text: &[u8]) -> bool {
         let fits = !text.is_empty() && text.len() < N;
         if fits {
-            // SAFETY: nobody reads yet.
+            // SAFETY: no code reads the bytes yet.
             unsafe { (&mut *self.bytes.get())[..text.len()].copy_from_slice(text) };
             self.length.store(text.len(), Ordering::Relaxed);
         }
@@ -37,7 +37,7 @@ impl<const N: usize> Text<N> {
     }
 
     fn text(&'static self) -> &'static [u8] {
-        // SAFETY: the constructor wrote so many bytes, and nothing writes later.
+        // SAFETY: the constructor wrote these bytes, and nothing writes later.
         unsafe { &(&*self.bytes.get())[..self.length.load(Ordering::Relaxed)] }
     }
 }
@@ -49,13 +49,13 @@ static JOB: Text<NAME_BYTES> = Text::new();
 static FIRST: AtomicBool = AtomicBool::new(false);
 static RANK: AtomicU32 = AtomicU32::new(0);
 static SIZE: AtomicU32 = AtomicU32::new(0);
-/// Index into [`LAUNCHERS`] of who told the rank, or its length.
+/// The index of the launcher in [`LAUNCHERS`] that told the rank, or the length of the list.
 static LAUNCHER: AtomicU8 = AtomicU8::new(LAUNCHERS.len() as u8);
 
-/// A launcher, the variable of its ranks, and those of their number.
+/// A launcher, the variable of its ranks, and the variables of their number.
 type Told = (Launcher, &'static [u8], &'static [&'static [u8]]);
 
-/// Whose variable tells a rank, and which tell the number of processes; the first that is there counts.
+/// The launchers with their variables. The first variable that is set counts.
 const LAUNCHERS: [Told; 5] = [
     (Launcher::Pmi, b"PMI_RANK=", &[b"PMI_SIZE="]),
     (Launcher::OpenMpi, b"OMPI_COMM_WORLD_RANK=", &[b"OMPI_COMM_WORLD_SIZE="]),
@@ -63,7 +63,7 @@ const LAUNCHERS: [Told; 5] = [
     (Launcher::Pmix, b"PMIX_RANK=", &[b"OMPI_COMM_WORLD_SIZE=", b"SLURM_NTASKS=", b"SLURM_STEP_NUM_TASKS="]),
     (Launcher::Slurm, b"SLURM_PROCID=", &[b"SLURM_STEP_NUM_TASKS="]),
 ];
-/// Who tells a job's name.
+/// The variables of a job's name.
 const JOBS: [&[u8]; 4] = [b"SLURM_JOB_ID=", b"FLUX_JOB_ID=", b"PBS_JOBID=", b"LSB_JOBID="];
 
 /// Takes the settings from the environment by `find`, whose names end with `=`. Answers whether a trace is wanted.
@@ -76,12 +76,12 @@ pub(super) fn learn<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) -> bool {
     }
     OBSERVED.set(find(b"WEIR_OBSERVE=").unwrap_or_default());
     JOB.set(JOBS.iter().find_map(|name| find(name)).unwrap_or_default());
-    // SAFETY: it has no arguments and cannot fail.
+    // SAFETY: the call has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
     FIRST.store(number(b"WEIR_TRACE_PARENT=") == u32::try_from(parent).ok(), Ordering::Relaxed);
     let told = LAUNCHERS.iter().enumerate().find_map(|(index, (launcher, name, sizes))| {
         let size = sizes.iter().find_map(|name| number(name));
-        // A batch script, which is no task of `srun`, has a SLURM_PROCID too.
+        // A batch script, which is no task of `srun`, has a SLURM_PROCID, too.
         let is_task = *launcher != Launcher::Slurm || size.is_some();
         Some((index, number(name)?, size.unwrap_or(0))).filter(|_| is_task)
     });
@@ -93,17 +93,17 @@ pub(super) fn learn<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) -> bool {
     true
 }
 
-/// Where traces go.
+/// The directory of the traces.
 pub(super) fn directory() -> &'static [u8] {
     DIRECTORY.text()
 }
 
-/// What all processes of the invocation have in common.
+/// The name of the run, which all processes of the invocation share.
 pub(super) fn run() -> &'static str {
     std::str::from_utf8(RUN.text()).unwrap_or_default()
 }
 
-/// The batch system's name of the job; empty where there is none.
+/// The batch system's name of the job, empty without one.
 pub(super) fn job() -> &'static [u8] {
     JOB.text()
 }
@@ -118,14 +118,14 @@ pub(super) fn is_first() -> bool {
     FIRST.load(Ordering::Relaxed)
 }
 
-/// Place in a communicator.
+/// The process's rank, if a launcher tells one.
 pub(super) fn rank() -> Option<Rank> {
     let (launcher, _, _) = LAUNCHERS.get(usize::from(LAUNCHER.load(Ordering::Relaxed)))?;
     let (number, size) = (RANK.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
     Some(Rank { number, size, launcher: *launcher })
 }
 
-/// Whether the process has a trace even if it writes no file: others begin theirs with the first record.
+/// Whether the process has a trace even if it writes no file. Other processes begin their trace with the first record.
 pub(super) fn is_expected() -> bool {
     is_first() || rank().is_some()
 }

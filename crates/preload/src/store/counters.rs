@@ -20,7 +20,7 @@ calls! {
     ReadLink "readlink", List "list", Attribute "xattr", Statistics "statfs",
 }
 
-/// Files that one process may write, one per `exec`: more than any real chain, so that a loop of `exec` ends.
+/// Files that one process may write, one for each `exec`: more than any real chain of programs, so that a loop of `exec` ends.
 const IMAGES: u32 = 10_000;
 
 static SERVED: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
@@ -29,29 +29,29 @@ static BYTES_WRITTEN: AtomicU64 = AtomicU64::new(0);
 static PASSED: AtomicU64 = AtomicU64::new(0);
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// The client served a call.
+/// Counts a call that the client served.
 pub(crate) fn served(call: Call) {
     SERVED[call as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// The client read bytes.
+/// Counts a read of the client.
 pub(crate) fn read(bytes: usize) {
     served(Call::Read);
     BYTES_READ.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// The client wrote bytes.
+/// Counts a write of the client.
 pub(crate) fn wrote(call: Call, bytes: usize) {
     served(call);
     BYTES_WRITTEN.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// A call on something of the store went to the kernel.
+/// Counts a call on a file of the store that went to the kernel.
 pub(crate) fn passed() {
     PASSED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The child of `fork` counts from nothing.
+/// Clears all counters, in the child of `fork`.
 pub(crate) fn reset() {
     for counter in SERVED.iter().chain([&BYTES_READ, &BYTES_WRITTEN, &PASSED]) {
         counter.store(0, Ordering::Relaxed);
@@ -59,7 +59,8 @@ pub(crate) fn reset() {
     WRITTEN.store(false, Ordering::Relaxed);
 }
 
-/// Writes the counters into `WEIR_COUNTERS` once per process image, if the store was touched at all.
+/// Writes the counters into the folder `WEIR_COUNTERS`, once for a process image, if the program touched the store. `creations`
+/// are the counts of creations, each with its name.
 pub(crate) fn write_file(creations: &[(&str, u64)]) {
     let touched = SERVED.iter().chain([&PASSED]).any(|counter| counter.load(Ordering::Relaxed) > 0);
     if !touched || WRITTEN.swap(true, Ordering::AcqRel) {
@@ -72,7 +73,7 @@ pub(crate) fn write_file(creations: &[(&str, u64)]) {
         let name = if image == 0 { format!("{process}.json") } else { format!("{process}-{image}.json") };
         let mut path = std::path::Path::new(&folder).join(name).into_os_string().into_encoded_bytes();
         path.push(0);
-        // SAFETY: the path ends with a zero byte; the text lives through the write.
+        // SAFETY: the path ends with a zero byte, and the text lives through the write.
         unsafe {
             match kernel::open(path.as_ptr().cast(), libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL) {
                 Ok(descriptor) => {
@@ -87,7 +88,7 @@ pub(crate) fn write_file(creations: &[(&str, u64)]) {
     }
 }
 
-/// The next image of this process counts for itself again, because `exec` failed.
+/// Lets the counters be written again, because `exec` failed.
 pub(crate) fn rearm() {
     WRITTEN.store(false, Ordering::Release);
 }

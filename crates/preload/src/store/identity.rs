@@ -1,8 +1,8 @@
-//! Who the process is, beside whom its credential names.
+//! The identity of the process, beside the identity that its credential names.
 //!
-//! With a mount the kernel asks who calls, so the fast path ends with the first change. Without one there is nobody to
-//! ask: as long as the process is someone else, what needs permission is refused with EACCES, and what is open already
-//! stays open, as POSIX has it. Once the process is who it was, everything goes on.
+//! With a mount the kernel checks the caller, so the fast path ends with the first change of identity. Without a mount no
+//! kernel checks. As long as the process has another identity, calls that need permission answer EACCES, and open
+//! descriptors stay open, as in POSIX. Calls work again once the process has its first identity again.
 
 use crate::host::guard::{quietly, Outcome};
 use crate::host::kernel;
@@ -15,7 +15,7 @@ use weir_client::Store;
 /// Groups that Linux lets a process have (`NGROUPS_MAX`).
 const GROUPS: usize = 65_536;
 
-/// As whom the kernel would open files.
+/// The identity with which the kernel would open files.
 #[derive(Clone, PartialEq, Eq)]
 struct Identity {
     user: uid_t,
@@ -23,14 +23,14 @@ struct Identity {
     groups: Vec<gid_t>,
 }
 
-/// Who the process was before its first change.
+/// The identity of the process before its first change.
 static OWN: OnceLock<Identity> = OnceLock::new();
-/// Whether it is someone else now.
+/// Whether the process has another identity now.
 static ESTRANGED: AtomicBool = AtomicBool::new(false);
 
 impl Identity {
     fn now() -> Identity {
-        // An impossible number changes nothing, and the answer is the present one (setfsuid(2)).
+        // An impossible number changes nothing, and the answer is the present number (setfsuid(2)).
         // SAFETY: no memory is passed, here and below.
         let present = |number| unsafe { kernel::raw(number, [u32::MAX as usize, 0, 0, 0, 0, 0]) } as u32;
         let mut groups: Vec<gid_t> = vec![0; GROUPS];
@@ -42,26 +42,26 @@ impl Identity {
         Identity { user: present(libc::SYS_setfsuid), group: present(libc::SYS_setfsgid), groups }
     }
 
-    /// Whether the credential of `own` says what this identity may do. Root's rights do not come from its groups.
+    /// Whether this identity has the rights that the credential of `own` gives. Root's rights do not come from its groups.
     fn has_rights_of(&self, own: &Identity) -> bool {
         self.user == own.user && (self.user == 0 || self == own)
     }
 }
 
-/// Before the first change: the identity, and the credential, which the process may not be able to read afterwards.
+/// Notes the identity before the first change, and reads the credential, which the process may be unable to read afterwards.
 pub(crate) fn remember() {
     if session::mode() == Mode::Prefix {
         quietly(|| {
             OWN.get_or_init(Identity::now);
             if let Some(store) = session::store() {
-                // Where it cannot be read, the first call that needs it says so.
+                // A credential that cannot be read fails the first call that needs it.
                 let _ = store.cluster();
             }
         });
     }
 }
 
-/// After a change.
+/// Compares the identity after a change with the first identity.
 pub(crate) fn compare() {
     quietly(|| {
         if let Some(own) = OWN.get() {
@@ -70,7 +70,7 @@ pub(crate) fn compare() {
     });
 }
 
-/// The client, for a call that asks whether the caller may; EACCES while the process is not who it was.
+/// The client, for a call that needs permission; EACCES while the process has another identity.
 pub(crate) fn store() -> Outcome<&'static Store> {
     if ESTRANGED.load(Ordering::Acquire) {
         return Some(Err(libc::EACCES));

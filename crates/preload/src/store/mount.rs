@@ -6,16 +6,16 @@ use crate::store::session;
 use libc::c_int;
 use weir_client::{File, HandleState, HANDLE_STATE_BYTES};
 
-/// `_IOR('W', 1, [u8; 4096])`: what the mount knows of an open regular file.
+/// `_IOR('W', 1, [u8; 4096])`: the mount's state of an open regular file.
 const WEIR_IOC_HANDLE: u64 = (2 << 30) | (4096 << 16) | ((b'W' as u64) << 8) | 1;
 const ANSWER_BYTES: usize = 4096;
-/// `_IO('W', 2)`: pages of the file are about to be mapped.
+/// `_IO('W', 2)`: the program is about to map pages of the file.
 const WEIR_IOC_MAP: u64 = ((b'W' as u64) << 8) | 2;
 
 /// Asks the mount for the handle of an open file.
 pub(crate) fn promote(descriptor: c_int) -> Option<File> {
     let store = session::store()?;
-    // The kernel enforces `ulimit -f`, with its signal.
+    // The kernel enforces `ulimit -f`, with the signal.
     if file_size::limit().is_some() {
         return None;
     }
@@ -30,8 +30,8 @@ pub(crate) fn promote(descriptor: c_int) -> Option<File> {
     Some(File::from_state(store, state))
 }
 
-/// Tells the mount that pages of an open file are about to be mapped: the servers then refuse to write beside it, also
-/// before the first page is touched. A mount that cannot tell them learns it from the first page.
+/// Tells the mount that pages of an open file are about to be mapped. The servers then refuse writes beside the mount, also
+/// before the first touch of a page. A mount that gets no such call learns of the mapping from the first page.
 pub(crate) fn announce_pages(descriptor: c_int) {
     // SAFETY: no memory is passed.
     let _ = unsafe { system_call!(libc::SYS_ioctl, descriptor, WEIR_IOC_MAP, 0) };

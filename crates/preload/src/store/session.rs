@@ -1,4 +1,4 @@
-//! What this process knows of the store: how it is reached, where it begins, and the client itself.
+//! The process's way to the store: the mode, the root of the store's paths, and the client itself.
 
 use crate::host::guard::Outcome;
 use crate::host::{forks, kernel};
@@ -8,14 +8,14 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use weir_client::{wire, Caller, ClientError, Settings, Store};
 
-/// How the store is reached.
+/// The way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Not at all: every call passes.
+    /// There is none: every call passes.
     Off,
-    /// A mount is there; descriptors are the kernel's.
+    /// The store is mounted, and descriptors are the kernel's.
     Mount,
-    /// No mount: paths below the prefix exist for this library only.
+    /// The store is not mounted, and paths below the prefix exist for this library only.
     Prefix,
 }
 
@@ -35,7 +35,7 @@ static BLOCK_BYTES: AtomicU64 = AtomicU64::new(0);
 static STORE: AtomicPtr<Store> = AtomicPtr::new(std::ptr::null_mut());
 
 struct RootBuffer(UnsafeCell<[u8; ROOT_BYTES]>);
-// SAFETY: written once by the constructor, before ROOT_LENGTH and MODE tell anyone to read it.
+// SAFETY: the constructor writes the buffer once, before ROOT_LENGTH and MODE let anyone read it.
 unsafe impl Sync for RootBuffer {}
 static ROOT: RootBuffer = RootBuffer(UnsafeCell::new([0; ROOT_BYTES]));
 
@@ -59,7 +59,7 @@ pub(crate) fn learn(mount: Option<&[u8]>, prefix: Option<&[u8]>) {
     MODE.store(mode as u8, Ordering::Release);
 }
 
-/// How the store is reached.
+/// The way to the store.
 pub(crate) fn mode() -> Mode {
     match MODE.load(Ordering::Acquire) {
         1 => Mode::Mount,
@@ -71,11 +71,11 @@ pub(crate) fn mode() -> Mode {
 /// Mount point or prefix, without a slash at its end.
 pub(crate) fn root() -> &'static [u8] {
     let length = ROOT_LENGTH.load(Ordering::Relaxed);
-    // SAFETY: the constructor wrote so many bytes, and nothing writes later.
+    // SAFETY: the constructor wrote these bytes, and nothing writes later.
     unsafe { &(&*ROOT.0.get())[..length] }
 }
 
-/// What stands below the root in an absolute path: empty for the root itself.
+/// The part of an absolute path below the root, empty for the root itself.
 pub(crate) fn below_root(path: &[u8]) -> Option<&[u8]> {
     let rest = path.strip_prefix(root())?;
     match rest.first() {
@@ -85,13 +85,13 @@ pub(crate) fn below_root(path: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// From now on every call passes: the process became someone whom its credential does not name, or sees another
-/// file system tree.
+/// Lets every call pass from now on: the process has an identity that its credential does not name, or sees another file
+/// system tree.
 pub(crate) fn leave() {
     MODE.store(Mode::Off as u8, Ordering::Release);
 }
 
-/// `st_dev` of the store; absent while nothing is mounted at the mount point.
+/// `st_dev` of the store. Absent while nothing is mounted at the mount point.
 pub(crate) fn device() -> Option<u64> {
     match DEVICE.load(Ordering::Relaxed) {
         0 => learn_device(),
@@ -99,12 +99,12 @@ pub(crate) fn device() -> Option<u64> {
     }
 }
 
-/// The table of mounts changed: the store may have gone, or come.
+/// Forgets the device, because the table of mounts changed: the store may have gone, or come.
 pub(crate) fn forget_device() {
     DEVICE.store(0, Ordering::Relaxed);
 }
 
-/// `st_blksize` of the store; known once [`device`] is.
+/// `st_blksize` of the store, which is known once [`device`] is known.
 pub(crate) fn block_bytes() -> u32 {
     BLOCK_BYTES.load(Ordering::Relaxed) as u32
 }
@@ -118,7 +118,7 @@ fn learn_device() -> Option<u64> {
             path[..root().len()].copy_from_slice(root());
             let path = CStr::from_bytes_until_nul(&path).ok()?;
             let found = kernel::identify(libc::AT_FDCWD, path, libc::STATX_BASIC_STATS).ok()?;
-            // Kernels before 5.8 cannot tell a mount's root; there a directory of its own anonymous device is one.
+            // Kernels before 5.8 cannot tell a mount's root. There a directory with an anonymous device of its own is one.
             let is_root = if found.stx_attributes_mask & ATTRIBUTE_MOUNT_ROOT != 0 {
                 found.stx_attributes & ATTRIBUTE_MOUNT_ROOT != 0
             } else {
@@ -135,12 +135,12 @@ fn learn_device() -> Option<u64> {
     Some(device)
 }
 
-/// The client, made at its first use; absent where the credential is missing or names another user than the
-/// process runs as: the mount, which asks the kernel who calls, then decides.
+/// The client, which its first use makes. Absent where the credential is missing, or names another user than the process has.
+/// The mount, which learns the caller from the kernel, then decides.
 pub(crate) fn store() -> Option<&'static Store> {
     let known = STORE.load(Ordering::Acquire);
     if !known.is_null() {
-        // SAFETY: it was leaked below and is never freed.
+        // SAFETY: the client was leaked below and is never freed.
         return Some(unsafe { &*known });
     }
     let mut settings = Settings::from_environment().ok()?;
@@ -152,10 +152,10 @@ pub(crate) fn store() -> Option<&'static Store> {
     forks::register();
     let made = Box::into_raw(Box::new(Store::new(settings)));
     match STORE.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: it is leaked: the process may use it until its end.
+        // SAFETY: the client is leaked, because the process may use it until its end.
         Ok(_) => Some(unsafe { &*made }),
         Err(other) => {
-            // SAFETY: `made` was not shared; `other` is leaked as above.
+            // SAFETY: `made` was not shared, and `other` is leaked as above.
             unsafe {
                 drop(Box::from_raw(made));
                 Some(&*other)
@@ -167,7 +167,7 @@ pub(crate) fn store() -> Option<&'static Store> {
 /// The client, where this process has used it.
 pub(crate) fn store_in_use() -> Option<&'static Store> {
     let known = STORE.load(Ordering::Acquire);
-    // SAFETY: it was leaked by `store` and is never freed.
+    // SAFETY: `store` leaked the client, which is never freed.
     (!known.is_null()).then(|| unsafe { &*known })
 }
 
@@ -180,7 +180,7 @@ fn bears_own_credential(settings: &Settings) -> bool {
         .is_some_and(|credential| credential.claims.uid == uid && credential.claims.gid == gid)
 }
 
-/// The outcome of a call of the client. With a mount, what this client cannot answer the kernel answers.
+/// The outcome of a call of the client. With a mount, the kernel does the calls that this client cannot answer.
 pub(crate) fn outcome<T>(result: weir_client::Result<T>) -> Outcome<T> {
     match result {
         Ok(value) => Some(Ok(value)),

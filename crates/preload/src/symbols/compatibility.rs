@@ -1,7 +1,7 @@
-//! Old versions of libc's symbols: a library linked on a new system must load on glibc 2.28 too.
+//! Old versions of libc's symbols: a library that was linked on a new system must load on glibc 2.28, too.
 //!
-//! glibc 2.34 moved these functions into libc.so.6 under a new version; the old version is still there. Definitions
-//! of our own, hidden from everyone else, lead every reference of this library to it.
+//! glibc 2.34 moved these functions into libc.so.6 under a new version, and still has the old version. Definitions of this
+//! library, hidden from everyone else, lead every reference of the library to the old version.
 
 use std::arch::global_asm;
 

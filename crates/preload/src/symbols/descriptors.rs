@@ -1,4 +1,4 @@
-//! The exported names that take descriptors, streams and processes, each with what it leads to.
+//! The exported names that take descriptors, streams and processes.
 //!
 //! A row gives the names, the C signature and the call. Variadic functions of C (`open`, `fcntl`, `syscall`) are
 //! defined with the arguments they can have: on x86-64 and AArch64 integers travel in the same registers either way.

@@ -1,4 +1,4 @@
-//! The exported names that take paths, each with what it leads to; see [`crate::symbols`].
+//! The exported names that take paths.
 
 use crate::calls::attributes::{self, Subject};
 use crate::calls::{
@@ -83,7 +83,7 @@ hooks! {
     [fchownat] (directory: c_int, path: Text, uid: uid_t, gid: gid_t, flags: c_int) -> c_int =
         changes::fchownat(directory, path, uid, gid, flags);
     [utimensat] (directory: c_int, path: Text, times: *const libc::timespec, flags: c_int) -> c_int = {
-        // The C library refuses what the system call takes for the descriptor itself.
+        // The C library refuses the null path, with which the system call means the descriptor itself.
         if path.is_null() { guard::fail(libc::EINVAL) } else { changes::utimensat(directory, path, times, flags) }
     };
     [utimes] (path: Text, times: *const libc::timeval) -> c_int = changes::utimes_at(AT_FDCWD, path, times, 0);

@@ -1,4 +1,4 @@
-//! `syscall(2)`: system calls that programs make by number lead to the same functions as their names.
+//! `syscall(2)`: system calls that programs make by number, and the calls to which they lead.
 
 use crate::calls::attributes::{self, Subject};
 use crate::calls::{
@@ -9,7 +9,7 @@ use crate::host::guard::{self, returned};
 use crate::host::{file_size, kernel, real};
 use libc::{c_int, c_long};
 
-/// Does system call `number`.
+/// Does the system call of this number.
 pub(crate) unsafe fn dispatch(number: c_long, a: [usize; 6]) -> c_long {
     if !process::is_followed() || guard::is_inside() {
         // SAFETY: the program's own promises, here and below.
@@ -89,7 +89,7 @@ unsafe fn on_descriptors(number: c_long, a: &[usize; 6]) -> Option<c_long> {
     }
 }
 
-/// Calls that newer machines lack.
+/// System calls that newer machines lack.
 #[cfg(target_arch = "x86_64")]
 unsafe fn other_on_descriptors(number: c_long, a: &[usize; 6]) -> Option<c_long> {
     // SAFETY: see `dispatch`.
@@ -146,7 +146,7 @@ unsafe fn on_paths(number: c_long, a: &[usize; 6]) -> Option<c_long> {
     }
 }
 
-/// Calls without a directory, which newer machines lack.
+/// System calls without a directory, which newer machines lack.
 #[cfg(target_arch = "x86_64")]
 unsafe fn old_on_paths(number: c_long, a: &[usize; 6]) -> Option<c_long> {
     use libc::AT_FDCWD;
@@ -200,7 +200,7 @@ unsafe fn on_processes(number: c_long, a: &[usize; 6]) -> Option<c_long> {
             | libc::SYS_setresgid
             | libc::SYS_setregid
             | libc::SYS_setgroups => {
-                // By number they change one thread only; the others keep the credential's identity, but no file
+                // The numbers change one thread only. The other threads keep the credential's identity, but no file
                 // tells which thread calls.
                 identity_changes::around_groups(|| returned(kernel::raw(number, *a))).into()
             }

@@ -1,11 +1,11 @@
-//! What no Rust function can be: a function that returns twice, and those with any number of arguments.
+//! Functions that Rust cannot define: one that returns twice, and those with any number of arguments.
 
 use crate::calls::exec::{execute_listed, Form};
 use crate::calls::process::{after_vfork, before_vfork, fork};
 use crate::calls::stdio::print_to;
 use std::arch::naked_asm;
 
-/// `vfork`. The child runs on the parent's stack, so the return address is kept in a register over the call.
+/// `vfork`. The child runs on the parent's stack, so a register keeps the return address over the call.
 ///
 /// # Safety
 /// As for `vfork(2)`.
@@ -90,7 +90,7 @@ unsafe extern "C" fn __vfork() -> libc::pid_t {
     naked_asm!("b {vfork}", vfork = sym vfork);
 }
 
-/// Defines a variadic `exec` that hands on where its arguments are.
+/// Defines a variadic `exec`, which hands on the places of its arguments.
 macro_rules! listed {
     ($name:ident, $form:expr) => {
         #[doc = concat!("`", stringify!($name), "(3)`.")]
@@ -153,8 +153,8 @@ listed!(execl, Form::Path);
 listed!(execlp, Form::Search);
 listed!(execle, Form::Environment);
 
-/// Defines a variadic `dprintf`, whose list of arguments is built as the C compiler builds it: `fixed` arguments are
-/// named, and `format` is the register that holds the format.
+/// Defines a variadic `dprintf`. Its list of arguments has the C compiler's form: `fixed` arguments are named, and `format` is
+/// the register of the format.
 macro_rules! printing {
     ($name:ident, $fixed:expr, $format_x86:literal, $format_arm:literal) => {
         #[doc = concat!("`", stringify!($name), "`; see dprintf(3).")]
