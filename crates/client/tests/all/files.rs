@@ -6,9 +6,9 @@ use weir_client::wire::*;
 use weir_client::{Caller, File, Place, Settings, Store, TransportChoice};
 use weir_testing::{claims, Cluster};
 
-/// This process.
+/// The caller of all operations: this process.
 pub(crate) const CALLER: Caller = Caller::own();
-/// To read and write, made where it is not there.
+/// The flags of an open for reads and writes, which makes a file that does not exist.
 const READ_WRITE: OpenFlags = OpenFlags {
     read: true,
     write: true,
@@ -26,7 +26,7 @@ pub(crate) fn store_on(cluster: &Cluster, transport: TransportChoice) -> Store {
     store_with(cluster, "credential", transport)
 }
 
-/// As [`store_on`], by the credential of this name.
+/// A store as that of [`store_on`], with the credential of this name.
 pub(crate) fn store_with(cluster: &Cluster, credential: &str, transport: TransportChoice) -> Store {
     let credential = cluster.folder().join(format!("{credential}.json"));
     let mut settings = Settings::explicit(cluster.cluster_file(), credential, None);
@@ -55,7 +55,7 @@ pub(crate) fn make_directory(store: &Store, path: &str, layout: &str) {
         .expect("laid out");
 }
 
-/// Up to `length` bytes from the start.
+/// The file's first bytes, at most `length`.
 pub(crate) fn read_all(file: &File, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xEE; length];
     let mut filled = 0;

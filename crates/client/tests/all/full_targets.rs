@@ -1,4 +1,5 @@
-//! Targets that fill up: a write that one of them refuses stands elsewhere, within the layout's rules, until the store is full.
+//! Targets that fill up. A write that a target refuses goes to other targets, within the layout's rules, until the store is
+//! full.
 
 use crate::files::{make_directory, open, read_all, store_on, CALLER};
 use std::collections::HashMap;
@@ -10,9 +11,9 @@ use weir_testing::{servers, wait_until, Choices, Cluster};
 const SMALL_BYTES: usize = 256 << 10;
 const STRIPE_BYTES: usize = 1 << 20;
 const SERVERS: usize = 3;
-/// Of each server's one target.
+/// The capacity of each server's one target.
 const CAPACITY: &str = "100MiB";
-/// News of full targets are late: far later than it takes to fill one.
+/// The delay of news about full targets: far longer than the filling of a target takes.
 const LAMBDA_MILLISECONDS: u32 = 5_000;
 const STORE_BYTES: u64 = SERVERS as u64 * (100 << 20);
 
@@ -36,7 +37,7 @@ fn used_bytes(store: &Store) -> u64 {
     statistics.capacity_bytes - statistics.free_bytes
 }
 
-/// Writes a whole file; answers how far it came where the store is full.
+/// Writes a whole file. Answers the number of written bytes where the store is full.
 fn write_file(store: &Store, path: &str, bytes: &[u8]) -> Result<(), usize> {
     let flags = OpenFlags { read: true, write: true, create: true, exclusive: true, ..OpenFlags::default() };
     let opened = match store.open(&CALLER, Place::root(path.as_bytes()), flags, 0o644) {
@@ -105,7 +106,7 @@ fn small_files_fill_every_target(backend: &str) {
     );
 }
 
-/// All room comes back with the last of these files, also what was bounced from full targets.
+/// All room comes back with the last of these files, also the room of writes that full targets refused.
 fn freed(store: &Store, paths: impl Iterator<Item = String>) {
     for path in paths {
         match store.unlink(&CALLER, Place::root(path.as_bytes()), false) {
@@ -126,8 +127,8 @@ fn small_files_fill_every_target_on_disk() {
     small_files_fill_every_target("dir");
 }
 
-/// A file over all targets goes on over those that have room when small files have filled one, and then grows until the
-/// store is full; nothing of it is lost.
+/// Small files fill one target. A file over all targets then goes on over those that have room, and grows until the store is
+/// full. No byte of the file is lost.
 fn a_striped_file_goes_on_without_the_full_target(backend: &str) {
     let cluster = start(backend);
     let store = store_on(&cluster, TransportChoice::Unix);
@@ -207,7 +208,7 @@ fn targets_of(store: &Store, path: &str) -> Vec<String> {
     targets
 }
 
-/// What was asked of a layout holds on a full target too: named targets are the user's, and so is a number of stripes.
+/// The request for a layout holds on a full target, too: named targets are the user's choice, and so is a number of stripes.
 #[test]
 fn a_layout_that_was_asked_for_is_kept() {
     let cluster = start("ram");
@@ -217,7 +218,7 @@ fn a_layout_that_was_asked_for_is_kept() {
     {
         make_directory(&store, directory, layout);
     }
-    // Made while all had room, so that each of them begins where it will not fit.
+    // The files are made while all targets have room, so that each begins on a target where it will not fit.
     let names: Vec<String> =
         ["named", "three", "two", "any"].iter().map(|name| format!("{name}/file")).collect();
     let files: Vec<File> = names.iter().map(|name| open(&store, name, false)).collect();
@@ -287,7 +288,7 @@ fn each_way_to_grow_a_file_goes_elsewhere() {
 }
 
 /// Files that two clients write, append to, cut and remove on targets that are full most of the time, compared with plain
-/// bytes: what was acknowledged is there, wherever it went.
+/// bytes: acknowledged bytes are there, wherever they went.
 fn model_on_full_targets(backend: &str) {
     let cluster = start_servers(2, 2, backend, "2MiB");
     let mut choices = Choices::new();

@@ -1,5 +1,5 @@
 //! Objects move between targets of real servers under those who read, write, append to and cut their files; movers and
-//! servers die in every phase. At every moment a file holds what was written to it.
+//! servers die in every phase. At every moment a file holds the bytes that were written to it.
 
 use crate::files::{make_directory, open, read_all, store_on, CALLER};
 use std::io::{IoSlice, IoSliceMut};
@@ -23,7 +23,7 @@ fn target(server: u16, index: u16) -> TargetId {
     TargetId { server: ServerId(server), index }
 }
 
-/// Where the file is now, asked of its home.
+/// The file's layout now, which its home is asked for.
 fn targets_of(store: &Store, path: &str) -> Vec<TargetId> {
     let flags = OpenFlags { read: true, ..OpenFlags::default() };
     let opened = store.open(&CALLER, Place::root(path.as_bytes()), flags, 0).expect("opened");
@@ -31,7 +31,7 @@ fn targets_of(store: &Store, path: &str) -> Vec<TargetId> {
     opened.layout.expect("a regular file").targets().to_vec()
 }
 
-/// Some object of the file, and a target of two servers with two targets each that has none.
+/// An object of the file, and a target without one among two servers with two targets each.
 fn any_move(store: &Store, path: &str, choices: &mut Choices) -> ObjectMove {
     let used = targets_of(store, path);
     let all = [target(0, 0), target(0, 1), target(1, 0), target(1, 1)];
@@ -40,14 +40,14 @@ fn any_move(store: &Store, path: &str, choices: &mut Choices) -> ObjectMove {
     ObjectMove { from, to: free[choices.below(free.len() as u64) as usize] }
 }
 
-/// Moves objects of the file here and there until `is_over`; answers how often that was done.
+/// Moves objects of the file here and there until `is_over`. Answers the number of moves.
 fn keep_moving(store: &Store, path: &str, choices: &mut Choices, is_over: &AtomicBool) -> u64 {
     let mut done = 0;
     while !is_over.load(Ordering::SeqCst) {
         let one = any_move(store, path, choices);
         match store.move_objects(&CALLER, Place::root(path.as_bytes()), &[one], &mut |_| true) {
             Ok(_) => done += 1,
-            // Its file was cut at every attempt.
+            // The file was cut at every attempt.
             Err(error) if error.errno() == libc::ESTALE => {}
             Err(error) => panic!("{one:?}: {error}"),
         }
@@ -239,7 +239,7 @@ fn write_and_append(
     }
 }
 
-/// How far a move is when something dies.
+/// The phase of a move at which a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Begun,
@@ -268,7 +268,7 @@ fn advance(moving: &mut Moving, phase: Phase) {
     }
 }
 
-/// What is left of a move at `phase`, but for its commit.
+/// Carries out the rest of a move at `phase`, but for its commit.
 fn end(moving: &mut Moving, phase: Phase) -> weir_client::Result<()> {
     let all = &mut |_| true;
     if phase < Phase::Frozen {
@@ -296,7 +296,7 @@ const FAR_MOVE: ObjectMove = ObjectMove {
     to: TargetId { server: ServerId(2), index: 0 },
 };
 
-/// Writes numbered records over and over until told, each time all of them; what was acknowledged last must be there.
+/// Writes all numbered records over and over until told to stop. The records that were acknowledged last must be there.
 struct Writer {
     file: File,
     model: Vec<u8>,
@@ -309,7 +309,7 @@ impl Writer {
         Writer { file, model }
     }
 
-    /// One write somewhere, until it is done.
+    /// Makes one write somewhere, and repeats it until it is done.
     fn write(&mut self, choices: &mut Choices) {
         let at = choices.below(self.model.len() as u64 - 1) as usize;
         let length = (1 + choices.below(20_000) as usize).min(self.model.len() - at);
@@ -323,7 +323,7 @@ impl Writer {
     }
 }
 
-/// Tries the move until it is done; what died before must not stand in its way for long.
+/// Tries the move until it is done. The dead process must not stand in its way for long.
 fn move_at_last(store: &Store, path: &str, one: ObjectMove) {
     let began = Instant::now();
     while let Err(error) = store.move_objects(&CALLER, Place::root(path.as_bytes()), &[one], &mut |_| true) {
@@ -382,7 +382,7 @@ fn a_server_that_dies_in_any_phase_leaves_the_file_whole() {
             }
             cluster.kill_server(victim);
             cluster.start_server(victim);
-            // What the mover still tries fails, or the move is whole.
+            // The mover's further attempts fail, or the move is whole.
             let committed = match end(&mut moving, phase) {
                 Ok(()) => moving.commit(),
                 Err(error) => {

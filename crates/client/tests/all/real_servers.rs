@@ -268,7 +268,7 @@ fn truncation_under_load_ends_in_the_last_size() {
     assert!(bytes[12_345..].iter().all(|byte| *byte == 0), "what was cut is gone");
 }
 
-/// Objects that never held a byte know of a cut as well: else a reader with an old size reads zeros behind the end.
+/// Objects that never held a byte know of a cut as well. Else a reader with an old size would read zeros behind the end.
 #[test]
 fn a_cut_of_a_file_of_holes_is_seen_by_those_who_know_its_old_size() {
     for backend in ["ram", "dir"] {
@@ -381,7 +381,7 @@ fn locks_hold_between_clients_and_waits_can_be_cancelled() {
     files[0].try_lock(&CALLER, &request(LockType::Write)).expect("free again");
 }
 
-/// What was acknowledged before a server was killed is there after it came back, under the same open files.
+/// Bytes that were acknowledged before a server was killed are there after the server came back, under the same open files.
 #[test]
 fn work_goes_on_after_a_killed_server_came_back() {
     let mut cluster = Cluster::start(&servers(2, 2, "dir", "256MiB"));
@@ -441,7 +441,7 @@ fn a_full_store_says_so_and_reports_only_what_it_holds() {
     assert!(read_all(&file, position as usize).iter().all(|byte| *byte == 9));
 }
 
-/// An allocation for which there was no room once left what targets gave before, for ever, when its file went.
+/// A refused allocation once left the room that targets had given before, for ever, when its file went.
 #[test]
 fn space_that_a_failed_allocation_took_goes_with_its_file() {
     let cluster = Cluster::start(&servers(1, 2, "ram", "8MiB"));

@@ -37,7 +37,7 @@ fn a_request_whose_connection_broke_is_sent_again_under_its_id() {
     assert_eq!(store.counters().snapshot().resends, 2);
 }
 
-/// The server may forget the recorded replies of acknowledged requests, so the mark may never pass one in flight.
+/// The server may forget the recorded replies of acknowledged requests, so the mark may never pass a request in flight.
 #[test]
 fn no_request_in_flight_is_acknowledged() {
     let folder = folder();
@@ -266,7 +266,7 @@ fn a_child_works_whatever_the_threads_of_its_parent_were_doing() {
     assert_eq!(statuses, [0; 20]);
 }
 
-/// A server's socket that takes connections and says nothing, as that of a stopped server does.
+/// A socket that takes connections and stays silent, as the socket of a stopped server does.
 fn stopped_server(folder: &std::path::Path, number: u16) -> (FakeServer, std::os::unix::net::UnixListener) {
     let path = folder.join(format!("server-{number}"));
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a fresh path");
@@ -308,8 +308,8 @@ fn a_server_that_was_silent_is_found_again() {
     }
 }
 
-/// Servers that a call needs together were once connected to one after the other, each for the whole bound; and the
-/// capacity of a store with lost servers was told as late as any other call fails.
+/// A call once connected to the servers that it needs together one after the other, each for the whole bound. The capacity of
+/// a store with lost servers came as late as any other call fails.
 #[test]
 fn silent_servers_are_waited_for_together() {
     const SERVERS: u16 = 8;

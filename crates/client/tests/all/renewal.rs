@@ -1,4 +1,5 @@
-//! Credentials that expire while a program runs: it goes on where their file was renewed, and is refused where it was not.
+//! Credentials that expire while a program runs. The program goes on where the credential's file was renewed, and is refused
+//! where the file was not renewed.
 
 use crate::files::{grant, open, read_all, store_with, CALLER};
 use std::io::IoSlice;
@@ -7,13 +8,13 @@ use weir_client::wire::OpenFlags;
 use weir_client::{File, Place, Store, TransportChoice};
 use weir_testing::{servers, unix_seconds, Cluster};
 
-/// Life of the first credential: it is doubled where a busy machine does not get to work within it.
+/// Life of the first credential. The life is doubled where a busy machine does not get to work within it.
 const LIFE_SECONDS: u64 = 3;
 const LIFE_SECONDS_MAX: u64 = 120;
 const STEP: usize = 100_000;
 const THREADS: usize = 3;
 
-/// Waits until a credential holds no more: a server takes it up to and with its last second.
+/// Waits until a credential has expired: a server accepts it through its last second.
 fn await_expiry(expires_seconds: u64) {
     while unix_seconds() <= expires_seconds {
         std::thread::sleep(Duration::from_millis(20));
@@ -24,7 +25,7 @@ fn write(file: &File, step: usize) -> weir_client::Result<usize> {
     file.write_at(&CALLER, &[IoSlice::new(&[step as u8 + 1; STEP])], (step * STEP) as u64)
 }
 
-/// A store and open files that a credential was enough for which has expired since.
+/// A store and open files, whose credential has expired since.
 fn work_until_expiry(cluster: &Cluster, name: &str, transport: TransportChoice) -> (Store, Vec<File>) {
     let mut life = LIFE_SECONDS;
     loop {
@@ -54,7 +55,8 @@ fn holds(file: &File, steps: usize) {
     assert!(read_all(file, expected.len() + 1) == expected);
 }
 
-/// Several threads of a program use the store as its credential expires, whose file was renewed before: nobody notices.
+/// Several threads of a program use the store while its credential expires. The credential's file was renewed before, so no
+/// thread notices.
 #[test]
 fn a_running_program_goes_on_with_the_renewed_file() {
     let cluster = Cluster::start(&servers(2, 1, "ram", "64MiB"));
@@ -76,7 +78,7 @@ fn a_running_program_goes_on_with_the_renewed_file() {
     }
 }
 
-/// A credential that nobody renewed gives no access; as soon as its file is renewed the same descriptors work again.
+/// An expired credential gives no access. The same descriptors work again as soon as the credential's file is renewed.
 #[test]
 fn a_late_renewal_gives_the_same_descriptors_access_again() {
     let cluster = Cluster::start(&servers(2, 1, "ram", "64MiB"));
@@ -88,7 +90,7 @@ fn a_late_renewal_gives_the_same_descriptors_access_again() {
     }
     let error = store.statistics(&CALLER).expect_err("the credential has expired");
     assert_eq!(error.errno(), libc::EACCES, "{error}");
-    // A credential of another user, or one that has expired too, is no renewal.
+    // A credential of another user is no renewal, and neither is an expired one.
     grant(&cluster, "late", unix_seconds() - 1);
     assert_eq!(write(&files[0], 1).expect_err("expired as well").errno(), libc::EACCES);
     grant(&cluster, "late", u64::MAX / 2);

@@ -11,15 +11,15 @@ use weir_client::{Settings, Store};
 use weir_placement::{Layout, ServerId, TargetId};
 use weir_testing::{claims, key, write_private};
 
-/// What a script does with a request.
+/// The action of a script for a request.
 pub(crate) enum Answer {
     /// Sends a reply with a payload.
     Send(Reply, Vec<u8>),
-    /// Says nothing for a while, then replies.
+    /// Stays silent for a while, then replies.
     Late(Duration, Reply),
-    /// Says nothing until the flag is set, then replies.
+    /// Stays silent until the flag is set, then replies.
     Once(Arc<AtomicBool>, Reply),
-    /// Says nothing.
+    /// Stays silent.
     Silence,
     /// Closes the connection.
     HangUp,
@@ -31,7 +31,7 @@ impl From<Reply> for Answer {
     }
 }
 
-/// A request as it arrived.
+/// A request that arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     pub(crate) client: ClientId,
@@ -84,7 +84,7 @@ impl FakeServer {
         fake
     }
 
-    /// What arrived after the handshakes.
+    /// The requests that arrived after the handshakes.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.log
             .lock()

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use weir_testing::{can_mount, checked};
 
-/// A little more than the interval at which a changed database is looked for.
+/// A little more than the time between two looks for a changed database.
 const NOTICED: Duration = Duration::from_millis(1200);
 const LAYOUT: &str = "-o 1.1,0.0 -S 64k";
 
@@ -49,7 +49,7 @@ impl Maker {
         Maker { child, answers }
     }
 
-    /// What it answers to a line, without the first word: an error number, and the mode of the file.
+    /// The program's answer to a line, without the first word: an error number, and the mode of the file.
     fn say(&mut self, line: &str) -> String {
         writeln!(self.child.stdin.as_mut().expect("piped"), "{line}").expect("it reads");
         let mut answer = String::new();
@@ -62,7 +62,7 @@ impl Maker {
         self.say(&format!("{how} {}", path.display()))
     }
 
-    /// Ends it; what it said on standard error.
+    /// Ends the program. Answers its standard error.
     fn end(self) -> String {
         let output = self.child.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{output:?}");
@@ -239,7 +239,7 @@ fn a_database_that_takes_the_place_of_another_is_noticed() {
         bench.foresee(&[folder.join("second")]);
         std::thread::sleep(NOTICED);
         assert_eq!(maker.make("open", &folder.join("second")), "0 640");
-        // Gone, it is used on.
+        // A database that is gone stays in use.
         std::fs::remove_file(&bench.database).expect("it is there");
         std::thread::sleep(NOTICED);
         maker.make("open", &folder.join("third"));
@@ -290,7 +290,7 @@ fn an_unusable_database_is_told_once_and_leaves_every_creation_as_it_was() {
     assert!(told.contains("placement.db is not there"), "{told}");
 }
 
-/// Copying over the file, instead of replacing it, cuts it under the mapping of a running program: a large database is
+/// A copy over the file, instead of a replacement, cuts the file under the mapping of a running program. Large databases are
 /// mapped.
 #[test]
 fn a_database_that_is_cut_under_a_running_program_does_not_end_it() {

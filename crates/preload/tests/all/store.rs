@@ -68,7 +68,7 @@ impl Store {
         self.cluster.folder().join("mnt")
     }
 
-    /// Where the store begins for a program that reaches it this way.
+    /// The root of the store for a program that takes this way.
     pub(crate) fn root(&self, way: Way) -> PathBuf {
         match way {
             Way::Preload => self.mount_point(),
@@ -91,7 +91,7 @@ impl Store {
         command
     }
 
-    /// What all processes since the last call counted, summed: calls by name, and the other figures.
+    /// The summed counters of all processes since the last call: calls by name, and the other figures.
     pub(crate) fn counted(&self) -> std::collections::BTreeMap<String, u64> {
         let mut sums = std::collections::BTreeMap::new();
         for entry in fs::read_dir(self.cluster.folder().join("counters")).expect("a folder").flatten() {

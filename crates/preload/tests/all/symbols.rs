@@ -1,12 +1,12 @@
-//! No call on files may be forgotten: each one of the C libraries that are supported (`libc_calls.txt`) is either defined
-//! by the library or listed in `passed_through.txt` with the reason why libc's own is right.
+//! No call on files may be forgotten. The library defines each file call of the supported C libraries (`libc_calls.txt`), or
+//! `passed_through.txt` lists the call with the reason why libc's own function is right.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_testing::programs;
 
-/// Parts of names that say of a libc function that it may touch files, descriptors or processes.
+/// Parts of names of libc functions that may touch files, descriptors or processes.
 const PARTS: &[&str] = &[
     "open",
     "read",
@@ -96,7 +96,7 @@ fn names(table: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Threads share every descriptor; only their making is watched.
+/// Whether a function is about threads. Threads share every descriptor, so the library watches only their making.
 fn is_about_threads(name: &str) -> bool {
     name.trim_start_matches('_').starts_with("pthread_") && name != "pthread_create"
 }
@@ -115,7 +115,7 @@ fn every_file_call_of_the_c_library_is_decided() {
     tell_of_more_than(&listed);
 }
 
-/// Prints a warning where the C library here is newer than the list and has more: that is no fault of the machine.
+/// Prints a warning where the C library here is newer than the list and has more calls: a newer machine is no fault.
 fn tell_of_more_than(listed: &BTreeSet<String>) {
     let more: Vec<String> = symbols(&[libc_path()], "--defined-only")
         .into_iter()
@@ -127,7 +127,7 @@ fn tell_of_more_than(listed: &BTreeSet<String>) {
     }
 }
 
-/// One build has to load on every C library since 2.28; a weak reference does not hinder that.
+/// One build has to load on every C library since 2.28. A weak reference does not hinder the load.
 #[test]
 fn no_symbol_of_a_newer_libc_is_required() {
     let output =

@@ -1,11 +1,11 @@
-//! One program, three ways: what it prints on the store must be what it prints on a plain directory.
+//! One program, three ways: its output on the store must be its output on a plain directory.
 
 use crate::store::{compile, ways, Store, Way};
 use std::path::Path;
 use std::process::Command;
 use weir_testing::{can_mount, checked, output, programs};
 
-/// Name of the way as the C programs know it.
+/// The name of the way in the C programs.
 fn word(way: Way) -> &'static str {
     match way {
         Way::Preload => "mount",
@@ -76,7 +76,7 @@ fn a_session_of_usual_programs_goes_as_on_a_plain_directory() {
     }
 }
 
-/// `dd` writes through a duplicate of its descriptor at number 1, which libc's stdio could use too.
+/// `dd` writes through a duplicate of its descriptor at number 1, which libc's stdio could use, too.
 #[test]
 fn dd_takes_the_fast_path() {
     let store = Store::start(can_mount());
@@ -100,7 +100,7 @@ fn a_missing_store_is_an_error_and_no_hang() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
 }
 
-/// Printed, not asserted: what the library costs a process that never touches the store.
+/// The library's cost for a process that never touches the store is printed, not asserted.
 #[test]
 fn the_cost_of_starting_is_shown() {
     let folder = tempfile::tempdir().expect("a fresh directory");

@@ -1,4 +1,4 @@
-/* Makes files as its standard input says, a line each: HOW PATH [COUNT]; answers a line each. */
+/* Makes a file for each line of its standard input: HOW PATH [COUNT]. Answers a line for each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 static char handled[4096];
 
-/* An error number, or 0; the file gets some bytes. */
+/* Makes a file with some bytes. Answers 0 or an error number. */
 static int make(const char *path, int flags, mode_t mode)
 {
 	int file = open(path, O_CREAT | O_WRONLY | flags, mode);
