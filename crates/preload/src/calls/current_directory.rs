@@ -19,7 +19,7 @@ pub(crate) unsafe fn chdir(path: *const c_char) -> c_int {
     let pass = |path: *const c_char| -> c_int {
         // SAFETY: see `clone`.
         let result = returned(unsafe { kernel::raw(libc::SYS_chdir, [path as usize, 0, 0, 0, 0, 0]) });
-        working_directory::forget_working_directory();
+        working_directory::forget();
         result
     };
     let result = if session::mode() == Mode::Prefix {
@@ -40,7 +40,7 @@ pub(crate) unsafe fn fchdir(descriptor: c_int) -> c_int {
     let pass = || -> c_int {
         // SAFETY: no memory is passed.
         let result = returned(unsafe { kernel::raw(libc::SYS_fchdir, [descriptor as usize, 0, 0, 0, 0, 0]) });
-        working_directory::forget_working_directory();
+        working_directory::forget();
         result
     };
     if session::mode() == Mode::Prefix {

@@ -16,7 +16,7 @@ const CREATED_MODE: mode_t = 0o666;
 pub(crate) unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
-        let before = recorder_opening(directory, path, flags);
+        let before = before_opening(directory, path, flags);
         let opened = open_by_mode(directory, path, flags, mode);
         recorder::opened(opened, (directory, path), before);
         opened
@@ -27,7 +27,7 @@ pub(crate) unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int,
 ///
 /// # Safety
 /// `path` is null or ends with a zero byte.
-pub(crate) unsafe fn recorder_opening(
+pub(crate) unsafe fn before_opening(
     directory: c_int,
     path: *const c_char,
     flags: c_int,

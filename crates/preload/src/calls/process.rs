@@ -269,7 +269,7 @@ pub(crate) fn around_view(change: impl FnOnce() -> c_int) -> c_int {
     let result = change();
     if result == 0 {
         sharing::leave_fast_path();
-        working_directory::forget_working_directory();
+        working_directory::forget();
     }
     result
 }

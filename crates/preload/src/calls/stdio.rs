@@ -68,9 +68,7 @@ unsafe fn opening(path: *const c_char, mode: *const c_char) -> Option<recorder::
         return None;
     }
     // SAFETY: see `fopen`.
-    unsafe {
-        open::recorder_opening(libc::AT_FDCWD, path, streams::flags_of(CStr::from_ptr(mode).to_bytes())?)
-    }
+    unsafe { open::before_opening(libc::AT_FDCWD, path, streams::flags_of(CStr::from_ptr(mode).to_bytes())?) }
 }
 
 /// Tells the recorder of a stream that libc opened.

@@ -131,7 +131,7 @@ fn news(table: c_int) -> News {
 /// Reads the table anew. Answers whether the servers resolve paths as the kernel does.
 fn look(table: c_int) -> bool {
     session::forget_device();
-    working_directory::forget_working_directory();
+    working_directory::forget();
     let Some(device) = session::device() else { return false };
     let Some(text) = read(table) else { return false };
     let Some(mounts) = mounts_of(&text, (libc::major(device), libc::minor(device))) else { return false };

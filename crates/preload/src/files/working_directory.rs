@@ -14,7 +14,7 @@ const CWD_STORE: u8 = 2;
 static CWD: AtomicU8 = AtomicU8::new(CWD_UNKNOWN);
 
 /// Forgets whether the working directory lies in the mount, because the directory may have changed.
-pub(crate) fn forget_working_directory() {
+pub(crate) fn forget() {
     CWD.store(CWD_UNKNOWN, Ordering::Release);
 }
 
