@@ -6,20 +6,25 @@
 //! | file | step |
 //! |---|---|
 //! | `events` | events from other threads, and the moments at which something is due |
-//! | `exchange`, `showing` | reports to other servers and to the control API |
 //! | `visits` | visits to links: accepting, reading, sending |
-//! | `reading`, `handshake` | from a frame to a request in hand |
+//! | `reading` | from a frame to a request in hand |
+//! | `handshake` | from a connection to a proved session |
 //! | `driving` | requests that wait no longer, and the turns of devices |
 //! | `routing` | from a request in hand to its device |
 //! | `service` | the turn of a request at its device, and its payload |
 //! | `execution` | carrying out a request, by the next three |
-//! | `data`, `immediate` | bytes, and requests that never wait behind others |
+//! | `immediate` | requests that never wait behind others |
+//! | `data` | bytes |
 //! | `metadata` | names: decided, journaled, applied |
-//! | `answering` | the reply, the end of a service, the end of a link |
-//! | `clients`, `pages`, `locks` | the holdings of clients |
+//! | `answering` | the reply, and the end of a link |
+//! | `clients` | the holdings of clients that are gone |
+//! | `pages`, `locks` | kernel pages, locks and append turns |
+//! | `waiting` | a request that waits for an intent, and the end of its service |
+//! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `placement` | reports of targets |
-//! | `waiting` | a request that waits for an intent |
-//! | `recovery`, `effects`, `confirmations`, `room` | the start, and the work of targets and other servers |
+//! | `recovery`, `confirmations` | the start, and files with other homes |
+//! | `effects` | the work of targets and other servers for a decision |
+//! | `room` | writes that wait for room |
 //! | `records`, `questions` | the journal, and questions to other servers |
 //!
 //! A step that ends the wait of another request puts that request into [`Requests::wake`]; `driving` takes it on.
