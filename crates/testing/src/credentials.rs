@@ -1,7 +1,7 @@
 //! The key of the sites of tests, and jobs that it signs for.
 
-use std::fs;
-use std::os::unix::fs::{chown, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_wire::{Claims, Role, SiteKey};
@@ -40,11 +40,38 @@ pub fn unix_seconds() -> u64 {
 ///
 /// A test that runs as root gives the file to `owner`; any other test can make files of its own user only.
 pub fn write_private(path: &Path, text: &str, owner: Option<u32>) {
-    let whole = path.with_extension("new");
-    fs::write(&whole, text).expect("a file");
-    fs::set_permissions(&whole, fs::Permissions::from_mode(0o600)).expect("own file");
+    let folder = path.parent().expect("a file in a folder");
+    // Each writer has a file of its own, which only its user may read: several threads may write the same path.
+    let mut whole = tempfile::NamedTempFile::new_in(folder).expect("a file");
+    whole.write_all(text.as_bytes()).expect("written");
     if rustix::process::geteuid().is_root() {
-        chown(&whole, owner, owner).expect("root may");
+        chown(whole.path(), owner, owner).expect("root may");
     }
-    fs::rename(&whole, path).expect("a file");
+    whole.persist(path).expect("the same folder");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Threads that made one credential at once once took each other's unfinished file.
+    #[test]
+    fn threads_that_write_one_file_at_once_leave_it_whole_and_private() {
+        let folder = tempfile::tempdir().expect("a fresh directory");
+        let path = folder.path().join("credential.json");
+        let text = "whole".repeat(1_000);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        write_private(&path, &text, None);
+                        assert_eq!(std::fs::read_to_string(&path).expect("there"), text);
+                    }
+                });
+            }
+        });
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(folder.path().read_dir().expect("a folder").count(), 1, "nothing else stays");
+    }
 }
