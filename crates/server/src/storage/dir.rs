@@ -260,12 +260,17 @@ impl Dir {
 
     fn record_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
         let temporary = self.paths.unfinished_epoch(ino);
-        let mut recorded = fs::write(&temporary, epoch.to_string());
-        // If the disk below is full, its reserve makes room.
-        while recorded.as_ref().is_err_and(is_full) && self.reserve.give() {
-            recorded = fs::write(&temporary, epoch.to_string());
+        self.within_reserve(|| fs::write(&temporary, epoch.to_string()))?;
+        fs::rename(&temporary, self.paths.epoch(ino))
+    }
+
+    /// Attempts what a full disk below must not refuse: the reserve of the target makes room.
+    fn within_reserve<T>(&self, attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        let mut done = attempt();
+        while done.as_ref().is_err_and(is_full) && self.reserve.give() {
+            done = attempt();
         }
-        recorded.and_then(|()| fs::rename(&temporary, self.paths.epoch(ino)))
+        done
     }
 
     fn cut(&self, ino: Ino, length: u64) -> io::Result<()> {

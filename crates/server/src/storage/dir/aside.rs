@@ -8,8 +8,10 @@
 use super::names::{lock, removed, subdirectory_of, Aside};
 use super::{Dir, TargetFailure};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::PoisonError;
 use weir_wire::Ino;
 
@@ -18,7 +20,7 @@ use weir_wire::Ino;
 pub(crate) enum Cut {
     /// The cut is done, and removed no byte.
     Done,
-    /// The cut is done, and its bytes are aside.
+    /// The cut is done, and the object before it is aside: an empty one where there was none.
     SetAside(Aside),
     /// The cut is not done, and nothing changed: a part of the object would go. The cut has to wait for the journal.
     NotYet,
@@ -56,26 +58,34 @@ impl Dir {
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
             return Ok(Cut::Done);
         }
-        let Some(open) = self.existing(ino)? else {
-            self.raise_epoch(ino, epoch)?;
-            return Ok(Cut::Done);
-        };
-        if open.file.metadata()?.len() <= length {
-            self.raise_epoch(ino, epoch)?;
-            return Ok(Cut::Done);
-        }
+        let open = self.existing(ino)?;
         if length > 0 {
-            return Ok(Cut::NotYet);
+            if let Some(open) = &open {
+                if open.file.metadata()?.len() > length {
+                    return Ok(Cut::NotYet);
+                }
+            }
+            self.raise_epoch(ino, epoch)?;
+            return Ok(Cut::Done);
         }
         let aside = Aside { ino, epoch };
-        fs::rename(self.paths.object(ino), self.paths.aside(aside))?;
+        if open.is_some() {
+            fs::rename(self.paths.object(ino), self.paths.aside(aside))?;
+        } else {
+            // An empty object stands for the hole: whatever is written after the cut goes with it when the cut is undone.
+            self.within_reserve(|| new_file(&self.paths.aside(aside)))?;
+        }
         lock(&self.objects).set_aside(aside);
         self.names_changed(ino);
         lock(&self.set_aside).insert(subdirectory_of(ino));
         let raised = self.raise_epoch(ino, epoch);
         if raised.is_err() {
-            // The home will ask again, and must find the object in its place.
-            self.put_back(aside)?;
+            // The home will ask again, and must find everything as it was.
+            if open.is_some() {
+                self.put_back(aside)?;
+            } else {
+                self.remove_aside(aside)?;
+            }
         }
         raised?;
         Ok(Cut::SetAside(aside))
@@ -205,4 +215,9 @@ impl Dir {
         self.count(bytes, 0);
         Ok(was_there)
     }
+}
+
+/// Makes an empty file that nobody else can read.
+fn new_file(path: &Path) -> io::Result<()> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map(drop)
 }

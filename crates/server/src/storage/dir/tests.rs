@@ -2,6 +2,7 @@
 
 use super::aside::Cut;
 use super::*;
+use crate::storage::Known;
 
 const OPEN_MAX: usize = 4;
 const FILE: Ino = Ino(0x1_0000_0000_0007);
@@ -123,6 +124,20 @@ fn a_cut_that_failed_changes_nothing() {
     fs::remove_dir(&temporary).unwrap();
     let Ok(Cut::SetAside(aside)) = dir.cut_undoably(FILE, 0, 1) else { panic!("the object is set aside") };
     dir.discard(aside).unwrap();
+    assert_eq!(dir.used_bytes(), 0);
+}
+
+/// A file that was only grown has no object. Bytes written after a cut of it showed in the hole once the cut was undone.
+#[test]
+fn a_hole_is_a_hole_again_when_its_cut_is_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    assert!(matches!(dir.cut_undoably(FILE, 0, 1), Ok(Cut::SetAside(_))));
+    dir.write(FILE, 1, &[range(0, 10)], &[1; 10]).unwrap();
+    drop(dir);
+    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    dir.settle(|_| Known::File { decided: 0 }).unwrap();
+    assert_eq!(dir.read(FILE, 0, &[range(0, 10)]).unwrap(), [0; 10]);
     assert_eq!(dir.used_bytes(), 0);
 }
 
