@@ -7,7 +7,7 @@ use crate::host::{addresses, kernel, umask};
 use crate::recorder;
 use crate::store::counters::Call;
 use crate::store::session::{self, Mode, CALLER};
-use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_long, c_uint, dev_t, mode_t, size_t, ssize_t};
 use std::ffi::CString;
 use weir_client::wire::{NodeKind, RenameMode};
 
@@ -111,6 +111,21 @@ pub(crate) unsafe fn remove(path: *const c_char) -> c_int {
     }
 }
 
+/// Leaves a call on two paths to the kernel.
+///
+/// # Safety
+/// As for the system call `number`.
+unsafe fn pass_two(
+    number: c_long,
+    (from_directory, from): (c_int, *const c_char),
+    (to_directory, to): (c_int, *const c_char),
+    flags: usize,
+) -> c_int {
+    let arguments = [from_directory as usize, from as usize, to_directory as usize, to as usize, flags, 0];
+    // SAFETY: as the caller promises.
+    returned(unsafe { kernel::raw(number, arguments) })
+}
+
 /// `renameat2(2)`. The kernel refuses white-outs.
 pub(crate) unsafe fn renameat2(
     from_directory: c_int,
@@ -120,10 +135,8 @@ pub(crate) unsafe fn renameat2(
     flags: c_uint,
 ) -> c_int {
     let pass = || {
-        let arguments =
-            [from_directory as usize, from as usize, to_directory as usize, to as usize, flags as usize, 0];
         // SAFETY: see `mkdirat`.
-        returned(unsafe { kernel::raw(libc::SYS_renameat2, arguments) })
+        unsafe { pass_two(libc::SYS_renameat2, (from_directory, from), (to_directory, to), flags as usize) }
     };
     let mode = match flags {
         0 => RenameMode::Replace,
@@ -154,10 +167,8 @@ pub(crate) unsafe fn linkat(
     flags: c_int,
 ) -> c_int {
     let pass = || {
-        let arguments =
-            [from_directory as usize, from as usize, to_directory as usize, to as usize, flags as usize, 0];
         // SAFETY: see `mkdirat`.
-        returned(unsafe { kernel::raw(libc::SYS_linkat, arguments) })
+        unsafe { pass_two(libc::SYS_linkat, (from_directory, from), (to_directory, to), flags as usize) }
     };
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
         return pass();
