@@ -4,22 +4,10 @@ use std::io::IoSliceMut;
 use std::time::Duration;
 use weir_client::wire::*;
 use weir_client::{Caller, File, Place, Settings, Store, TransportChoice};
-use weir_testing::{claims, Cluster};
+use weir_testing::{claims, Cluster, READ_WRITE};
 
 /// The caller of all operations: this process.
 pub(crate) const CALLER: Caller = Caller::own();
-/// The flags of an open for reads and writes, which makes a file that does not exist.
-const READ_WRITE: OpenFlags = OpenFlags {
-    read: true,
-    write: true,
-    create: true,
-    exclusive: false,
-    truncate: false,
-    directory: false,
-    no_follow: false,
-    unnamed: false,
-};
-
 /// The store of a cluster, with a client id of its own, as another process would have it.
 pub(crate) fn store_on(cluster: &Cluster, transport: TransportChoice) -> Store {
     grant(cluster, "credential", u64::MAX / 2);
