@@ -122,7 +122,7 @@ impl File {
     /// The size in bytes, which the home is asked for.
     ///
     /// # Errors
-    /// Those of `fstat(2)`.
+    /// The errors of `fstat(2)`.
     pub fn size(&self, caller: &Caller) -> Result<u64> {
         Counters::add(&self.store.counters().metadata_calls, 1);
         Ok(self.refresh(self.environment()?, caller)?.bytes)
@@ -131,7 +131,7 @@ impl File {
     /// The attributes, which the home is asked for after a pending modification time is published.
     ///
     /// # Errors
-    /// Those of `fstat(2)`.
+    /// The errors of `fstat(2)`.
     pub fn attributes(&self, caller: &Caller) -> Result<Attributes> {
         self.publish_pending(caller)?;
         Counters::add(&self.store.counters().metadata_calls, 1);
@@ -144,7 +144,7 @@ impl File {
     /// Sets the size through the description's write right.
     ///
     /// # Errors
-    /// Those of `ftruncate(2)`.
+    /// The errors of `ftruncate(2)`.
     pub fn truncate(&self, caller: &Caller, size_bytes: u64) -> Result<()> {
         if !self.capability.rights.write {
             return Err(ClientError::number(libc::EINVAL));
@@ -174,7 +174,7 @@ impl File {
     /// time becomes durable, too.
     ///
     /// # Errors
-    /// Those of `fsync(2)`.
+    /// The errors of `fsync(2)`.
     pub fn sync(&self, caller: &Caller, data_only: bool) -> Result<()> {
         let environment = self.environment()?;
         Counters::add(&environment.counters().sync_calls, 1);

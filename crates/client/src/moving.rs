@@ -99,7 +99,7 @@ impl Store {
     /// Begins a move: the copies are empty, and the servers note changes of the originals.
     ///
     /// # Errors
-    /// Those of [`Store::move_objects`].
+    /// The errors of [`Store::move_objects`].
     pub fn begin_move(&self, caller: &Caller, place: Place<'_>, moves: &[ObjectMove]) -> Result<Moving> {
         let mut tracking = [0; 8];
         fill_random(&mut tracking)?;
@@ -160,7 +160,7 @@ impl Moving {
     /// Copies the bytes that changed since their last copy. Answers their number.
     ///
     /// # Errors
-    /// Those of [`Moving::copy`].
+    /// The errors of [`Moving::copy`].
     pub fn catch_up(&mut self, pace: &mut Pace<'_>) -> Result<u64> {
         let before = self.copied_bytes;
         self.round += 1;

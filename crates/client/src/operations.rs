@@ -18,7 +18,7 @@ impl Store {
     /// The attributes of a node.
     ///
     /// # Errors
-    /// Those of `stat(2)`.
+    /// The errors of `stat(2)`.
     pub fn attributes(&self, caller: &Caller, place: Place<'_>, follow: bool) -> Result<Attributes> {
         self.walk(caller)?.attributes(place, follow)
     }
@@ -26,7 +26,7 @@ impl Store {
     /// Checks the caller's rights in `mask` (R_OK 4, W_OK 2, X_OK 1; 0 asks for existence).
     ///
     /// # Errors
-    /// Those of `access(2)`.
+    /// The errors of `access(2)`.
     pub fn access(&self, caller: &Caller, place: Place<'_>, mask: u8, follow: bool) -> Result<()> {
         let request = |at| Request::Access { at, mask, follow };
         self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
@@ -35,7 +35,7 @@ impl Store {
     /// Changes attributes, also the size. Answers the attributes after the change.
     ///
     /// # Errors
-    /// Those of `chmod(2)`, `chown(2)`, `utimensat(2)`, `truncate(2)`.
+    /// The errors of `chmod(2)`, `chown(2)`, `utimensat(2)`, `truncate(2)`.
     pub fn change(
         &self,
         caller: &Caller,
@@ -53,7 +53,7 @@ impl Store {
     /// [`Store::close`].
     ///
     /// # Errors
-    /// Those of `open(2)`.
+    /// The errors of `open(2)`.
     pub fn open(
         &self,
         caller: &Caller,
@@ -67,7 +67,7 @@ impl Store {
     /// Opens a node. A file that is made gets `layout`, or its directory's layout where `layout` is absent.
     ///
     /// # Errors
-    /// Those of `open(2)`; `EINVAL` for a layout outside the store's limits; `ENXIO` for a layout with a target that the
+    /// The errors of `open(2)`; `EINVAL` for a layout outside the store's limits; `ENXIO` for a layout with a target that the
     /// store lacks or cannot use now. No file is made then.
     pub fn open_laid_out(
         &self,
@@ -116,7 +116,7 @@ impl Store {
     /// Makes a directory, regular file, fifo, socket or device.
     ///
     /// # Errors
-    /// Those of `mknod(2)` and `mkdir(2)`.
+    /// The errors of `mknod(2)` and `mkdir(2)`.
     pub fn make(
         &self,
         caller: &Caller,
@@ -133,7 +133,7 @@ impl Store {
     /// Makes a symbolic link to `target`.
     ///
     /// # Errors
-    /// Those of `symlink(2)`.
+    /// The errors of `symlink(2)`.
     pub fn symlink(&self, caller: &Caller, place: Place<'_>, target: &[u8]) -> Result<Attributes> {
         if target.len() >= limits::PATH_BYTES {
             return Err(ClientError::number(libc::ENAMETOOLONG));
@@ -147,7 +147,7 @@ impl Store {
     /// The target of a symbolic link.
     ///
     /// # Errors
-    /// Those of `readlink(2)`.
+    /// The errors of `readlink(2)`.
     pub fn read_link(&self, caller: &Caller, place: Place<'_>) -> Result<Vec<u8>> {
         let walk = self.walk(caller)?;
         match walk.ask(place, Final::Entry, Load::none(), |at| Request::ReadLink { at })? {
@@ -159,7 +159,7 @@ impl Store {
     /// Makes a hard link. Answers the attributes of the node.
     ///
     /// # Errors
-    /// Those of `link(2)`; `EXDEV` between trees of different homes.
+    /// The errors of `link(2)`; `EXDEV` between trees of different homes.
     pub fn link(&self, caller: &Caller, from: Place<'_>, follow: bool, to: Place<'_>) -> Result<Attributes> {
         let walk = self.walk(caller)?;
         let request = |from, to| Request::Link { from, follow, to };
@@ -181,7 +181,7 @@ impl Store {
     /// Removes a name: that of a directory where `directory` is set, else that of another node.
     ///
     /// # Errors
-    /// Those of `unlink(2)` and `rmdir(2)`.
+    /// The errors of `unlink(2)` and `rmdir(2)`.
     pub fn unlink(&self, caller: &Caller, place: Place<'_>, directory: bool) -> Result<()> {
         let request = |at| Request::Unlink { at, directory };
         self.walk(caller)?.ask(place, Final::Entry, Load::none(), request).map(|_| ())
@@ -190,7 +190,7 @@ impl Store {
     /// Moves a name.
     ///
     /// # Errors
-    /// Those of `renameat2(2)`; `EXDEV` between trees of different homes.
+    /// The errors of `renameat2(2)`; `EXDEV` between trees of different homes.
     pub fn rename(&self, caller: &Caller, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
         let walk = self.walk(caller)?;
         let request = |from, to| Request::Rename { from, to, mode };
@@ -208,7 +208,7 @@ impl Store {
     /// The part of an open directory that begins at `cookie` (0 at first), of at most `bytes` encoded bytes.
     ///
     /// # Errors
-    /// Those of `getdents64(2)`.
+    /// The errors of `getdents64(2)`.
     pub fn list(
         &self,
         caller: &Caller,
@@ -239,7 +239,7 @@ impl Store {
     /// The value of an extended attribute.
     ///
     /// # Errors
-    /// Those of `getxattr(2)`.
+    /// The errors of `getxattr(2)`.
     pub fn xattr(&self, caller: &Caller, place: Place<'_>, follow: bool, name: &[u8]) -> Result<Vec<u8>> {
         check_xattr_name(name)?;
         let mut value = Vec::new();
@@ -252,7 +252,7 @@ impl Store {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// Those of `setxattr(2)`.
+    /// The errors of `setxattr(2)`.
     pub fn set_xattr(
         &self,
         caller: &Caller,
@@ -275,7 +275,7 @@ impl Store {
     /// The names of the extended attributes, each ended by a zero byte.
     ///
     /// # Errors
-    /// Those of `listxattr(2)`.
+    /// The errors of `listxattr(2)`.
     pub fn xattr_names(&self, caller: &Caller, place: Place<'_>, follow: bool) -> Result<Vec<u8>> {
         let mut names = Vec::new();
         let load = Load { payload: &[], received: Some(&mut names) };
@@ -286,7 +286,7 @@ impl Store {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// Those of `removexattr(2)`.
+    /// The errors of `removexattr(2)`.
     pub fn remove_xattr(&self, caller: &Caller, place: Place<'_>, follow: bool, name: &[u8]) -> Result<()> {
         check_xattr_name(name)?;
         let request = |at| Request::XattrRemove { at, follow, name: name.to_vec() };
@@ -324,7 +324,7 @@ impl Store {
     /// Makes the metadata of `ino`, such as a directory, durable.
     ///
     /// # Errors
-    /// Those of `fsync(2)`.
+    /// The errors of `fsync(2)`.
     pub fn sync_metadata(&self, caller: &Caller, ino: Ino) -> Result<()> {
         Counters::add(&self.counters().sync_calls, 1);
         self.ask_server(caller, ino.home(), &Request::SyncMetadata { at: At::inode(ino) }).map(|_| ())

@@ -31,7 +31,7 @@ impl File {
     /// Reads at `offset` into `buffers`. Answers the number of bytes read, 0 at the end of the file.
     ///
     /// # Errors
-    /// Those of `preadv(2)`, where nothing was read.
+    /// The errors of `preadv(2)`, where nothing was read.
     pub fn read_at(&self, caller: &Caller, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         if !self.capability().rights.read {
             return Err(ClientError::number(libc::EBADF));

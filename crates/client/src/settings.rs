@@ -66,7 +66,7 @@ impl Settings {
     /// The settings of [`Settings::from_environment`], whose variables `variable` looks up.
     ///
     /// # Errors
-    /// Those of [`Settings::from_environment`].
+    /// The errors of [`Settings::from_environment`].
     pub fn from_variables(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Settings> {
         let path = |name: &str, hint: &'static str| {
             variable(name)

@@ -18,7 +18,7 @@ impl File {
     /// Allocates a range, and without `keep_size` grows the size.
     ///
     /// # Errors
-    /// Those of `fallocate(2)`.
+    /// The errors of `fallocate(2)`.
     pub fn reserve(&self, caller: &Caller, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         self.change_space(caller, offset, length, &[false], keep_size)
     }
@@ -26,7 +26,7 @@ impl File {
     /// Frees a range, which reads as zeros. The size stays.
     ///
     /// # Errors
-    /// Those of `fallocate(2)`.
+    /// The errors of `fallocate(2)`.
     pub fn punch(&self, caller: &Caller, offset: u64, length: u64) -> Result<()> {
         self.change_space(caller, offset, length, &[true], true)
     }
@@ -34,7 +34,7 @@ impl File {
     /// Makes a range read as zeros and allocates the range. Without `keep_size` grows the size.
     ///
     /// # Errors
-    /// Those of `fallocate(2)`.
+    /// The errors of `fallocate(2)`.
     pub fn zero(&self, caller: &Caller, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         self.change_space(caller, offset, length, &[true, false], keep_size)
     }
@@ -192,7 +192,7 @@ impl File {
     /// Copies up to `length` bytes into `target`, another file or this one. Answers the number of copied bytes.
     ///
     /// # Errors
-    /// Those of `copy_file_range(2)`, where nothing was copied.
+    /// The errors of `copy_file_range(2)`, where nothing was copied.
     pub fn copy_range(
         &self,
         caller: &Caller,

@@ -129,7 +129,7 @@ impl Store {
     /// The claims of the store's credential about its bearer.
     ///
     /// # Errors
-    /// Those of [`Store::cluster`].
+    /// The errors of [`Store::cluster`].
     pub fn claims(&self) -> Result<Claims> {
         Ok(self.environment()?.session().credential().0.claims.clone())
     }

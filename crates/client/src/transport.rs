@@ -42,7 +42,7 @@ pub trait Connection: Debug + Send {
     /// connection.
     ///
     /// # Errors
-    /// Those of [`Connection::send`].
+    /// The errors of [`Connection::send`].
     fn receive(&mut self, parts: &mut [IoSliceMut<'_>], block: bool) -> Result<usize, Errno>;
 
     /// A descriptor that `poll` finds readable and writable when the connection is so.

@@ -53,7 +53,7 @@ impl File {
     /// published: all bytes, or those before a failure.
     ///
     /// # Errors
-    /// Those of `pwritev(2)`, where nothing was written.
+    /// The errors of `pwritev(2)`, where nothing was written.
     pub fn write_at(&self, caller: &Caller, buffers: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         let length = self.check_write(buffers, offset)?;
         let environment = self.environment()?;
@@ -104,7 +104,7 @@ impl File {
     /// Appends atomically. Answers the offset at which the bytes stand, and their number.
     ///
     /// # Errors
-    /// Those of `write(2)`, where nothing was written.
+    /// The errors of `write(2)`, where nothing was written.
     pub fn append(&self, caller: &Caller, buffers: &[IoSlice<'_>]) -> Result<(u64, usize)> {
         let length = self.check_write(buffers, 0)?;
         let environment = self.environment()?;
