@@ -21,6 +21,9 @@ import weir
 _PACKAGES = Path(weir.__file__).resolve().parents[1]
 COMMAND_SECONDS = 60.0
 """No command of a test may take longer."""
+_PORTS = 500
+"""Ports of one worker of pytest, above those that the system gives away: more than its stores have at once."""
+_FIRST_PORT = 61_000
 
 
 @dataclass
@@ -46,7 +49,8 @@ class Store:
             name: value for name, value in os.environ.items() if not name.startswith("WEIR_") or name == "WEIR_PROGRAMS"
         }
         inherited.pop("LD_PRELOAD", None)
-        return {**inherited, "NO_COLOR": "1", "WEIR_HOME": str(self.home), **self.environment, **extra}
+        own = {"NO_COLOR": "1", "WEIR_HOME": str(self.home), "WEIR_PORTS": ports()}
+        return {**inherited, **own, **self.environment, **extra}
 
     def weir(
         self,
@@ -91,7 +95,7 @@ class Store:
         The environment of this store has no effect on it.
         """
         assert not self.environment, "servers and mounts get the environment of the test's own process"
-        weir.store.up(file, home=self.home, **settings)
+        weir.store.up(file, home=self.home, **{"ports": ports(), **settings})
 
     def server_pids(self) -> dict[int, int]:
         """The process of each server."""
@@ -121,6 +125,13 @@ def fresh(prefix: str = "weir-test-") -> Iterator[Store]:
             yield store
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def ports() -> str:
+    """The ports of this worker of pytest: a killed server finds its port free when it starts again."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = _FIRST_PORT + worker % ((65_536 - _FIRST_PORT) // _PORTS) * _PORTS
+    return f"{first}-{first + _PORTS - 1}"
 
 
 def kill(pid: int) -> None:

@@ -89,6 +89,12 @@ def test_a_scheduler_is_named_only_where_somebody_names_it(write: Callable[[str]
         assert "scheduler" not in configuration.document, "so another policy may follow"
 
 
+def test_the_range_of_ports_is_the_stores(write: Callable[[str], Path]) -> None:
+    assert "ports" not in resolved().document
+    assert resolved(ports="20000-29999").document["ports"] == "20000-29999"
+    assert resolved(write('ports = "1-2"\n')).document["ports"] == "1-2"
+
+
 def test_shares_pass_through_as_they_are(write: Callable[[str], Path]) -> None:
     shares = [
         {"user": "alice", "weight": 2.5, "reservation": "20%", "limit": 0.5},

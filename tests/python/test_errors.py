@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from store import COMMAND_SECONDS, Store, program
+from store import COMMAND_SECONDS, Store, ports, program
 from weir import native
 
 TARGET = '[[server]]\n[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n'
@@ -122,6 +122,13 @@ def test_a_port_in_use(store: Store, key: str) -> None:
 
 def test_a_capacity_that_is_no_size(store: Store) -> None:
     assert "plenty" in refused(store, "up", "--capacity", "plenty", code=2)
+
+
+def test_a_range_of_ports_that_is_none_or_too_small(store: Store) -> None:
+    assert '"9-8" is not a range of ports' in refused(store, "up", "--ports", "9-8", code=2)
+    last = ports().rpartition("-")[2]
+    line = refused(store, "up", "--no-mount", "--ports", f"{last}-{last}", code=1)
+    assert f"every port of {last}-{last} is in use" in line, "a server has two"
 
 
 def test_a_missing_program(store: Store, tmp_path: Path) -> None:

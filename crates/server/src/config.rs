@@ -1,8 +1,8 @@
 //! `cluster.toml`: one file for every server of a store.
 
 use crate::error::ServerError;
+use crate::ports::{resolve, Ports};
 use serde::{Deserialize, Deserializer, Serialize};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,9 @@ pub struct ClusterConfig {
     /// The interval in which servers tell each other their jobs and loads, in milliseconds.
     #[serde(default = "default_lambda")]
     pub lambda_milliseconds: u64,
+    /// Ports for the addresses with port 0; absent: those that the system gives to no program by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Ports>,
     /// Layout of files in directories that ask for nothing else.
     #[serde(default)]
     pub layout: LayoutConfig,
@@ -295,14 +298,6 @@ impl SpeedConfig {
         };
         DeviceSpeed { read: transfer(self.read), write: transfer(self.write) }
     }
-}
-
-/// The first address of `host:port`.
-///
-/// # Errors
-/// The errors of the resolver.
-pub(crate) fn resolve(address: &str) -> std::io::Result<SocketAddr> {
-    address.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }
 
 fn default_policy() -> Policy {

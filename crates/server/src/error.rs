@@ -25,7 +25,7 @@ pub enum ServerError {
         what: String,
     },
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another server running there? set another port, or 0 to choose a free one")]
+    #[error("cannot listen on {address}: {source}; is another server running there? set another port, 0 for a free one, or more `ports`")]
     Listen {
         /// The address.
         address: String,

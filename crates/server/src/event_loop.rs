@@ -11,6 +11,7 @@ use crate::links::connection::Stream;
 use crate::links::FIRST_LINK;
 use crate::notices::notice;
 use crate::notices::Notice;
+use crate::ports::Ports;
 use crate::server::Server;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
@@ -79,14 +80,16 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     let (events, receiver) = Events::new(Waker::new(poll.registry(), WAKER).map_err(lost("make a waker"))?);
     stop_on_signals(events.clone())?;
     let own = config.servers[usize::from(id.0)].clone();
+    let ports = config.ports.clone();
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
     let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
     let means = (registry, events.clone());
     let mut server = Server::open(config, id, &folder, key.clone(), means, budget, losses)?;
-    let (mut doors, mut address) = open_doors(&poll, &own.listen, &folder, id)?;
+    let (mut doors, mut address) = open_doors(&poll, &own.listen, ports.as_ref(), &folder, id)?;
     let boards = server.boards();
-    let control_address = control::start(&own.control, key.control_token(), events, boards, budget.callers)?;
+    let control_address =
+        control::start(&own.control, ports.as_ref(), key.control_token(), events, boards, budget.callers)?;
     address.control = control_address.to_string();
     announce(&folder, &address)?;
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
@@ -194,12 +197,15 @@ fn next_unix(listener: &UnixListener) -> io::Result<(Stream, Origin)> {
 fn open_doors(
     poll: &Poll,
     listen: &str,
+    ports: Option<&Ports>,
     folder: &Path,
     id: ServerId,
 ) -> Result<(Doors, ServerAddress), ServerError> {
     let refused = |source: std::io::Error| ServerError::Listen { address: listen.to_string(), source };
     let lost = |what: &'static str| move |source: std::io::Error| ServerError::Loop { what, source };
-    let mut tcp = TcpListener::bind(crate::config::resolve(listen).map_err(refused)?).map_err(refused)?;
+    let listener = crate::ports::listen(listen, ports).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    let mut tcp = TcpListener::from_std(listener);
     let tcp_address = tcp.local_addr().map_err(refused)?;
     poll.registry().register(&mut tcp, TCP, Interest::READABLE).map_err(lost("watch the listener"))?;
 

@@ -129,6 +129,7 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
         return Configuration(document, chosen.origins)
     chosen.put(settings.POLICY, [document], "policy", source)
     chosen.put(settings.SCHEDULER, [document], "scheduler", source)
+    chosen.put(settings.PORTS, [document], "ports", source)
     if isinstance(document.setdefault("layout", {}), dict):
         chosen.put(settings.ALLOCATOR, [document["layout"]], "allocator", source)
     targets = [target for server in document["server"] for target in server["target"]]

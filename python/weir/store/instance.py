@@ -230,6 +230,7 @@ def up(
     write_speed: str | None = None,
     fixed_time: str | None = None,
     metadata_time: str | None = None,
+    ports: str | None = None,
     accept_journal_loss: bool = False,
 ) -> Store:
     """Bring a store up on this machine: start its servers and mount it.
@@ -254,6 +255,7 @@ def up(
         write_speed: Emulated speed of writes.
         fixed_time: Emulated time of each request, such as `100us`.
         metadata_time: Emulated time of each metadata operation.
+        ports: Range of the servers' ports, such as `20000-29999`.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
     Returns:
@@ -277,6 +279,7 @@ def up(
         "write_speed": write_speed,
         "fixed_time": fixed_time,
         "metadata_time": metadata_time,
+        "ports": ports,
     }
     return _start(file, home, mount, given, accept_journal_loss=accept_journal_loss)
 

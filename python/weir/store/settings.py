@@ -131,6 +131,14 @@ METADATA_TIME = Setting(
     key="server.metadata_speed.fixed",
     meaning="Emulated time of each metadata operation, such as 50us.",
 )
+PORTS = Setting(
+    name="ports",
+    flag="--ports",
+    environment="WEIR_PORTS",
+    key="ports",
+    meaning="Ports for servers whose address names none, such as 20000-29999. Without a range they are free ports below those that "
+    "the system gives to other programs.",
+)
 HOME = Setting(
     name="home",
     flag="--home",
@@ -224,6 +232,7 @@ STORE = (
     WRITE_SPEED,
     FIXED_TIME,
     METADATA_TIME,
+    PORTS,
 )
 """Settings of a store, given to `weir up`."""
 

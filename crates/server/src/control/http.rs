@@ -55,16 +55,15 @@ enum Refused {
     Lost,
 }
 
-/// Serves `handler` on `address` from threads of its own; answers the address that it listens on.
+/// Serves `handler` to the callers of a listener from threads of its own; answers the address that it listens on.
 ///
 /// # Errors
-/// The address cannot be had, or the system refuses a thread.
+/// The system refuses a thread.
 pub(crate) fn serve(
-    address: &str,
+    listener: TcpListener,
     connections_max: usize,
     handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
     let handler = Arc::new(handler);
     let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));

@@ -13,6 +13,7 @@ use crate::accounts::metrics;
 use crate::config::SpeedConfig;
 use crate::error::ServerError;
 use crate::events::Events;
+use crate::ports::Ports;
 use http::{Request, Response};
 use question::{Question, Shown};
 use serde::{Deserialize, Serialize};
@@ -69,13 +70,15 @@ struct Failure {
 /// [`ServerError::Listen`] when the address cannot be had.
 pub(crate) fn start(
     address: &str,
+    ports: Option<&Ports>,
     token: String,
     events: Events,
     boards: Arc<Boards>,
     callers_max: usize,
 ) -> Result<std::net::SocketAddr, ServerError> {
     let desk = Desk { token, events, boards };
-    http::serve(address, callers_max, move |request| respond(request, &desk))
+    crate::ports::listen(address, ports)
+        .and_then(|listener| http::serve(listener, callers_max, move |request| respond(request, &desk)))
         .map_err(|source| ServerError::Listen { address: address.to_string(), source })
 }
 

@@ -129,7 +129,7 @@ fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
         Some(stream) => Line::Unix(stream),
         None => {
             let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.clone());
-            let address = crate::config::resolve(&tcp.ok_or(io::ErrorKind::NotFound)?)?;
+            let address = crate::ports::resolve(&tcp.ok_or(io::ErrorKind::NotFound)?)?;
             let stream = TcpStream::connect_timeout(&address, SILENCE)?;
             stream.set_nodelay(true)?;
             Line::Tcp(stream)
