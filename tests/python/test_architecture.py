@@ -20,12 +20,13 @@ ALLOWED = {
     "weir-trace": set[str](),
     "weir-refactor": set[str](),
     "weir-wire": {"weir-fairshare", "weir-placement"},
+    "weir-simulator": {"weir-fairshare", "weir-device", "weir-placement"},
     "weir-server": LEAVES,
     "weir-client": LEAVES,
     "weir-preload": {"weir-client", *LEAVES},
     "weir-mount": {"weir-client", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
-    "weir-python": LEAVES,
+    "weir-python": {"weir-simulator", *LEAVES},
     "weir-testing": {"weir-fairshare", "weir-placement", "weir-wire"},
 }
 """Which crates of this workspace each one may depend on."""

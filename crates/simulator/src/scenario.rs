@@ -1,0 +1,117 @@
+//! One simulated run: the machines, the work, the settings of the store, and faults.
+
+use crate::topology::Topology;
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+
+/// A run to simulate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Start of all dice.
+    #[serde(default)]
+    pub seed: u64,
+    /// The model.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Division of the targets' time among jobs, in the policy language, such as `user-then-size-fair`.
+    pub policy: String,
+    /// Algorithm that enforces the policy; absent: the policy's default.
+    #[serde(default)]
+    pub scheduler: Option<String>,
+    /// Grants beside the policy.
+    #[serde(default)]
+    pub entitlements: Vec<Entitlement>,
+    /// Algorithm that chooses the targets of files: `balanced`, `lustre-standard` or `random`.
+    pub allocator: String,
+    /// Bytes of a stripe, where a layout names none.
+    pub stripe_bytes: u64,
+    /// Targets of a file, where a layout names no number; 0 is all.
+    pub stripe_count: u16,
+    /// Interval in which servers tell each other their jobs and loads.
+    pub lambda_seconds: f64,
+    /// Part of the exchanged reports that are lost, 0 to 1.
+    #[serde(default)]
+    pub exchange_loss: f64,
+    /// Interval of the series in the outcome; 0 keeps none.
+    #[serde(default)]
+    pub sample_seconds: f64,
+    /// End of the run, if work is left then; absent: when all work is done.
+    #[serde(default)]
+    pub until_seconds: Option<f64>,
+    /// The machines.
+    pub topology: Topology,
+    /// The work.
+    pub workload: Workload,
+    /// Faults, in any order.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+}
+
+/// The model of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// A read or write is a set of flows.
+    #[default]
+    Flow,
+    /// Each request is scheduled.
+    Request,
+}
+
+/// The grant of one group, user or job name beside the policy, as in `[[share]]` of a cluster.toml.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entitlement {
+    /// The group that is entitled.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The user that is entitled.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// The name of the jobs that are entitled, each by itself.
+    #[serde(default)]
+    pub job: Option<String>,
+    /// Factor of the weight that the policy gives.
+    #[serde(default)]
+    pub weight: Option<f64>,
+    /// Least part of each device's time.
+    #[serde(default)]
+    pub reservation: Option<f64>,
+    /// Greatest part of each device's time.
+    #[serde(default)]
+    pub limit: Option<f64>,
+}
+
+/// An event that nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Its moment.
+    pub at_seconds: f64,
+    /// Its effect.
+    pub kind: FaultKind,
+    /// The server that it hits.
+    pub server: u32,
+    /// The target of that server that it hits, for faults of targets.
+    #[serde(default)]
+    pub target: u32,
+}
+
+/// The effect of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// The target works at this part of its rate from now on; 1 is all of it.
+    Speed(f64),
+    /// This part of the target's capacity is in use from now on.
+    Fill(f64),
+    /// The server ends: transfers with it stand still, and it takes no new files.
+    Dies,
+    /// The server serves again.
+    Returns,
+    /// The server hears and tells no peer from now on, yet serves its clients.
+    Parted,
+    /// The server hears its peers again.
+    Joined,
+}

@@ -1,0 +1,132 @@
+//! The machines and their bounds: client nodes, routers, servers, targets.
+//!
+//! Every rate is in bytes a second, every time in seconds. A link carries its rate in each direction at once; a processor and a
+//! target divide their time between the directions.
+
+use serde::{Deserialize, Serialize};
+
+/// The machines of a centre.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Name for reports.
+    pub name: String,
+    /// The client nodes.
+    pub clients: Clients,
+    /// Stages of routers between clients and servers, the clients' first; empty where clients reach servers directly.
+    #[serde(default)]
+    pub routers: Vec<RouterStage>,
+    /// The servers, by their numbers.
+    pub servers: Vec<Server>,
+}
+
+/// The client nodes; all are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clients {
+    /// Number of nodes.
+    pub nodes: u32,
+    /// The link of each node.
+    pub link: Hop,
+}
+
+/// A link with its bound in each direction, and its delay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hop {
+    /// Bytes a second in each direction.
+    pub bytes_per_second: f64,
+    /// Delay of a message.
+    #[serde(default)]
+    pub latency_seconds: f64,
+}
+
+/// Routers of one kind: I/O routers beside the clients, or LNet routers beside the servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterStage {
+    /// Name for reports, such as `io`.
+    pub name: String,
+    /// Number of routers.
+    pub count: u32,
+    /// The bound of each.
+    pub link: Hop,
+    /// Side that chooses the router of a transfer.
+    pub side: Side,
+}
+
+/// The side that chooses a router: node or server number `i` of `n` uses router `i * count / n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// By the number of the client node.
+    Client,
+    /// By the number of the server.
+    Server,
+}
+
+/// A server: its link, its processor, its metadata service and its targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Its link to the network.
+    pub link: Hop,
+    /// Bytes a second that its processor moves in both directions together; absent: no bound.
+    #[serde(default)]
+    pub processor_bytes_per_second: Option<f64>,
+    /// Device time of one metadata operation.
+    #[serde(default)]
+    pub metadata_seconds: f64,
+    /// Its targets, by their numbers.
+    pub targets: Vec<Target>,
+}
+
+/// A target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Its capacity.
+    pub capacity_bytes: u64,
+    /// Bytes in use before the workload begins.
+    #[serde(default)]
+    pub used_bytes: u64,
+    /// Reads.
+    pub read: Transfer,
+    /// Writes.
+    pub write: Transfer,
+    /// Part of its time lost for each further stream that it serves at once: with `n` streams it works at
+    /// `1 / (1 + seek_penalty * (n - 1))` of its rate, and at least at `seek_floor`.
+    #[serde(default)]
+    pub seek_penalty: f64,
+    /// Least part of its rate that concurrency leaves.
+    #[serde(default = "whole")]
+    pub seek_floor: f64,
+    /// Part of its rate by the part of its capacity in use, between which the rate is linear; empty: all of it.
+    #[serde(default)]
+    pub fullness: Vec<Fullness>,
+}
+
+/// The speed of a target in one direction: a request takes `fixed_seconds` and its bytes at the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// Device time of each request beside that of its bytes.
+    #[serde(default)]
+    pub fixed_seconds: f64,
+}
+
+/// A point of the curve by which a target slows as it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fullness {
+    /// Part of the capacity in use, 0 to 1.
+    pub used: f64,
+    /// Part of the rate that is left, above 0 and at most 1.
+    pub rate: f64,
+}
+
+fn whole() -> f64 {
+    1.0
+}
