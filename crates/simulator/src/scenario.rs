@@ -33,6 +33,9 @@ pub struct Scenario {
     /// Part of the exchanged reports that are lost, 0 to 1.
     #[serde(default)]
     pub exchange_loss: f64,
+    /// Mean time by which exchanged reports come later than their links bring them; each is late by an exponential draw.
+    #[serde(default)]
+    pub exchange_delay_seconds: f64,
     /// Interval of the series in the outcome; 0 keeps none.
     #[serde(default)]
     pub sample_seconds: f64,

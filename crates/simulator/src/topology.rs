@@ -85,6 +85,9 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
+    /// Its class, as in a cluster.toml: a target is slow beside the others of its class. Targets that name none are one class.
+    #[serde(default)]
+    pub class: String,
     /// Its capacity.
     pub capacity_bytes: u64,
     /// Bytes in use before the workload begins.
