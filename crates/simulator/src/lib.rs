@@ -7,8 +7,10 @@
 //! with one seed has one outcome, bit for bit.
 #![forbid(unsafe_code)]
 
+mod identity;
 mod outcome;
 mod scenario;
+mod streams;
 mod topology;
 mod workload;
 
