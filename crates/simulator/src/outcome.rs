@@ -11,6 +11,8 @@ pub struct Outcome {
     pub is_complete: bool,
     /// Events that the engine took.
     pub events: u64,
+    /// Interval of the series: that of the scenario, doubled until a series has at most [`Outcome::INTERVALS_MAX`].
+    pub sample_seconds: f64,
     /// The jobs, in the order of the workload.
     pub jobs: Vec<JobOutcome>,
     /// The targets, server by server.
@@ -20,6 +22,12 @@ pub struct Outcome {
     /// Greatest use of a target's capacity by the workload, divided by the mean use: Tarazu's equation 4; 1 where nothing was
     /// written.
     pub target_cost: f64,
+}
+
+impl Outcome {
+    /// Most intervals of a series. A caller does not know how long a run takes, and 3,600 targets with one value for each
+    /// second of a day would take 1.2 GB.
+    pub const INTERVALS_MAX: usize = 1024;
 }
 
 /// A job's part of a run.
