@@ -38,7 +38,19 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 """The crates that only tests may use beside the supports: all decisions of a store beside a device."""
 
 PACKAGES = {
-    "cli": {"adaptive", "experiments", "placement", "lustre", "prediction", "tracing", "store", "native", "errors"},
+    "cli": {
+        "simulation",
+        "adaptive",
+        "experiments",
+        "placement",
+        "lustre",
+        "prediction",
+        "tracing",
+        "store",
+        "native",
+        "errors",
+    },
+    "simulation": {"experiments", "placement", "tracing", "store", "errors"},
     "experiments": {"store", "errors"},
     "adaptive": {"prediction", "store", "errors"},
     "placement": {"lustre", "tracing", "store", "errors"},

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod allocation;
+mod description;
 mod layout;
 mod refactor;
 mod statistics;
@@ -20,6 +21,10 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 mod _core {
     #[pymodule_export]
     use super::allocation::{allocator_names, arrange, space_factors, Allocation, Allocator};
+    #[pymodule_export]
+    use super::description::{
+        parse_fraction, parse_rate, parse_seconds, parse_size, parse_topology, toml_lines,
+    };
     #[pymodule_export]
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,

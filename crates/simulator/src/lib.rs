@@ -7,6 +7,7 @@
 //! with one seed has one outcome, bit for bit.
 #![forbid(unsafe_code)]
 
+mod description;
 mod identity;
 mod outcome;
 mod scenario;
@@ -14,6 +15,9 @@ mod streams;
 mod topology;
 mod workload;
 
+pub use description::{
+    key_lines, parse_fraction, parse_rate, parse_seconds, parse_size, parse_topology, DescriptionError, Part,
+};
 pub use outcome::{JobOutcome, Outcome, Progress, ServerOutcome, TargetOutcome};
 pub use scenario::{Entitlement, Fault, FaultKind, Mode, Scenario};
 pub use topology::{Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer};

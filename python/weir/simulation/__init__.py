@@ -1,0 +1,1 @@
+"""The simulator from Python: topologies, workloads, scenarios and their runs in virtual time."""
