@@ -282,7 +282,9 @@ class Table:
         what = f"a whole number from {least} to {most}" if most < 2**63 - 1 else f"a whole number from {least}"
         return self.value(key, default, what, lambda found: as_whole(found, least, most))
 
-    def number(self, key: str, default: float | _Required = REQUIRED, *, least: float = 0.0, most: float = 1e18) -> float:
+    def number(
+        self, key: str, default: float | _Required = REQUIRED, *, least: float = 0.0, most: float = 1e18
+    ) -> float:
         """Read a number.
 
         Args:

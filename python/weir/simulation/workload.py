@@ -1,7 +1,7 @@
 """The work of jobs, as columns: streams of steps, and the files that they touch.
 
-`Work` is the work of one job, whose streams, files and client nodes count from 0. A `Workload` is that of many jobs; its
-columns are those of `crates/simulator/src/workload.rs`.
+`Work` is the work of one job, whose streams, files and client nodes count from 0. A `Workload` is that of many jobs;
+its columns are those of `crates/simulator/src/workload.rs`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -302,7 +302,8 @@ impl<'de> Deserialize<'de> for Rate {
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seconds, D::Error> {
         let what = "a time; try \"100us\"";
-        let found = Quantity::deserialize(deserializer)?.number(what, parse_seconds, |seconds| seconds >= 0.0);
+        let found =
+            Quantity::deserialize(deserializer)?.number(what, parse_seconds, |seconds| seconds >= 0.0);
         found.map(Seconds).map_err(serde::de::Error::custom)
     }
 }
@@ -310,8 +311,8 @@ impl<'de> Deserialize<'de> for Seconds {
 impl<'de> Deserialize<'de> for Fraction {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fraction, D::Error> {
         let what = "a fraction; try 0.2 or \"20%\"";
-        let found =
-            Quantity::deserialize(deserializer)?.number(what, parse_fraction, |part| (0.0..=1.0).contains(&part));
+        let found = Quantity::deserialize(deserializer)?
+            .number(what, parse_fraction, |part| (0.0..=1.0).contains(&part));
         found.map(Fraction).map_err(serde::de::Error::custom)
     }
 }
@@ -329,7 +330,8 @@ impl<'de> Deserialize<'de> for TransferText {
         impl<'de> serde::de::Visitor<'de> for Forms {
             type Value = TransferText;
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("a rate such as \"200MB/s\", or { rate = \"200MB/s\", fixed = \"100us\" }")
+                formatter
+                    .write_str("a rate such as \"200MB/s\", or { rate = \"200MB/s\", fixed = \"100us\" }")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<TransferText, E> {
                 let rate = parse_rate(text).map_err(E::custom)?;
