@@ -17,7 +17,7 @@ HACC_VARIABLES_BYTES = (4, 4, 4, 4, 4, 4, 4, 8, 2)
 """Bytes of a particle in each variable of HACC-IO: position, velocity and potential, number, mask; 38 in all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ior:
     """IOR: every process writes and reads blocks, in one file for each process or in one for all."""
 
@@ -46,6 +46,11 @@ class Ior:
             raise ValueError("it neither writes nor reads")
         shared = self.segments if self.mode == "shared" else 1
         check_steps(self.processes * self.repetitions * 2 * shared, "processes, segments and repetitions")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the work depends on dice."""
+        return False
 
     def work(self, random: np.random.Generator) -> Work:
         """See `Generator.work`."""
@@ -113,7 +118,7 @@ def remove_files(sequence: Sequence, files: np.ndarray[tuple[int], np.dtype[np.u
     sequence.barrier()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HaccIo:
     """HACC-IO: a checkpoint of particles, nine variables one after the other, written and then read."""
 
@@ -134,6 +139,11 @@ class HaccIo:
         if not self.write and not self.read:
             raise ValueError("it neither writes nor reads")
         check_steps(self.processes * 20, "processes")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the work depends on dice."""
+        return False
 
     def work(self, random: np.random.Generator) -> Work:
         """See `Generator.work`."""
@@ -166,7 +176,7 @@ class HaccIo:
         sequence.barrier()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mdtest:
     """mdtest: every process makes, asks for and removes many small files."""
 
@@ -188,6 +198,11 @@ class Mdtest:
         check_steps(self.processes * (self.items + 1) * 5 * self.iterations, "processes, items and iterations")
         if self.iterations > 1 and not self.remove:
             raise ValueError("iterations make the same files again, so they need remove = true")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the work depends on dice."""
+        return False
 
     def work(self, random: np.random.Generator) -> Work:
         """See `Generator.work`."""

@@ -1,7 +1,7 @@
 """The jobs of a scenario's file: `[[jobs]]` tables, each with its work and its times of arrival."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,9 @@ GENERATORS = {
     "ior": "benchmarks:Ior",
     "hacc-io": "benchmarks:HaccIo",
     "mdtest": "benchmarks:Mdtest",
+    "checkpoints": "checkpoints:Checkpoints",
+    "training": "training:Training",
+    "scalability": "scalability:Scalability",
 }
 """Generators by name, each with its module and class below `weir.simulation.workloads`."""
 JOBS_MAX = 1_000_000
@@ -79,13 +82,35 @@ def _jobs(table: Table, seed: int, number: int) -> Iterator[tuple[Job, Work]]:
         yield dataclasses.replace(job, nodes=nodes or work.nodes, arrival_seconds=arrival), work
 
 
-def _source(table: Table, seed: int, number: int) -> tuple[str, Any]:
+def _source(table: Table, seed: int, number: int) -> tuple[str, Callable[[int], Work]]:
     """The usual name of a table's jobs, and the maker of the work of each copy."""
     name = table.choice("generator", "", tuple(GENERATORS)) if table.has("generator") else ""
     if not name:
         raise table.error(None, "its work is missing", f"give generator = {' or '.join(GENERATORS)}")
-    generator = read_parameters(generator_class(name), table)
-    return name, lambda copy: generator.work(np.random.default_rng((seed, number, copy)))
+    return name, maker_of(read_parameters(generator_class(name), table), seed, number)
+
+
+def maker_of(generator: Generator, seed: int, number: int) -> Callable[[int], Work]:
+    """Find the maker of the work of a generator's jobs.
+
+    Args:
+        generator: The generator.
+        seed: Start of all dice.
+        number: Number of the table that names the generator.
+
+    Returns:
+        A function from the number of a copy to its work; copies without dice share one work.
+    """
+    made: dict[int, Work] = {}
+
+    def make(copy: int) -> Work:
+        if generator.is_random:
+            return generator.work(np.random.default_rng((seed, number, copy)))
+        if not made:
+            made[0] = generator.work(np.random.default_rng((seed, number)))
+        return made[0]
+
+    return make
 
 
 def _arrivals(table: Table, count: int) -> list[float]:

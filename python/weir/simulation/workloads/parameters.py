@@ -20,6 +20,10 @@ class Generator(Protocol):
     def processes(self) -> int:
         """Processes of the job."""
 
+    @property
+    def is_random(self) -> bool:
+        """Whether the work depends on dice; otherwise all copies of a job share one work."""
+
     def work(self, random: np.random.Generator) -> Work:
         """Make the work of one job.
 
