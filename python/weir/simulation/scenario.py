@@ -110,11 +110,11 @@ class Scenario:
     """End of the run, if work is left then; None is when all work is done."""
     faults: tuple[Fault, ...] = ()
 
-    def document(self) -> dict[str, Any]:
-        """Describe the scenario without the workload's steps, which `workload.steps.columns()` has.
+    def settings(self) -> dict[str, Any]:
+        """Describe the scenario without its machines and its work.
 
         Returns:
-            Values for JSON, in the shape of the simulator's `Scenario`.
+            Values for JSON, in the shape of the simulator's `Scenario`, and the `layout`.
         """
         return {
             "seed": self.seed,
@@ -123,6 +123,7 @@ class Scenario:
             "scheduler": self.scheduler,
             "entitlements": [each.document() for each in self.entitlements],
             "allocator": self.allocator,
+            "layout": self.layout,
             "stripe_bytes": self.stripe_bytes,
             "stripe_count": self.stripe_count,
             "lambda_seconds": self.lambda_seconds,
@@ -130,10 +131,18 @@ class Scenario:
             "exchange_delay_seconds": self.exchange_delay_seconds,
             "sample_seconds": self.sample_seconds,
             "until_seconds": self.until_seconds,
-            "topology": self.topology.document,
-            "workload": self.workload.document(self.layout),
             "faults": [fault.document() for fault in self.faults],
         }
+
+    def document(self) -> dict[str, Any]:
+        """Describe the scenario without the workload's steps, which `workload.steps.columns()` has.
+
+        Returns:
+            Values for JSON, in the shape of the simulator's `Scenario`.
+        """
+        settings = self.settings()
+        layout = settings.pop("layout")
+        return {**settings, "topology": self.topology.document, "workload": self.workload.document(layout)}
 
 
 def read_scenario(path: Path, *, changes: Mapping[str, Any] | None = None) -> Scenario:
@@ -169,11 +178,13 @@ def parse_scenario(text: str, *, origin: str, folder: Path) -> Scenario:
     return scenario_of(parse_document(text, origin=origin, folder=folder))
 
 
-def scenario_of(document: Document) -> Scenario:
+def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario:
     """Make the scenario of a document.
 
     Args:
         document: The document of a scenario.toml.
+        like: A scenario with the same machines and the same work, which are then not made again: those of a large log
+            take seconds.
 
     Returns:
         The scenario.
@@ -184,13 +195,13 @@ def scenario_of(document: Document) -> Scenario:
     from weir.simulation.workloads.jobs import workload_of
 
     table = document.table()
-    topology = _topology(table)
+    topology = like.topology if like and table.has("topology") else _topology(table)
     seed = table.whole("seed", 0)
     policy, scheduler = _sharing(table)
     layout = _layout(table.table("layout"), topology)
     scenario = Scenario(
         topology=topology,
-        workload=workload_of(table, topology, seed),
+        workload=like.workload if like and table.has("jobs") else workload_of(table, topology, seed),
         seed=seed,
         mode=cast(Mode, table.choice("mode", "flow", MODES)),
         policy=policy,
