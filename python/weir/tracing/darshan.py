@@ -46,6 +46,50 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """The access of a rank to a file by one interface, or of all ranks where one reduced record stands for them.
+
+    Moments are seconds from the run's start.
+    """
+
+    rank: int
+    """The rank; -1 in a reduced record of all ranks."""
+    opened: float
+    """Begin of the first open; 0 where it was not seen."""
+    closed: float
+    """End of the last open, read, write or close."""
+    first_read: float
+    """Begin of the first read; 0 where nothing was read."""
+    first_write: float
+    """Begin of the first write; 0 where nothing was written."""
+    read_seconds: float
+    """Time in reads; of all ranks together in a reduced record."""
+    write_seconds: float
+    """Time in writes; of all ranks together in a reduced record."""
+    reads: int
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    transfer_bytes: int
+    """The most common size of an access; 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The traced accesses of a rank to a file as columns, the writes before the reads."""
+
+    rank: int
+    writes: int
+    """Number of writes, which come first."""
+    offsets: tuple[int, ...]
+    lengths: tuple[int, ...]
+    starts: tuple[float, ...]
+    """Begin of each access, in seconds from the run's start."""
+    ends: tuple[float, ...]
+    """End of each access, in seconds from the run's start."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedFile:
     """A log's record of one file, all ranks together."""
 
@@ -73,6 +117,10 @@ class LoggedFile:
     """Time of the slowest rank in reads and writes."""
     components: tuple[Component, ...]
     """Components; empty where the file does not lie on Lustre, or the log does not tell."""
+    accesses: tuple[Access, ...] = ()
+    """Times of the accesses, where they were asked for."""
+    segments: tuple[Segments, ...] = ()
+    """Traced accesses, where they were asked for and the log has them (DXT)."""
 
     @property
     def layout(self) -> str | None:
@@ -102,14 +150,19 @@ class DarshanLog:
     """Modules that ran out of memory, so that files are missing or counted in part."""
     modules: tuple[str, ...]
     """Modules that recorded something; without any the run did no I/O that Darshan saw."""
+    job_id: int = 0
+    """Number of the job in the site's queues; the number of a process where there was no queue."""
+    uid: int = 0
+    """Number of the user."""
 
 
-def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> DarshanLog:
+def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX, times: bool = False) -> DarshanLog:
     """Read one log.
 
     Args:
         path: The log.
         seconds_max: Longest time that the library may take.
+        times: Whether the files have the times of their accesses, and the traced accesses.
 
     Returns:
         The log.
@@ -117,20 +170,21 @@ def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> DarshanLog
     Raises:
         DarshanError: The file is no log, has an unreadable version, is damaged, or took too long.
     """
-    ((_, answer),) = read_logs([path], seconds_max=seconds_max)
+    ((_, answer),) = read_logs([path], seconds_max=seconds_max, times=times)
     if isinstance(answer, DarshanError):
         raise answer
     return answer
 
 
 def read_logs(
-    paths: Sequence[Path], *, seconds_max: float = READ_SECONDS_MAX
+    paths: Sequence[Path], *, seconds_max: float = READ_SECONDS_MAX, times: bool = False
 ) -> Iterator[tuple[Path, DarshanLog | DarshanError]]:
     """Read logs one after the other; a log that harms the library does not harm the next log.
 
     Args:
         paths: The logs.
         seconds_max: Longest time that the library may take for each log.
+        times: Whether the files have the times of their accesses, and the traced accesses.
 
     Yields:
         The path of each log, with the log or the reason why it cannot be read.
@@ -144,7 +198,7 @@ def read_logs(
                 continue
             if reader is None or not reader.is_alive:
                 reader = _Reader()
-            yield path, reader.read(path, seconds_max)
+            yield path, reader.read(path, seconds_max, times=times)
     finally:
         if reader is not None:
             reader.end()
@@ -194,9 +248,9 @@ class _Reader:
         self._allowance = _START_SECONDS_MAX
         self.is_alive = True
 
-    def read(self, path: Path, seconds_max: float) -> DarshanLog | DarshanError:
+    def read(self, path: Path, seconds_max: float, *, times: bool) -> DarshanLog | DarshanError:
         """Read one log. If the child died or took too long, an error is returned, and the child is gone."""
-        line = self._ask(path, seconds_max + self._allowance)
+        line = self._ask(path, seconds_max + self._allowance, times=times)
         self._allowance = 0.0
         if isinstance(line, DarshanError):
             self.end()
@@ -209,12 +263,12 @@ class _Reader:
             )
         return _log(path, answer["log"])
 
-    def _ask(self, path: Path, seconds_max: float) -> bytes | DarshanError:
+    def _ask(self, path: Path, seconds_max: float, *, times: bool) -> bytes | DarshanError:
         assert self._child.stdin is not None and self._child.stdout is not None
         deadline = time.monotonic() + seconds_max
         line = bytearray()
         try:
-            self._child.stdin.write(json.dumps(str(path)).encode() + b"\n")
+            self._child.stdin.write(json.dumps({"path": str(path), "times": times}).encode() + b"\n")
             self._child.stdin.flush()
         except BrokenPipeError:
             return self._died(path)
@@ -261,7 +315,16 @@ def _log(path: Path, found: dict[str, Any]) -> DarshanLog:
         creations=_creations(files),
         source="darshan",
     )
-    return DarshanLog(path, found["version"], run, files, tuple(found["incomplete"]), tuple(found["modules"]))
+    return DarshanLog(
+        path,
+        found["version"],
+        run,
+        files,
+        incomplete=tuple(found["incomplete"]),
+        modules=tuple(found["modules"]),
+        job_id=found["job_id"],
+        uid=found["uid"],
+    )
 
 
 def _logged(file: dict[str, Any]) -> LoggedFile:
@@ -273,8 +336,17 @@ def _logged(file: dict[str, Any]) -> LoggedFile:
         )
         for part in file["components"]
     )
-    fields = {name: file[name] for name in LoggedFile.__dataclass_fields__ if name != "components"}
-    return LoggedFile(**fields, components=components)
+    apart = ("components", "accesses", "segments")
+    fields = {name: file[name] for name in LoggedFile.__dataclass_fields__ if name not in apart}
+    return LoggedFile(
+        **fields,
+        components=components,
+        accesses=tuple(Access(**access) for access in file.get("accesses", ())),
+        segments=tuple(
+            Segments(**{name: tuple(value) if isinstance(value, list) else value for name, value in part.items()})
+            for part in file.get("segments", ())
+        ),
+    )
 
 
 def _creations(files: Sequence[LoggedFile]) -> tuple[Creation, ...]:

@@ -1,9 +1,9 @@
 """Reader of Darshan logs by Darshan's own library, in a process of its own, which a damaged log may crash.
 
-    python -m weir.tracing.darshan_reader    paths as JSON strings on standard input, one a line
+    python -m weir.tracing.darshan_reader    requests as JSON on standard input, one a line: {"path": ..., "times": ...}
 
-Each path is answered with one line of JSON: `{"log": ...}`, in the words of `weir.tracing.darshan`, or `{"error":
-...}`.
+Each request is answered with one line of JSON: `{"log": ...}`, in the words of `weir.tracing.darshan`, or `{"error":
+...}`. With `times` each file has the times of its accesses too, and the traced ones one by one.
 """
 
 import json
@@ -22,6 +22,11 @@ _MODULES = {"POSIX": "POSIX", "STDIO": "STDIO", "MPI-IO": "MPIIO"}
 """Modules that count reads and writes of files, with the prefixes of their counters."""
 _DXT = ("DXT_POSIX", "DXT_MPIIO")
 _USED = (*_MODULES, *_DXT, "LUSTRE")
+_TIMED = (
+    *("rank", "opened", "closed", "first_read", "first_write", "read_seconds", "write_seconds"),
+    *("reads", "writes", "read_bytes", "written_bytes", "transfer_bytes"),
+)
+"""Fields of an access in an answer with times."""
 _UNKNOWN_ARGUMENTS = "<unknown args>"
 
 Record = dict[str, Any]
@@ -32,21 +37,21 @@ class _DamagedError(Exception):
 
 
 def main() -> None:
-    """Answer the paths on standard input, until its end."""
+    """Answer the requests on standard input, until its end."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # The library prints its complaints; they are caught for each log, so that none stands among the answers.
     os.dup2(2, 1)
     for line in sys.stdin:
-        path = json.loads(line)
-        answers.write(json.dumps(_answer(path)) + "\n")
+        request = json.loads(line)
+        answers.write(json.dumps(_answer(request["path"], times=request["times"])) + "\n")
         answers.flush()
 
 
-def _answer(path: str) -> Record:
+def _answer(path: str, *, times: bool) -> Record:
     with _complaints() as said:
         try:
-            found = _read(path)
+            found = _read(path, times=times)
         except (
             _DamagedError,
             UnicodeDecodeError,
@@ -86,7 +91,7 @@ def _first_line(text: str) -> str:
     return lines[0].partition(":")[2].strip().rstrip(".") if lines else ""
 
 
-def _read(path: str) -> Record:
+def _read(path: str, *, times: bool) -> Record:
     from darshan.backend import cffi_backend as library
 
     log = library.log_open(path)
@@ -96,9 +101,11 @@ def _read(path: str) -> Record:
         modules = library.log_get_modules(log)
         names = library.log_get_name_records(log)
         job = library.log_get_job(log)
-        records = {module: list(_records(library, log, module)) for module in _USED if module in modules}
+        records = {module: list(_records(library, log, module, times=times)) for module in _USED if module in modules}
         return {
             "version": job["log_ver"],
+            "job_id": int(job["jobid"]),
+            "uid": int(job["uid"]),
             "command": library.log_get_exe(log).replace(_UNKNOWN_ARGUMENTS, "").split(),
             "ranks": max(int(job["nprocs"]), 1),
             "started": job["start_time_sec"] + job["start_time_nsec"] * 1e-9,
@@ -106,13 +113,13 @@ def _read(path: str) -> Record:
             "incomplete": sorted(name for name in _USED if name in modules and modules[name]["partial_flag"]),
             "modules": sorted(modules),
             "lustre": [place for place, kind in library.log_get_mounts(log) if kind == "lustre"],
-            "files": _files(names, records, ranks=max(int(job["nprocs"]), 1)),
+            "files": _files(names, records, ranks=max(int(job["nprocs"]), 1), times=times),
         }
     finally:
         library.log_close(log)
 
 
-def _records(library: Any, log: Record, module: str) -> Iterator[Record]:
+def _records(library: Any, log: Record, module: str, *, times: bool) -> Iterator[Record]:
     """The records of one module, decoded here: the package's own loop takes a damaged record for the end."""
     index = library.log_get_modules(log)[module]["idx"]
     while True:
@@ -126,7 +133,7 @@ def _records(library: Any, log: Record, module: str) -> Iterator[Record]:
             if module == "LUSTRE":
                 yield _lustre(library, buffer)
             elif module in _DXT:
-                yield _traced(library, buffer)
+                yield _traced(library, buffer, times=times)
             else:
                 yield _counted(library, buffer, module)
         finally:
@@ -165,6 +172,11 @@ def _counted(library: Any, buffer: Any, module: str) -> Record:
         "transfer_bytes": _common_transfer(counters, prefix),
         "unaligned": max(count("FILE_NOT_ALIGNED"), 0),
         "opened": seconds("OPEN_START_TIMESTAMP"),
+        "closed": max(seconds(f"{event}_END_TIMESTAMP") for event in ("OPEN", "READ", "WRITE", "CLOSE")),
+        "first_read": seconds("READ_START_TIMESTAMP"),
+        "first_write": seconds("WRITE_START_TIMESTAMP"),
+        "read_seconds": max(seconds("READ_TIME"), 0.0),
+        "write_seconds": max(seconds("WRITE_TIME"), 0.0),
         "seconds": max(seconds("READ_TIME"), 0.0) + max(seconds("WRITE_TIME"), 0.0),
         "slowest_seconds": max(seconds("SLOWEST_RANK_TIME"), 0.0),
     }
@@ -201,16 +213,19 @@ def _lustre(library: Any, buffer: Any) -> Record:
     return {"id": int(record.base_rec.id), "components": components}
 
 
-def _traced(library: Any, buffer: Any) -> Record:
-    """The part of traced accesses that counters may lack: the writing ranks, and the furthest byte."""
+def _traced(library: Any, buffer: Any, *, times: bool) -> Record:
+    """The part of traced accesses that counters may lack: writing ranks and furthest byte. With `times` all of them."""
     import numpy
 
     record = library.ffi.cast("struct dxt_file_record **", buffer)[0]
     header_bytes = library.ffi.sizeof("struct dxt_file_record")
     segment_bytes = library.ffi.sizeof("struct segment_info")
     writes = int(record.write_count)
-    raw = library.ffi.buffer(library.ffi.cast("char *", buffer[0]) + header_bytes, writes * segment_bytes)
-    fields = numpy.frombuffer(raw, dtype=numpy.int64).reshape(writes, segment_bytes // 8)
+    count = writes + (int(record.read_count) if times else 0)
+    raw = library.ffi.buffer(library.ffi.cast("char *", buffer[0]) + header_bytes, count * segment_bytes)
+    # Offset, length, begin and end; the writes stand before the reads.
+    every = numpy.frombuffer(raw, dtype=numpy.int64).reshape(count, segment_bytes // 8)
+    fields = every[:writes]
     last_byte = int((fields[:, 0] + fields[:, 1]).max()) - 1 if writes else -1
     written = int(fields[:, 1].sum()) if writes else 0
     return {
@@ -219,10 +234,22 @@ def _traced(library: Any, buffer: Any) -> Record:
         "writes": writes,
         "last_byte": last_byte,
         "written_bytes": written,
+        "segments": _segments(every) if times else None,
     }
 
 
-def _files(names: dict[int, str], records: dict[str, list[Record]], *, ranks: int) -> list[Record]:
+def _segments(fields: Any) -> Record:
+    """Traced accesses as columns."""
+    moments = fields[:, 2:4].copy().view("float64")
+    return {
+        "offsets": fields[:, 0].tolist(),
+        "lengths": fields[:, 1].tolist(),
+        "starts": moments[:, 0].tolist(),
+        "ends": moments[:, 1].tolist(),
+    }
+
+
+def _files(names: dict[int, str], records: dict[str, list[Record]], *, ranks: int, times: bool) -> list[Record]:
     """One record a file, of all modules and ranks together."""
     by_file: dict[int, dict[str, list[Record]]] = {}
     for module, found in records.items():
@@ -233,6 +260,8 @@ def _files(names: dict[int, str], records: dict[str, list[Record]], *, ranks: in
         path = _path(names.get(identity, ""))
         if path is not None:
             files.append(_file(path, modules, ranks))
+            if times:
+                files[-1] |= _times(modules)
     return sorted(files, key=lambda file: (file["opened"], file["path"]))
 
 
@@ -276,6 +305,16 @@ def _file(path: str, modules: dict[str, list[Record]], ranks: int) -> Record:
         "opened": min((record["opened"] for record in counted if record["opened"] > 0), default=0.0),
         "seconds": max((_seconds(record) for record in counted), default=0.0),
         "components": modules["LUSTRE"][0]["components"] if "LUSTRE" in modules else [],
+    }
+
+
+def _times(modules: dict[str, list[Record]]) -> Record:
+    """The times of a file's accesses. MPI-IO ends in calls of POSIX, so its records count only where no others are."""
+    counted = [*modules.get("POSIX", ()), *modules.get("STDIO", ())] or modules.get("MPI-IO", [])
+    traced = modules.get("DXT_POSIX") or modules.get("DXT_MPIIO") or []
+    return {
+        "accesses": [{name: record[name] for name in _TIMED} for record in counted],
+        "segments": [{"rank": record["rank"], "writes": record["writes"], **record["segments"]} for record in traced],
     }
 
 

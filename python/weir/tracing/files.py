@@ -42,13 +42,31 @@ def read_runs(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[Run
         TraceError: There is no trace, or a file is no trace, has another version, or is damaged.
         OSError: A file cannot be opened.
     """
+    runs = read_processes(paths, note=note)
+    return sorted((_run(processes) for processes in runs), key=lambda run: run.started)
+
+
+def read_processes(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[list[TracedProcess]]:
+    """Read the processes of traced runs with all their records.
+
+    Args:
+        paths: Folders of traces, and traces.
+        note: Called with a sentence for each trace that could be used only in part.
+
+    Returns:
+        The processes of each run.
+
+    Raises:
+        TraceError: There is no trace, or a file is no trace, has another version, or is damaged.
+        OSError: A file cannot be opened.
+    """
     runs: dict[str, list[TracedProcess]] = {}
     for path in paths:
         for file in _files(path):
             traced = _read(file, note)
             if traced is not None:
                 runs.setdefault(traced.process["run"], []).append(traced)
-    return sorted((_run(processes) for processes in runs.values()), key=lambda run: run.started)
+    return list(runs.values())
 
 
 def _files(path: Path) -> list[Path]:
