@@ -1,16 +1,20 @@
-"""The jobs of a scenario's file: `[[jobs]]` tables, each with its work and its times of arrival."""
+"""The jobs of a scenario's file: `[[jobs]]` and `[[accounting]]` tables, each with its work and its arrivals."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from weir.simulation.documents import Table, as_seconds
+from weir.simulation.errors import ScenarioError
 from weir.simulation.topology import Topology
 from weir.simulation.workload import Job, Work, Workload
+from weir.simulation.workloads.logs import PROCESSES_PER_NODE, LogOptions, logs_in, read_jobs
 from weir.simulation.workloads.parameters import Generator, read_parameters
+from weir.simulation.workloads.traces import read_traced_jobs
 
 GENERATORS = {
     "ior": "benchmarks:Ior",
@@ -21,9 +25,23 @@ GENERATORS = {
     "scalability": "scalability:Scalability",
 }
 """Generators by name, each with its module and class below `weir.simulation.workloads`."""
+SOURCES = ("generator", "log", "trace")
+"""Keys of which each table of jobs has one."""
 JOBS_MAX = 1_000_000
 """Jobs of a scenario: a mistyped count must not take the machine's memory."""
-_NODES_MAX = 1 << 24
+NODES_MAX = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One job that a table describes, before its copies have their times."""
+
+    name: str
+    user: str
+    offset_seconds: float
+    """Time of its arrival after that of the table's first job."""
+    make: Callable[[int], Work]
+    """The work of a copy, by the number of the copy."""
 
 
 def generator_class(name: str) -> type[Generator]:
@@ -54,40 +72,119 @@ def workload_of(table: Table, topology: Topology, seed: int) -> Workload:
     Raises:
         ScenarioError: There is no job, or one cannot be used; the error names the file, the line and the key.
     """
+    from weir.simulation.workloads.matching import accounted_jobs
+
     jobs: list[tuple[Job, Work]] = []
-    for number, entry in enumerate(table.tables("jobs")):
-        jobs.extend(_jobs(entry, seed, number))
+    entries = [(entry, _jobs) for entry in table.tables("jobs")]
+    entries += [(entry, accounted_jobs) for entry in table.tables("accounting")]
+    for number, (entry, read) in enumerate(entries):
+        jobs.extend(read(entry, seed, number))
         if len(jobs) > JOBS_MAX:
-            raise entry.error("count", f"with it there are more than {JOBS_MAX} jobs")
+            raise entry.error(None, f"with it there are more than {JOBS_MAX} jobs")
     if not jobs:
-        raise table.error(None, "there are no jobs", "give [[jobs]] tables")
+        raise table.error(None, "there are no jobs", "give [[jobs]] or [[accounting]] tables")
     return Workload.of(jobs, nodes=topology.nodes)
 
 
 def _jobs(table: Table, seed: int, number: int) -> Iterator[tuple[Job, Work]]:
-    """The jobs of one table: copies of one job that arrive one after the other."""
-    name, make = _source(table, seed, number)
+    """The jobs of one table: copies of each of its templates."""
+    templates = templates_of(table, seed, number)
     count = table.whole("count", 1, least=1, most=JOBS_MAX)
     arrivals = _arrivals(table, count)
-    job = Job(
-        name=table.text("name", name),
-        user=table.text("user", "user"),
-        group=table.text("group", "group"),
-        priority=table.whole("priority", 1, least=1, most=2**31),
-    )
-    nodes = table.whole("nodes", least=1, most=_NODES_MAX) if table.has("nodes") else None
+    pace = 1.0 if table.has("generator") else table.number("pace", 1.0)
+    group = table.text("group", "group")
+    priority = table.whole("priority", 1, least=1, most=2**31)
+    nodes = table.whole("nodes", least=1, most=NODES_MAX) if table.has("nodes") else None
+    names = [(table.text("name", template.name), table.text("user", template.user)) for template in templates]
     table.close()
     for copy, arrival in enumerate(arrivals):
-        work = make(copy)
-        yield dataclasses.replace(job, nodes=nodes or work.nodes, arrival_seconds=arrival), work
+        for template, (name, user) in zip(templates, names, strict=True):
+            work = on_nodes(template.make(copy), nodes)
+            moment = arrival + pace * template.offset_seconds
+            yield Job(name, user, group, work.nodes, priority, moment), work
 
 
-def _source(table: Table, seed: int, number: int) -> tuple[str, Callable[[int], Work]]:
-    """The usual name of a table's jobs, and the maker of the work of each copy."""
-    name = table.choice("generator", "", tuple(GENERATORS)) if table.has("generator") else ""
-    if not name:
-        raise table.error(None, "its work is missing", f"give generator = {' or '.join(GENERATORS)}")
-    return name, maker_of(read_parameters(generator_class(name), table), seed, number)
+def on_nodes(work: Work, nodes: int | None) -> Work:
+    """Spread the streams of a job evenly over another number of nodes.
+
+    Args:
+        work: The work.
+        nodes: The nodes; None leaves the work as it is.
+
+    Returns:
+        The work on these nodes.
+    """
+    if nodes is None or nodes == work.nodes:
+        return work
+    streams = len(work.stream_nodes)
+    places = np.arange(streams, dtype=np.uint64) * np.uint64(nodes) // np.uint64(max(streams, 1))
+    return dataclasses.replace(work, nodes=nodes, stream_nodes=places.astype(np.uint32))
+
+
+def templates_of(table: Table, seed: int, number: int) -> list[Template]:
+    """Read the jobs that a table describes by a generator, logs or traces.
+
+    Args:
+        table: The table, which may have other keys.
+        seed: Start of all dice.
+        number: Number of the table in its scenario.
+
+    Returns:
+        The jobs, at least one.
+
+    Raises:
+        ScenarioError: The table has no source of work or several, or it cannot be used.
+    """
+    given = [key for key in SOURCES if table.has(key)]
+    if len(given) != 1:
+        fault = "its work is missing" if not given else f"it has {' and '.join(given)}, and may have one of them"
+        raise table.error(None, fault, f"give {', '.join(SOURCES[:-1])} or {SOURCES[-1]}")
+    if given == ["generator"]:
+        name = table.choice("generator", "", tuple(GENERATORS))
+        make = maker_of(read_parameters(generator_class(name), table), seed, number)
+        return [Template(name, "user", 0.0, make)]
+    return _logged(table) if given == ["log"] else _traced(table)
+
+
+def log_options(table: Table) -> LogOptions:
+    """Read the choices that logs leave open.
+
+    Args:
+        table: The table that names the logs.
+
+    Returns:
+        The choices.
+    """
+    return LogOptions(
+        processes_per_node=table.whole("processes_per_node", PROCESSES_PER_NODE, least=1, most=1 << 20),
+        keep_layouts=table.choice("layouts", "scenario", ("scenario", "log")) == "log",
+    )
+
+
+def _logged(table: Table) -> list[Template]:
+    options = log_options(table)
+    path = table.path("log")
+    try:
+        jobs = read_jobs(logs_in(path), options)
+    except ScenarioError as error:
+        raise table.error("log", error.message, error.hint) from error
+    first = min(job.started for job in jobs)
+    return [Template(job.name, job.user, job.started - first, _always(job.work)) for job in jobs]
+
+
+def _traced(table: Table) -> list[Template]:
+    path = table.path("trace")
+    try:
+        # A trace that ends early tells less of its process, and a scenario needs no more.
+        jobs = read_traced_jobs([path], note=lambda _: None)
+    except ScenarioError as error:
+        raise table.error("trace", error.message, error.hint) from error
+    first = min(job.started for job in jobs)
+    return [Template(job.name, "user", job.started - first, _always(job.work)) for job in jobs]
+
+
+def _always(work: Work) -> Callable[[int], Work]:
+    return lambda _: work
 
 
 def maker_of(generator: Generator, seed: int, number: int) -> Callable[[int], Work]:
@@ -117,7 +214,10 @@ def _arrivals(table: Table, count: int) -> list[float]:
     """The moment at which each copy of a job arrives."""
 
     def read(found: Any) -> list[float]:
-        return [as_seconds(each) for each in (found if isinstance(found, list) else [found])]
+        listed = [as_seconds(each) for each in (found if isinstance(found, list) else [found])]
+        if not listed:
+            raise ValueError
+        return listed
 
     listed = table.value("arrival", [0.0], 'a time such as "10s", or a list of times', read)
     every = table.seconds("every", 0.0)
@@ -125,4 +225,6 @@ def _arrivals(table: Table, count: int) -> list[float]:
         return [listed[0] + copy * every for copy in range(count)]
     if table.has("count") and count != len(listed):
         raise table.error("arrival", f"it has {len(listed)} times, and count is {count}", "leave count out")
+    if every:
+        raise table.error("every", "arrival lists the times already", "leave every out")
     return listed
