@@ -171,10 +171,11 @@ impl Sharing {
         branches.into_iter().enumerate().map(branch).collect()
     }
 
-    /// Does the work of [`owed_of_paths`] for jobs that spend all of their weights here.
-    #[cfg(test)]
-    pub(crate) fn owed(&self, jobs: &[JobAttributes]) -> Vec<f64> {
-        owed_of_paths(&jobs.iter().map(|job| self.path(job, &[])).collect::<Vec<_>>())
+    /// The fraction of a device's time that each of these distinct jobs is owed while exactly these want more than theirs,
+    /// reservations and limits left out. Each job comes with the portions of its weights that it spends there, outermost
+    /// first; without portions it spends all.
+    pub fn owed(&self, jobs: &[(&JobAttributes, &[f64])]) -> Vec<f64> {
+        owed_of_paths(&jobs.iter().map(|(job, portions)| self.path(job, portions)).collect::<Vec<_>>())
     }
 }
 
@@ -246,7 +247,8 @@ mod tests {
 
     fn owed(sharing: &Sharing, jobs: &[JobAttributes]) -> Vec<f64> {
         let rounded = |owed: f64| (owed * 1e6).round() / 1e6;
-        sharing.owed(jobs).into_iter().map(rounded).collect()
+        let whole: Vec<(&JobAttributes, &[f64])> = jobs.iter().map(|job| (job, &[][..])).collect();
+        sharing.owed(&whole).into_iter().map(rounded).collect()
     }
 
     #[test]

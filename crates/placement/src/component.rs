@@ -45,7 +45,7 @@ impl Component {
     }
 
     /// The number of the component's first `bytes` that lie on the target of stripe index `stripe`.
-    pub(crate) fn share(&self, stripe: usize, bytes: u64) -> u64 {
+    pub fn share(&self, stripe: usize, bytes: u64) -> u64 {
         share(self.stripe_bytes, self.targets.len(), stripe, bytes)
     }
 

@@ -66,6 +66,13 @@ pub(crate) fn sharing(scenario: &Scenario) -> Result<Sharing, String> {
     Sharing::new(policy, algorithm, Arc::new(entitlements)).map_err(|error| error.to_string())
 }
 
+/// The holders of entitlements of a scenario whose sharing was made, and their entitlements.
+pub(crate) fn entitled(scenario: &Scenario) -> Vec<(Holder, &Entitlement)> {
+    let names = Names::of(scenario);
+    let holders = scenario.entitlements.iter().map(|granted| (holder(granted, &names), granted));
+    holders.filter_map(|(holder, granted)| Some((holder.ok()?, granted))).collect()
+}
+
 fn holder(granted: &Entitlement, names: &Names) -> Result<Holder, String> {
     match (&granted.group, &granted.user, &granted.job) {
         (Some(group), None, None) => Ok(Holder::Group(GroupId(names.number(group)))),

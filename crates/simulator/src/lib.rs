@@ -7,7 +7,10 @@
 //! with one seed has one outcome, bit for bit.
 #![forbid(unsafe_code)]
 
+mod check;
+mod core;
 mod description;
+mod flow;
 mod identity;
 mod outcome;
 mod scenario;
@@ -15,6 +18,9 @@ mod streams;
 mod topology;
 mod workload;
 
+use std::ops::ControlFlow;
+
+pub use check::ScenarioError;
 pub use description::{
     key_lines, parse_fraction, parse_rate, parse_seconds, parse_size, parse_topology, DescriptionError, Part,
 };
@@ -22,3 +28,22 @@ pub use outcome::{JobOutcome, Outcome, Progress, ServerOutcome, TargetOutcome};
 pub use scenario::{Entitlement, Fault, FaultKind, Mode, Scenario};
 pub use topology::{Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer};
 pub use workload::{File, Job, Placement, Step, StepKind, Stream, Workload};
+
+/// Runs a scenario. `observe` is called at most every some 10,000 events; its `Break` ends the run early, with an outcome that is
+/// not complete.
+///
+/// # Errors
+/// [`ScenarioError`] where the scenario cannot be run.
+pub fn run(
+    scenario: &Scenario,
+    observe: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, ScenarioError> {
+    let settings = check::check(scenario)?;
+    let world = core::world::World::new(scenario, &settings);
+    match scenario.mode {
+        Mode::Flow | Mode::Request => {
+            let model = flow::Flows::new(&world);
+            Ok(core::world::run(world, model, observe))
+        }
+    }
+}

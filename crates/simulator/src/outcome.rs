@@ -56,6 +56,9 @@ pub struct JobOutcome {
     pub owed_seconds: f64,
     /// Files that could not be made, because no target was left for them.
     pub refused_files: u64,
+    /// Bytes of writes that were refused, because their targets were full and no other place was left for them.
+    #[serde(default)]
+    pub refused_bytes: u64,
     /// Device time received in each interval of the series.
     pub device_series: Vec<f32>,
 }

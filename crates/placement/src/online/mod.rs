@@ -14,6 +14,6 @@ mod refusal;
 
 pub use cluster::Figures;
 pub use heard::Heard;
-pub use placer::{Placed, Placer, Tally};
+pub use placer::{each_stripe, Placed, Placer, Tally};
 pub use record::{LeftOut, Record};
 pub use refusal::Refusal;

@@ -463,8 +463,8 @@ impl Placer {
     }
 }
 
-/// Calls `each` with the target and weight of every stripe of a layout.
-fn each_stripe(layout: &Layout, mut each: impl FnMut(TargetId, f64)) {
+/// Calls `each` with the target and weight in bytes of every stripe of a layout: the load that a new file adds there.
+pub fn each_stripe(layout: &Layout, mut each: impl FnMut(TargetId, f64)) {
     let mut begin = 0;
     for component in layout.components() {
         let bytes = weight(begin, component.end, component.stripe_bytes, component.targets.len());

@@ -1,0 +1,210 @@
+//! The files of a run: their layouts, the bytes that they hold, and the room that these take on targets.
+
+use super::extents::Extents;
+use super::homes::Homes;
+use super::machines::Machines;
+use super::time::nanos;
+use crate::check::Settings;
+use crate::scenario::Scenario;
+use weir_fairshare::Nanos;
+use weir_placement::online::Refusal;
+use weir_placement::{Component, Layout, LayoutSpecification, Stripes, TargetId, END_OF_FILE};
+
+/// Files that were there before the run are placed in so many turns with an exchange between them.
+const TURNS_BEFORE: usize = 16;
+/// A write goes around full targets so many times at most; every detour leaves out one target more.
+const DETOURS_MAX: usize = 16;
+
+/// All files of a run.
+#[derive(Debug)]
+pub(crate) struct Files {
+    homes: Homes,
+    files: Vec<FileState>,
+}
+
+#[derive(Debug, Default)]
+struct FileState {
+    /// Absent before it is made, and after it is removed or refused.
+    layout: Option<Box<Layout>>,
+    created: Nanos,
+    held: Extents,
+    /// Bytes that it holds on targets, by their numbers.
+    room: Vec<(u32, u64)>,
+}
+
+/// The part of a read or write that is on one target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// The target's number through all servers.
+    pub(crate) target: u32,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// Requests that it takes.
+    pub(crate) requests: u64,
+}
+
+impl Files {
+    /// Places the files that are there before the run.
+    pub(crate) fn new(scenario: &Scenario, settings: &Settings, machines: &mut Machines) -> Files {
+        let homes = Homes::new(machines, nanos(scenario.lambda_seconds));
+        let table = &scenario.workload.files;
+        let mut files = Files { homes, files: table.iter().map(|_| FileState::default()).collect() };
+        let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();
+        for turn in there.chunks(there.len().div_ceil(TURNS_BEFORE).max(1)) {
+            for &file in turn {
+                if files.make(file, (machines, settings, Nanos::ZERO)).is_ok() {
+                    files.claim(file, (0, table[file as usize].bytes), (machines, settings, Nanos::ZERO));
+                }
+            }
+            files.homes.exchange_before();
+        }
+        files
+    }
+
+    /// The home server of a file.
+    pub(crate) fn home(&self, file: u32) -> u32 {
+        self.homes.of_file(file)
+    }
+
+    /// The layout of a file that was made.
+    pub(crate) fn layout(&self, file: u32) -> Option<&Layout> {
+        self.files[file as usize].layout.as_deref()
+    }
+
+    /// Places a new file.
+    pub(crate) fn make(
+        &mut self,
+        file: u32,
+        (machines, settings, now): (&Machines, &Settings, Nanos),
+    ) -> Result<&Layout, Refusal> {
+        let home = self.homes.of_file(file);
+        let asked = specification(settings, file);
+        let named = asked.and_then(|asked| named_layout(asked, settings.defaults.stripe_bytes));
+        let layout = match named {
+            Some(layout) => layout,
+            None => self.homes.place(home, asked, (machines, settings, now))?,
+        };
+        let state = &mut self.files[file as usize];
+        (state.created, state.held) = (now, Extents::default());
+        Ok(state.layout.insert(Box::new(layout)))
+    }
+
+    /// A file is gone, and its room is free.
+    pub(crate) fn remove(&mut self, file: u32, machines: &mut Machines, now: Nanos) {
+        let home = self.homes.of_file(file);
+        let state = std::mem::take(&mut self.files[file as usize]);
+        if let Some(layout) = &state.layout {
+            self.homes.removed(home, layout, (machines, state.created, now));
+        }
+        for (target, bytes) in state.room {
+            machines.targets[target as usize].workload_bytes -= bytes;
+        }
+    }
+
+    /// Takes room for a write of `[begin, end)`; a file whose targets are full goes on elsewhere, as the product's. False
+    /// where no room is left: then nothing was taken.
+    pub(crate) fn claim(
+        &mut self,
+        file: u32,
+        (begin, end): (u64, u64),
+        (machines, settings, now): (&mut Machines, &Settings, Nanos),
+    ) -> bool {
+        let mut full: Vec<TargetId> = Vec::new();
+        for _ in 0..DETOURS_MAX {
+            let state = &self.files[file as usize];
+            let Some(layout) = state.layout.as_deref() else { return false };
+            let mut needed: Vec<(u32, u64)> = Vec::new();
+            for (from, until) in state.held.holes(begin, end) {
+                let parts = parts(layout, (from, until - from), 0, machines);
+                needed.extend(parts.iter().map(|part| (part.target, part.bytes)));
+            }
+            let short = needed
+                .iter()
+                .filter(|&&(target, bytes)| machines.targets[target as usize].free_bytes() < bytes);
+            let before = full.len();
+            full.extend(short.map(|&(target, _)| machines.name(target)));
+            if full.len() == before {
+                self.take(file, (begin, end), &needed, machines);
+                return true;
+            }
+            full.sort_unstable();
+            full.dedup();
+            let (home, held_end) = (self.homes.of_file(file), state.held.end());
+            let asked = specification(settings, file);
+            let present = (layout, asked, held_end);
+            match self.homes.place_behind(home, present, &full, (machines, settings, now)) {
+                Ok(layout) => self.files[file as usize].layout = Some(Box::new(layout)),
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn take(&mut self, file: u32, (begin, end): (u64, u64), needed: &[(u32, u64)], machines: &mut Machines) {
+        let state = &mut self.files[file as usize];
+        state.held.fill(begin, end);
+        for &(target, bytes) in needed {
+            machines.targets[target as usize].workload_bytes += bytes;
+            match state.room.iter_mut().find(|(known, _)| *known == target) {
+                Some((_, room)) => *room += bytes,
+                None => state.room.push((target, bytes)),
+            }
+        }
+    }
+}
+
+fn specification(settings: &Settings, file: u32) -> Option<&LayoutSpecification> {
+    settings.specification_of_file[file as usize].map(|place| &settings.specifications[place as usize])
+}
+
+/// The layout of a request that leaves nothing to choose.
+fn named_layout(asked: &LayoutSpecification, stripe_bytes: u64) -> Option<Layout> {
+    let component = |component: &weir_placement::ComponentSpecification| match &component.stripes {
+        Stripes::Targets(targets) => Some(Component {
+            end: component.end.unwrap_or(END_OF_FILE),
+            stripe_bytes: component.stripe_bytes.unwrap_or(stripe_bytes),
+            targets: targets.clone(),
+        }),
+        Stripes::Default | Stripes::All | Stripes::Count(_) => None,
+    };
+    let components: Option<Vec<Component>> = asked.components.iter().map(component).collect();
+    Layout::new(components?).ok()
+}
+
+/// The parts of `length` bytes from `offset` on, one for each target, in the order of the layout's targets; requests have
+/// `request_bytes`, or 0: a stripe.
+pub(crate) fn parts(
+    layout: &Layout,
+    (offset, length): (u64, u64),
+    request_bytes: u64,
+    machines: &Machines,
+) -> Vec<Part> {
+    let end = offset + length;
+    let mut parts: Vec<Part> = Vec::new();
+    let mut begin = offset;
+    while begin < end {
+        let (start, component) = layout.component_at(begin);
+        let until = end.min(component.end);
+        let request = if request_bytes == 0 { component.stripe_bytes } else { request_bytes };
+        for (stripe, &target) in component.targets.iter().enumerate() {
+            let bytes = component.share(stripe, until - start) - component.share(stripe, begin - start);
+            if bytes == 0 {
+                continue;
+            }
+            let requests = match component.targets.len() {
+                1 => bytes.div_ceil(request),
+                // Requests end at stripes.
+                _ => (bytes as f64 / (component.stripe_bytes as f64)
+                    * component.stripe_bytes.div_ceil(request) as f64)
+                    .ceil() as u64,
+            };
+            let target = machines.number(target);
+            match parts.iter_mut().find(|part| part.target == target) {
+                Some(part) => (part.bytes, part.requests) = (part.bytes + bytes, part.requests + requests),
+                None => parts.push(Part { target, bytes, requests }),
+            }
+        }
+        begin = until;
+    }
+    parts
+}

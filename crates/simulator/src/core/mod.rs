@@ -1,0 +1,11 @@
+//! The part of a run that both models share.
+
+pub(crate) mod accounts;
+pub(crate) mod events;
+mod extents;
+pub(crate) mod files;
+mod homes;
+pub(crate) mod machines;
+mod streams;
+pub(crate) mod time;
+pub(crate) mod world;

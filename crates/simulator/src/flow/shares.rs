@@ -1,0 +1,276 @@
+//! The shares of jobs on targets, by the policy.
+//!
+//! Flows share a link by their windows: the bytes of their requests under way, as a queue in order of arrival serves
+//! them. On a target the policy divides device time among the jobs there, and a job's flows share its part by their
+//! windows. So the weight of a flow is its window times a factor of its job on the target: the job's share there over the
+//! share that its windows alone would give. The factor is 1 where a job is alone on a target, and under `fifo`.
+
+use crate::core::accounts::Accounts;
+use crate::core::time::seconds;
+use weir_fairshare::{divide, Holder, JobAttributes, Level, Nanos, Policy, Presence, Sharing, Use};
+
+/// Portions that move by less than this leave the weights as they are.
+const PORTION_MOVED: f64 = 0.01;
+/// Least part of a target's time that counts as use of it: `USED_MIN` of the device's `usage.rs`.
+const USED_MIN: f64 = 0.001;
+
+/// The jobs of each target.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    sharing: Sharing,
+    jobs: Vec<JobAttributes>,
+    reserved: Vec<(Holder, f64)>,
+    /// The targets, and behind them the metadata services of the servers.
+    devices: Vec<Vec<JobHere>>,
+    targets: u32,
+    /// Windows of all flows of each device, in its time.
+    windows: Vec<f64>,
+    /// Whether the policy gathers jobs into classes. Then portions belong to classes, too: where a job comes that has none
+    /// yet, no job has any until the next division.
+    has_classes: bool,
+}
+
+/// A job on a target.
+#[derive(Clone, Debug)]
+pub(crate) struct JobHere {
+    pub(crate) job: u32,
+    /// Its flows here.
+    flows: u32,
+    /// Windows of its flows, in device time of the target.
+    window: f64,
+    share: f64,
+    since: Nanos,
+    /// Parts of its weights that it spends here; empty: all.
+    portions: Vec<f64>,
+}
+
+/// The present use of targets by a job, for the division of the store.
+#[derive(Clone, Debug)]
+pub(crate) struct JobUse {
+    pub(crate) job: u32,
+    pub(crate) target: u32,
+    /// Part of the target's time that it uses.
+    pub(crate) used: f64,
+    /// Whether the target holds its flows back.
+    pub(crate) is_short: bool,
+}
+
+impl Shares {
+    pub(crate) fn new(
+        sharing: &Sharing,
+        jobs: &[JobAttributes],
+        holders: &[(Holder, Option<f64>, Option<f64>)],
+        (targets, servers): (usize, usize),
+    ) -> Shares {
+        let reserved =
+            |&(holder, reservation, _): &(Holder, Option<f64>, Option<f64>)| Some((holder, reservation?));
+        let is_flat = match sharing.policy() {
+            Policy::Fifo => true,
+            Policy::Fair(levels) => matches!(levels[..], [Level::Job | Level::Size | Level::Priority]),
+        };
+        Shares {
+            has_classes: !is_flat,
+            sharing: sharing.clone(),
+            jobs: jobs.to_vec(),
+            reserved: holders.iter().filter_map(reserved).collect(),
+            devices: vec![Vec::new(); targets + servers],
+            windows: vec![0.0; targets + servers],
+            targets: targets as u32,
+        }
+    }
+
+    /// A flow of the job comes to a target.
+    pub(crate) fn come(&mut self, target: u32, job: u32, now: Nanos) {
+        let here = &mut self.devices[target as usize];
+        match here.binary_search_by_key(&job, |one| one.job) {
+            Ok(place) => here[place].flows += 1,
+            Err(place) => {
+                if self.has_classes {
+                    here.iter_mut().for_each(|one| one.portions.clear());
+                }
+                let one =
+                    JobHere { job, flows: 1, window: 0.0, share: 0.0, since: now, portions: Vec::new() };
+                here.insert(place, one);
+            }
+        }
+    }
+
+    /// A flow of the job leaves a target.
+    pub(crate) fn leave(&mut self, target: u32, job: u32, now: Nanos, accounts: &mut Accounts) {
+        let here = &mut self.devices[target as usize];
+        let Ok(place) = here.binary_search_by_key(&job, |one| one.job) else { return };
+        here[place].flows -= 1;
+        if here[place].flows == 0 {
+            let mut gone = here.remove(place);
+            gone.settle(target < self.targets, now, accounts);
+        }
+    }
+
+    /// Takes the windows of all flows of a target, by job, and finds the shares of its jobs.
+    pub(crate) fn weigh(
+        &mut self,
+        target: u32,
+        windows: impl Iterator<Item = (u32, f64)>,
+        now: Nanos,
+        accounts: &mut Accounts,
+    ) {
+        let here = &mut self.devices[target as usize];
+        for one in here.iter_mut() {
+            one.settle(target < self.targets, now, accounts);
+            one.window = 0.0;
+        }
+        let mut all = 0.0;
+        for (job, window) in windows {
+            if let Ok(place) = here.binary_search_by_key(&job, |one| one.job) {
+                here[place].window += window;
+                all += window;
+            }
+        }
+        self.windows[target as usize] = all;
+        if let [only] = &mut here[..] {
+            only.share = 1.0;
+        } else if *self.sharing.policy() == Policy::Fifo {
+            here.iter_mut().for_each(|one| one.share = one.window / all);
+        } else if !here.is_empty() {
+            let jobs: Vec<(&JobAttributes, &[f64])> =
+                here.iter().map(|one| (&self.jobs[one.job as usize], &one.portions[..])).collect();
+            let mut shares = self.sharing.owed(&jobs);
+            reserve(&self.reserved, &jobs, &mut shares);
+            for (one, share) in here.iter_mut().zip(shares) {
+                one.share = share;
+            }
+        }
+    }
+
+    /// Windows of all flows of a target: the longer its queue, the more likely it holds the flows that it shares with others.
+    pub(crate) fn window(&self, target: u32) -> f64 {
+        self.windows[target as usize]
+    }
+
+    /// The jobs on a target, ascending.
+    pub(crate) fn jobs_on(&self, target: u32) -> impl Iterator<Item = u32> + '_ {
+        self.devices[target as usize].iter().map(|one| one.job)
+    }
+
+    /// Whether several jobs are on a target.
+    pub(crate) fn is_shared(&self, target: u32) -> bool {
+        self.devices[target as usize].len() > 1
+    }
+
+    pub(crate) fn divides(&self) -> bool {
+        *self.sharing.policy() != Policy::Fifo
+    }
+
+    /// The factor of the windows of a job's flows on a target.
+    pub(crate) fn factor(&self, target: u32, job: u32) -> f64 {
+        let here = &self.devices[target as usize];
+        match here.binary_search_by_key(&job, |one| one.job) {
+            Ok(place) if here.len() > 1 && here[place].window > 0.0 => {
+                here[place].share * self.windows[target as usize] / here[place].window
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// Divides the targets among their jobs as the servers do in an exchange: by the uses of all of them, which are sorted by job.
+    /// Answers the targets whose jobs spend other parts of their weights from now on.
+    pub(crate) fn divide(&mut self, uses: &[JobUse]) -> Vec<u32> {
+        let mut contended: Vec<u32> = uses.iter().map(|one| one.target).collect();
+        contended.retain(|&target| self.is_shared(target));
+        contended.sort_unstable();
+        contended.dedup();
+        // Targets that a job has for itself are one device more, of which it has the time that it uses.
+        let own = contended.len();
+        let mut presences: Vec<Presence> = Vec::new();
+        for of_job in uses.chunk_by(|one, next| one.job == next.job) {
+            let mut presence = Presence { attributes: self.jobs[of_job[0].job as usize], uses: Vec::new() };
+            let mut alone = 0.0;
+            for one in of_job {
+                match contended.binary_search(&one.target) {
+                    Ok(device) => {
+                        let wanted = (!one.is_short).then_some(one.used.clamp(0.0, 1.0));
+                        presence.uses.push(Use { device, wanted });
+                    }
+                    Err(_) => alone += one.used,
+                }
+            }
+            if alone > USED_MIN {
+                presence.uses.push(Use { device: own, wanted: Some(alone) });
+            }
+            presences.push(presence);
+        }
+        let division = divide(&self.sharing, &presences, own + 1);
+        let mut moved = Vec::new();
+        for (&target, portions) in contended.iter().zip(&division.portions) {
+            let mut has_moved = false;
+            for one in &mut self.devices[target as usize] {
+                let Some(next) = portions.get(&self.jobs[one.job as usize].job) else { continue };
+                let is_near = next.len() == one.portions.len()
+                    && next
+                        .iter()
+                        .zip(&one.portions)
+                        .all(|(next, before)| (next - before).abs() < PORTION_MOVED);
+                if !is_near {
+                    one.portions.clone_from(next);
+                    has_moved = true;
+                }
+            }
+            if has_moved {
+                moved.push(target);
+            }
+        }
+        moved
+    }
+
+    /// The run ends: time that is owed until now counts.
+    pub(crate) fn close(&mut self, now: Nanos, accounts: &mut Accounts) {
+        let of_targets = &mut self.devices[..self.targets as usize];
+        of_targets.iter_mut().flatten().for_each(|one| one.settle(true, now, accounts));
+    }
+}
+
+impl JobHere {
+    /// Puts the time owed since the last time into the accounts.
+    fn settle(&mut self, is_target: bool, now: Nanos, accounts: &mut Accounts) {
+        if is_target {
+            accounts.owes(self.job, self.share * seconds(now.saturating_since(self.since)));
+        }
+        self.since = now;
+    }
+}
+
+pub(crate) fn holds(holder: Holder, job: &JobAttributes) -> bool {
+    match holder {
+        Holder::Group(group) => job.group == group,
+        Holder::User(user) => job.user == user,
+        Holder::Job(name) => job.name == name,
+    }
+}
+
+/// Raises the shares of holders to their reservations. The others divide what is left as before.
+fn reserve(reserved: &[(Holder, f64)], jobs: &[(&JobAttributes, &[f64])], shares: &mut [f64]) {
+    let mut is_raised = vec![false; jobs.len()];
+    for &(holder, reservation) in reserved {
+        let is_of = |place: usize, is_raised: &[bool]| holds(holder, jobs[place].0) && !is_raised[place];
+        let sum_of = |shares: &[f64], counts: &dyn Fn(usize) -> bool| -> f64 {
+            (0..shares.len()).filter(|&place| counts(place)).map(|place| shares[place]).sum()
+        };
+        let own = sum_of(shares, &|place| is_of(place, &is_raised));
+        let others = sum_of(shares, &|place| !is_of(place, &is_raised) && !is_raised[place]);
+        let left = (own + others - reservation).max(0.0);
+        if own == 0.0 || own >= reservation || others == 0.0 {
+            continue;
+        }
+        let raised = reservation.min(own + others);
+        for place in 0..shares.len() {
+            if is_of(place, &is_raised) {
+                shares[place] *= raised / own;
+            } else if !is_raised[place] {
+                shares[place] *= left / others;
+            }
+        }
+        for place in 0..shares.len() {
+            is_raised[place] |= holds(holder, jobs[place].0);
+        }
+    }
+}
