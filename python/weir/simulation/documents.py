@@ -337,6 +337,18 @@ class Table:
         """
         return self.value(key, default, 'a time such as "100us" or "1h"', as_seconds)
 
+    def rate(self, key: str, default: float | _Required = REQUIRED) -> float:
+        """Read a rate.
+
+        Args:
+            key: The key.
+            default: The bytes a second where the key is absent.
+
+        Returns:
+            The bytes a second.
+        """
+        return self.value(key, default, 'a rate such as "200MB/s"', as_rate)
+
     def switch(self, key: str, default: bool) -> bool:
         """Read a switch.
 
@@ -491,6 +503,21 @@ def as_size(found: Any, least: int) -> int:
         ValueError: The value is no size, or too small.
     """
     return as_whole(_core.parse_size(found) if isinstance(found, str) else found, least, 2**63 - 1)
+
+
+def as_rate(found: Any) -> float:
+    """Read a rate.
+
+    Args:
+        found: The value: a number of bytes a second, or a text such as `200MB/s`.
+
+    Returns:
+        The bytes a second.
+
+    Raises:
+        ValueError: The value is no rate above 0.
+    """
+    return _core.parse_rate(found) if isinstance(found, str) else as_number(found, 1e-9, 1e18)
 
 
 def as_seconds(found: Any) -> float:

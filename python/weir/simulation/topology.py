@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from weir import _core
-from weir.simulation.documents import REFERENCE
+from weir.simulation.documents import REFERENCE, parse_document
 from weir.simulation.errors import ScenarioError
 
 _ENDING = ".toml"
 _GRID = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
+_STORE = re.compile(r"^\s*\[\[\s*server\s*\]\]", re.MULTILINE)
+"""A table of a cluster.toml, whose servers stand in `[[server]]`; a topology's stand in `[[servers]]`."""
 _GRID_TEXT = """name = "{name}"
 clients = {{ nodes = {nodes}, link = {{ rate = "12.5GB/s", latency = "5us" }} }}
 [[servers]]
@@ -141,6 +143,10 @@ def read_topology(path: Path) -> Topology:
         raise ScenarioError(f"{path} is not TOML: it is not UTF-8", hint=REFERENCE) from error
     except OSError as error:
         raise ScenarioError(f"cannot read {path}: {error.strerror}", hint="is the path right?") from error
+    if _STORE.search(text):
+        from weir.simulation.stores import topology_of_configuration
+
+        return topology_of_configuration(parse_document(text, origin=str(path), folder=path.parent))
     return parse_topology(text, origin=str(path))
 
 

@@ -1,0 +1,41 @@
+"""`weir simulate topology`: the machines of a preset, a file or a store, as TOML."""
+
+import click
+
+from weir.store.home import Home
+
+
+@click.command(name="topology")
+@click.argument("name", metavar="[NAME|FILE]", required=False)
+@click.option("--from-store", is_flag=True, help="The machines of the running store, as fast as they were measured.")
+@click.option("--list", "lists", is_flag=True, help="List the presets, with their numbers of machines.")
+@click.pass_obj
+def topology(home: Home, name: str | None, from_store: bool, lists: bool) -> None:
+    """Print the machines of a topology as TOML, which can be changed and simulated on.
+
+    NAME is a preset, or numbers of servers and of targets a server as in 16x8. FILE describes a topology, or is the
+    cluster.toml of a store. The rates of --from-store are those that the servers learned from the requests that they
+    served; the client nodes and the links are assumed.
+    """
+    from weir.simulation.stores import topology_of_store
+    from weir.simulation.topology import topology_named
+    from weir.store.home import find_cluster
+
+    if sum((name is not None, from_store, lists)) != 1:
+        raise click.UsageError("give the name of a topology, its file, --from-store, or --list")
+    if lists:
+        _show_presets()
+        return
+    found = topology_of_store(find_cluster(home)) if name is None else topology_named(name)
+    print(found.text(), end="")
+
+
+def _show_presets() -> None:
+    from weir.cli.output import print_table
+    from weir.simulation.topology import preset_names, topology_named
+
+    presets = [topology_named(name) for name in preset_names()]
+    rows = [
+        (each.name, each.nodes, each.servers, each.targets, f"{each.capacity_bytes / 1e12:.1f}") for each in presets
+    ]
+    print_table(("NAME", "CLIENT NODES", "SERVERS", "TARGETS", "TB"), rows)
