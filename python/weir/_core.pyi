@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 __all__ = [
@@ -31,8 +31,11 @@ __all__ = [
     "refactor",
     "refactored_header_bytes",
     "scheduler_names",
+    "simulate",
     "space_factors",
     "speeds_and_loads",
+    "step_columns",
+    "step_kinds",
     "stripe_shares",
     "toml_lines",
 ]
@@ -183,6 +186,13 @@ def speeds_and_loads(
     backlog_seconds: Sequence[float] | None = None,
     backlog_usual_seconds: float = 0.0,
 ) -> tuple[list[float], list[float], dict[str, float], dict[str, float]]: ...
+def simulate(
+    scenario: str,
+    steps: dict[str, Any] | None = None,
+    progress: Callable[[float, int, int, int], object] | None = None,
+) -> str: ...
+def step_columns() -> list[tuple[str, str]]: ...
+def step_kinds() -> list[str]: ...
 def refactor(
     array: Any,
     *,

@@ -1,12 +1,13 @@
-//! The module `weir._core`: the pure leaves as the command line uses them.
+//! The module `weir._core`: the pure leaves and the simulator as the command line uses them.
 //!
-//! Each function is one call into a leaf, so that Python never holds a second version of a decision.
+//! Each function is one call into a crate, so that Python never holds a second version of a decision.
 #![forbid(unsafe_code)]
 
 mod allocation;
 mod description;
 mod layout;
 mod refactor;
+mod simulation;
 mod statistics;
 mod trace;
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use weir_fairshare::{Algorithm, Policy, Sharing};
 use weir_wire::{Claims, Credential, Role, SiteKey};
 
-/// The module `weir._core`: the pure leaves as Python uses them.
+/// The module `weir._core`: the pure leaves and the simulator as Python uses them.
 #[pymodule]
 mod _core {
     #[pymodule_export]
@@ -34,6 +35,8 @@ mod _core {
         mesh_order_by_connectivity, mesh_order_by_coordinates, refactor, refactored_header_bytes, Refactored,
         Restored,
     };
+    #[pymodule_export]
+    use super::simulation::{simulate, step_columns, step_kinds};
     #[pymodule_export]
     use super::statistics::speeds_and_loads;
     #[pymodule_export]
