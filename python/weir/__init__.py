@@ -9,9 +9,9 @@ with weir.store.up(servers=2, targets=2) as store:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weir import store
+    from weir import simulation, store
 
-__all__ = ["store"]
+__all__ = ["simulation", "store"]
 
 
 def __getattr__(name: str) -> Any:

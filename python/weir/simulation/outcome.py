@@ -1,0 +1,195 @@
+"""The answer of a simulated run: the jobs, targets and servers, as the engine accounts for them.
+
+The fields are those of `Outcome` in `crates/simulator/src/outcome.rs`. Times are virtual seconds since the run's begin.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from weir.simulation.errors import SimulationError
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Series = NDArray[numpy.float32]
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobOutcome:
+    """A job's part of a run."""
+
+    started_seconds: float
+    """Begin of its first step."""
+    ended_seconds: float
+    """End of its last step; the end of the run, if steps are left."""
+    is_complete: bool
+    """Whether all its steps were done."""
+    read_bytes: int
+    """Bytes read."""
+    written_bytes: int
+    """Bytes written."""
+    reading_seconds: float
+    """Time in which any of its streams was in a read."""
+    writing_seconds: float
+    """Time in which any of its streams was in a write."""
+    busy_seconds: float
+    """Time in which any of its streams was in any step but a pause or a barrier."""
+    device_seconds: float
+    """Device time that targets spent on it."""
+    owed_seconds: float
+    """Device time that the policy owed it while it wanted time."""
+    refused_files: int
+    """Files that could not be made, because no target was left for them."""
+    refused_bytes: int
+    """Bytes of writes that found no room."""
+    device_series: "Series"
+    """Device time received in each interval of the series, in seconds; shape (intervals,), float32."""
+
+    @property
+    def read_bytes_per_second(self) -> float | None:
+        """Bytes read a second, over the time in reads; None where nothing was read."""
+        return _rate(self.read_bytes, self.reading_seconds)
+
+    @property
+    def write_bytes_per_second(self) -> float | None:
+        """Bytes written a second, over the time in writes; None where nothing was written."""
+        return _rate(self.written_bytes, self.writing_seconds)
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Bytes moved a second, over the time in any I/O, metadata included; None where nothing was moved."""
+        return _rate(self.read_bytes + self.written_bytes, self.busy_seconds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetOutcome:
+    """A target's part of a run."""
+
+    server: int
+    """Number of its server."""
+    index: int
+    """Its number on that server."""
+    read_bytes: int
+    """Bytes read from it."""
+    written_bytes: int
+    """Bytes written to it."""
+    used_bytes: int
+    """Bytes in use at the end."""
+    stripes: int
+    """Stripes of files that it was given."""
+    busy_seconds: float
+    """Time in which it worked."""
+    busy_series: "Series"
+    """Part of each interval of the series in which it worked; shape (intervals,), float32."""
+
+    @property
+    def name(self) -> str:
+        """Its name, `SERVER.INDEX`, as stores and layouts spell it."""
+        return f"{self.server}.{self.index}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerOutcome:
+    """A server's part of a run."""
+
+    received_bytes: int
+    """Bytes that came to it."""
+    sent_bytes: int
+    """Bytes that it sent."""
+    link_series: "Series"
+    """Part of its link's rate in the busier direction that was used in each interval; shape (intervals,), float32."""
+    processor_series: "Series"
+    """Part of its processor that was used in each interval; shape (intervals,), float32; empty without a bound."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """A simulated run."""
+
+    seconds: float
+    """Moment of the last event."""
+    is_complete: bool
+    """Whether all work was done."""
+    is_interrupted: bool
+    """Whether the user ended the run before its end."""
+    events: int
+    """Events that the engine took."""
+    sample_seconds: float
+    """Interval of the series, in seconds; 0 where none was kept."""
+    target_cost: float
+    """Greatest use of a target's capacity by the workload, divided by the mean use: Tarazu's equation 4; 1 where
+    nothing was written."""
+    jobs: tuple[JobOutcome, ...]
+    """The jobs, in the order of the workload."""
+    targets: tuple[TargetOutcome, ...]
+    """The targets, server by server."""
+    servers: tuple[ServerOutcome, ...]
+    """The servers, by their numbers."""
+
+
+def decode(text: str) -> Outcome:
+    """Read the engine's answer.
+
+    Args:
+        text: The answer, as JSON.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        SimulationError: The text is no answer of this version's engine.
+    """
+    try:
+        document = json.loads(text)
+        parts = {
+            "jobs": tuple(part_of(JobOutcome, each) for each in document["jobs"]),
+            "targets": tuple(part_of(TargetOutcome, each) for each in document["targets"]),
+            "servers": tuple(part_of(ServerOutcome, each) for each in document["servers"]),
+        }
+        return part_of(Outcome, {**document, **parts})
+    except (ValueError, KeyError, TypeError) as error:
+        raise SimulationError(
+            f"the answer of the simulator cannot be read: {error!r}",
+            hint="the extension module is of another version than the package: install both again",
+        ) from error
+
+
+def part_of(kind: type[Kind], document: dict[str, Any]) -> Kind:
+    """Make one of the dataclasses here of its document.
+
+    Args:
+        kind: The dataclass.
+        document: Values by the names of the fields; others are passed over.
+
+    Returns:
+        The object.
+
+    Raises:
+        KeyError: A value is missing.
+        TypeError: A value is of another type.
+        ValueError: A series has something else than numbers.
+    """
+    import numpy
+
+    values = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        value = document[field.name]
+        if field.name.endswith("_series"):
+            value = numpy.asarray(value, numpy.float32)
+            if value.ndim != 1:
+                raise ValueError(f"{field.name} is no list of numbers")
+        elif field.type is float and isinstance(value, int | float) and not isinstance(value, bool):
+            value = float(value)
+        elif field.type in (int, bool) and type(value) is not field.type:
+            raise TypeError(f"{field.name} is {value!r}")
+        values[field.name] = value
+    return kind(**values)
+
+
+def _rate(count: int, duration: float) -> float | None:
+    return count / duration if count and duration > 0 else None
