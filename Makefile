@@ -33,7 +33,7 @@ PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
 SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
-PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed \))
+PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
 # `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
 BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))

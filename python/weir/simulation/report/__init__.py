@@ -1,0 +1,1 @@
+"""One page about simulated runs: figures, a sentence and a table for each, and nothing from elsewhere."""
