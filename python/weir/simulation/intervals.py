@@ -1,0 +1,62 @@
+"""Means over seeds, with the intervals in which the mean over all seeds lies."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEVEL = 0.95
+"""Part of such intervals that hold the mean over all seeds."""
+METHOD = "Student's t over seeds"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over seeds."""
+
+    mean: float
+    """Mean of the values."""
+    low: float | None
+    """Lower end of the interval; None with one value."""
+    high: float | None
+    """Upper end of the interval; None with one value."""
+
+
+def interval_of(values: Sequence[float]) -> Interval | None:
+    """Estimate a mean.
+
+    Args:
+        values: One value for each seed.
+
+    Returns:
+        The mean with Student's t interval at `LEVEL`; None without values.
+    """
+    if not values:
+        return None
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Interval(mean, None, None)
+    from scipy import stats
+
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * deviation / math.sqrt(len(values))
+    return Interval(mean, mean - half, mean + half)
+
+
+def ratio_of(values: Sequence[float], references: Sequence[float]) -> Interval | None:
+    """Estimate by which factor values differ from references of the same seeds.
+
+    The interval is that of the mean logarithm of the ratios, so what all settings share in a seed cancels out.
+
+    Args:
+        values: One value for each seed.
+        references: The references, seed by seed.
+
+    Returns:
+        The geometric mean of the ratios with its interval; None without values, or where one of them is not positive.
+    """
+    if not values or any(value <= 0 for value in (*values, *references)):
+        return None
+    found = interval_of([math.log(value / reference) for value, reference in zip(values, references, strict=True)])
+    if found is None or found.low is None or found.high is None:
+        return found and Interval(math.exp(found.mean), None, None)
+    return Interval(math.exp(found.mean), math.exp(found.low), math.exp(found.high))
