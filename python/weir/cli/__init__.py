@@ -43,6 +43,7 @@ _COMMANDS = {
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
+    "simulate": "weir.cli.simulate:simulate",
 }
 
 

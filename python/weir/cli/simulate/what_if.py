@@ -1,0 +1,225 @@
+"""`weir simulate what-if`: what another setting would do to the jobs of a site."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import FAILED, say, warn
+from weir.cli.output import output_option
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.simulation.intervals import Interval
+    from weir.simulation.scenario import Scenario
+    from weir.simulation.what_if import Answer, Setting
+
+NOW = "now"
+_TOPOLOGY = "testbed-35"
+_SEEDS_MAX = 1000
+_TARGETS_MAX = 100_000
+_COPIES_MAX = 10_000
+
+
+@click.command(name="what-if")
+@click.option(
+    "--logs",
+    metavar="PATH",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A Darshan log, or a folder of logs; may be given again.",
+)
+@click.option("--from-store", is_flag=True, help="The machines and settings of now are those of the running store.")
+@click.option("--topology", metavar="NAME|FILE", help="The machines of now.  [default: testbed-35]")
+@click.option(
+    "--policy", "policies", metavar="POLICY", multiple=True, help="Another policy; `X by Y` names a scheduler."
+)
+@click.option("--allocator", "allocators", metavar="NAME", multiple=True, help="Another choice of targets.")
+@click.option("--layout", "layouts", metavar="LAYOUT", multiple=True, help="Another layout of files.")
+@click.option(
+    "--targets",
+    metavar="COUNT",
+    multiple=True,
+    type=click.IntRange(1, _TARGETS_MAX),
+    help="Another number of targets on the same servers.",
+)
+@click.option("--server-dies", "deaths", metavar="N@T[-T]", multiple=True, help="A server that ends at a moment.")
+@click.option("--together", "is_together", is_flag=True, help="Make all changes at once, in place of one by one.")
+@click.option(
+    "--arrivals",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Accounting of Slurm, by `sacct --parsable2`: which jobs ran when.",
+)
+@click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, show_default=True, help="Jobs of each log.")
+@click.option("--spread", metavar="TIME", help="Time over which jobs arrive.  [default: that of the longest job alone]")
+@click.option("--seeds", type=click.IntRange(1, _SEEDS_MAX), default=5, show_default=True, help="Runs of each setting.")
+@click.option("--mode", type=click.Choice(["flow", "request"]), default="flow", show_default=True, help="The model.")
+@output_option
+@click.pass_obj
+def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: str | None, **options: Any) -> int:
+    """Compare settings of a store by the site's own logs.
+
+    Each setting is a row below that of now, with the mean over seeds and its 95% interval. A seed draws when the jobs
+    arrive, unless --arrivals tells it.
+    """
+    from weir.cli.simulate.progress import bars
+    from weir.simulation.what_if import ask
+
+    settings = _settings(options, is_together=is_together)
+    now = _now(home, options)
+    spread_seconds = 0.0 if options["arrivals"] is not None else _spread(spread)
+    with bars() as show:
+        answers = ask(now, settings, seeds=range(seeds), spread_seconds=spread_seconds, progress=show)
+    _show(answers, seeds, output)
+    return _tell_unfinished(answers)
+
+
+def _settings(options: dict[str, Any], *, is_together: bool) -> "list[Setting]":
+    from weir.simulation import alternatives
+
+    settings = [
+        *(alternatives.another_policy(text) for text in options["policies"]),
+        *(alternatives.another_allocator(name) for name in options["allocators"]),
+        *(alternatives.another_layout(text) for text in options["layouts"]),
+        *(alternatives.another_number_of_targets(count) for count in options["targets"]),
+        *(alternatives.a_dying_server(text) for text in options["deaths"]),
+    ]
+    if not settings:
+        raise click.UsageError(
+            "there is nothing to compare: give --policy, --allocator, --layout, --targets, or --server-dies"
+        )
+    return [alternatives.together(settings)] if is_together else settings
+
+
+def _now(home: Home, options: dict[str, Any]) -> "Scenario":
+    """The scenario of now: the machines and settings of the store or of a topology, and the work of the logs."""
+    from weir.simulation.documents import Document
+    from weir.simulation.scenario import scenario_of
+
+    if options["from_store"] and options["topology"] is not None:
+        raise click.UsageError("give --from-store or --topology, not both")
+    logs, accounting = options["logs"], options["arrivals"]
+    if accounting is not None and len(logs) > 1:
+        raise click.UsageError("with --arrivals give one folder of logs")
+    if accounting is not None and options["copies"] > 1:
+        raise click.UsageError("--arrivals tells which jobs ran; leave --copies out")
+    if accounting is None:
+        work: dict[str, Any] = {"jobs": [{"log": str(path), "count": options["copies"]} for path in logs]}
+    else:
+        work = {"accounting": [{"file": str(accounting), "logs": str(logs[0])}]}
+    machines = _of_store(home) if options["from_store"] else {"topology": options["topology"] or _TOPOLOGY}
+    document = Document({**machines, **work, "mode": options["mode"]}, {}, origin="what-if", folder=Path())
+    return scenario_of(document)
+
+
+def _of_store(home: Home) -> dict[str, Any]:
+    """The machines and settings of the running store, as values of a scenario's file."""
+    import tomllib
+
+    from weir.simulation.stores import settings_of_store, topology_of_store
+    from weir.store.home import find_cluster
+
+    cluster = find_cluster(home)
+    return {"topology": tomllib.loads(topology_of_store(cluster).text()), **settings_of_store(cluster)}
+
+
+def _spread(text: str | None) -> float | None:
+    from weir import _core
+
+    if text is None:
+        return None
+    try:
+        return _core.parse_seconds(text)
+    except ValueError as error:
+        raise click.UsageError(f"--spread {text}: {error}") from error
+
+
+def _tell_unfinished(answers: "Sequence[Answer]") -> int:
+    """Name the settings with which jobs did not end; return the exit code."""
+    is_whole = True
+    for answer in answers:
+        jobs = sum(run.jobs for run in answer.runs)
+        left = jobs - sum(run.jobs_complete for run in answer.runs)
+        if left:
+            is_whole = is_whole and answer.name != NOW
+            warn(f"{answer.name}: {left} of {jobs} jobs did not end, so their slowdowns are not counted")
+    return 0 if is_whole else FAILED
+
+
+def _show(answers: "Sequence[Answer]", seeds: int, output: str) -> None:
+    from weir.cli.output import show
+    from weir.simulation.intervals import LEVEL, METHOD
+
+    rows = [_row(answer) for answer in answers]
+    header = ("SETTING", "ENDED", "SLOWED", "MOST SLOWED", "MB/S", "ASTRAY", "COST", "SLOWED BESIDE NOW")
+    document = {
+        "version": 1,
+        "interval": {"level": LEVEL, "method": METHOD, "seeds": seeds},
+        "settings": [_document(answer) for answer in answers],
+    }
+    show(output, document, header, rows)
+    if output == "table":
+        count = f"{seeds} seed{'s' * (seeds > 1)}"
+        say(f"means over {count}" + (f", with {LEVEL:.0%} intervals ({METHOD})" if seeds > 1 else ""))
+
+
+def _document(answer: "Answer") -> dict[str, Any]:
+    scenario = answer.scenario
+    return {
+        "name": answer.name,
+        "policy": scenario.policy,
+        "scheduler": scenario.scheduler,
+        "allocator": scenario.allocator,
+        "layout": scenario.layout,
+        "targets": scenario.topology.targets,
+        "faults": [fault.document() for fault in scenario.faults],
+        "figures": {key: _interval(found) for key, found in answer.figures.items()},
+        "beside_now": {key: _interval(found) for key, found in answer.ratios.items()},
+        "runs": [dataclasses.asdict(run) for run in answer.runs],
+    }
+
+
+def _interval(found: "Interval | None") -> dict[str, Any] | None:
+    return None if found is None else dataclasses.asdict(found)
+
+
+def _row(answer: "Answer") -> tuple[Any, ...]:
+    from weir.cli.output import Quantity
+
+    figures = answer.figures
+    ended, jobs = sum(run.jobs_complete for run in answer.runs), sum(run.jobs for run in answer.runs)
+    return (
+        answer.name,
+        Quantity(f"{ended}/{jobs}"),
+        _about(figures["io_slowdown_mean"], 1.0, 2),
+        _about(figures["io_slowdown_max"], 1.0, 2),
+        _about(figures["bytes_per_second"], 1e-6, 1),
+        _about(figures["share_error"], 100.0, 1, "%"),
+        _about(figures["target_cost"], 1.0, 2),
+        _ratio(answer.ratios["io_slowdown_mean"]) if answer.name != NOW else Quantity("-"),
+    )
+
+
+def _about(found: "Interval | None", factor: float, digits: int, unit: str = "") -> Any:
+    """A mean with the half of its interval."""
+    from weir.cli.output import Quantity
+
+    if found is None:
+        return Quantity("-")
+    mean = f"{factor * found.mean:.{digits}f}"
+    half = "" if found.high is None else f" ±{factor * (found.high - found.mean):.{digits}f}"
+    return Quantity(f"{mean}{half}{unit}")
+
+
+def _ratio(found: "Interval | None") -> Any:
+    """A factor with its interval, which is not even around it."""
+    from weir.cli.output import Quantity
+
+    if found is None:
+        return Quantity("-")
+    ends = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
+    return Quantity(f"x{found.mean:.2f}{ends}")
