@@ -250,7 +250,7 @@ def _topology(table: Table) -> Topology:
     if isinstance(table.value("topology", "", "a topology", lambda found: found), dict):
         import tomli_w
 
-        inline = table.value("topology", {}, "a topology", dict)
+        inline: dict[str, Any] = table.value("topology", {}, "a topology", dict)
         try:
             return parse_topology(tomli_w.dumps(inline), origin="topology")
         except ScenarioError as error:
@@ -288,7 +288,7 @@ def _layout(table: Table, topology: Topology) -> dict[str, Any]:
         return found
 
     example = "a layout such as -E 128M -c 1 -E -1 -c 8"
-    found = {
+    found: dict[str, Any] = {
         "layout": table.value("components", None, example, read),
         "stripe_bytes": table.size("stripe_size", STRIPE_BYTES, least=4096),
         "stripe_count": table.whole("stripe_count", 0, most=0xFFFF),

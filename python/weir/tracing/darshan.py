@@ -342,11 +342,13 @@ def _logged(file: dict[str, Any]) -> LoggedFile:
         **fields,
         components=components,
         accesses=tuple(Access(**access) for access in file.get("accesses", ())),
-        segments=tuple(
-            Segments(**{name: tuple(value) if isinstance(value, list) else value for name, value in part.items()})
-            for part in file.get("segments", ())
-        ),
+        segments=tuple(_segments(part) for part in file.get("segments", ())),
     )
+
+
+def _segments(part: dict[str, Any]) -> Segments:
+    columns = {name: tuple(part[name]) for name in ("offsets", "lengths", "starts", "ends")}
+    return Segments(rank=part["rank"], writes=part["writes"], **columns)
 
 
 def _creations(files: Sequence[LoggedFile]) -> tuple[Creation, ...]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from weir.simulation.workload import Kind, Work
 from weir.simulation.workloads.benchmarks import FILE_MODES
@@ -55,7 +56,7 @@ class Checkpoints:
         width = 1 if is_shared else self.processes
         own = np.zeros(self.processes, np.uint32) if is_shared else sequence.processes
         offsets = sequence.processes.astype(np.uint64) * np.uint64(self.bytes if is_shared else 0)
-        data = {"offset": offsets, "bytes": self.bytes, "request_bytes": self.transfer, "depth": self.depth}
+        data: dict[str, ArrayLike] = {"offset": offsets, "bytes": self.bytes, "request_bytes": self.transfer, "depth": self.depth}
         file_bytes = np.zeros((self.checkpoints + self.restart) * width, np.uint64)
         if self.restart:
             first = np.uint32(self.checkpoints * width)

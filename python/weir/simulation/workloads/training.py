@@ -42,7 +42,7 @@ class Training:
         """See `Generator.work`."""
         # As the samplers of the frameworks do: the samples that do not divide evenly are left out of the epoch.
         each = self.samples // self.processes
-        parts = []
+        parts: list[Steps] = []
         streams = np.repeat(np.arange(self.processes, dtype=np.uint32), each)
         begins_batch = np.tile(np.arange(each) % self.batch == 0, self.processes)
         barrier = Steps.of(self.processes, stream=np.arange(self.processes), kind=Kind.BARRIER)
