@@ -1,5 +1,6 @@
 """Jobs from Darshan logs and traces: every byte once, in its time; and jobs of an accounting file with their logs."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -169,6 +170,14 @@ def test_names_users_and_nodes_of_logs() -> None:
     assert (job.name, job.user, job.job_id, job.ranks, job.work.nodes) == ("ior", "dbin", 66184525, 256, 4)
     assert np.bincount(job.work.stream_nodes).tolist() == [64] * 4
     assert read_jobs([log_of("sample-goodost")])[0].user == "uid-69615"
+
+
+def test_a_log_that_lacks_accesses_says_so() -> None:
+    """Darshan's modules have a bound of memory, and a log says which of them reached it."""
+    log = read_log(log_of("pq_app_write_id71303"), times=True)
+    assert job_of(log).note == ""
+    lacking = dataclasses.replace(log, incomplete=("POSIX", "STDIO"))
+    assert job_of(lacking).note == f"{log.path}: Darshan's POSIX, STDIO ran out of memory, so accesses are missing"
 
 
 def test_a_log_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,6 +206,19 @@ def test_a_running_store_tells_its_targets_and_their_speeds(store: Store) -> Non
     }
 
 
+@pytest.mark.slow
+def test_the_command_prints_what_it_reads(store: Store, tmp_path: Path) -> None:
+    printed = store.weir("simulate", "topology", "testbed-35").stdout
+    path = tmp_path / "printed.toml"
+    path.write_text(printed)
+    assert store.weir("simulate", "topology", path).stdout == printed
+    rows = store.weir("simulate", "topology", "--list").stdout.splitlines()
+    assert [row.split()[0] for row in rows[1:]] == preset_names()
+    wrong = store.weir("simulate", "topology", "testbed-35", "--from-store", code=2)
+    assert "--from-store, or --list" in wrong.stderr
+    assert "no store is up" in store.weir("simulate", "topology", "--from-store", code=1).stderr
+
+
 def test_a_topology_is_its_document() -> None:
     found = parse_topology(SMALL, origin="small")
     assert (found.capacity_bytes, found.free_bytes) == (1 << 30, 1 << 30)

@@ -174,9 +174,11 @@ class Workload:
     layouts: tuple[str | None, ...]
     """Layout of each file; None is the scenario's."""
     steps: Steps
+    notes: tuple[str, ...] = ()
+    """Sentences about logs and traces that tell only a part of their job."""
 
     @staticmethod
-    def of(work: Iterable[tuple[Job, Work]], *, nodes: int) -> "Workload":
+    def of(work: Iterable[tuple[Job, Work]], *, nodes: int, notes: Iterable[str] = ()) -> "Workload":
         """Put the work of jobs together.
 
         Each job runs on the client nodes that follow those of the job before, the first after the last.
@@ -184,6 +186,7 @@ class Workload:
         Args:
             work: The jobs with their work.
             nodes: Client nodes of the topology.
+            notes: Sentences about logs and traces that tell only a part of their job.
 
         Returns:
             The workload.
@@ -211,6 +214,7 @@ class Workload:
             file_bytes=_joined(file_bytes, np.uint64),
             layouts=tuple(layouts),
             steps=Steps.joined(steps),
+            notes=tuple(notes),
         )
 
     def document(self, layout: str | None = None) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
 
     changes = {key: value for key, value in (("seed", seed), ("mode", mode)) if value is not None}
     read = read_scenario(scenario, changes=changes)
+    for note in read.workload.notes:
+        warn(note)
     baseline = Baseline() if alone else None
     with bars() as show:
         made = record(

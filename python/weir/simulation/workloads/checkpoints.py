@@ -56,7 +56,12 @@ class Checkpoints:
         width = 1 if is_shared else self.processes
         own = np.zeros(self.processes, np.uint32) if is_shared else sequence.processes
         offsets = sequence.processes.astype(np.uint64) * np.uint64(self.bytes if is_shared else 0)
-        data: dict[str, ArrayLike] = {"offset": offsets, "bytes": self.bytes, "request_bytes": self.transfer, "depth": self.depth}
+        data: dict[str, ArrayLike] = {
+            "offset": offsets,
+            "bytes": self.bytes,
+            "request_bytes": self.transfer,
+            "depth": self.depth,
+        }
         file_bytes = np.zeros((self.checkpoints + self.restart) * width, np.uint64)
         if self.restart:
             first = np.uint32(self.checkpoints * width)

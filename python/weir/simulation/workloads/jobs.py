@@ -12,7 +12,7 @@ from weir.simulation.documents import Table, as_seconds
 from weir.simulation.errors import ScenarioError
 from weir.simulation.topology import Topology
 from weir.simulation.workload import Job, Work, Workload
-from weir.simulation.workloads.logs import PROCESSES_PER_NODE, LogOptions, logs_in, read_jobs
+from weir.simulation.workloads.logs import PROCESSES_PER_NODE, LoggedJob, LogOptions, logs_in, read_jobs
 from weir.simulation.workloads.parameters import Generator, read_parameters
 from weir.simulation.workloads.traces import read_traced_jobs
 
@@ -30,6 +30,9 @@ SOURCES = ("generator", "log", "trace")
 JOBS_MAX = 1_000_000
 """Jobs of a scenario: a mistyped count must not take the machine's memory."""
 NODES_MAX = 1 << 24
+
+Note = Callable[[str], None]
+"""A listener for sentences about logs and traces that tell only a part of their job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +78,25 @@ def workload_of(table: Table, topology: Topology, seed: int) -> Workload:
     from weir.simulation.workloads.matching import accounted_jobs
 
     jobs: list[tuple[Job, Work]] = []
+    notes: dict[str, None] = {}
+
+    def note(words: str) -> None:
+        notes[words] = None
+
     entries = [(entry, _jobs) for entry in table.tables("jobs")]
     entries += [(entry, accounted_jobs) for entry in table.tables("accounting")]
     for number, (entry, read) in enumerate(entries):
-        jobs.extend(read(entry, seed, number))
+        jobs.extend(read(entry, seed, number, note))
         if len(jobs) > JOBS_MAX:
             raise entry.error(None, f"with it there are more than {JOBS_MAX} jobs")
     if not jobs:
         raise table.error(None, "there are no jobs", "give [[jobs]] or [[accounting]] tables")
-    return Workload.of(jobs, nodes=topology.nodes)
+    return Workload.of(jobs, nodes=topology.nodes, notes=notes)
 
 
-def _jobs(table: Table, seed: int, number: int) -> Iterator[tuple[Job, Work]]:
+def _jobs(table: Table, seed: int, number: int, note: Note) -> Iterator[tuple[Job, Work]]:
     """The jobs of one table: copies of each of its templates."""
-    templates = templates_of(table, seed, number)
+    templates = templates_of(table, seed, number, note)
     count = table.whole("count", 1, least=1, most=JOBS_MAX)
     arrivals = _arrivals(table, count)
     pace = 1.0 if table.has("generator") else table.number("pace", 1.0)
@@ -121,13 +129,14 @@ def on_nodes(work: Work, nodes: int | None) -> Work:
     return dataclasses.replace(work, nodes=nodes, stream_nodes=places.astype(np.uint32))
 
 
-def templates_of(table: Table, seed: int, number: int) -> list[Template]:
+def templates_of(table: Table, seed: int, number: int, note: Note) -> list[Template]:
     """Read the jobs that a table describes by a generator, logs or traces.
 
     Args:
         table: The table, which may have other keys.
         seed: Start of all dice.
         number: Number of the table in its scenario.
+        note: Called with a sentence for each log or trace that tells only a part of its job.
 
     Returns:
         The jobs, at least one.
@@ -143,7 +152,7 @@ def templates_of(table: Table, seed: int, number: int) -> list[Template]:
         name = table.choice("generator", "", tuple(GENERATORS))
         make = maker_of(read_parameters(generator_class(name), table), seed, number)
         return [Template(name, "user", 0.0, make)]
-    return _logged(table) if given == ["log"] else _traced(table)
+    return _logged(table, note) if given == ["log"] else _traced(table, note)
 
 
 def log_options(table: Table) -> LogOptions:
@@ -161,22 +170,42 @@ def log_options(table: Table) -> LogOptions:
     )
 
 
-def _logged(table: Table) -> list[Template]:
+def logged_jobs(table: Table, key: str, note: Note) -> list[LoggedJob]:
+    """Read the jobs of the logs that a table names.
+
+    Args:
+        table: The table, which may have other keys.
+        key: The key with the log or the folder of logs.
+        note: Called with a sentence for each log that tells only a part of its job.
+
+    Returns:
+        The jobs, by the names of the logs.
+
+    Raises:
+        ScenarioError: A log cannot be used.
+    """
     options = log_options(table)
-    path = table.path("log")
+    path = table.path(key)
     try:
         jobs = read_jobs(logs_in(path), options)
     except ScenarioError as error:
-        raise table.error("log", error.message, error.hint) from error
+        raise table.error(key, error.message, error.hint) from error
+    for job in jobs:
+        if job.note:
+            note(job.note)
+    return jobs
+
+
+def _logged(table: Table, note: Note) -> list[Template]:
+    jobs = logged_jobs(table, "log", note)
     first = min(job.started for job in jobs)
     return [Template(job.name, job.user, job.started - first, _always(job.work)) for job in jobs]
 
 
-def _traced(table: Table) -> list[Template]:
+def _traced(table: Table, note: Note) -> list[Template]:
     path = table.path("trace")
     try:
-        # A trace that ends early tells less of its process, and a scenario needs no more.
-        jobs = read_traced_jobs([path], note=lambda _: None)
+        jobs = read_traced_jobs([path], note=note)
     except ScenarioError as error:
         raise table.error("trace", error.message, error.hint) from error
     first = min(job.started for job in jobs)

@@ -46,6 +46,8 @@ class LoggedJob:
     """Length of the run."""
     ranks: int
     work: Work
+    note: str = ""
+    """A sentence about the parts that the log lacks; empty where it is whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,14 @@ def job_of(log: DarshanLog, options: LogOptions | None = None) -> LoggedJob:
         seconds=run_seconds,
         ranks=log.run.ranks,
         work=work,
+        note=_note(log),
     )
+
+
+def _note(log: DarshanLog) -> str:
+    if not log.incomplete:
+        return ""
+    return f"{log.path}: Darshan's {', '.join(log.incomplete)} ran out of memory, so accesses are missing"
 
 
 def _bytes_before(file: LoggedFile) -> int:

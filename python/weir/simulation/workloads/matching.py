@@ -10,8 +10,8 @@ from weir.simulation.documents import Table
 from weir.simulation.errors import ScenarioError
 from weir.simulation.workload import Job, Work
 from weir.simulation.workloads.accounting import AccountedJob, read_accounting
-from weir.simulation.workloads.jobs import Template, log_options, on_nodes, templates_of
-from weir.simulation.workloads.logs import LoggedJob, logs_in, read_jobs
+from weir.simulation.workloads.jobs import Note, Template, logged_jobs, on_nodes, templates_of
+from weir.simulation.workloads.logs import LoggedJob
 
 UNMATCHED = ("error", "skip")
 """What happens to jobs that no log and no rule fits."""
@@ -39,13 +39,14 @@ class Rule:
         return fnmatchcase(job.name, self.name) and fnmatchcase(job.user, self.user)
 
 
-def accounted_jobs(table: Table, seed: int, number: int) -> Iterator[tuple[Job, Work]]:
+def accounted_jobs(table: Table, seed: int, number: int, note: Note) -> Iterator[tuple[Job, Work]]:
     """Read the jobs of an `[[accounting]]` table.
 
     Args:
         table: The table.
         seed: Start of all dice.
         number: Number of the table in its scenario.
+        note: Called with a sentence for each log or trace that tells only a part of its job.
 
     Yields:
         The jobs with their work, by their start.
@@ -58,8 +59,8 @@ def accounted_jobs(table: Table, seed: int, number: int) -> Iterator[tuple[Job, 
         accounted = read_accounting(path)
     except ScenarioError as error:
         raise table.error("file", error.message, error.hint) from error
-    logs = _logs(table)
-    rules = [_rule(entry, seed, (number << 16) + place) for place, entry in enumerate(table.tables("rules"))]
+    logs = _Logs(logged_jobs(table, "logs", note) if table.has("logs") else [])
+    rules = [_rule(entry, seed, (number << 16) + place, note) for place, entry in enumerate(table.tables("rules"))]
     skips = table.choice("unmatched", "error", UNMATCHED) == "skip"
     pace = table.number("pace", 1.0)
     priority = table.whole("priority", 1, least=1, most=2**31)
@@ -79,17 +80,6 @@ def accounted_jobs(table: Table, seed: int, number: int) -> Iterator[tuple[Job, 
             yield Job(job.name, job.user, job.account, job.nodes, priority, arrival), work
 
 
-def _logs(table: Table) -> "_Logs":
-    if not table.has("logs"):
-        return _Logs([])
-    options = log_options(table)
-    folder = table.path("logs")
-    try:
-        return _Logs(read_jobs(logs_in(folder), options))
-    except ScenarioError as error:
-        raise table.error("logs", error.message, error.hint) from error
-
-
 def _work(job: AccountedJob, logs: "_Logs", rules: list[Rule], used: dict[int, int]) -> Callable[[], Work] | None:
     """The maker of a job's work; `used` counts the jobs of each rule."""
     logged = logs.of(job)
@@ -104,8 +94,8 @@ def _work(job: AccountedJob, logs: "_Logs", rules: list[Rule], used: dict[int, i
     return None
 
 
-def _rule(table: Table, seed: int, number: int) -> Rule:
-    rule = Rule(table.text("name", "*"), table.text("user", "*"), templates_of(table, seed, number))
+def _rule(table: Table, seed: int, number: int, note: Note) -> Rule:
+    rule = Rule(table.text("name", "*"), table.text("user", "*"), templates_of(table, seed, number, note))
     table.close()
     return rule
 
