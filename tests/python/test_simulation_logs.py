@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from store import Store
 from weir.simulation.errors import ScenarioError
+from weir.simulation.scenario import parse_scenario
 from weir.simulation.workload import Kind, Work
 from weir.simulation.workloads import logs as log_jobs
 from weir.simulation.workloads.accounting import read_accounting
@@ -224,6 +225,14 @@ def test_a_traced_run_becomes_a_job(store: Store, tmp_path: Path) -> None:
     writes = steps.kind == Kind.WRITE
     assert [int(steps.bytes[writes & (steps.file == file)].sum()) >> 20 for file in (0, 1)] == [3, 1]
     assert steps.not_before_seconds[writes & (steps.file == 1)].min() >= 0.15
+
+    # A process that was killed leaves its last record in part; two tables say so once.
+    trace = max(folder.glob("*.weirtrace"), key=lambda path: path.stat().st_size)
+    trace.write_bytes(trace.read_bytes()[:-3])
+    text = 'topology = "2x2"\n' + '[[jobs]]\ntrace = "traces"\n' * 2
+    workload = parse_scenario(text, origin="s.toml", folder=tmp_path).workload
+    assert len(workload.jobs) == 2 and len(workload.notes) == 1
+    assert workload.notes[0].startswith(f"{trace}: the last ") and "were not written whole" in workload.notes[0]
 
 
 HEADER = "JobID|JobName|User|Account|Submit|Start|Elapsed|NNodes|NCPUS"

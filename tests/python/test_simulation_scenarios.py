@@ -291,25 +291,3 @@ def test_any_mixture_of_lines_is_a_scenario_or_one_error(lines: list[str]) -> No
         parsed("\n".join(lines), LOGS.parent / "fields")
     except ScenarioError as error:
         assert error.message.startswith("s.toml") and "\n" not in error.message
-
-
-def test_a_trace_that_was_cut_is_noted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that was killed leaves its last record in part; the jobs of two tables say so once."""
-    from weir.simulation.workloads import jobs
-    from weir.simulation.workloads.traces import TracedJob
-
-    work = parsed(SMALL).workload
-    (tmp_path / "traces").mkdir()
-
-    def read(paths: list[Path], *, note: Any) -> list[TracedJob]:
-        note(f"{paths[0]}: the last 3 bytes were not written whole")
-        return [TracedJob("app", 0.0, generator_made())]
-
-    def generator_made() -> Any:
-        kind: Any = generator_class("ior")
-        return kind(processes=1).work(None)
-
-    monkeypatch.setattr(jobs, "read_traced_jobs", read)
-    found = parsed('topology = "2x2"\n[[jobs]]\ntrace = "traces"\n[[jobs]]\ntrace = "traces"\n', tmp_path)
-    assert found.workload.notes == (f"{tmp_path / 'traces'}: the last 3 bytes were not written whole",)
-    assert work.notes == ()
