@@ -22,23 +22,25 @@
 //! **Left out**: single requests, so queues of less than a phase, and the time until a scheduler is fair; lost and late exchanges;
 //! learned speeds, backlogs and late first bytes in the placement of files, which knows room, death and placed bytes.
 
+mod classes;
 mod completions;
+mod limits;
 mod network;
 mod routes;
 mod shares;
 
+use self::classes::{Classes, Part, Start};
 use self::completions::Completions;
+use self::limits::Limits;
 use self::network::{Network, Use};
 use self::routes::Routes;
-use self::shares::{holds, JobUse, Shares};
-use crate::core::accounts::Period;
+use self::shares::{JobUse, Shares};
 use crate::core::events::Events;
-use crate::core::files::Part;
-use crate::core::time::{nanos, nanos_above, seconds};
+use crate::core::files;
+use crate::core::time::{nanos, nanos_above};
 use crate::core::world::{Model, Operations, Transfer, World};
 use crate::scenario::{Fault, FaultKind};
-use std::collections::{BTreeMap, HashMap};
-use weir_fairshare::{Direction, Holder, Nanos};
+use weir_fairshare::Nanos;
 
 /// The flows of a run.
 #[derive(Debug)]
@@ -46,11 +48,8 @@ pub(crate) struct Flows {
     network: Network,
     routes: Routes,
     shares: Shares,
-    /// By the number of the network's variable.
-    classes: Vec<Class>,
+    classes: Classes,
     completions: Completions,
-    /// Classes of flows with one target.
-    alike: HashMap<Key, u32>,
     /// For each stream, its flows that are under way, and the time from the end of the last to that of the step.
     steps: Vec<StepState>,
     /// Streams whose flows are at their end, and whose steps are not yet.
@@ -68,84 +67,10 @@ pub(crate) struct Flows {
     rates_before: Vec<(u32, f64)>,
 }
 
-/// Flows that share one rate.
-#[derive(Debug, Default)]
-struct Class {
-    job: u32,
-    key: Option<Key>,
-    direction: Option<Direction>,
-    parts: Vec<ClassPart>,
-    /// Units of the requests that a flow has under way.
-    window: f64,
-    /// These requests.
-    under_way: f64,
-    /// The device that gives the flows their weight: that with the longest queue.
-    lead: u32,
-    /// Units that a flow has moved since the class was made, as of `updated`.
-    progress: f64,
-    updated: Nanos,
-    /// The part of the progress that is in the accounts, as of its moment.
-    counted: f64,
-    counted_at: Nanos,
-    /// Its flows, the one that ends first last.
-    members: Vec<Member>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct ClassPart {
-    device: u32,
-    server: u32,
-    fraction: f64,
-    device_seconds: f64,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    /// Progress of the class at its end.
-    end: f64,
-    stream: u32,
-    units: u64,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct StepState {
     flows: u32,
     rest: Nanos,
-}
-
-/// Flows with the same key have the same rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    job: u32,
-    node: u32,
-    device: u32,
-    direction: Option<Direction>,
-    window: u64,
-    rate_max: u64,
-    device_seconds: u64,
-}
-
-/// Limits of holders, as a resource for each holder and device that a job of the holder used.
-#[derive(Debug, Default)]
-struct Limits {
-    holders: Vec<(Holder, f64)>,
-    /// By device and holder: the resource, and its part of the device.
-    resources: BTreeMap<(u32, u32), (u32, f64)>,
-}
-
-/// A flow that begins.
-struct Start {
-    job: u32,
-    stream: u32,
-    node: u32,
-    direction: Option<Direction>,
-    parts: Vec<ClassPart>,
-    uses: Vec<Use>,
-    units: u64,
-    window: f64,
-    under_way: f64,
-    rate_max: f64,
 }
 
 impl Flows {
@@ -155,20 +80,15 @@ impl Flows {
         let routes = Routes::new(topology, &mut network);
         let (targets, servers) = (world.machines.targets.len(), topology.servers.len());
         let settings = world.settings;
-        let limit = |&(holder, _, limit): &(Holder, Option<f64>, Option<f64>)| Some((holder, limit?));
         Flows {
             network,
             routes,
             shares: Shares::new(&settings.sharing, &settings.jobs, &settings.holders, (targets, servers)),
-            classes: Vec::new(),
+            classes: Classes::default(),
             completions: Completions::default(),
-            alike: HashMap::new(),
             steps: vec![StepState::default(); world.streams.count()],
             endings: Events::new(),
-            limits: Limits {
-                holders: settings.holders.iter().filter_map(limit).collect(),
-                resources: BTreeMap::new(),
-            },
+            limits: Limits::new(&settings.holders),
             changed: Vec::new(),
             is_changed: vec![false; targets + servers],
             targets: targets as u32,
@@ -194,175 +114,52 @@ impl Flows {
     }
 
     fn start(&mut self, mut start: Start, world: &mut World<'_>) {
-        self.limits.add_to(&mut start, &mut self.network, world);
+        let job = &world.settings.jobs[start.job as usize];
+        self.limits.add_to(&mut start, job, &mut self.network);
         self.steps[start.stream as usize].flows += 1;
-        let key = match start.parts[..] {
-            [part] => Some(Key {
-                job: start.job,
-                node: start.node,
-                device: part.device,
-                direction: start.direction,
-                window: start.window.to_bits(),
-                rate_max: start.rate_max.to_bits(),
-                device_seconds: part.device_seconds.to_bits(),
-            }),
-            _ => None,
-        };
-        for part in &start.parts {
-            self.shares.come(part.device, start.job, world.now);
-            if !std::mem::replace(&mut self.is_changed[part.device as usize], true) {
-                self.changed.push(part.device);
-            }
+        for place in 0..start.parts.len() {
+            let device = start.parts[place].device;
+            self.shares.come(device, start.job, world.now);
+            self.change(device);
         }
-        let known = key.and_then(|key| self.alike.get(&key).copied());
-        let variable = known.unwrap_or_else(|| self.new_class(&mut start, key, world.now));
-        if known.is_some() {
-            self.count_class(variable, world);
-            let count = self.classes[variable as usize].members.len() + 1;
-            let weight = self.network.weight(variable);
-            self.network.set_variable(variable, count as f64, weight);
-        }
-        let class = &mut self.classes[variable as usize];
-        let member =
-            Member { end: class.progress + start.units as f64, stream: start.stream, units: start.units };
-        let place = class.members.partition_point(|other| other.end > member.end);
-        class.members.insert(place, member);
-        if known.is_some() {
-            self.retime(variable, world);
-        }
-    }
-
-    fn new_class(&mut self, start: &mut Start, key: Option<Key>, now: Nanos) -> u32 {
-        let uses = std::mem::take(&mut start.uses);
-        let variable = self.network.add_variable(uses, start.window, start.rate_max);
-        if self.classes.len() <= variable as usize {
-            self.classes.resize_with(variable as usize + 1, Class::default);
-        }
-        let parts = std::mem::take(&mut start.parts);
-        self.classes[variable as usize] = Class {
-            job: start.job,
-            key,
-            direction: start.direction,
-            lead: parts[0].device,
-            parts,
-            window: start.window,
-            under_way: start.under_way,
-            progress: 0.0,
-            updated: now,
-            counted: 0.0,
-            counted_at: now,
-            members: Vec::new(),
-        };
-        if let Some(key) = key {
-            self.alike.insert(key, variable);
-        }
-        variable
-    }
-
-    /// Brings the progress of a class up to now, during which its rate was `rate`.
-    fn move_on(&mut self, variable: u32, rate: f64, world: &mut World<'_>) {
-        let now = world.now;
-        let class = &mut self.classes[variable as usize];
-        let (before, since) = (class.progress, class.updated);
-        class.progress += rate * seconds(now.saturating_since(since));
-        class.updated = now;
-        if world.accounts.has_series() && world.accounts.interval(since) != world.accounts.interval(now) {
-            // The rate was another before: each part of the progress is spread over its own time.
-            let after = std::mem::replace(&mut class.progress, before);
-            self.count_to(variable, since, world);
-            self.classes[variable as usize].progress = after;
-            self.count_to(variable, now, world);
-        }
-    }
-
-    /// Brings a class up to now, with its accounts: before the number of its flows, or the speed of its targets, is another.
-    fn count_class(&mut self, variable: u32, world: &mut World<'_>) {
-        self.move_on(variable, self.network.rate(variable), world);
-        self.count_to(variable, world.now, world);
-    }
-
-    /// Puts the progress since the last time, until `to`, into the accounts.
-    fn count_to(&mut self, variable: u32, to: Nanos, world: &mut World<'_>) {
-        let class = &mut self.classes[variable as usize];
-        let moved = (class.progress - class.counted) * class.members.len() as f64;
-        let period = Period { from: class.counted_at, to };
-        (class.counted, class.counted_at) = (class.progress, to);
-        let (Some(direction), true) = (class.direction, moved > 0.0) else { return };
-        for part in &class.parts {
-            let capacity = self.network.capacity(self.routes.target(part.device));
-            let device_seconds = moved * part.fraction * part.device_seconds / capacity;
-            if device_seconds.is_finite() {
-                world.accounts.uses(class.job, part.device, device_seconds, period);
-            }
-            if world.accounts.has_series() {
-                world.accounts.passes(part.server, direction, moved * part.fraction, period);
-            }
-        }
+        let variable = self.classes.add(start, &mut self.network, world);
+        self.retime(variable, world);
     }
 
     /// Sets the moment at which the first flow of a class ends.
     fn retime(&mut self, variable: u32, world: &World<'_>) {
-        let class = &self.classes[variable as usize];
         let rate = self.network.rate(variable);
-        let at = class.members.last().filter(|_| rate > 0.0).map(|first| {
-            let left = (first.end - class.progress).max(0.0);
-            world.now + nanos_above(left / rate)
-        });
-        self.completions.set(variable, at);
+        let left = self.classes.class(variable).left().filter(|_| rate > 0.0);
+        self.completions.set(variable, left.map(|left| world.now + nanos_above(left / rate)));
     }
 
     /// Ends the flows of a class that are at their ends.
     fn complete(&mut self, variable: u32, world: &mut World<'_>) {
-        self.count_class(variable, world);
-        let reached = {
-            let class = &self.classes[variable as usize];
-            // The clock counts in nanoseconds: what moves in one of them is as good as moved.
-            let reached = class.progress + self.network.rate(variable) * 1e-9;
-            class.members.last().map_or(reached, |first| reached.max(first.end))
-        };
-        loop {
-            let class = &mut self.classes[variable as usize];
-            let Some(member) = class.members.last().copied().filter(|member| member.end <= reached) else {
-                break;
-            };
-            class.members.pop();
-            world.events_taken += 1;
-            self.leave(variable, member, world);
-        }
-        let left = self.classes[variable as usize].members.len();
-        if left == 0 {
-            self.completions.set(variable, None);
-            self.network.remove_variable(variable);
-            if let Some(key) = self.classes[variable as usize].key {
-                self.alike.remove(&key);
+        let ended = self.classes.take_ended(variable, &mut self.network, world);
+        self.retime(variable, world);
+        let class = self.classes.class(variable);
+        for part in &class.parts {
+            for _ in &ended {
+                self.shares.leave(part.device, class.job, world.now, &mut world.accounts);
             }
-        } else {
-            let weight = self.network.weight(variable);
-            self.network.set_variable(variable, left as f64, weight);
-            self.retime(variable, world);
+            if !std::mem::replace(&mut self.is_changed[part.device as usize], true) {
+                self.changed.push(part.device);
+            }
+        }
+        world.events_taken += ended.len() as u64;
+        for member in ended {
+            self.end_flow(member.stream, world);
         }
     }
 
-    /// A flow ended.
-    fn leave(&mut self, variable: u32, member: Member, world: &mut World<'_>) {
-        let Flows { classes, shares, is_changed, changed, .. } = self;
-        let class = &classes[variable as usize];
-        for part in &class.parts {
-            if let Some(direction) = class.direction {
-                let bytes = if class.parts.len() == 1 { member.units } else { part.bytes };
-                world.accounts.moves(class.job, (part.device, part.server), direction, bytes);
-            }
-            shares.leave(part.device, class.job, world.now, &mut world.accounts);
-            if !std::mem::replace(&mut is_changed[part.device as usize], true) {
-                changed.push(part.device);
-            }
-        }
-        let step = &mut self.steps[member.stream as usize];
+    /// A flow of a stream ended; after the last one the step ends, too.
+    fn end_flow(&mut self, stream: u32, world: &mut World<'_>) {
+        let step = &mut self.steps[stream as usize];
         step.flows -= 1;
         if step.flows == 0 {
             match std::mem::take(&mut step.rest) {
-                Nanos::ZERO => world.finish(member.stream),
-                rest => self.endings.push(world.now + rest, member.stream),
+                Nanos::ZERO => world.finish(stream),
+                rest => self.endings.push(world.now + rest, stream),
             }
         }
     }
@@ -373,13 +170,13 @@ impl Flows {
         let capacity = self.capacity(device, resource, world);
         if capacity != self.network.capacity(resource) {
             let on: Vec<u32> = self.network.on(resource).map(|(variable, _)| variable).collect();
-            on.into_iter().for_each(|variable| self.count_class(variable, world));
+            on.into_iter().for_each(|variable| self.classes.count(variable, &self.network, world));
             self.network.set_capacity(resource, capacity);
             self.limits.set_capacity(device, capacity, &mut self.network);
         }
         let Flows { network, shares, classes, .. } = self;
         let window = |(variable, coefficient): (u32, f64)| {
-            let class = &classes[variable as usize];
+            let class = classes.class(variable);
             (class.job, network.count(variable) * class.window * coefficient)
         };
         shares.weigh(device, network.on(resource).map(window), world.now, &mut world.accounts);
@@ -391,11 +188,11 @@ impl Flows {
         }
         let on: Vec<u32> = self.network.on(resource).map(|(variable, _)| variable).collect();
         for variable in on {
-            let class = &mut self.classes[variable as usize];
+            let class = self.classes.class_mut(variable);
             if class.parts.len() > 1 {
                 let shares = &self.shares;
                 let queue = |device: u32| shares.window(device);
-                let longest = |one: u32, part: &ClassPart| {
+                let longest = |one: u32, part: &Part| {
                     if queue(part.device) > queue(one) {
                         part.device
                     } else {
@@ -421,10 +218,7 @@ impl Flows {
             return machine.pace();
         }
         let streams = self.network.on(resource).map(|(variable, _)| {
-            let class = &self.classes[variable as usize];
-            let part = class.parts.iter().find(|part| part.device == device);
-            let here = part.map_or(0.0, |part| part.fraction) * class.under_way;
-            self.network.count(variable) * here.min(1.0)
+            self.network.count(variable) * self.classes.class(variable).presence(device)
         });
         let further = (streams.sum::<f64>() - 1.0).max(0.0);
         machine.pace() * (1.0 / (1.0 + target.seek_penalty * further)).max(target.seek_floor)
@@ -457,13 +251,59 @@ impl Flows {
         let mut one = JobUse { job, target, used: 0.0, is_short: false };
         let capacity = self.network.capacity(resource);
         for (variable, coefficient) in self.network.on(resource) {
-            if self.classes[variable as usize].job == job {
+            if self.classes.class(variable).job == job {
                 let rate = self.network.rate(variable) * self.network.count(variable);
                 one.used += if capacity > 0.0 { rate * coefficient / capacity } else { 0.0 };
                 one.is_short |= self.network.holder(variable) == Some(resource);
             }
         }
         one
+    }
+
+    /// Begins the flow of some parts of a transfer, with a bounded number of requests under way or with all of them.
+    fn start_transfer(
+        &mut self,
+        transfer: &Transfer,
+        parts: &[files::Part],
+        depth: Option<u32>,
+        world: &mut World<'_>,
+    ) {
+        let route = self.routes.route(transfer.node, transfer.direction, parts, &world.machines);
+        let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
+        let requests: u64 = parts.iter().map(|part| part.requests).sum();
+        let request_bytes = bytes as f64 / requests as f64;
+        let under_way = depth.map_or(requests as f64, f64::from);
+        let is_bound = depth.is_some() && under_way * route.busiest_seconds < route.request_seconds;
+        let rate_max = match is_bound {
+            true => under_way * request_bytes / route.request_seconds,
+            false => f64::INFINITY,
+        };
+        if !is_bound {
+            let rest = nanos((route.request_seconds - route.busiest_seconds).max(0.0));
+            let step = &mut self.steps[transfer.stream as usize];
+            step.rest = step.rest.max(rest);
+        }
+        let part = |part: &files::Part| Part {
+            device: part.target,
+            resource: self.routes.target(part.target),
+            server: world.machines.targets[part.target as usize].server,
+            fraction: part.bytes as f64 / bytes as f64,
+            device_seconds: self.routes.device_seconds(transfer.direction, part),
+            units: part.bytes,
+        };
+        let start = Start {
+            job: transfer.job,
+            stream: transfer.stream,
+            node: transfer.node,
+            direction: Some(transfer.direction),
+            parts: parts.iter().map(part).collect(),
+            uses: route.uses,
+            units: bytes,
+            window: under_way * request_bytes,
+            under_way,
+            rate_max,
+        };
+        self.start(start, world);
     }
 }
 
@@ -485,7 +325,7 @@ impl Model for Flows {
         let rate_max = if is_bound { depth as f64 / (round_trip + device_seconds) } else { f64::INFINITY };
         self.steps[stream as usize].rest = if is_bound { Nanos::ZERO } else { nanos(round_trip) };
         let device = self.targets + server;
-        let part = ClassPart { device, server, fraction: 1.0, device_seconds, bytes: count };
+        let part = Part { device, resource, server, fraction: 1.0, device_seconds, units: count };
         let start = Start {
             job,
             stream,
@@ -565,105 +405,14 @@ impl Model for Flows {
         let mut rates_before = std::mem::take(&mut self.rates_before);
         self.network.solve(&mut rates_before);
         for (variable, before) in rates_before.drain(..) {
-            self.move_on(variable, before, world);
+            self.classes.move_on(variable, before, &self.network, world);
             self.retime(variable, world);
         }
         self.rates_before = rates_before;
     }
 
     fn close(&mut self, world: &mut World<'_>) {
-        for variable in 0..self.classes.len() as u32 {
-            if self.classes[variable as usize].members.is_empty() {
-                continue;
-            }
-            self.count_class(variable, world);
-            let class = &self.classes[variable as usize];
-            let Some(direction) = class.direction else { continue };
-            for member in &class.members {
-                let moved = (member.units as f64 - (member.end - class.progress)).max(0.0);
-                for part in &class.parts {
-                    let bytes = (moved * part.fraction) as u64;
-                    world.accounts.moves(class.job, (part.device, part.server), direction, bytes);
-                }
-            }
-        }
+        self.classes.close(&self.network, world);
         self.shares.close(world.now, &mut world.accounts);
-    }
-}
-
-impl Flows {
-    /// Begins the flow of some parts of a transfer, with a bounded number of requests under way or with all of them.
-    fn start_transfer(
-        &mut self,
-        transfer: &Transfer,
-        parts: &[Part],
-        depth: Option<u32>,
-        world: &mut World<'_>,
-    ) {
-        let route = self.routes.route(transfer.node, transfer.direction, parts, &world.machines);
-        let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
-        let requests: u64 = parts.iter().map(|part| part.requests).sum();
-        let request_bytes = bytes as f64 / requests as f64;
-        let under_way = depth.map_or(requests as f64, f64::from);
-        let is_bound = depth.is_some() && under_way * route.busiest_seconds < route.request_seconds;
-        let rate_max = match is_bound {
-            true => under_way * request_bytes / route.request_seconds,
-            false => f64::INFINITY,
-        };
-        if !is_bound {
-            let rest = nanos((route.request_seconds - route.busiest_seconds).max(0.0));
-            let step = &mut self.steps[transfer.stream as usize];
-            step.rest = step.rest.max(rest);
-        }
-        let part = |part: &Part| ClassPart {
-            device: part.target,
-            server: world.machines.targets[part.target as usize].server,
-            fraction: part.bytes as f64 / bytes as f64,
-            device_seconds: self.routes.device_seconds(transfer.direction, part),
-            bytes: part.bytes,
-        };
-        let start = Start {
-            job: transfer.job,
-            stream: transfer.stream,
-            node: transfer.node,
-            direction: Some(transfer.direction),
-            parts: parts.iter().map(part).collect(),
-            uses: route.uses,
-            units: bytes,
-            window: under_way * request_bytes,
-            under_way,
-            rate_max,
-        };
-        self.start(start, world);
-    }
-}
-
-impl Limits {
-    /// A flow of a job with a limit uses the limit's time of each of its devices as the devices' own.
-    fn add_to(&mut self, start: &mut Start, network: &mut Network, world: &World<'_>) {
-        let job = &world.settings.jobs[start.job as usize];
-        for (number, &(holder, limit)) in self.holders.iter().enumerate() {
-            if !holds(holder, job) {
-                continue;
-            }
-            for part in &start.parts {
-                // A job's limit is that of each job of the name.
-                let of = match holder {
-                    Holder::Job(_) => (self.holders.len() as u32) + start.job,
-                    Holder::Group(_) | Holder::User(_) => number as u32,
-                };
-                let new = || (network.add_resource(limit), limit);
-                let (resource, _) = *self.resources.entry((part.device, of)).or_insert_with(new);
-                start.uses.push(Use::new(resource, part.fraction * part.device_seconds));
-            }
-        }
-    }
-
-    /// A device works at another part of its rate: so do the limits on it.
-    fn set_capacity(&self, device: u32, capacity: f64, network: &mut Network) {
-        let of_device = self.resources.range((device, 0)..(device + 1, 0));
-        for &(resource, limit) in of_device.map(|(_, limited)| limited) {
-            network.set_capacity(resource, limit * capacity);
-        }
     }
 }

@@ -522,3 +522,6 @@ impl PartialEq for Level {
 }
 
 impl Eq for Level {}
+
+#[cfg(test)]
+mod tests;
