@@ -25,11 +25,12 @@ fn main() {
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|part| part == name);
-    let parts: [(&str, fn() -> Scenario); 4] = [
+    let parts: [(&str, fn() -> Scenario); 5] = [
         ("flows", || burst("fifo", 12.5e9, 1)),
         ("flows-linked", || burst("fifo", 5e9, 1)),
         ("flows-shared", || burst("job-fair", 12.5e9, 32)),
-        ("day", day),
+        ("day", || day(DAY_ROUNDS)),
+        ("day-files", || day(1)),
     ];
     for (name, make) in parts {
         if is_chosen(name) {
@@ -149,8 +150,9 @@ fn burst(policy: &str, node_rate: f64, jobs: u32) -> Scenario {
     scenario(topology(node_rate), policy, workload)
 }
 
-/// Jobs that come over a day, each of which computes and writes files of its processes in turn, and reads the last ones.
-fn day() -> Scenario {
+/// Jobs that come over a day, each of which computes and writes in turn, with a file for each process and `rounds` of it, and reads at
+/// its end.
+fn day(rounds: u32) -> Scenario {
     let mut dice = SplitMix64(11);
     let mut workload = Workload::default();
     for number in 0..JOBS_OF_DAY {
@@ -172,15 +174,16 @@ fn day() -> Scenario {
                 request_bytes: MEBIBYTE,
                 depth: 4,
             };
-            for _ in 0..DAY_ROUNDS {
-                let file = workload.files.len() as u32;
-                workload.files.push(File {
-                    job: number,
-                    placement: Placement::Layout("-c 4".into()),
-                    bytes: 0,
-                });
-                workload.steps.push(step(StepKind::Create, file, 0, period));
-                workload.steps.push(step(StepKind::Write, file, bytes, 0.0));
+            for round in 0..DAY_ROUNDS {
+                if round % rounds == 0 {
+                    let placement = Placement::Layout("-c 4".into());
+                    workload.files.push(File { job: number, placement, bytes: 0 });
+                }
+                let file = workload.files.len() as u32 - 1;
+                let offset = u64::from(round % rounds) * bytes;
+                let kind = if offset == 0 { StepKind::Create } else { StepKind::Compute };
+                workload.steps.push(step(kind, file, 0, period));
+                workload.steps.push(Step { offset, ..step(StepKind::Write, file, bytes, 0.0) });
                 workload.steps.push(step(StepKind::Barrier, file, 0, 0.0));
             }
             let last = workload.files.len() as u32 - 1;

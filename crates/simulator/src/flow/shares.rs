@@ -25,6 +25,8 @@ pub(crate) struct Shares {
     targets: u32,
     /// Windows of all flows of each device, in its time.
     windows: Vec<f64>,
+    /// Whether a job came to the device or left it, or spends another part of its weight there, since shares were found.
+    is_stale: Vec<bool>,
     /// Whether the policy gathers jobs into classes. Then portions belong to classes, too: where a job comes that has none
     /// yet, no job has any until the next division.
     has_classes: bool,
@@ -75,6 +77,7 @@ impl Shares {
             reserved: holders.iter().filter_map(reserved).collect(),
             devices: vec![Vec::new(); targets + servers],
             windows: vec![0.0; targets + servers],
+            is_stale: vec![false; targets + servers],
             targets: targets as u32,
         }
     }
@@ -91,6 +94,7 @@ impl Shares {
                 let one =
                     JobHere { job, flows: 1, window: 0.0, share: 0.0, since: now, portions: Vec::new() };
                 here.insert(place, one);
+                self.is_stale[target as usize] = true;
             }
         }
     }
@@ -102,6 +106,7 @@ impl Shares {
         here[place].flows -= 1;
         if here[place].flows == 0 {
             let mut gone = here.remove(place);
+            self.is_stale[target as usize] = true;
             gone.settle(target < self.targets, now, accounts);
         }
     }
@@ -131,7 +136,7 @@ impl Shares {
             only.share = 1.0;
         } else if *self.sharing.policy() == Policy::Fifo {
             here.iter_mut().for_each(|one| one.share = one.window / all);
-        } else if !here.is_empty() {
+        } else if std::mem::take(&mut self.is_stale[target as usize]) {
             let jobs: Vec<(&JobAttributes, &[f64])> =
                 here.iter().map(|one| (&self.jobs[one.job as usize], &one.portions[..])).collect();
             let mut shares = self.sharing.owed(&jobs);
@@ -216,6 +221,7 @@ impl Shares {
                 }
             }
             if has_moved {
+                self.is_stale[target as usize] = true;
                 moved.push(target);
             }
         }
