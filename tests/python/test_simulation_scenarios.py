@@ -291,3 +291,12 @@ def test_any_mixture_of_lines_is_a_scenario_or_one_error(lines: list[str]) -> No
         parsed("\n".join(lines), LOGS.parent / "fields")
     except ScenarioError as error:
         assert error.message.startswith("s.toml") and "\n" not in error.message
+
+
+def test_only_bytes_that_stay_need_room() -> None:
+    def kept(keys: str) -> int:
+        return int(parsed(f'topology = "1x1"\n[[jobs]]\n{keys}\n').workload.kept_bytes().sum())
+
+    assert kept('generator = "ior"\nprocesses = 2\nblock = "1MiB"\nrepetitions = 3') == 2 << 20
+    assert kept('generator = "ior"\nprocesses = 2\nblock = "1MiB"\nremove = true') == 0
+    assert kept('generator = "checkpoints"\nprocesses = 2\nperiod = 1\nbytes = "1MiB"\nkeep = 3') == 6 << 20

@@ -259,12 +259,16 @@ class Workload:
         Returns:
             The bytes, shape (jobs,).
         """
-        ends = self.file_bytes.copy()
+        ends, sums = self.file_bytes.copy(), self.file_bytes.copy()
         wrote = self.steps.kind == Kind.WRITE
-        np.maximum.at(ends, self.steps.file[wrote], self.steps.offset[wrote] + self.steps.bytes[wrote])
-        ends[self.steps.file[self.steps.kind == Kind.REMOVE]] = 0
+        files, counts = self.steps.file[wrote], self.steps.bytes[wrote]
+        np.maximum.at(ends, files, self.steps.offset[wrote] + counts)
+        np.add.at(sums, files, counts)
+        # Bytes that are written twice are within the end, holes are not within the sum.
+        held = np.minimum(ends, sums)
+        held[self.steps.file[self.steps.kind == Kind.REMOVE]] = 0
         kept = np.zeros(len(self.jobs), dtype=np.uint64)
-        np.add.at(kept, self.file_jobs, ends)
+        np.add.at(kept, self.file_jobs, held)
         return kept
 
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use toml::Spanned;
 
 /// Machines of one kind: the identifiers of servers and of a server's targets have 16 bits.
-const COUNT_MAX: u32 = 1 << 16;
+const COUNT_MAX: u32 = u16::MAX as u32;
 /// Targets of all servers: the answer holds a series for each, so a mistyped count must not take the memory.
 const TARGETS_MAX: u64 = 1 << 20;
 /// Client nodes: each has a link of its own.

@@ -74,7 +74,7 @@ fn a_fault_names_its_line_and_key_and_what_is_allowed() {
         ("\"1.25GB/s\", latency", "\"quick\", latency", 5, Some("rate"), "\"quick\" is not a rate"),
         ("rate = 5e9", "rate = -1", 11, Some("rate"), "-1 is not a rate above 0"),
         ("side = \"client\"", "side = \"left\"", 10, Some("side"), "expected `client` or `server`"),
-        ("count = 7", "count = 70000", 14, Some("count"), "70000 is not from 1 to 65536"),
+        ("count = 7", "count = 70000", 14, Some("count"), "70000 is not from 1 to 65535"),
         ("metadata = \"200us\"", "metadata = \"long\"", 17, Some("metadata"), "\"long\" is not a time"),
         ("metadata", "meta", 17, None, "unknown field `meta`, expected one of"),
         ("used = \"1GiB\"", "used = \"11GiB\"", 23, Some("used"), "more is used than"),
@@ -107,7 +107,7 @@ fn a_topology_without_targets_is_refused() {
 
 #[test]
 fn a_mistyped_count_takes_no_memory() {
-    let many = TEXT.replace("count = 7", "count = 65536").replace("count = 4\nclass", "count = 65535\nclass");
+    let many = TEXT.replace("count = 7", "count = 65535").replace("count = 4\nclass", "count = 65535\nclass");
     let found = parse_topology(&many).unwrap_err();
-    assert!(found.message.contains("at most 65536 servers and 1048576 targets"), "{found}");
+    assert!(found.message.contains("at most 65535 servers and 1048576 targets"), "{found}");
 }
