@@ -107,7 +107,7 @@ fn a_topology_without_targets_is_refused() {
 
 #[test]
 fn a_mistyped_count_takes_no_memory() {
-    let many = TEXT.replace("count = 7", "count = 65535").replace("count = 4\nclass", "count = 65535\nclass");
+    let many = TEXT.replace("count = 7", "count = 65535").replace("count = 4\nclass", "count = 65534\nclass");
     let found = parse_topology(&many).unwrap_err();
     assert!(found.message.contains("at most 65535 servers and 1048576 targets"), "{found}");
 }
