@@ -258,6 +258,9 @@ class Table:
 
         Returns:
             The text.
+
+        Raises:
+            ScenarioError: The text is none of them, or the key is absent and required.
         """
 
         def read(found: Any) -> str:
@@ -358,6 +361,9 @@ class Table:
 
         Returns:
             The value.
+
+        Raises:
+            ScenarioError: The value is neither true nor false.
         """
 
         def read(found: Any) -> bool:
