@@ -122,6 +122,12 @@ impl Placer {
         placer
     }
 
+    /// Begins the dice of the allocator anew. Without a call they follow from the server's number.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.chooser = RefCell::new(Chooser::of(self.name, seed));
+    }
+
     /// The allocator in use.
     pub fn allocator(&self) -> AllocatorName {
         self.name

@@ -46,7 +46,7 @@ pub(crate) struct Part {
 impl Files {
     /// Places the files that are there before the run.
     pub(crate) fn new(scenario: &Scenario, settings: &Settings, machines: &mut Machines) -> Files {
-        let homes = Homes::new(machines, nanos(scenario.lambda_seconds));
+        let homes = Homes::new(machines, nanos(scenario.lambda_seconds), scenario.seed);
         let table = &scenario.workload.files;
         let mut files = Files { homes, files: table.iter().map(|_| FileState::default()).collect() };
         let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();

@@ -23,6 +23,7 @@ const RESCALE_HALF_LIVES: f64 = 256.0;
 /// The home servers of a store.
 #[derive(Debug)]
 pub(crate) struct Homes {
+    seed: u64,
     targets: Vec<TargetId>,
     lambda: Nanos,
     silent_max: Nanos,
@@ -60,9 +61,10 @@ struct Untold {
 }
 
 impl Homes {
-    pub(crate) fn new(machines: &Machines, lambda: Nanos) -> Homes {
+    pub(crate) fn new(machines: &Machines, lambda: Nanos, seed: u64) -> Homes {
         let count = machines.targets.len();
         Homes {
+            seed,
             targets: (0..count as u32).map(|number| machines.name(number)).collect(),
             lambda,
             silent_max: SILENT_MIN.max(Nanos(SILENT_EXCHANGES.saturating_mul(lambda.0))),
@@ -158,9 +160,11 @@ impl Homes {
         let exchange = self.exchange(now);
         self.tell(exchange, now);
         let unit = self.unit(now);
-        let Homes { targets, homes, told, silent_max, .. } = self;
+        let Homes { seed, targets, homes, told, silent_max, .. } = self;
         let server = homes[home as usize].get_or_insert_with(|| {
             let mut placer = Placer::new(ServerId(home as u16), targets, settings.defaults);
+            // Seed 0 throws the dice of the product.
+            placer.set_seed(u64::from(home) ^ *seed << 16);
             placer.set_allocator(settings.allocator);
             Home { placer, exchange: 0, files: 0, told: vec![0.0; targets.len()] }
         });

@@ -247,3 +247,19 @@ fn an_observer_ends_a_run_early_with_what_was_done() {
     assert_eq!((outcome.seconds, outcome.is_complete), (1.0, false));
     near(outcome.targets[0].written_bytes as f64, GIGABYTES, 0.01);
 }
+
+#[test]
+fn the_seed_throws_the_dice_of_placement() {
+    let stripes = |seed: u64| -> Vec<u64> {
+        let mut scenario = idle(topology(4, 8, 1));
+        scenario.seed = seed;
+        scenario.allocator = "random".into();
+        for _ in 0..64 {
+            scenario.writer(0, "", MEBIBYTE);
+        }
+        scenario.outcome().targets.iter().map(|target| target.stripes).collect()
+    };
+    assert_eq!(stripes(1), stripes(1));
+    assert_ne!(stripes(1), stripes(2));
+    assert_eq!(stripes(2).iter().sum::<u64>(), 64);
+}
