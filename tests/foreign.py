@@ -180,6 +180,27 @@ def _credential(folder: Path) -> None:
         read_claims(folder / "credential.json")
 
 
+def _sweep(folder: Path) -> None:
+    from itertools import islice
+
+    from weir.errors import WeirError
+    from weir.simulation.errors import ScenarioError
+    from weir.simulation.sweeps.execution import Scenarios
+    from weir.simulation.sweeps.plan import read_plan
+    from weir.simulation.sweeps.results import document, read_results
+
+    with refused(WeirError):
+        plan = read_plan(folder / "sweep" / "sweep.toml")
+        scenarios = Scenarios(plan.base)
+        for settings in islice(plan.points(), 3):
+            try:
+                scenarios.of(settings)
+            except ScenarioError as error:
+                raise plan.fault(settings, error) from error
+    with refused(WeirError):
+        document(read_results(folder / "sweep"))
+
+
 def _addresses(folder: Path) -> None:
     os.environ["WEIR_CLUSTER"] = str(folder / "cluster.json")
     for name in ("jobs", "targets"):
@@ -202,6 +223,7 @@ DECODERS = {
     "configuration": Decoder(_configuration),
     "credential": Decoder(_credential),
     "addresses": Decoder(_addresses),
+    "sweep": Decoder(_sweep, files="sweep/*"),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

@@ -183,6 +183,29 @@ def addresses(folder: Path) -> None:
     (folder / "cluster.json").write_text(json.dumps({"version": 1, "servers": [server]}))
 
 
+def sweep(folder: Path) -> None:
+    (folder / "scenario.toml").write_text('topology = "2x2"\n[[jobs]]\ngenerator = "ior"\nprocesses = 2\n')
+    (folder / "sweep").mkdir()
+    (folder / "sweep" / "sweep.toml").write_text(
+        'base = "../scenario.toml"\n[sweep]\npolicy = ["fifo", "size-fair"]\njobs.0.transfer = ["64k", "1MiB"]\n'
+        'lambda = ["10ms", "1s"]\nseeds = 3\n[[sweep.leave_out]]\npolicy = "fifo"\nseed = [1, 2]\n'
+    )
+    axes = {"policy": ["fifo", "size-fair"], "seed": [0, 1, 2]}
+    header = {"version": 1, "file": "sweep.toml", "digest": "d", "parts": {"the points": "p"}, "axes": axes}
+    (folder / "sweep" / "sweep.json").write_text(json.dumps(header))
+    points = [
+        {
+            "key": f"{policy}-{seed}",
+            "settings": {"policy": policy, "seed": seed},
+            "figures": {"seconds": 1.5 + seed, "events": 700, "is_complete": True, "slowdown_max": None},
+            "refusal": None,
+        }
+        for policy in axes["policy"]
+        for seed in axes["seed"]
+    ]
+    (folder / "sweep" / "points.ndjson").write_text("".join(json.dumps(point) + "\n" for point in points))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -199,6 +222,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "configuration": (configuration, 150),
     "credential": (credential, 2000),
     "addresses": (addresses, 150),
+    "sweep": (sweep, 400),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
 
@@ -250,6 +274,8 @@ COMMANDS = {
     "adapt refactor tiers": "stream",
     "adapt replay tiers": "stream",
     "config show file": "configuration",
+    "simulate sweep file": "sweep",
+    "simulate sweep out": OWN,
     "bench * out": OWN,
 }
 """Every parameter of a command that names a file, and the decoder that reads it."""

@@ -196,12 +196,13 @@ def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario
 
     table = document.table()
     topology = like.topology if like and table.has("topology") else _topology(table)
+    has_work = any([table.has("jobs"), table.has("accounting")])
     seed = table.whole("seed", 0)
     policy, scheduler = _sharing(table)
     layout = _layout(table.table("layout"), topology)
     scenario = Scenario(
         topology=topology,
-        workload=like.workload if like and table.has("jobs") else workload_of(table, topology, seed),
+        workload=like.workload if like and has_work else workload_of(table, topology, seed),
         seed=seed,
         mode=cast(Mode, table.choice("mode", "flow", MODES)),
         policy=policy,

@@ -4,6 +4,7 @@ import click
 
 from weir.cli.simulate.report import report
 from weir.cli.simulate.run import run_scenario
+from weir.cli.simulate.sweep import sweep
 from weir.cli.simulate.topology import topology
 from weir.cli.simulate.what_if import what_if
 
@@ -19,4 +20,5 @@ def simulate() -> None:
 simulate.add_command(run_scenario)
 simulate.add_command(report)
 simulate.add_command(what_if)
+simulate.add_command(sweep)
 simulate.add_command(topology)

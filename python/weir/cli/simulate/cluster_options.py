@@ -1,0 +1,98 @@
+"""Flags for the place where simulated runs are evaluated: this machine's threads, or a Dask cluster."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from weir.simulation.sweeps.pools import Pool
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FLAGS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--threads", type=click.IntRange(1, 4096), help="Runs at once.  [default: one for each processor]"),
+    click.option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Run on the workers of a Dask scheduler, such as tcp://host:8786; `slurm`: on workers that Slurm starts.",
+    ),
+    click.option("--slurm-jobs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Jobs of Slurm."),
+    click.option(
+        "--slurm-cores", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processors of each."
+    ),
+    click.option("--slurm-memory", metavar="SIZE", default="2GiB", show_default=True, help="Memory of each."),
+    click.option("--slurm-partition", metavar="NAME", help="Partition.  [default: Slurm's]"),
+    click.option("--slurm-account", metavar="NAME", help="Account.  [default: the user's]"),
+    click.option(
+        "--slurm-walltime", metavar="TIME", default="01:00:00", show_default=True, help="Longest time of each."
+    ),
+    click.option("--slurm-interface", metavar="NAME", help="Network interface of the scheduler, such as ib0."),
+    click.option("--slurm-option", "slurm_options", metavar="OPTION", multiple=True, help="Further option of sbatch."),
+    click.option(
+        "--slurm-wait",
+        metavar="SECONDS",
+        type=click.FloatRange(1, 30 * 86400),
+        default=3600,
+        show_default=True,
+        help="Longest wait for the first job to start.",
+    ),
+)
+
+
+def cluster_options(command: Command) -> Command:
+    """Add the flags for the place of evaluation to a command, which gets them by their names.
+
+    Args:
+        command: Function of the command.
+
+    Returns:
+        The function with its flags.
+    """
+    for flag in reversed(_FLAGS):
+        command = flag(command)
+    return command
+
+
+@contextmanager
+def chosen_pool(options: dict[str, Any], folder: Path) -> "Iterator[Pool]":
+    """Make the place of evaluation that the flags choose.
+
+    Args:
+        options: Values of the flags by their names.
+        folder: Folder for logs and keys of workers, which all nodes see.
+
+    Yields:
+        The place.
+
+    Raises:
+        UsageError: Flags contradict each other.
+        SweepError: The cluster cannot be used.
+    """
+    from weir.simulation.sweeps.pools import Threads
+
+    address = options["dask"]
+    if address is None:
+        yield Threads(options["threads"] or os.cpu_count() or 1)
+        return
+    if options["threads"] is not None:
+        raise click.UsageError("--threads is of this machine: on a cluster the workers have theirs")
+    from weir.simulation.sweeps.cluster import SlurmOptions, connected
+
+    slurm = SlurmOptions(
+        jobs=options["slurm_jobs"],
+        cores=options["slurm_cores"],
+        memory=options["slurm_memory"],
+        partition=options["slurm_partition"],
+        account=options["slurm_account"],
+        walltime=options["slurm_walltime"],
+        interface=options["slurm_interface"],
+        directives=options["slurm_options"],
+        wait_seconds=options["slurm_wait"],
+        folder=folder.absolute(),
+    )
+    with connected(address, slurm) as pool:
+        yield pool

@@ -1,0 +1,149 @@
+"""`weir simulate sweep`: one scenario over many settings."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import FAILED, say, warn
+from weir.cli.output import output_option
+from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
+
+if TYPE_CHECKING:
+    from weir.simulation.sweeps.results import Results
+
+_INTERRUPTED = 130
+_DEFAULT_OBJECTIVES = ("io_slowdown_mean", "job_bytes_per_second", "share_error", "target_cost")
+_ROWS_MAX = 40
+"""Lines of a table for people; JSON and Parquet have all."""
+
+
+@click.command()
+@click.argument("file", metavar="SWEEP", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the results.  [default: SWEEP without its ending, in the present folder]",
+)
+@click.option("--changed", is_flag=True, help="Go on in a folder of another plan: points that are still right stay.")
+@click.option(
+    "--objective",
+    "objectives",
+    multiple=True,
+    metavar="NAME",
+    help="Figure of the table; may be given again.  [default: slowdown, bandwidth, share error and target cost]",
+)
+@click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.  [default: alone]")
+@cluster_options
+@output_option
+def sweep(
+    file: Path, out: Path | None, changed: bool, objectives: tuple[str, ...], alone: bool, output: str, **where: Any
+) -> int:
+    """Run a scenario over many settings: policies, allocators, layouts, seeds, or any other keys.
+
+    SWEEP is a scenario.toml with a table [sweep], or one that names a scenario with `base`. Each finished point is
+    written at once, so the same command goes on after Ctrl-C or a crash.
+    """
+    from weir.cli.simulate.progress import bars
+    from weir.simulation.sweeps.execution import check, execute
+    from weir.simulation.sweeps.ledger import opened
+    from weir.simulation.sweeps.plan import read_plan
+    from weir.simulation.sweeps.results import results_of, write
+
+    chosen = checked_objectives(objectives, has_slowdowns=alone)
+    plan = read_plan(file)
+    checked = check(plan, has_slowdowns=alone)
+    folder = out or Path(file.stem if file.suffix else f"{file.name}.results")
+    is_interrupted = False
+    with opened(folder, checked.header, is_changed_allowed=changed) as ledger:
+        try:
+            with bars() as show, chosen_pool(where, folder) as pool:
+                execute(checked, ledger, pool, lambda done, all_of_them: show("points", done, all_of_them))
+        except KeyboardInterrupt:
+            is_interrupted = True
+        finally:
+            results = results_of(checked.header, ledger.records, checked.points)
+            files = write(results, folder)
+    show_results(results, chosen, output)
+    return _tell_end(results, len(checked.points), files, is_interrupted)
+
+
+def checked_objectives(names: Sequence[str], *, has_slowdowns: bool) -> list[str]:
+    """Check the names of objectives.
+
+    Args:
+        names: The names; without any, the usual ones.
+        has_slowdowns: Whether jobs also run alone.
+
+    Returns:
+        The names.
+
+    Raises:
+        UsageError: There is no such objective, or it needs the runs of jobs alone.
+    """
+    from weir.simulation.sweeps.evaluation import OBJECTIVES
+
+    for name in names:
+        if name not in OBJECTIVES:
+            raise click.UsageError(f"no objective is called `{name}`; there are {', '.join(OBJECTIVES)}")
+        if OBJECTIVES[name].is_of_jobs_alone and not has_slowdowns:
+            raise click.UsageError(f"{name} needs the runs of jobs alone: leave --no-alone out")
+    usual = [name for name in _DEFAULT_OBJECTIVES if has_slowdowns or not OBJECTIVES[name].is_of_jobs_alone]
+    return list(names) or usual
+
+
+def show_results(results: "Results", objectives: Sequence[str], output: str) -> None:
+    """Print the results of a sweep: means and intervals over seeds, and the best settings by each objective.
+
+    Args:
+        results: The results.
+        objectives: Names of the figures in the table.
+        output: Value of `--output`.
+    """
+    from weir.cli.output import print_table, show
+    from weir.simulation.sweeps.plan import shown, spelled
+    from weir.simulation.sweeps.results import document
+
+    if output != "table":
+        show(output, document(results), (), ())
+        return
+    cells = results.cells
+    keys = [key for key in results.header.axes if any(key in cell.settings for cell in cells)]
+    rows = [
+        (*(shown(cell.settings[key]) for key in keys), *(_mean(cell.mean(name)) for name in objectives))
+        for cell in cells[:_ROWS_MAX]
+    ]
+    if rows:
+        print_table([*(key.upper() for key in keys), *(name.upper().replace("_", " ") for name in objectives)], rows)
+    if len(cells) > _ROWS_MAX:
+        say(f"{len(cells) - _ROWS_MAX} more settings; --output json and the files have all")
+    for name in objectives:
+        found = results.best(name)
+        if found is not None:
+            others = f"; {len(found.as_good)} others cannot be told from it" if found.as_good else ""
+            say(f"best by {name}: {spelled(found.cell.settings)}{others}")
+
+
+def _mean(mean: Any) -> Any:
+    from weir.cli.output import Quantity
+
+    if mean is None:
+        return Quantity("-")
+    interval = "" if mean.high is None else f" ± {mean.high - mean.mean:.2g}"
+    return Quantity(f"{mean.mean:.4g}{interval}")
+
+
+def _tell_end(results: "Results", points: int, files: Sequence[Path], is_interrupted: bool) -> int:
+    from weir.simulation.sweeps.plan import spelled
+
+    say(f"written: {', '.join(map(str, files))}")
+    for record in results.refused[:5]:
+        warn(f"the point {spelled(record.settings)} was not run: {record.refusal}")
+    if len(results.refused) > 5:
+        warn(f"{len(results.refused) - 5} more points were not run; --output json has the reasons")
+    if is_interrupted:
+        say(f"interrupted: {len(results.records)} of {points} points are done; the same command goes on")
+        return _INTERRUPTED
+    return FAILED if results.refused else 0
