@@ -276,6 +276,10 @@ COMMANDS = {
     "config show file": "configuration",
     "simulate sweep file": "sweep",
     "simulate sweep out": OWN,
+    "simulate tune scenario": "sweep",
+    "simulate tune logs": "darshan",
+    "simulate tune out": OWN,
+    "simulate tune folder": OWN,
     "bench * out": OWN,
 }
 """Every parameter of a command that names a file, and the decoder that reads it."""

@@ -6,6 +6,7 @@ from weir.cli.simulate.report import report
 from weir.cli.simulate.run import run_scenario
 from weir.cli.simulate.sweep import sweep
 from weir.cli.simulate.topology import topology
+from weir.cli.simulate.tune import tune
 from weir.cli.simulate.what_if import what_if
 
 
@@ -21,4 +22,5 @@ simulate.add_command(run_scenario)
 simulate.add_command(report)
 simulate.add_command(what_if)
 simulate.add_command(sweep)
+simulate.add_command(tune)
 simulate.add_command(topology)

@@ -1,0 +1,234 @@
+"""`weir simulate tune`: a layout and parameters of the policy, found by simulated runs and judged on others."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import FAILED, CommandError, say, warn
+from weir.cli.output import output_option
+from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
+
+if TYPE_CHECKING:
+    from weir.simulation.documents import Document
+    from weir.simulation.tuning.application import Application
+    from weir.simulation.tuning.cases import Cases
+    from weir.simulation.tuning.judgement import Judgement
+    from weir.simulation.tuning.tuner import Tuned
+    from weir.store.home import Home
+
+_INTERRUPTED = 130
+_ROWS_MAX = 20
+_COMMAND_SECONDS = 120
+
+
+@click.command()
+@click.argument("scenario", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--logs",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of Darshan logs: the workloads are mixes of them, in place of the scenario's jobs.",
+)
+@click.option("--topology", help="Machines, without a SCENARIO: a preset, numbers such as 16x8, or a file.")
+@click.option("--objective", default="io_slowdown_mean", show_default=True, help="Figure that is made better.")
+@click.option(
+    "--search",
+    "parts",
+    multiple=True,
+    help="Part of the settings to search: layout, scheduler, lambda, policy, weights or allocator. May be given again."
+    "  [default: layout]",
+)
+@click.option("--policy", "policies", multiple=True, help="Policy to choose from, with --search policy.")
+@click.option("--trials", type=click.IntRange(1, 100_000), default=60, show_default=True, help="Settings to try.")
+@click.option(
+    "--training", type=click.IntRange(1, 1000), default=4, show_default=True, help="Workloads to search with."
+)
+@click.option("--held-out", type=click.IntRange(1, 1000), default=8, show_default=True, help="Workloads to judge by.")
+@click.option("--at-once", type=click.IntRange(1, 1000), default=3, show_default=True, help="Logs of a workload.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Start of the search's dice.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="weir-tune",
+    show_default=True,
+    help="Folder of the trials and the result; the same command goes on in it.",
+)
+@click.option(
+    "--apply",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Set the found setting on the store that is up, the layout for new files of this folder, if it is better.",
+)
+@cluster_options
+@output_option
+@click.pass_obj
+def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str, **options: Any) -> int:
+    """Search a progressive layout, and parameters of the policy, by simulated runs.
+
+    The workloads are those of SCENARIO with different seeds, or mixes of the Darshan logs in --logs. The setting is
+    found on some of them and judged on others, beside the default: the exit code is 1 where it is not shown to be
+    better.
+    """
+    from weir.cli.simulate.progress import bars
+    from weir.cli.simulate.sweep import checked_objectives
+    from weir.simulation.tuning.application import application_of
+    from weir.simulation.tuning.tuner import DOCUMENT, Options, tune
+
+    checked_objectives([options["objective"]], has_slowdowns=True)
+    base = _base(scenario, logs, options["topology"])
+    cases = _cases(base, logs, options)
+    chosen = Options(
+        objective=options["objective"],
+        parts=tuple(options["parts"]) or ("layout",),
+        policies=options["policies"],
+        trials=options["trials"],
+        seed=options["seed"],
+    )
+    out: Path = options["out"]
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with bars() as show, chosen_pool(options, out) as pool:
+            tuned = tune(
+                base, cases, chosen, out, pool=pool, progress=lambda done, trials: show("trials", done, trials)
+            )
+    except KeyboardInterrupt:
+        say(f"interrupted: the trials that ended are in {out}; the same command goes on")
+        return _INTERRUPTED
+    application = application_of(tuned.changes, tuned.default["policy"], str(options["folder"] or "FOLDER"))
+    _write(out / DOCUMENT, {**tuned.document(), **_application_document(application)})
+    _show(tuned, application, chosen.objective, output)
+    is_better = tuned.judgement is not None and tuned.judgement.is_better
+    if options["folder"] is not None:
+        _apply(home, application, is_better=is_better)
+    return 0 if is_better else FAILED
+
+
+def _base(scenario: Path | None, logs: Path | None, topology: str | None) -> "Document":
+    from weir.simulation.documents import parse_document, read_document
+
+    if scenario is not None:
+        if topology is not None:
+            raise click.UsageError("--topology is for tuning without a SCENARIO, which names its own")
+        read = read_document(scenario)
+        # The mixes of logs take the place of all the scenario's jobs.
+        return read.changed({"accounting": None}) if logs is not None and read.table().has("accounting") else read
+    if logs is None or topology is None:
+        raise click.UsageError("give a SCENARIO, or --logs and --topology")
+    text = f"topology = {_toml_text(topology)}\n"
+    return parse_document(text, origin="the scenario of --topology", folder=Path.cwd())
+
+
+def _toml_text(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=True)
+
+
+def _cases(base: "Document", logs: Path | None, options: dict[str, Any]) -> "Cases":
+    from weir.simulation.tuning.cases import Mixes, cases_of_logs, cases_of_seeds, find_logs
+
+    training, held_out = options["training"], options["held_out"]
+    if logs is None:
+        return cases_of_seeds(base.table().whole("seed", 0), training, held_out)
+    mixes = Mixes(training, held_out, at_once=options["at_once"])
+    return cases_of_logs(find_logs(logs), options["seed"], mixes)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    import json
+
+    from weir.store.files import write_whole
+
+    write_whole(path, json.dumps(document, indent=1) + "\n", mode=0o644)
+
+
+def _application_document(application: "Application") -> dict[str, Any]:
+    return {
+        "commands": [["weir", *command] for command in application.commands],
+        "cluster_toml": list(application.lines),
+    }
+
+
+def _show(tuned: "Tuned", application: "Application", objective: str, output: str) -> None:
+    from weir.cli.output import show
+    from weir.simulation.tuning.tuner import objective_words
+
+    document = {"objective": objective, **tuned.document(), **_application_document(application)}
+    judgement = tuned.judgement
+    compared = [] if judgement is None else judgement.comparisons
+    rows = [(each.case, _cost(each.default), _cost(each.found), _ratio(each.ratio)) for each in compared[:_ROWS_MAX]]
+    show(output, document, ("HELD-OUT WORKLOAD", "DEFAULT COST", "FOUND COST", "RATIO"), rows)
+    if judgement is None:
+        warn("no setting that was tried carries every workload", hint="try more --trials, or search fewer parts")
+        return
+    say(f"objective {objective}: {objective_words(objective)}; a cost is its value, or 1 by it where more is better")
+    say(f"found: {', '.join(f'{key} = {value}' for key, value in tuned.changes.items())}")
+    say(f"on the training: {tuned.training_ratio:.3f} times the default's cost")
+    say(f"held out: {_interval(judgement)}")
+    if tuned.advised is not None:
+        say(f"held out, the layout of `weir layout advise` ({tuned.advised[0]}): {_interval(tuned.advised[1])}")
+    if tuned.are_seeds_alike:
+        warn("the seeds make no difference to this scenario, so the interval says nothing", hint="tune from --logs")
+    _tell_losses(judgement)
+    for command in application.commands:
+        say(f"weir {shlex.join(command)}")
+    if application.lines:
+        say("in cluster.toml, before the store comes up:")
+        for line in application.lines:
+            say(f"    {line}")
+
+
+def _tell_losses(judgement: "Judgement") -> None:
+    if not judgement.is_better:
+        warn("the setting is not shown to be better than the default", hint="keep the default, or try more --trials")
+    for each in judgement.failures[:3]:
+        warn(f"{each.case} fails under it: {each.found.reason}")
+    worse = judgement.worse
+    if worse:
+        worst = worse[0]
+        say(
+            f"worse on {len(worse)} of {len(judgement.ratios)} held-out workloads; the worst is {worst.case}: "
+            f"{worst.ratio:.3f} times the default's cost"
+        )
+    if judgement.worst_job is not None:
+        loss = judgement.worst_job
+        say(f"the job that loses most is {loss.job} of {loss.case}: {loss.ratio:.3f} times its time in I/O")
+
+
+def _interval(judgement: "Judgement") -> str:
+    mean = judgement.mean
+    if mean is None:
+        return "no workload was carried"
+    bounds = "" if mean.low is None else f" (95 %: {mean.low:.3f} to {mean.high:.3f})"
+    return f"{mean.mean:.3f} times the default's cost{bounds} over {len(judgement.ratios)} workloads"
+
+
+def _cost(run: Any) -> Any:
+    from weir.cli.output import Quantity
+
+    return Quantity("-" if run.cost is None else f"{run.cost:.4g}")
+
+
+def _ratio(ratio: float | None) -> Any:
+    from weir.cli.output import Quantity
+
+    return Quantity("-" if ratio is None else f"{ratio:.3f}")
+
+
+def _apply(home: "Home", application: "Application", *, is_better: bool) -> None:
+    """Set the setting by the commands that are printed."""
+    if not is_better:
+        raise CommandError("nothing is applied: the setting is not shown to be better than the default")
+    for command in application.commands:
+        words = [sys.executable, "-m", "weir.cli", "--home", str(home.root), *command]
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
+        if answer.returncode != 0:
+            raise CommandError(f"`weir {shlex.join(command)}` failed: {answer.stderr.strip()}")
+        say(f"applied: weir {shlex.join(command)}")
+    if application.lines:
+        warn("the lines for cluster.toml are not applied", hint="write them there, then `weir down` and `weir up`")
