@@ -294,8 +294,8 @@ def dask_worker(folder: Path, address: str, number: int) -> Iterator[subprocess.
         "--local-directory",
         str(folder / f"worker{number}"),
         "--no-dashboard",
-        "--listen-address",
-        "tcp://127.0.0.1:0",
+        "--host",
+        "127.0.0.1",
     )
     words = (address, "--nthreads", "1", "--no-nanny", "--name", str(number), *place)
     with running("distributed.cli.dask_worker", *words, folder=folder, name=f"worker{number}") as process:
@@ -357,7 +357,7 @@ def test_workers_that_slurm_starts_give_the_same_bits(files: Path, alone: Path) 
         assert answer.returncode == 0, answer.stderr
         left = subprocess.run(["squeue", "-h", "-t", "R"], env=environment, capture_output=True, text=True, timeout=60)
         assert left.stdout == "", "jobs of the sweep outlive it"
-        logs = list((files / "results").glob("slurm-*.out"))
+        logs = list((files / "results").glob("dask-worker-*.out"))
         assert logs, "no job of Slurm wrote a log"
     assert points(files / "results") == points(alone)
 

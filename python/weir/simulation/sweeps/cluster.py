@@ -1,5 +1,6 @@
 """A Dask cluster for a sweep: one whose scheduler runs, or workers that Slurm starts."""
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -62,13 +63,12 @@ def connected(address: str, options: SlurmOptions) -> Iterator[Dask]:
             another build of Weir.
     """
     try:
-        import dask
-
-        # Lost workers and points that travel whole are no news to the user; a sweep that fails says why itself.
-        dask.config.set({f"logging.{name}": "error" for name in ("distributed", "distributed.client")})
         from distributed import Client
     except ImportError as error:
         raise SweepError(f"--dask needs a package: {error}", hint="pip install 'weir[simulation]'") from error
+    # Lost workers and points that travel whole are no news to the user; a sweep that fails says why itself.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
     with ExitStack() as ends:
         if address == SLURM:
@@ -137,6 +137,10 @@ def _check_builds(client: "Client") -> None:
     except ImportError as error:
         raise SweepError(
             f"a worker has no Weir: {error}", hint="install the same Weir in the workers' environment"
+        ) from error
+    except OSError as error:
+        raise SweepError(
+            f"the scheduler does not reach one of its workers: {error}", hint="start the worker with its own --host"
         ) from error
     for worker, build in builds.items():
         if build != engine_digest():
