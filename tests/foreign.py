@@ -207,6 +207,27 @@ def _addresses(folder: Path) -> None:
         command("--home", folder / "home", name)
 
 
+def _simulated_run(folder: Path) -> None:
+    command("simulate", "report", folder)
+    command("simulate", "report", folder, "--output", "json")
+
+
+def _scenario(folder: Path) -> None:
+    from weir.simulation.errors import SimulationError
+    from weir.simulation.scenario import read_scenario
+
+    with refused(SimulationError):
+        read_scenario(folder / "scenario.toml")
+
+
+def _accounting(folder: Path) -> None:
+    from weir.simulation.errors import SimulationError
+    from weir.simulation.workloads.accounting import read_accounting
+
+    with refused(SimulationError):
+        read_accounting(folder / "sacct.txt")
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -224,6 +245,9 @@ DECODERS = {
     "credential": Decoder(_credential),
     "addresses": Decoder(_addresses),
     "sweep": Decoder(_sweep, files="sweep/*"),
+    "simulated-run": Decoder(_simulated_run),
+    "scenario": Decoder(_scenario),
+    "accounting": Decoder(_accounting),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

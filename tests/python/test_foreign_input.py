@@ -21,6 +21,7 @@ import click
 import foreign
 import numpy
 import pytest
+import simulated
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
 from seeds import seed
@@ -206,6 +207,28 @@ def sweep(folder: Path) -> None:
     (folder / "sweep" / "points.ndjson").write_text("".join(json.dumps(point) + "\n" for point in points))
 
 
+def simulated_run(folder: Path) -> None:
+    from weir.simulation.records import write
+    from weir.simulation.runs import record
+
+    write(record("two", simulated.scenario()), folder)
+    for path in folder.glob("*.parquet"):
+        path.unlink()
+
+
+def scenario(folder: Path) -> None:
+    simulated.written(folder)
+
+
+def accounting(folder: Path) -> None:
+    lines = ["JobID|JobName|User|Account|Submit|Start|Elapsed|NNodes|NCPUS"]
+    for number in range(6):
+        begin = f"2026-03-01T1{number}:00:00"
+        lines.append(f"{100 + number}|model|ada|physics|{begin}|{begin}|0{number}:10:00|4|128")
+        lines.append(f"{100 + number}.batch|batch|||{begin}|{begin}|0{number}:10:00|1|32")
+    (folder / "sacct.txt").write_text("\n".join([*lines, ""]))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -223,6 +246,9 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "credential": (credential, 2000),
     "addresses": (addresses, 150),
     "sweep": (sweep, 400),
+    "simulated-run": (simulated_run, 150),
+    "scenario": (scenario, 150),
+    "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
 
@@ -281,6 +307,12 @@ COMMANDS = {
     "simulate tune out": OWN,
     "simulate tune folder": OWN,
     "bench * out": OWN,
+    "simulate run scenario": "scenario",
+    "simulate run out": OWN,
+    "simulate report runs": "simulated-run",
+    "simulate report html": OWN,
+    "simulate what-if logs": "darshan",
+    "simulate what-if arrivals": "accounting",
 }
 """Every parameter of a command that names a file, and the decoder that reads it."""
 

@@ -76,6 +76,7 @@ def test_every_result_can_be_had_as_json() -> None:
         "weir stats publish",
         "weir stats subscribe",
         "weir trace export",
+        "weir simulate topology",
     }
     for path, command in leaves(cli.weir, "weir"):
         names = {parameter.name for parameter in command.params}

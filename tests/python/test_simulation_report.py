@@ -246,6 +246,7 @@ def test_jobs_alone_can_be_left_out(tmp_path: Path) -> None:
         (["run", "broken.toml"], 2, "broken.toml"),
         (["run"], 2, "SCENARIO"),
         (["report", "nowhere"], 1, "nowhere"),
+        (["report", "broken.toml"], 1, "broken.toml is no simulated run"),
         (["report"], 2, "RUN"),
     ],
 )

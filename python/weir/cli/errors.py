@@ -39,11 +39,13 @@ def exit_code(error: WeirError) -> int:
         error: Any error of this package.
 
     Returns:
-        `USAGE` where the user's arguments or settings cannot be used, else `FAILED`.
+        `USAGE` where the user's arguments, settings or scenario cannot be used, else `FAILED`.
     """
+    from weir.simulation.errors import ScenarioError
+
     if isinstance(error, CommandError):
         return error.code
-    return USAGE if isinstance(error, SettingsError) else FAILED
+    return USAGE if isinstance(error, SettingsError | ScenarioError) else FAILED
 
 
 def say(words: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir.simulation.alone import Alone
-from weir.simulation.outcome import JobOutcome, Outcome
+from weir.simulation.outcome import SECONDS_MIN, JobOutcome, Outcome
 
 if TYPE_CHECKING:
     from weir.simulation.workload import Job
@@ -44,14 +44,14 @@ class JobFigures:
     @property
     def slowdown(self) -> float | None:
         """Time of the job over its time alone; None where it did not end, or was not run alone."""
-        if self.alone is None or not self.outcome.is_complete or self.alone.seconds <= 0:
+        if self.alone is None or not self.outcome.is_complete or self.alone.seconds <= SECONDS_MIN:
             return None
         return self.seconds / self.alone.seconds
 
     @property
     def io_slowdown(self) -> float | None:
         """Time of the job's I/O over that alone; None where it did not end, was not run alone, or did no I/O."""
-        if self.alone is None or not self.outcome.is_complete or self.alone.busy_seconds <= 0:
+        if self.alone is None or not self.outcome.is_complete or self.alone.busy_seconds <= SECONDS_MIN:
             return None
         return self.outcome.busy_seconds / self.alone.busy_seconds
 
@@ -148,11 +148,11 @@ def figures_of_run(outcome: Outcome, jobs: Sequence[JobFigures]) -> RunFigures:
         io_slowdown_max=max(io_slowdowns, default=None),
         slowdown_mean=_mean(slowdowns),
         slowdown_max=max(slowdowns, default=None),
-        bytes_per_second=moved / outcome.seconds if outcome.seconds else 0.0,
+        bytes_per_second=moved / outcome.seconds if outcome.seconds > SECONDS_MIN else 0.0,
         job_bytes_per_second=_mean(rates),
         share_error=math.fsum(abs(job.share_owed - job.share_received) for job in jobs) / 2 if is_owed else None,
         target_cost=outcome.target_cost,
-        target_busy=math.fsum(busy) / len(busy) / outcome.seconds if busy and outcome.seconds else 0.0,
+        target_busy=math.fsum(busy) / len(busy) / outcome.seconds if busy and outcome.seconds > SECONDS_MIN else 0.0,
     )
 
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
+SECONDS_MIN = 1e-12
+"""Shortest time that something is divided by."""
+NUMBER_MAX = 1e19
+"""Greatest number of a run: more than 2**63, the most bytes that a file can have."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobOutcome:
@@ -172,7 +177,7 @@ def part_of(kind: type[Kind], document: dict[str, Any]) -> Kind:
     Raises:
         KeyError: A value is missing.
         TypeError: A value is of another type.
-        ValueError: A series has something else than numbers.
+        ValueError: A number is out of bounds, or a series has something else than numbers.
     """
     import numpy
 
@@ -180,16 +185,38 @@ def part_of(kind: type[Kind], document: dict[str, Any]) -> Kind:
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         value = document[field.name]
         if field.name.endswith("_series"):
-            value = numpy.asarray(value, numpy.float32)
-            if value.ndim != 1:
-                raise ValueError(f"{field.name} is no list of numbers")
-        elif field.type is float and isinstance(value, int | float) and not isinstance(value, bool):
-            value = float(value)
-        elif field.type in (int, bool) and type(value) is not field.type:
+            wide = numpy.asarray(value, numpy.float64)
+            if wide.ndim != 1 or not (numpy.abs(wide) <= NUMBER_MAX).all():
+                raise ValueError(f"{field.name} is no list of numbers of a run")
+            value = wide.astype(numpy.float32)
+        elif field.type in (int, float):
+            value = field.type(number(value, field.name))
+        elif field.type is bool and not isinstance(value, bool):
             raise TypeError(f"{field.name} is {value!r}")
         values[field.name] = value
     return kind(**values)
 
 
+def number(value: Any, name: str) -> float:
+    """Check a number of a run.
+
+    Args:
+        value: The value.
+        name: Its name, for errors.
+
+    Returns:
+        The number.
+
+    Raises:
+        TypeError: The value is no number.
+        ValueError: The number is not from 0 to `NUMBER_MAX`.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}")
+    if not 0 <= value <= NUMBER_MAX:
+        raise ValueError(f"{name} is {value:g}, and a number of a run is from 0 to {NUMBER_MAX:g}")
+    return value
+
+
 def _rate(count: int, duration: float) -> float | None:
-    return count / duration if count and duration > 0 else None
+    return count / duration if count and duration > SECONDS_MIN else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weir.simulation.alone import Alone
 from weir.simulation.errors import SimulationError
 from weir.simulation.figures import JobFigures, RunFigures, figures_of_run
-from weir.simulation.outcome import JobOutcome, Outcome, ServerOutcome, TargetOutcome, part_of
+from weir.simulation.outcome import JobOutcome, Outcome, ServerOutcome, TargetOutcome, number, part_of
 
 if TYPE_CHECKING:
     from weir.simulation.engine import Prepared
@@ -198,12 +198,12 @@ def _job_of(row: dict[str, Any]) -> JobFigures:
         raise TypeError("the name of a job is no text")
     return JobFigures(
         **names,
-        nodes=int(row["nodes"]),
-        arrival_seconds=float(row["arrival_seconds"]),
+        nodes=int(number(row["nodes"], "nodes")),
+        arrival_seconds=number(row["arrival_seconds"], "arrival_seconds"),
         outcome=part_of(JobOutcome, row),
-        alone=None if seconds is None else Alone(float(seconds), float(busy)),
-        share_owed=float(row["share_owed"]),
-        share_received=float(row["share_received"]),
+        alone=None if seconds is None else Alone(number(seconds, "alone_seconds"), number(busy, "alone_busy_seconds")),
+        share_owed=number(row["share_owed"], "share_owed"),
+        share_received=number(row["share_received"], "share_received"),
     )
 
 
