@@ -30,6 +30,7 @@ user = "ada"
 nodes = 3
 processes = 3
 processes_per_node = 1
+depth = 16
 block = "400MiB"
 [[jobs]]
 generator = "ior"
@@ -38,6 +39,7 @@ user = "bob"
 nodes = 1
 processes = 1
 processes_per_node = 1
+depth = 16
 block = "400MiB"
 """
 """A job of three nodes and a job of one write to all targets at once."""

@@ -23,8 +23,8 @@ from weir.simulation.runs import record
 
 COMMAND_SECONDS = 120
 MANY = simulated.TWO_WRITERS.replace("[[jobs]]", "[[jobs]]\ncount = 40\nevery = '1s'").replace("400MiB", "64MiB")
-LONG = simulated.TWO_WRITERS.replace("[[jobs]]", "[[jobs]]\ncount = 50000\nevery = '1s'").replace("400MiB", "4MiB")
-"""Work of minutes, for those who interrupt it."""
+LONG = simulated.TWO_WRITERS.replace('"400MiB"', '"1MiB"\nsegments = 250000\nmode = "shared"')
+"""A million writes, for those who interrupt them."""
 
 
 def weir(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -295,6 +295,7 @@ def test_a_terminal_has_a_bar_and_an_interruption_keeps_what_was_done(tmp_path: 
     assert "interrupted at" in words
     document = json.loads(stdout)
     assert document["is_interrupted"] and not document["is_complete"]
-    assert 0 < document["figures"]["jobs_complete"] < document["figures"]["jobs"]
+    assert document["figures"]["jobs_complete"] == 0
+    assert all(0 < job["written_bytes"] < 250_000 << 20 for job in document["jobs"][1:])
     assert read(tmp_path / "out").outcome.is_interrupted
     assert "Ended early by the user" in page([read(tmp_path / "out")])
