@@ -91,12 +91,20 @@ def spread_legend(place: "Axes", entries: int) -> None:
         place.set_title(place.get_title(loc="left"), pad=6 + 13 * lines)
 
 
+def _distinct(name: str, seen: dict[str, int]) -> str:
+    """A name of an element that no element before has."""
+    seen[name] = seen.get(name, 0) + 1
+    return name if seen[name] == 1 else f"{name}-{seen[name]}"
+
+
 def _embedded(name: str, document: str, words: str) -> str:
     """An SVG document as an element of a page with others."""
     from html import escape
 
     _, _, body = document.partition("<svg ")
-    # Two figures of one page share no names.
+    # Two figures of one page share no names. An image that a figure has twice is there twice by one name.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", body)
+    seen: dict[str, int] = {}
+    body = re.sub(r'\bid="([^"]*)"', lambda found: f'id="{_distinct(found[1], seen)}"', body)
     body = re.sub(r'\b(width|height)="[\d.]+pt" ?', "", body, count=2)
     return f'<svg role="img" aria-label="{escape(words, quote=True)}" {body}'.strip()
