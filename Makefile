@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup packages demo-packages fuse-device demo check test lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python suites suites-packages bench clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python suites suites-packages simulate-packages bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,6 +31,8 @@ PACKAGES := $(DEMO_PACKAGES) acl attr bonnie++ dbench fio fsmark git libmpich-de
 PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
 # Those of `make suites` alone.
 SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
+# Those of `make bench-simulate` alone: the rival, and oracle, of the simulator's flow model.
+SIMULATE_PACKAGES := g++ libsimgrid-dev
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
@@ -165,6 +167,11 @@ suite-%: setup suites-packages
 	PYTHONPATH=tests $(BIN)/python -m suites $* $(ARGUMENTS)
 
 bench: $(BENCHMARKS)
+
+bench-simulate: simulate-packages
+
+simulate-packages:
+	@$(MAKE) --no-print-directory packages PACKAGES='$(SIMULATE_PACKAGES)'
 
 bench-%: setup
 	@mkdir -p benchmarks/out
