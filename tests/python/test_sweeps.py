@@ -4,12 +4,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from simulate_command import COMMAND_SECONDS, WAIT_SECONDS, simulate, until
 from slurm import missing, slurm
 from weir.errors import WeirError
 from weir.simulation.sweeps.execution import check
@@ -47,8 +47,6 @@ layout.stripe_count = [1, 4]
 seeds = 3
 """
 POINTS = 24
-COMMAND_SECONDS = 300
-WAIT_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -58,24 +56,10 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def simulate(folder: Path, *words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "weir.cli", "simulate", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
-    )
-
-
 def points(folder: Path) -> dict[str, str]:
     """The finished points as their lines of text, by their settings: equal lines are equal in every bit."""
     lines = (folder / "points.ndjson").read_text().splitlines()
     return {json.dumps(json.loads(line)["settings"]): line for line in lines}
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

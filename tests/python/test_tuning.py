@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulate_command import COMMAND_SECONDS, simulate, until
 from store import Store
-from test_sweeps import COMMAND_SECONDS, simulate, until
 from weir import _core
 from weir.simulation.documents import Document, parse_document
 from weir.simulation.errors import SimulationError
