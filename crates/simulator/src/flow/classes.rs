@@ -260,6 +260,12 @@ impl Class {
 }
 
 impl Start {
+    /// The window of the flow on one of its devices, in the device's time.
+    pub(crate) fn queue(&self, place: usize) -> f64 {
+        let part = &self.parts[place];
+        self.window * part.fraction * part.device_seconds
+    }
+
     /// The key of flows like this one, where it has one device.
     fn key(&self) -> Option<Key> {
         let [part] = self.parts[..] else { return None };

@@ -42,6 +42,9 @@ use crate::core::world::{Model, Operations, Transfer, World};
 use crate::scenario::{Fault, FaultKind};
 use weir_fairshare::Nanos;
 
+/// Part of a resource, or of a rate, that the rates may be amiss by: far below the difference between a flow and its requests.
+const SLACK: f64 = 1e-5;
+
 /// The flows of a run.
 #[derive(Debug)]
 pub(crate) struct Flows {
@@ -58,6 +61,8 @@ pub(crate) struct Flows {
     /// Devices whose flows or speed changed: targets, and behind them the metadata services of servers.
     changed: Vec<u32>,
     is_changed: Vec<bool>,
+    /// Whether a device had several jobs when its shares were found.
+    was_shared: Vec<bool>,
     targets: u32,
     division_at: Option<Nanos>,
     lambda: Nanos,
@@ -75,7 +80,7 @@ struct StepState {
 
 impl Flows {
     pub(crate) fn new(world: &World<'_>) -> Flows {
-        let mut network = Network::default();
+        let mut network = Network::new(SLACK);
         let topology = &world.scenario.topology;
         let routes = Routes::new(topology, &mut network);
         let (targets, servers) = (world.machines.targets.len(), topology.servers.len());
@@ -91,6 +96,7 @@ impl Flows {
             limits: Limits::new(&settings.holders),
             changed: Vec::new(),
             is_changed: vec![false; targets + servers],
+            was_shared: vec![false; targets + servers],
             targets: targets as u32,
             division_at: None,
             lambda: nanos(world.scenario.lambda_seconds),
@@ -120,6 +126,7 @@ impl Flows {
         for place in 0..start.parts.len() {
             let device = start.parts[place].device;
             self.shares.come(device, start.job, world.now);
+            self.shares.queue(device, start.queue(place));
             self.change(device);
         }
         let variable = self.classes.add(start, &mut self.network, world);
@@ -140,6 +147,7 @@ impl Flows {
         let class = self.classes.class(variable);
         for part in &class.parts {
             for _ in &ended {
+                self.shares.queue(part.device, -class.window * part.fraction * part.device_seconds);
                 self.shares.leave(part.device, class.job, world.now, &mut world.accounts);
             }
             if !std::mem::replace(&mut self.is_changed[part.device as usize], true) {
@@ -174,17 +182,32 @@ impl Flows {
             self.network.set_capacity(resource, capacity);
             self.limits.set_capacity(device, capacity, &mut self.network);
         }
+        let is_shared = self.shares.is_shared(device);
+        let was_shared = std::mem::replace(&mut self.was_shared[device as usize], is_shared);
+        if is_shared {
+            self.weigh(device, resource, world);
+        } else {
+            self.shares.weigh_alone(device, world.now, &mut world.accounts);
+        }
+        if (is_shared || was_shared) && self.shares.divides() {
+            self.reweigh(device, resource, world.now);
+        }
+    }
+
+    /// Finds the shares of the jobs of a device.
+    fn weigh(&mut self, device: u32, resource: u32, world: &mut World<'_>) {
         let Flows { network, shares, classes, .. } = self;
         let window = |(variable, coefficient): (u32, f64)| {
             let class = classes.class(variable);
             (class.job, network.count(variable) * class.window * coefficient)
         };
         shares.weigh(device, network.on(resource).map(window), world.now, &mut world.accounts);
-        if !self.shares.divides() {
-            return;
-        }
+    }
+
+    /// Sets the weights of all flows of a device by the shares of their jobs.
+    fn reweigh(&mut self, device: u32, resource: u32, now: Nanos) {
         if self.shares.is_shared(device) && device < self.targets && self.division_at.is_none() {
-            self.division_at = Some(Nanos((world.now.0 / self.lambda.0 + 1) * self.lambda.0));
+            self.division_at = Some(Nanos((now.0 / self.lambda.0 + 1) * self.lambda.0));
         }
         let on: Vec<u32> = self.network.on(resource).map(|(variable, _)| variable).collect();
         for variable in on {

@@ -9,13 +9,15 @@
 //! these resources stay as they are. The region is filled anew, by progressive filling. Then the border is checked: a resource
 //! outside that would be overused, or that has capacity left although it holds variables, joins the region with the
 //! variables that it holds; so does the holder of a variable whose rate is above the new level of a resource inside. The
-//! region grows until nothing is amiss, and then each variable has its holder, as if all had been filled anew.
+//! region grows until nothing is amiss, and then each variable has its holder, as if all had been filled anew. What is amiss
+//! by less than the network's slack is left: else one completion would change all rates of a network whose resources
+//! are all used up, most of them by parts that nobody can see.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Part of a capacity, or of a level, below which a difference is none.
-const SLACK: f64 = 1e-9;
+/// Part of a level below which two levels of one filling are the same.
+const ROUNDING: f64 = 1e-12;
 /// Changes of a resource's load after which it is summed up anew, so that rounding errors do not add up.
 const CHANGES_MAX: u32 = 4096;
 /// A variable that nothing holds yet.
@@ -24,8 +26,10 @@ const NEW: u32 = u32::MAX;
 const AT_MOST: u32 = u32::MAX - 1;
 
 /// Resources and the variables that share them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Network {
+    /// Part of a capacity, or of a level, below which a difference at a border is none.
+    slack: f64,
     resources: Vec<Resource>,
     variables: Vec<Variable>,
     vacant: Vec<u32>,
@@ -116,6 +120,19 @@ impl Use {
 }
 
 impl Network {
+    /// A network without resources, whose rates are exact but for `slack` at each resource.
+    pub(crate) fn new(slack: f64) -> Network {
+        Network {
+            slack,
+            resources: Vec::new(),
+            variables: Vec::new(),
+            vacant: Vec::new(),
+            changed_resources: Vec::new(),
+            changed_variables: Vec::new(),
+            region: Region::default(),
+        }
+    }
+
     /// A new resource.
     pub(crate) fn add_resource(&mut self, capacity: f64) -> u32 {
         self.resources.push(Resource {
@@ -353,7 +370,7 @@ impl Network {
                 continue;
             }
             let present = state.present_level();
-            if present > level * (1.0 + SLACK) {
+            if present > level * (1.0 + ROUNDING) {
                 region.heap.push(Level { level: present, of, is_variable });
                 continue;
             }
@@ -372,13 +389,14 @@ impl Network {
     /// Looks for what is amiss at the border of the filled region, and takes it in; false where nothing is.
     fn grow(&mut self) -> bool {
         let mut has_grown = false;
+        let slack = self.slack;
         self.note_border();
         for place in 0..self.region.border.len() {
             let resource = self.region.border[place];
             let state = &self.resources[resource as usize];
             let load = state.load + state.change;
-            let is_over = load > state.capacity * (1.0 + SLACK);
-            let has_room = state.held > 0 && load < state.capacity * (1.0 - SLACK);
+            let is_over = load > state.capacity * (1.0 + slack);
+            let has_room = state.held > 0 && load < state.capacity * (1.0 - slack);
             if is_over || has_room {
                 has_grown |= self.join(resource);
             }
@@ -390,7 +408,7 @@ impl Network {
                 let variable = &self.variables[self.region.variables[place] as usize];
                 let resource = variable.uses[place_of_use].resource;
                 let state = &self.resources[resource as usize];
-                if state.region != self.region.number && level > state.level * (1.0 + SLACK) {
+                if state.region != self.region.number && level > state.level * (1.0 + slack) {
                     has_grown |= self.join(resource);
                 }
             }
@@ -398,7 +416,7 @@ impl Network {
         for place in 0..self.region.resources.len() {
             let resource = self.region.resources[place];
             let state = &self.resources[resource as usize];
-            let is_over = state.room < -SLACK * state.capacity;
+            let is_over = state.room < -slack * state.capacity;
             if !is_over && state.level_next == f64::INFINITY {
                 continue;
             }
@@ -407,7 +425,7 @@ impl Network {
                 let number = state.members[member].variable;
                 let variable = &self.variables[number as usize];
                 if variable.region != self.region.number
-                    && (is_over || variable.rate > variable.weight * state.level_next * (1.0 + SLACK))
+                    && (is_over || variable.rate > variable.weight * state.level_next * (1.0 + slack))
                 {
                     has_grown |= self.release(number);
                 }

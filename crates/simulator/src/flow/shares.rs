@@ -111,6 +111,23 @@ impl Shares {
         }
     }
 
+    /// A flow with this window, in device time, came to a device, or left it where the window is negative.
+    pub(crate) fn queue(&mut self, device: u32, window: f64) {
+        self.windows[device as usize] += window;
+    }
+
+    /// A job is alone on a device, which is all its own.
+    pub(crate) fn weigh_alone(&mut self, device: u32, now: Nanos, accounts: &mut Accounts) {
+        match &mut self.devices[device as usize][..] {
+            [only] => {
+                only.settle(device < self.targets, now, accounts);
+                only.share = 1.0;
+            }
+            // What rounding left of the windows of flows that are gone.
+            _ => self.windows[device as usize] = 0.0,
+        }
+    }
+
     /// Takes the windows of all flows of a target, by job, and finds the shares of its jobs.
     pub(crate) fn weigh(
         &mut self,
@@ -132,9 +149,7 @@ impl Shares {
             }
         }
         self.windows[target as usize] = all;
-        if let [only] = &mut here[..] {
-            only.share = 1.0;
-        } else if *self.sharing.policy() == Policy::Fifo {
+        if *self.sharing.policy() == Policy::Fifo {
             here.iter_mut().for_each(|one| one.share = one.window / all);
         } else if std::mem::take(&mut self.is_stale[target as usize]) {
             let jobs: Vec<(&JobAttributes, &[f64])> =

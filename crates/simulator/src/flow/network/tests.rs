@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
+const EXACT: f64 = 1e-9;
 const TOLERANCE: f64 = 1e-6;
 
 fn solved(network: &mut Network) {
@@ -17,7 +18,7 @@ fn uses(of: &[(u32, f64)]) -> Vec<Use> {
 /// neighbour.
 #[test]
 fn three_flows_over_two_links_have_the_rates_of_the_textbook() {
-    let mut network = Network::default();
+    let mut network = Network::new(EXACT);
     let (small, large) = (network.add_resource(10.0), network.add_resource(40.0));
     let both = network.add_variable(uses(&[(small, 1.0), (large, 1.0)]), 1.0, f64::INFINITY);
     let on_small = network.add_variable(uses(&[(small, 1.0)]), 1.0, f64::INFINITY);
@@ -147,12 +148,17 @@ fn change(network: &mut Network, capacities: &mut [f64], variables: &mut Vec<Pla
 
 /// No resource is used beyond its capacity, and each variable is at its greatest rate, or on a resource that is used up and on which none
 /// has more for its weight.
-fn check_max_min(network: &Network, capacities: &[f64], variables: &[Plain]) -> Result<(), TestCaseError> {
+fn check_max_min(
+    network: &Network,
+    capacities: &[f64],
+    variables: &[Plain],
+    tolerance: f64,
+) -> Result<(), TestCaseError> {
     let mut loads = vec![0.0; capacities.len()];
     let mut greatest = vec![0.0f64; capacities.len()];
     for variable in variables {
         let rate = network.rate(variable.number);
-        prop_assert!(rate >= 0.0 && rate <= variable.rate_max * (1.0 + TOLERANCE));
+        prop_assert!(rate >= 0.0 && rate <= variable.rate_max * (1.0 + tolerance));
         for &(resource, coefficient) in &variable.uses {
             loads[resource as usize] += variable.count * coefficient * rate;
             greatest[resource as usize] = greatest[resource as usize].max(rate / variable.weight);
@@ -160,22 +166,22 @@ fn check_max_min(network: &Network, capacities: &[f64], variables: &[Plain]) -> 
     }
     for (resource, (load, capacity)) in loads.iter().zip(capacities).enumerate() {
         prop_assert!(
-            *load <= capacity * (1.0 + TOLERANCE) + 1e-9,
+            *load <= capacity * (1.0 + tolerance) + 1e-9,
             "resource {} has {} of {}",
             resource,
             load,
             capacity
         );
-        prop_assert!((load - network.load(resource as u32)).abs() <= TOLERANCE * capacity + 1e-9);
+        prop_assert!((load - network.load(resource as u32)).abs() <= tolerance * capacity + 1e-9);
     }
     for variable in variables {
         let rate = network.rate(variable.number);
         let is_held = |&(resource, _): &(u32, f64)| {
             let resource = resource as usize;
-            loads[resource] >= capacities[resource] * (1.0 - TOLERANCE) - 1e-9
-                && rate / variable.weight >= greatest[resource] * (1.0 - TOLERANCE)
+            loads[resource] >= capacities[resource] * (1.0 - tolerance) - 1e-9
+                && rate / variable.weight >= greatest[resource] * (1.0 - tolerance)
         };
-        let is_at_most = rate >= variable.rate_max * (1.0 - TOLERANCE);
+        let is_at_most = rate >= variable.rate_max * (1.0 - tolerance);
         prop_assert!(
             is_at_most || variable.uses.iter().any(is_held),
             "nothing holds {:?} at {}",
@@ -193,7 +199,7 @@ proptest! {
     fn rates_are_max_min_fair_after_each_change_and_those_of_a_plain_computation(
         batches in proptest::collection::vec(proptest::collection::vec(changes(), 1..4), 1..30),
     ) {
-        let mut network = Network::default();
+        let mut network = Network::new(EXACT);
         let mut capacities = vec![10.0; RESOURCES as usize];
         capacities.iter().for_each(|&capacity| _ = network.add_resource(capacity));
         let mut variables = Vec::new();
@@ -204,7 +210,7 @@ proptest! {
             }
             let mut changed = Vec::new();
             network.solve(&mut changed);
-            check_max_min(&network, &capacities, &variables)?;
+            check_max_min(&network, &capacities, &variables, TOLERANCE)?;
             for (variable, rate) in variables.iter().zip(plain_rates(&capacities, &variables)) {
                 let found = network.rate(variable.number);
                 prop_assert!((found - rate).abs() <= TOLERANCE * rate + 1e-9, "{} is not {}: {:?}", found, rate, variable);
@@ -213,5 +219,19 @@ proptest! {
             }
             known = variables.iter().map(|one| (one.number, network.rate(one.number))).collect();
         }
+    }
+
+    /// With the slack of the product, after many changes: what was left each time has not added up.
+    #[test]
+    fn slack_does_not_add_up(changes in proptest::collection::vec(changes(), 1..120)) {
+        let mut network = Network::new(crate::flow::SLACK);
+        let mut capacities = vec![10.0; RESOURCES as usize];
+        capacities.iter().for_each(|&capacity| _ = network.add_resource(capacity));
+        let mut variables = Vec::new();
+        for one in changes {
+            change(&mut network, &mut capacities, &mut variables, one);
+            solved(&mut network);
+        }
+        check_max_min(&network, &capacities, &variables, 2.0 * crate::flow::SLACK)?;
     }
 }
