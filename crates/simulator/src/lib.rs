@@ -14,7 +14,6 @@ mod flow;
 mod identity;
 mod outcome;
 mod scenario;
-mod streams;
 mod topology;
 mod workload;
 

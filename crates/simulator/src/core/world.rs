@@ -209,11 +209,11 @@ impl<'a> World<'a> {
                 let (files, machines) = (&mut self.files, &mut self.machines);
                 files.remove(step.file, machines, self.now);
             }
-            StepKind::Write if std::mem::take(&mut self.is_making[stream as usize]) => {
-                // Another stream of the job may have made it meanwhile.
-                if self.files.layout(step.file).is_some() || self.make(stream, step) {
-                    return self.begin_transfer(stream, step, model);
-                }
+            // Another stream of the job may have made the file meanwhile: then it is there.
+            StepKind::Write
+                if std::mem::take(&mut self.is_making[stream as usize]) && self.make(stream, step) =>
+            {
+                return self.begin_transfer(stream, step, model);
             }
             _ => {}
         }
