@@ -259,12 +259,12 @@ impl Device {
         })
     }
 
-    /// Measures the demand of its jobs now: a fraction of its time, or (`None`) all that they can get.
+    /// Measures the demand of its jobs now, by ascending job: a fraction of its time, or (`None`) all that they can get.
     pub fn measure(&mut self, now: Nanos) -> impl Iterator<Item = (JobId, Option<f64>)> + '_ {
         if let Some(scheduler) = &self.scheduler {
             self.usage.measure(now, scheduler.backlogged(now), &scheduler.shares(now));
         }
-        self.usage.wanted().iter().map(|(&job, &wanted)| (job, wanted))
+        self.usage.wanted().iter().copied()
     }
 
     /// Sets which part of their weights its jobs spend here.

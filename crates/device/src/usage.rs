@@ -20,7 +20,8 @@ pub(crate) struct Usage {
     tracks: HashMap<JobId, Track>,
     measured: Nanos,
     backlogged: Nanos,
-    wanted: HashMap<JobId, Option<f64>>,
+    /// By ascending job.
+    wanted: Vec<(JobId, Option<f64>)>,
 }
 
 /// A job's account at the beginning of this window and of the one before.
@@ -39,7 +40,7 @@ struct Mark {
 
 impl Usage {
     /// Looks at the device again: `backlogged` is how long requests have been queued in all, `shares` are
-    /// its jobs' accounts.
+    /// its jobs' accounts, by ascending job.
     pub(crate) fn measure(&mut self, now: Nanos, backlogged: Nanos, shares: &[JobShare]) {
         let part = |time: Nanos, of: Nanos| time.0 as f64 / of.0.max(1) as f64;
         let interval = now.saturating_since(self.measured);
@@ -58,9 +59,9 @@ impl Usage {
             let used = part(mark.charged.saturating_since(track.earlier.charged), span).min(1.0);
             let waiting = part(mark.backlogged.saturating_since(track.earlier.backlogged), span);
             if is_short && waiting >= WAITING {
-                self.wanted.insert(share.job, None);
+                self.wanted.push((share.job, None));
             } else if used >= USED_MIN {
-                self.wanted.insert(share.job, Some(used));
+                self.wanted.push((share.job, Some(used)));
             }
             if now.saturating_since(track.later.at) >= WINDOW {
                 *track = Track { earlier: track.later, later: mark };
@@ -72,8 +73,8 @@ impl Usage {
         self.backlogged = backlogged;
     }
 
-    /// The demand of each job on the device's time: `None` is all that the job can get.
-    pub(crate) fn wanted(&self) -> &HashMap<JobId, Option<f64>> {
+    /// The demand of each job on the device's time, by ascending job: `None` is all that the job can get.
+    pub(crate) fn wanted(&self) -> &[(JobId, Option<f64>)] {
         &self.wanted
     }
 }
@@ -98,16 +99,14 @@ mod tests {
         let mut usage = Usage::default();
         let shares = [share(1, 6, 9), share(2, 2, 0), share(3, 0, 0)];
         usage.measure(Nanos::from_millis(10), Nanos::from_millis(9), &shares);
-        assert_eq!(usage.wanted()[&JobId(1)], None);
-        assert_eq!(usage.wanted()[&JobId(2)], Some(0.2));
-        assert!(!usage.wanted().contains_key(&JobId(3)));
+        assert_eq!(usage.wanted(), [(JobId(1), None), (JobId(2), Some(0.2))]);
     }
 
     #[test]
     fn on_a_device_with_time_left_everybody_wants_what_they_use() {
         let mut usage = Usage::default();
         usage.measure(Nanos::from_millis(10), Nanos::from_millis(3), &[share(1, 4, 3)]);
-        assert_eq!(usage.wanted()[&JobId(1)], Some(0.4));
+        assert_eq!(usage.wanted(), [(JobId(1), Some(0.4))]);
     }
 
     #[test]
@@ -115,7 +114,7 @@ mod tests {
         let mut usage = Usage::default();
         let flooding = JobShare { queued: 5, ..share(1, 3, 3) };
         usage.measure(Nanos::from_millis(10), Nanos::from_millis(3), &[flooding]);
-        assert_eq!(usage.wanted()[&JobId(1)], None);
+        assert_eq!(usage.wanted(), [(JobId(1), None)]);
     }
 
     #[test]
@@ -125,7 +124,7 @@ mod tests {
         for turn in 1..=3 {
             usage.measure(Nanos::from_millis(10 * turn), Nanos::from_millis(10 * turn), &stopped);
         }
-        assert!(usage.wanted().contains_key(&JobId(1)));
+        assert_eq!(usage.wanted().len(), 1);
         for turn in 4..=15 {
             usage.measure(Nanos::from_millis(10 * turn), Nanos::from_millis(30), &stopped);
         }
@@ -136,8 +135,8 @@ mod tests {
     fn two_looks_at_one_moment_are_one() {
         let mut usage = Usage::default();
         usage.measure(Nanos::from_millis(10), Nanos::from_millis(9), &[share(1, 6, 9)]);
-        let before = usage.wanted().clone();
+        let before = usage.wanted().to_vec();
         usage.measure(Nanos::from_millis(10), Nanos::from_millis(9), &[]);
-        assert_eq!(usage.wanted(), &before);
+        assert_eq!(usage.wanted(), before);
     }
 }

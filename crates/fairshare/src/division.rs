@@ -60,14 +60,53 @@ pub struct Division {
 
 /// Divides `devices` devices among `jobs`.
 pub fn divide(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Division {
-    let paths: Vec<Vec<Branch>> = jobs.iter().map(|job| sharing.path(&job.attributes, &[])).collect();
-    let owed = owed_of_paths(&paths);
-    let mut market = Market::new(jobs, &owed, devices);
-    market.settle();
-    let spent = market.spent_by_job(jobs, &owed);
-    let portions = (0..devices).map(|device| portions_on(device, &paths, &owed, jobs, &spent)).collect();
-    let shares = jobs.iter().enumerate().map(|(job, _)| market.share_of(job, &owed)).collect();
-    Division { portions, shares }
+    let settled = Settled::of(sharing, jobs, devices);
+    let spent = settled.market.spent_by_job(jobs, &settled.owed);
+    let portions = (0..devices).map(|device| settled.portions_on(device, jobs, &spent)).collect();
+    Division { portions, shares: settled.shares(jobs) }
+}
+
+/// The [`Division::shares`] alone, for those who need no portions.
+pub fn shares(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Vec<f64> {
+    Settled::of(sharing, jobs, devices).shares(jobs)
+}
+
+/// The [`Division::portions`] of the devices in `own` alone, in their order: those of the others cost as much each.
+pub(crate) fn portions_of(
+    sharing: &Sharing,
+    jobs: &[Presence],
+    devices: usize,
+    own: &[usize],
+) -> Vec<Portions> {
+    let settled = Settled::of(sharing, jobs, devices);
+    let spent = settled.market.spent_by_job(jobs, &settled.owed);
+    own.iter().map(|&device| settled.portions_on(device, jobs, &spent)).collect()
+}
+
+/// The market after its last round.
+struct Settled {
+    paths: Vec<Vec<Branch>>,
+    owed: Vec<f64>,
+    market: Market,
+}
+
+impl Settled {
+    fn of(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Settled {
+        let paths: Vec<Vec<Branch>> = jobs.iter().map(|job| sharing.path(&job.attributes, &[])).collect();
+        let owed = owed_of_paths(&paths);
+        let mut market = Market::new(jobs, &owed, devices);
+        market.settle();
+        Settled { paths, owed, market }
+    }
+
+    fn shares(&self, jobs: &[Presence]) -> Vec<f64> {
+        let prices = self.market.prices();
+        (0..jobs.len()).map(|job| self.market.share_of(job, &self.owed, &prices)).collect()
+    }
+
+    fn portions_on(&self, device: usize, jobs: &[Presence], spent: &[Vec<f64>]) -> Portions {
+        portions_on(device, &self.paths, &self.owed, jobs, spent)
+    }
 }
 
 /// Jobs that want all of the same devices, and nothing else, act as one buyer.
@@ -170,8 +209,7 @@ impl Market {
         jobs.iter().enumerate().map(spent).collect()
     }
 
-    fn share_of(&self, job: usize, owed: &[f64]) -> f64 {
-        let prices = self.prices();
+    fn share_of(&self, job: usize, owed: &[f64], prices: &[f64]) -> f64 {
         let buyer = &self.buyers[self.buyer_of_job[job]];
         let bought: f64 = buyer.bids.iter().map(|&(device, bid)| bid / prices[device]).sum();
         (buyer.own + bought) * owed[job] / buyer.money

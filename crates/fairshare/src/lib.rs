@@ -17,7 +17,7 @@ mod store;
 mod time;
 
 pub use cost::{CostModel, DeviceSpeed, Direction, TransferSpeed};
-pub use division::{divide, Division, Presence, Use};
+pub use division::{divide, shares, Division, Presence, Use};
 pub use entitlement::{Entitlement, EntitlementError, Entitlements, Holder};
 pub use job::{GroupId, JobAttributes, JobId, JobName, Priority, Token, UserId};
 pub use policy::{Level, Policy, PolicyError};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::division::{divide, Presence, Use};
+use crate::division::{portions_of, Presence, Use};
 use crate::job::{JobAttributes, JobId};
 use crate::schedulers::Portions;
 use crate::sharing::Sharing;
@@ -65,10 +65,14 @@ impl StoreUses {
     pub fn portions(self, sharing: &Sharing, own: u16) -> HashMap<u8, Portions> {
         let mut by_number = HashMap::new();
         for Kind { devices, presences, .. } in [self.targets, self.metadata] {
-            let division = divide(sharing, &presences, devices.len());
-            let divided = devices.into_iter().zip(division.portions);
-            let of_own = divided.filter(|(device, _)| device.server == own);
-            by_number.extend(of_own.map(|(device, portions)| (device.number, portions)));
+            let of_own = |place: &usize| devices[*place].server == own;
+            let places: Vec<usize> = (0..devices.len()).filter(of_own).collect();
+            if places.is_empty() {
+                continue;
+            }
+            let portions = portions_of(sharing, &presences, devices.len(), &places);
+            let numbers = places.into_iter().map(|place| devices[place].number);
+            by_number.extend(numbers.zip(portions));
         }
         by_number
     }

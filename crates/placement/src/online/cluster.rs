@@ -2,7 +2,7 @@
 
 use crate::{busy_factors, queue_excess, ServerId, ServerState, TargetId, TargetState, View};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Half-life of a placed byte, in seconds: files that are made within some minutes are used together.
 const HALF_LIFE_SECONDS: f64 = 180.0;
@@ -98,7 +98,7 @@ impl Cluster {
         let mut targets = targets.to_vec();
         targets.sort_unstable();
         targets.dedup();
-        let mut speeds: HashMap<ServerId, f64> = HashMap::new();
+        let mut speeds: BTreeMap<ServerId, f64> = BTreeMap::new();
         for target in &targets {
             *speeds.entry(target.server).or_default() += 1.0;
         }
