@@ -13,6 +13,7 @@ mod description;
 mod flow;
 mod identity;
 mod outcome;
+mod request;
 mod scenario;
 mod topology;
 mod workload;
@@ -38,11 +39,12 @@ pub fn run(
     observe: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, ScenarioError> {
     let settings = check::check(scenario)?;
-    let world = core::world::World::new(scenario, &settings);
     match scenario.mode {
-        Mode::Flow | Mode::Request => {
+        Mode::Flow => {
+            let world = core::world::World::new(scenario, &settings);
             let model = flow::Flows::new(&world);
             Ok(core::world::run(world, model, observe))
         }
+        Mode::Request => Ok(request::run(scenario, &settings, observe)),
     }
 }

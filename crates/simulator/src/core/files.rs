@@ -27,6 +27,8 @@ struct FileState {
     /// Absent before it is made, and after it is removed or refused.
     layout: Option<Box<Layout>>,
     created: Nanos,
+    /// Its number among the files of its home.
+    number: u64,
     held: Extents,
     /// Bytes that it holds on targets, by their numbers.
     room: Vec<(u32, u64)>,
@@ -61,6 +63,17 @@ impl Files {
         files
     }
 
+    /// The homes, for a model that tells them the figures of the store.
+    pub(crate) fn homes(&mut self) -> &mut Homes {
+        &mut self.homes
+    }
+
+    /// First bytes of a file came.
+    pub(crate) fn written(&mut self, file: u32, now: Nanos) {
+        let home = self.homes.of_file(file);
+        self.homes.written(home, self.files[file as usize].number, now);
+    }
+
     /// The home server of a file.
     pub(crate) fn home(&self, file: u32) -> u32 {
         self.homes.of_file(file)
@@ -80,12 +93,12 @@ impl Files {
         let home = self.homes.of_file(file);
         let asked = specification(settings, file);
         let named = asked.and_then(|asked| named_layout(asked, settings.defaults.stripe_bytes));
-        let layout = match named {
-            Some(layout) => layout,
+        let (number, layout) = match named {
+            Some(layout) => (u64::MAX, layout),
             None => self.homes.place(home, asked, (machines, settings, now))?,
         };
         let state = &mut self.files[file as usize];
-        (state.created, state.held) = (now, Extents::default());
+        (state.created, state.number, state.held) = (now, number, Extents::default());
         Ok(state.layout.insert(Box::new(layout)))
     }
 

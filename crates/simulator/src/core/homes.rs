@@ -37,6 +37,8 @@ pub(crate) struct Homes {
     untold: Vec<Untold>,
     /// Exchanges before the run.
     exchanges_before: u64,
+    /// Whether the model tells the placers the figures, by exchanges of its own.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl Homes {
             unit_at: Nanos::ZERO,
             untold: Vec::new(),
             exchanges_before: 1,
+            is_told: false,
         }
     }
 
@@ -81,24 +84,63 @@ impl Homes {
         self.exchanges_before += 1;
     }
 
+    /// From now on the model tells each home's placer the figures of the store, by exchanges of its own.
+    pub(crate) fn tell_by_model(&mut self) {
+        self.is_told = true;
+    }
+
+    /// The placer of a home, to be told.
+    pub(crate) fn placer(&mut self, home: u32, settings: &Settings) -> &mut Placer {
+        &mut self.home(home, settings).placer
+    }
+
+    /// The server of this number starts anew, and knows of no file that it placed lately.
+    pub(crate) fn forget(&mut self, home: u32) {
+        self.homes[home as usize] = None;
+    }
+
+    /// First bytes of the home's file of this number came.
+    pub(crate) fn written(&mut self, home: u32, number: u64, now: Nanos) {
+        if let Some(server) = &mut self.homes[home as usize] {
+            server.placer.written(number, seconds(now));
+        }
+    }
+
+    fn home(&mut self, home: u32, settings: &Settings) -> &mut Home {
+        let Homes { seed, targets, homes, .. } = self;
+        homes[home as usize].get_or_insert_with(|| {
+            let mut placer = Placer::new(ServerId(home as u16), targets, settings.defaults);
+            // Seed 0 throws the dice of the product.
+            placer.set_seed(u64::from(home) ^ *seed << 16);
+            placer.set_allocator(settings.allocator);
+            Home { placer, exchange: 0, files: 0, told: vec![0.0; targets.len()] }
+        })
+    }
+
     /// The home server of a file: stable, and even over files.
     pub(crate) fn of_file(&self, file: u32) -> u32 {
         file % self.homes.len() as u32
     }
 
-    /// Chooses the layout of a new file of a home server.
+    /// Chooses the layout of a new file of a home server, and gives it a number there.
     pub(crate) fn place(
         &mut self,
         home: u32,
         asked: Option<&LayoutSpecification>,
         (machines, settings, now): (&Machines, &Settings, Nanos),
-    ) -> Result<Layout, Refusal> {
+    ) -> Result<(u64, Layout), Refusal> {
+        let is_told = self.is_told;
         let server = self.refreshed(home, (machines, settings, now));
-        let Placed { layout, .. } = server.placer.place(server.files, asked)?;
+        let number = server.files;
+        let Placed { layout, .. } = server.placer.place(number, asked)?;
         server.files += 1;
         server.placer.placed(&layout, seconds(now) as i64);
-        self.note(home, &layout, (machines, now, now), 1.0);
-        Ok(layout)
+        if is_told {
+            server.placer.awaits(number, &layout, seconds(now));
+        } else {
+            self.note(home, &layout, (machines, now, now), 1.0);
+        }
+        Ok((number, layout))
     }
 
     /// The layout of a file whose targets in `full` have no room for bytes behind `size_bytes`.
@@ -122,7 +164,9 @@ impl Homes {
     ) {
         if let Some(server) = &mut self.homes[home as usize] {
             server.placer.removed(layout, seconds(created) as i64);
-            self.note(home, layout, (machines, created, now), -1.0);
+            if !self.is_told {
+                self.note(home, layout, (machines, created, now), -1.0);
+            }
         }
     }
 
@@ -157,17 +201,17 @@ impl Homes {
         home: u32,
         (machines, settings, now): (&Machines, &Settings, Nanos),
     ) -> &mut Home {
+        if self.is_told {
+            return self.home(home, settings);
+        }
         let exchange = self.exchange(now);
         self.tell(exchange, now);
         let unit = self.unit(now);
-        let Homes { seed, targets, homes, told, silent_max, .. } = self;
-        let server = homes[home as usize].get_or_insert_with(|| {
-            let mut placer = Placer::new(ServerId(home as u16), targets, settings.defaults);
-            // Seed 0 throws the dice of the product.
-            placer.set_seed(u64::from(home) ^ *seed << 16);
-            placer.set_allocator(settings.allocator);
-            Home { placer, exchange: 0, files: 0, told: vec![0.0; targets.len()] }
-        });
+        self.home(home, settings);
+        let Homes { homes, told, silent_max, .. } = self;
+        let Some(server) = &mut homes[home as usize] else {
+            unreachable!("the home has its placer since the line before")
+        };
         if server.exchange == exchange {
             return server;
         }

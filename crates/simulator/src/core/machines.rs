@@ -55,6 +55,12 @@ impl Machines {
         self.servers[usize::from(target.server.0)].first + u32::from(target.index)
     }
 
+    /// The number of the target with this index on its server.
+    #[inline]
+    pub(crate) fn at(&self, server: u32, index: u32) -> u32 {
+        self.servers[server as usize].first + index
+    }
+
     pub(crate) fn name(&self, number: u32) -> TargetId {
         let server = self.targets[number as usize].server;
         let index = number - self.servers[server as usize].first;

@@ -1,0 +1,219 @@
+//! The exchange of a server with its peers: its reports, and what it believes of theirs.
+//!
+//! Every lambda a server reports its jobs' uses of its devices, its targets and its placements to each peer, and each peer
+//! answers with its own last report (`crates/server/src/server/exchange.rs`). The rules by which a report is believed are
+//! those of `crates/server/src/peers/reports.rs`.
+
+use std::rc::Rc;
+use weir_fairshare::{JobAttributes, JobId, Nanos, Portions, Sharing, StoreDevice, StoreUses};
+use weir_placement::online::{Figures, Heard};
+use weir_placement::TargetId;
+
+/// A server that was not heard of for so many exchanges, and this long, counts as dead (`AGE_EXCHANGES` and `AGE_MIN` of
+/// `crates/server/src/peers/reports.rs`).
+const AGE_EXCHANGES: u64 = 5;
+const AGE_MIN: Nanos = Nanos::from_millis(1_000);
+/// A server divides its devices at most for this part of its time (`DIVISION_COST_FACTOR` of
+/// `crates/server/src/peers/mod.rs`).
+const DIVISION_COST_FACTOR: u64 = 20;
+/// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
+const DIVISION_NANOSECONDS_PER_USE: u64 = 13_000;
+/// Placed bytes below this are not worth a report (`REPORTED_BYTES_MIN` of `crates/server/src/server/placement.rs`).
+const REPORTED_BYTES_MIN: f64 = 1.0;
+/// The number of the metadata service in reports (`METADATA_DEVICE` of `crates/wire`).
+pub(super) const METADATA_DEVICE: u8 = u8::MAX;
+
+/// One server's report.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) server: u16,
+    /// The number of the server's start.
+    pub(super) boot: u32,
+    pub(super) sequence: u64,
+    /// Demands of jobs, by ascending job and device.
+    pub(super) uses: Vec<DeviceUse>,
+    pub(super) targets: Vec<TargetReport>,
+    /// Bytes that the server placed on targets lately.
+    pub(super) placed: Vec<(TargetId, f32)>,
+}
+
+/// A job's use of a device, as in a report: single precision goes over the wire.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct DeviceUse {
+    pub(super) job: JobId,
+    pub(super) device: u8,
+    pub(super) wanted: Option<f32>,
+}
+
+/// A target's part of a report.
+#[derive(Debug)]
+pub(super) struct TargetReport {
+    pub(super) target: TargetId,
+    pub(super) figures: Figures,
+    pub(super) rates: Vec<(u8, f32)>,
+}
+
+/// The newest report of each other server, and the division by them.
+pub(super) struct Knowledge {
+    own: u16,
+    heard: Vec<Option<(Rc<Report>, Nanos)>>,
+    age_max: Nanos,
+    /// The server's start: until the age is over, a server may be up that was not heard of yet.
+    started: Nanos,
+    next_division: Nanos,
+}
+
+impl Knowledge {
+    /// Nothing was heard yet by server `own` of so many, which started at `now` and exchanges every `lambda`.
+    pub(super) fn new(own: u16, servers: usize, lambda: Nanos, now: Nanos) -> Knowledge {
+        let age_max = AGE_MIN.max(Nanos(AGE_EXCHANGES * lambda.0));
+        Knowledge { own, heard: vec![None; servers], age_max, started: now, next_division: now }
+    }
+
+    /// Takes a report that arrived at `now`; a late one changes nothing. Answers whether it was taken.
+    pub(super) fn take(&mut self, report: &Rc<Report>, now: Nanos) -> bool {
+        let place = &mut self.heard[usize::from(report.server)];
+        let is_newer = place
+            .as_ref()
+            .is_none_or(|(known, _)| (known.boot, known.sequence) < (report.boot, report.sequence));
+        if is_newer {
+            *place = Some((Rc::clone(report), now));
+        }
+        is_newer
+    }
+
+    /// The believed reports of the other servers, by ascending server.
+    pub(super) fn fresh(&self, now: Nanos) -> impl Iterator<Item = &Report> {
+        let is_fresh = move |at: Nanos| now.saturating_since(at) <= self.age_max;
+        self.heard.iter().flatten().filter(move |(_, at)| is_fresh(*at)).map(|(report, _)| &**report)
+    }
+
+    /// What counts for the placer, the server's own report among it.
+    pub(super) fn figures(&self, own: &Report, now: Nanos) -> Heard {
+        let mut heard = Heard::new(now.saturating_since(self.started) <= self.age_max);
+        for target in self.fresh(now).chain([own]).flat_map(|report| &report.targets) {
+            heard.tell(target.target, target.figures);
+        }
+        for &(target, bytes) in self.fresh(now).flat_map(|report| &report.placed) {
+            heard.place(target, f64::from(bytes));
+        }
+        heard
+    }
+
+    /// The portions of the server's devices, by their numbers; none where the last division is too recent.
+    pub(super) fn divide(
+        &mut self,
+        sharing: &Sharing,
+        own: &Report,
+        jobs: &[JobAttributes],
+        now: Nanos,
+    ) -> Option<Vec<(u8, Portions)>> {
+        if now < self.next_division {
+            return None;
+        }
+        let mut uses = StoreUses::default();
+        let (mut own_left, mut count) = (Some(own), 0);
+        for report in self.fresh(now) {
+            if report.server > self.own {
+                own_left.take().into_iter().for_each(|own| count += tell(&mut uses, own, jobs));
+            }
+            count += tell(&mut uses, report, jobs);
+        }
+        own_left.into_iter().for_each(|own| count += tell(&mut uses, own, jobs));
+        self.next_division = now + Nanos(DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE * count);
+        let mut portions: Vec<(u8, Portions)> = uses.portions(sharing, self.own).into_iter().collect();
+        portions.sort_by_key(|(device, _)| *device);
+        Some(portions)
+    }
+}
+
+/// Tells a report's uses; answers how many they are.
+fn tell(uses: &mut StoreUses, report: &Report, jobs: &[JobAttributes]) -> u64 {
+    for usage in &report.uses {
+        let is_metadata = usage.device == METADATA_DEVICE;
+        let device = StoreDevice { server: report.server, number: usage.device, is_metadata };
+        uses.tell(device, usage.job, || jobs[usage.job.0 as usize], usage.wanted.map(f64::from));
+    }
+    report.uses.len() as u64
+}
+
+/// Placements worth a report.
+pub(super) fn reported(placed: impl Iterator<Item = (TargetId, f64)>) -> Vec<(TargetId, f32)> {
+    placed
+        .filter(|(_, bytes)| *bytes >= REPORTED_BYTES_MIN)
+        .map(|(target, bytes)| (target, bytes as f32))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_placement::ServerId;
+
+    const LAMBDA: Nanos = Nanos::from_millis(100);
+
+    fn target(server: u16) -> TargetId {
+        TargetId { server: ServerId(server), index: 0 }
+    }
+
+    /// A job wants all of a server's only target.
+    fn report(server: u16, boot: u32, sequence: u64, job: u64) -> Rc<Report> {
+        let figures = Figures { free_bytes: sequence, ..Figures::UNKNOWN };
+        let told = TargetReport { target: target(server), figures, rates: Vec::new() };
+        Rc::new(Report {
+            server,
+            boot,
+            sequence,
+            uses: vec![DeviceUse { job: JobId(job), device: 0, wanted: None }],
+            targets: vec![told],
+            placed: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn late_reports_change_nothing_and_a_new_start_is_newer() {
+        let mut knowledge = Knowledge::new(0, 2, LAMBDA, Nanos::ZERO);
+        for (boot, sequence, is_taken) in
+            [(0, 3, true), (0, 2, false), (0, 3, false), (1, 1, true), (0, 9, false)]
+        {
+            assert_eq!(knowledge.take(&report(1, boot, sequence, 0), Nanos::ZERO), is_taken);
+        }
+    }
+
+    #[test]
+    fn a_silent_server_is_dead_after_a_second_or_five_exchanges() {
+        for (lambda, age) in
+            [(LAMBDA, Nanos::from_millis(1_000)), (Nanos::from_millis(400), Nanos::from_millis(2_000))]
+        {
+            let mut knowledge = Knowledge::new(0, 2, lambda, Nanos::ZERO);
+            let own = report(0, 0, 1, 0);
+            let at_start = knowledge.figures(&own, age);
+            assert_eq!(at_start.figures(target(1)), None, "it may yet be heard of");
+            knowledge.take(&report(1, 0, 1, 0), Nanos(1));
+            let is_alive =
+                |now: Nanos| knowledge.figures(&own, now).figures(target(1)).map(|figures| figures.is_alive);
+            assert_eq!(is_alive(Nanos(age.0 + 1)), Some(true));
+            assert_eq!(is_alive(Nanos(age.0 + 2)), Some(false));
+            assert_eq!(knowledge.fresh(Nanos(age.0 + 2)).count(), 0);
+        }
+    }
+
+    /// A job on both servers spends half of its weight on each; the next division waits until the last one has paid off.
+    #[test]
+    fn devices_are_divided_by_all_reports_and_not_too_often() {
+        let jobs = [weir_testing::job(0, 1, 1, 16), weir_testing::job(1, 2, 1, 8)];
+        let sharing = Sharing::of("size-fair".parse().expect("a policy"));
+        let mut knowledge = Knowledge::new(0, 2, LAMBDA, Nanos::ZERO);
+        let mut own = report(0, 0, 1, 0);
+        let uses = &mut Rc::get_mut(&mut own).expect("one owner").uses;
+        uses.push(DeviceUse { job: JobId(1), device: 0, wanted: None });
+        knowledge.take(&report(1, 0, 1, 0), Nanos::ZERO);
+        let divided = knowledge.divide(&sharing, &own, &jobs, Nanos::ZERO).expect("the first division");
+        let [(0, portions)] = &divided[..] else { panic!("one target: {divided:?}") };
+        assert_eq!(portions[&JobId(1)], [1.0]);
+        assert!(portions[&JobId(0)][0] < 0.5, "it has the other server to itself: {portions:?}");
+        let paid = Nanos(3 * DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE);
+        assert!(knowledge.divide(&sharing, &own, &jobs, Nanos(paid.0 - 1)).is_none());
+        assert!(knowledge.divide(&sharing, &own, &jobs, paid).is_some());
+    }
+}
