@@ -1,7 +1,12 @@
 //! Scenarios that run in the models of the simulator, and what must come of them.
 
+mod agreement;
 mod checks;
 mod determinism;
 mod faults;
 mod flow;
+mod loops;
+mod request_faults;
 mod scenarios;
+mod sharing;
+mod stores;
