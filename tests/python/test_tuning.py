@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -328,8 +329,10 @@ def test_the_way_onto_a_store_is_commands_and_lines() -> None:
         ("layout", "set", *["-E", "1M", "-c", "1", "-S", "64k", "-E", "-1", "-c", "4", "-S", "64k"], "/weir/data"),
         ("policy", "set", "user-fair", "--scheduler", "tbf"),
     )
-    assert found.lines[0] == "lambda_milliseconds = 50"
-    assert "[[share]]" in found.lines
+    assert tomllib.loads("\n".join(found.lines)) == {
+        "lambda_milliseconds": 50,
+        "share": [{"group": "physics", "weight": 2.0}],
+    }
 
 
 @pytest.mark.slow
