@@ -1,7 +1,6 @@
 """`weir simulate tune`: a layout and parameters of the policy, found by simulated runs and judged on others."""
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,6 +221,8 @@ def _ratio(ratio: float | None) -> Any:
 
 def _apply(home: "Home", application: "Application", *, is_better: bool) -> None:
     """Set the setting by the commands that are printed."""
+    import subprocess
+
     if not is_better:
         raise CommandError("nothing is applied: the setting is not shown to be better than the default")
     for command in application.commands:
