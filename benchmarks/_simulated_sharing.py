@@ -37,8 +37,6 @@ POLICY = "user-then-size-fair"
 """The policy of the rows that differ in something else."""
 LAMBDA_SECONDS = 0.1
 RUN_SECONDS = 4.0
-SPEED = Case(lambda_seconds=1.0, request_bytes=1 << 16)
-"""The run whose requests are counted: small ones, so that most of the work is theirs and not the divisions'."""
 REQUESTS_PER_SECOND = 1e6
 """Requests a second of real time that are asked for."""
 WAIT_SECONDS = 1800
@@ -57,6 +55,10 @@ class Case:
     def run_seconds(self) -> float:
         """Virtual seconds of the run: three exchanges at least, and as long again."""
         return max(RUN_SECONDS, 2.4 * self.lambda_seconds)
+
+
+SPEED = Case(lambda_seconds=1.0, request_bytes=1 << 16)
+"""The run whose requests are counted: small ones, so that most of the work is theirs and not the divisions'."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,9 @@ def rows(title: str, cases: Iterable[Case], machines: tuple[int, int]) -> list[R
     for case in cases:
         row = run(case, machines)
         name = f"{title}: {case.policy}, {case.scheduler}, {case.lambda_seconds:g} s, {percent(case.loss)} lost"
-        announce(name, percent(row.settled_error), f"fair after {since(row.fair_after_seconds)}", row.settled_error / 0.05)
+        announce(
+            name, percent(row.settled_error), f"fair after {since(row.fair_after_seconds)}", row.settled_error / 0.05
+        )
         found.append(row)
     return found
 
@@ -126,7 +130,9 @@ def sharing(_directory: Path, machines: tuple[int, int] = (128, 1000)) -> Part:
     cases = (Case(lambda_seconds=interval, loss=loss) for interval in LAMBDAS_SECONDS for loss in LOSSES)
     by_exchange = rows("exchange", cases, machines)
     speed = run(SPEED, machines).requests_per_second
-    announce("request model", f"{speed:,.0f} requests/s", f"asked: {REQUESTS_PER_SECOND:,.0f}", REQUESTS_PER_SECOND / speed)
+    announce(
+        "request model", f"{speed:,.0f} requests/s", f"asked: {REQUESTS_PER_SECOND:,.0f}", REQUESTS_PER_SECOND / speed
+    )
     exchange_heads = ("lambda", "lost", *HEADS)
     tables = {
         "sharing-policies": table(("policy", *HEADS), [[row.case.policy, *figures_of(row)] for row in by_policy]),

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from _harness import finish
 from _simulated_flows import flows
 from _simulated_scaling import scaling
+from _simulated_sharing import sharing
 from _simulated_store import EXPERIMENTS, real
 from _simulated_tables import Part, write_tables
 from _simulated_testbed import second
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[Path], Part]] = {
     "second": second,
     "real": real,
     "scaling": scaling,
+    "sharing": sharing,
 }
 
 
