@@ -386,7 +386,12 @@ class Table:
             ScenarioError: The key is absent, no text, or names nothing that exists.
         """
         path = self.document.folder / Path(self.text(key, what="a path")).expanduser()
-        if not path.exists():
+        try:
+            is_there = path.exists()
+        except OSError as error:
+            # A name that no file can have, such as one that is too long.
+            raise self.error(key, f"it names no file: {error.strerror}", "is the path right?") from error
+        if not is_there:
             raise self.error(key, f"{path} does not exist", "relative paths begin at the folder of this file")
         return path
 
