@@ -17,7 +17,7 @@ const AGE_MIN: Nanos = Nanos::from_millis(1_000);
 /// `crates/server/src/peers/mod.rs`).
 const DIVISION_COST_FACTOR: u64 = 20;
 /// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
-const DIVISION_NANOSECONDS_PER_USE: u64 = 13_000;
+const DIVISION_NANOSECONDS_PER_USE: u64 = 3_200;
 /// Placed bytes below this are not worth a report (`REPORTED_BYTES_MIN` of `crates/server/src/server/placement.rs`).
 const REPORTED_BYTES_MIN: f64 = 1.0;
 /// The number of the metadata service in reports (`METADATA_DEVICE` of `crates/wire`).
