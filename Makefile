@@ -127,7 +127,7 @@ check: $(VENV)/tooled $(if $(wildcard $(VENV)/installed),,setup)
 	@$(BIN)/python tests/changed.py $(BASE)
 
 test: setup
-	@$(BIN)/python tests/everything.py lint test-rust test-python
+	@$(BIN)/python tests/everything.py lint test-python+test-rust
 
 lint: lint-format lint-clippy lint-ruff lint-mypy lint-benchmarks lint-stubs lint-imports
 

@@ -1,7 +1,8 @@
 """Everything that `make test` runs: all parts go on whatever fails, and the last lines count.
 
-`python tests/everything.py TARGET...` makes each target of the Makefile in turn and lets its words through. The exit
-code of a part decides whether it failed; its words are read for the summary alone.
+`python tests/everything.py TARGET...` makes each target of the Makefile in turn and lets its words through; `ONE+OTHER`
+makes two at once, and holds the other's words back until its end. The exit code of a part decides whether it failed;
+its words are read for the summary alone.
 """
 
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +26,8 @@ class Part:
     """One target of the Makefile, and what came of it."""
 
     target: str
+    is_held_back: bool = False
+    """Whether its words are shown at its end, in one piece."""
     code: int = 0
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
@@ -31,15 +35,18 @@ class Part:
     def run(self) -> None:
         """Makes the target, and counts while its words go by."""
         begun = time.monotonic()
+        words: list[str] = []
         command = ["make", "--no-print-directory", "--keep-going", self.target]
         with subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                sys.stdout.write(line)
-                sys.stdout.flush()
+                words.append(line)
+                if not self.is_held_back:
+                    show(words)
                 self.counts += counted(line)
+        show(words)
         self.code = process.returncode
         self.seconds = time.monotonic() - begun
 
@@ -53,6 +60,12 @@ class Part:
         )
         minutes, seconds = divmod(round(self.seconds), 60)
         return f"{self.target:12} {outcome}  {minutes:2}:{seconds:02}  {tests}".rstrip()
+
+
+def show(words: list[str]) -> None:
+    """Shows words and empties their list; one call writes all, so that those of two parts stay whole."""
+    print("".join(words), end="", flush=True)
+    words.clear()
 
 
 def counted(line: str) -> Counter[str]:
@@ -71,9 +84,12 @@ def counted(line: str) -> Counter[str]:
 
 def main(targets: list[str]) -> int:
     """Runs all parts; 1 where one of them failed."""
-    parts = [Part(target) for target in targets]
-    for part in parts:
-        part.run()
+    parts = []
+    for names in (target.split("+") for target in targets):
+        group = [Part(name, is_held_back=name != names[0]) for name in names]
+        parts += group
+        with ThreadPoolExecutor(len(group)) as threads:
+            list(threads.map(Part.run, group))
     print("\n" + "\n".join(part.summary() for part in parts))
     return int(any(part.code for part in parts))
 
