@@ -136,8 +136,8 @@ PORTS = Setting(
     flag="--ports",
     environment="WEIR_PORTS",
     key="ports",
-    meaning="Ports for servers whose address names none, such as 20000-29999. Without a range they are free ports below "
-    "those that the system gives to other programs.",
+    meaning="Ports for servers whose address names none, such as 20000-29999. Without a range they are free ports "
+    "below those that the system gives to other programs.",
 )
 HOME = Setting(
     name="home",
