@@ -5,10 +5,11 @@ use super::request::Token;
 use std::time::Duration;
 use weir_fairshare::Nanos;
 
-/// How long a write waits for the room that pending removals will give: some syncs of a busy device.
-pub(crate) const ROOM_WAIT: Nanos = Nanos::from_millis(5_000);
-/// How long another server may take to say whether it is about to give room: it answers at once when it runs.
-pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(1);
+/// How long a write waits for room that was promised: some syncs of a device and a machine that are both busy.
+pub(crate) const ROOM_WAIT: Nanos = Nanos::from_millis(30_000);
+/// How long another server may take to say whether it is about to give room. It answers at once when it runs, and a
+/// machine with ten times more to do than processors lets it run this late.
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// Writes without room, and the question about it.
 #[derive(Default)]

@@ -1,8 +1,10 @@
 //! Many at once, slow ones, stalled ones and dead ones: memory stays bounded and the others are served.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use weir_testing::{
-    claims, flood, head, key, ram, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
+    claims, flood, head, key, ram, server_toml, wait_until, Cluster, File, Line, Transport, PATIENCE,
+    READ_WRITE,
 };
 use weir_wire::{
     limits, Extent, IdentityId, LockKind, LockOwner, LockRange, LockType, Publication, Reply, Request,
@@ -30,24 +32,32 @@ fn a_thousand_connections_with_ten_requests_each_are_all_answered_in_bounded_mem
 /// Payloads of one job once took all the memory there is for them, and nobody else was read until it had drained.
 #[test]
 fn a_job_that_fills_the_memory_for_payloads_delays_nobody_else() {
-    let cluster = flood::slow_server("1MB/s");
+    // Four requests a second: hardly any is served while the victim asks.
+    let cluster = flood::slow_server("256kB/s");
     let mut root = cluster.root(0);
     root.open("file", READ_WRITE).expect("opened");
     let file = root.open("flooded", READ_WRITE).expect("opened");
+    let (is_filled, begun) = (AtomicBool::new(false), Instant::now());
     let lines: Vec<Line> = std::thread::scope(|scope| {
         let fill = || {
             let mut line = cluster.line(0, Transport::Unix, &flood::flooder());
             line.connection.set_write_timeout(Duration::from_millis(300));
             let (write, payload) = flood::request(&file, 0);
             let bytes = weir_testing::frame(RequestId(1), IdentityId(0), &write, &payload);
-            while std::io::Write::write_all(&mut line.connection, &bytes).is_ok() {}
+            let mut sent = 0;
+            // A busy server leaves sockets unread for longer than the timeout while it has memory still.
+            while !is_filled.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
+                let more = std::io::Write::write(&mut line.connection, &bytes[sent..]);
+                sent = (sent + more.unwrap_or(0)) % bytes.len();
+            }
             line
         };
         let workers: Vec<_> = (0..60).map(|_| scope.spawn(fill)).collect();
+        wait_until("over 900 requests of 64 KiB are in hand", || cluster.figure(0, "outstanding") > 900);
+        is_filled.store(true, Ordering::Relaxed);
         workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
     });
     let filled = cluster.figure(0, "outstanding");
-    assert!(filled > 900, "{filled} requests of 64 KiB are in hand");
     let mut victim = cluster.root(0);
     for _ in 0..50 {
         assert_eq!(victim.reply(&Request::Ping), Reply::Done);
