@@ -130,7 +130,10 @@ fn steps_of(columns: &Bound<'_, PyDict>) -> PyResult<Vec<Step>> {
     let step = |place: usize| {
         let kind = KINDS.get(usize::from(kinds[place])).map(|(_, kind)| *kind).ok_or_else(|| {
             let last = KINDS.len() - 1;
-            PyValueError::new_err(format!("step {place} has the kind {}; kinds are 0 to {last}", kinds[place]))
+            PyValueError::new_err(format!(
+                "step {place} has the kind {}; kinds are 0 to {last}",
+                kinds[place]
+            ))
         })?;
         Ok(Step {
             stream: streams[place],

@@ -22,11 +22,14 @@ const JOBS_OF_HOUR: u32 = 417;
 const DAY_STREAMS: u32 = 4;
 const DAY_ROUNDS: u32 = 40;
 
+/// A name and the maker of its scenario.
+type Part = (&'static str, fn() -> Scenario);
+
 fn main() {
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|part| part == name);
-    let parts: [(&str, fn() -> Scenario); 6] = [
+    let parts: [Part; 6] = [
         ("flows", || burst("fifo", 12.5e9, 1)),
         ("flows-linked", || burst("fifo", 5e9, 1)),
         ("flows-shared", || burst("job-fair", 12.5e9, 32)),
