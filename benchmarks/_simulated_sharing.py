@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -87,8 +87,7 @@ def run(case: Case, machines: tuple[int, int]) -> Row:
     command = (*COMMAND, *(str(given) for given in (*machines, case.run_seconds(), *settings)))
     output = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS)
     found = json.loads(output.stdout)
-    names = ("first_error", "settled_error", "total_error", "fair_after_seconds", "used", "requests_per_second")
-    return Row(case, *(found[name] for name in names), peak_mib=found["peak_mib"])
+    return Row(case, **{field.name: found[field.name] for field in fields(Row) if field.name != "case"})
 
 
 def percent(part: float) -> str:

@@ -94,7 +94,7 @@ def test_dbench(way: Way) -> None:
         pytest.skip(f"{load} is missing; `make setup` installs dbench")
     wanted = ["open", "write", "read", "unlink", "rename"]
     for seconds in DBENCH_SECONDS:
-        flags = ["--clients-per-process=1", "-c", load, "-D", way.folder, "-t", seconds, "2"]
+        flags: list[str | Path] = ["--clients-per-process=1", "-c", load, "-D", way.folder, "-t", seconds, "2"]
         answer = way.run(need("dbench"), *flags)
         assert "Throughput" in answer.stdout
         assert "ERROR" not in answer.stdout

@@ -191,7 +191,7 @@ def sweep(folder: Path) -> None:
         'base = "../scenario.toml"\n[sweep]\npolicy = ["fifo", "size-fair"]\njobs.0.transfer = ["64k", "1MiB"]\n'
         'lambda = ["10ms", "1s"]\nseeds = 3\n[[sweep.leave_out]]\npolicy = "fifo"\nseed = [1, 2]\n'
     )
-    axes = {"policy": ["fifo", "size-fair"], "seed": [0, 1, 2]}
+    axes: dict[str, list[Any]] = {"policy": ["fifo", "size-fair"], "seed": [0, 1, 2]}
     header = {"version": 1, "file": "sweep.toml", "digest": "d", "parts": {"the points": "p"}, "axes": axes}
     (folder / "sweep" / "sweep.json").write_text(json.dumps(header))
     points = [

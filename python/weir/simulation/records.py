@@ -304,7 +304,7 @@ def _series_columns(record: Record) -> dict[str, Any]:
 
     kinds: list[str] = []
     places = [numpy.zeros(0, numpy.int32)]
-    begins = [numpy.zeros(0)]
+    begins: list[Any] = [numpy.zeros(0)]
     values = [numpy.zeros(0, numpy.float32)]
     for kind, place, series in _all_series(record.outcome):
         kinds += [kind] * len(series)
