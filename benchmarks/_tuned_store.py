@@ -45,6 +45,10 @@ write = "{SPEED}"
 """The links stand for this machine's loopback: they are no bottleneck beside 35 targets of 4 MB/s."""
 
 
+_PIECE = 64 << 10
+"""Bytes of a request: the programs write a block by one call, whose pieces the client sends to their targets at once."""
+
+
 def scenario(case: str) -> str:
     """A scenario of the case's programs: they write all files, and then read them."""
     jobs = [_job(application) for application in CASES[case]]
@@ -53,7 +57,7 @@ def scenario(case: str) -> str:
 
 def _job(application: Application) -> str:
     is_shared = len(application.sizes) == 1
-    whole = application.sizes[0] // (application.processes if is_shared else 1)
+    whole = _whole(application.sizes[0] // (application.processes if is_shared else 1))
     return f"""
 [[jobs]]
 generator = "ior"
@@ -62,10 +66,16 @@ processes = {application.processes}
 processes_per_node = {application.processes}
 mode = "{"shared" if is_shared else "file-per-process"}"
 block = {whole}
-transfer = {whole}
+transfer = {_PIECE}
+depth = {-(-whole // _PIECE)}
 write = true
 read = true
 """
+
+
+def _whole(size: int) -> int:
+    """Bytes of a process in whole pieces."""
+    return -(-size // _PIECE) * _PIECE
 
 
 def found_layout(case: str, directory: Path, trials: int) -> Tuned:
