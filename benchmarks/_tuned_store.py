@@ -46,7 +46,7 @@ write = "{SPEED}"
 
 
 _PIECE = 64 << 10
-"""Bytes of a request: the programs write a block by one call, whose pieces the client sends to their targets at once."""
+"""Bytes of a request: the programs write a block by one call, whose pieces go to their targets at once."""
 
 
 def scenario(case: str) -> str:

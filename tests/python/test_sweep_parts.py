@@ -177,7 +177,7 @@ def test_threads_end_what_is_under_way_when_nobody_wants_it() -> None:
         heard.append(True)
         return 1
 
-    with closing(Threads(2).answers(wait, [Number(str(value), value) for value in range(50)])) as answers:  # type: ignore[type-var]
+    with closing(Threads(2).answers(wait, [Number(str(value), value) for value in range(50)])) as answers:
         next(answers)
         begun.acquire(timeout=60)
     assert 1 <= len(heard) <= 2

@@ -68,7 +68,7 @@ def space(*parts: str, policies: tuple[str, ...] = ()) -> Space:
 
 @given(st.data())
 def test_every_point_of_the_space_is_a_layout(data: st.DataObject) -> None:
-    dimensions: dict[str, Any] = space("layout").distributions()
+    dimensions = space("layout").distributions()
     numbers: dict[str, Any] = {name: data.draw(st.integers(each.low, each.high)) for name, each in dimensions.items()}
     changes = space("layout").changes(numbers)
     components = _core.parse_layout(changes["layout.components"])

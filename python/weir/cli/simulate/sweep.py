@@ -48,7 +48,7 @@ def sweep(
     """
     from weir.cli.simulate.progress import bars
     from weir.simulation.sweeps.execution import check, execute
-    from weir.simulation.sweeps.ledger import opened
+    from weir.simulation.sweeps.ledger import opened, read_records
     from weir.simulation.sweeps.plan import read_plan
     from weir.simulation.sweeps.results import results_of, write
 
@@ -64,7 +64,8 @@ def sweep(
         except KeyboardInterrupt:
             is_interrupted = True
         finally:
-            results = results_of(checked.header, ledger.records, checked.points)
+            # An interruption may come between a point's line and the ledger's own list.
+            results = results_of(checked.header, read_records(folder), checked.points)
             files = write(results, folder)
     show_results(results, chosen, output)
     return _tell_end(results, len(checked.points), files, is_interrupted)
