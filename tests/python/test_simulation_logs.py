@@ -269,6 +269,8 @@ def test_accounting_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
         ("71296|", "x|", "line 5: JobID: 'x' is no number of a job"),
         ("2026-11-23T08:00:10", "yesterday", "line 5: Start: 'yesterday' is no time"),
         ("1-02:03:04", "long", "line 5: Elapsed: 'long' is no time"),
+        ("71296|", "7" * 5000 + "|", "line 5: JobID: '777"),
+        ("1-02:03:04", "1-02:03:" + "7" * 5000, "line 5: Elapsed: '1-02:03:777"),
         ("|2|4\n", "|0|4\n", "line 7: NNodes: '0' is no number from 1"),
         ("|2|4\n", "|2|many\n", "line 7: NCPUS: 'many' is no number from 1"),
     ],

@@ -13,9 +13,11 @@ COMMAND = "sacct --allusers --parsable2 --format=JobID,JobName,User,Account,Subm
 _NEEDED = ("JobID", "User", "Start", "NNodes")
 _NEVER = ("Unknown", "None", "")
 """Texts in place of the start of a job that never started."""
-_JOB = re.compile(r"\d+(_(\d+|\[.*\]))?(\+\d+)?", re.ASCII)
-"""Numbers of jobs, of members of an array, and of parts of a heterogeneous job; steps have a dot."""
-_ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
+_JOB = re.compile(r"\d{1,10}(_(\d{1,10}|\[.*\]))?(\+\d{1,10})?", re.ASCII)
+"""Numbers of jobs, which Slurm counts in 32 bits, of members of an array, and of parts of a heterogeneous job; steps have a dot."""
+_ELAPSED = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
+_SHOWN_CHARACTERS = 40
+"""Characters of a wrong value that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def _jobs(path: Path, header: list[str], lines: list[str]) -> Iterator[Accounted
 
 def _job(path: Path, number: int, row: dict[str, str]) -> AccountedJob:
     if not _JOB.fullmatch(row["JobID"]):
-        raise _wrong(path, number, f"JobID: {row['JobID']!r} is no number of a job")
+        raise _wrong(path, number, f"JobID: {_shown(row['JobID'])} is no number of a job")
     return AccountedJob(
         line=number,
         job_id=row["JobID"],
@@ -97,7 +99,7 @@ def _moment(path: Path, number: int, text: str) -> float:
     try:
         return datetime.fromisoformat(f"{text}+00:00").timestamp()
     except ValueError as error:
-        raise _wrong(path, number, f"Start: {text!r} is no time such as 2026-11-23T08:30:00") from error
+        raise _wrong(path, number, f"Start: {_shown(text)} is no time such as 2026-11-23T08:30:00") from error
 
 
 def _elapsed(path: Path, number: int, text: str) -> float:
@@ -105,7 +107,7 @@ def _elapsed(path: Path, number: int, text: str) -> float:
         return 0.0
     found = _ELAPSED.fullmatch(text)
     if not found:
-        raise _wrong(path, number, f"Elapsed: {text!r} is no time such as 1-02:30:00")
+        raise _wrong(path, number, f"Elapsed: {_shown(text)} is no time such as 1-02:30:00")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
@@ -118,8 +120,12 @@ def _count(path: Path, number: int, column: str, text: str) -> int:
     except ValueError:
         count = -1.0
     if not 1 <= count <= 1e9:
-        raise _wrong(path, number, f"{column}: {text!r} is no number from 1")
+        raise _wrong(path, number, f"{column}: {_shown(text)} is no number from 1")
     return int(count)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 def _wrong(path: Path, number: int, message: str) -> ScenarioError:
