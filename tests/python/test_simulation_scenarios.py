@@ -83,6 +83,8 @@ def test_values_are_changed_by_their_keys(tmp_path: Path) -> None:
     assert read_scenario(path).policy == "size-fair"
     with pytest.raises(ScenarioError, match=r"s\.toml: there is no jobs\.1\.processes"):
         read_scenario(path, changes={"jobs.1.processes": 7})
+    with pytest.raises(ScenarioError, match=r"s\.toml: there is no jobs\.9999"):
+        read_scenario(path, changes={f"jobs.{'9' * 5000}.processes": 7})
     with pytest.raises(ScenarioError, match=r"s\.toml: line 5: jobs\[0\]\.processes: 'many' is not allowed"):
         read_scenario(path, changes={"jobs.0.processes": "many"})
 

@@ -6,6 +6,7 @@ nobody asked for is refused, with those that exist.
 
 import copy
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ Value = TypeVar("Value")
 Way = tuple[str | int, ...]
 """Keys and indices that lead from a document to a value."""
 
+_INDEX = re.compile(r"\d{1,9}", re.ASCII)
+"""A part of a key that is an index of a list."""
 REFERENCE = "see docs/reference/scenarios.md"
 
 
@@ -66,7 +69,7 @@ class Document:
         values = copy.deepcopy(self._values)
         lines = dict(self._lines)
         for key, value in changes.items():
-            way = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+            way = tuple(int(part) if _INDEX.fullmatch(part) else part for part in key.split("."))
             _put(values, way, value, self.origin)
             lines = {each: line for each, line in lines.items() if each[: len(way)] != way}
         return Document(values, lines, origin=self.origin, folder=self.folder)
