@@ -14,9 +14,7 @@ _NEEDED = ("JobID", "User", "Start", "NNodes")
 _NEVER = ("Unknown", "None", "")
 """Texts in place of the start of a job that never started."""
 _JOB = re.compile(r"\d{1,10}(_(\d{1,10}|\[.*\]))?(\+\d{1,10})?", re.ASCII)
-"""Numbers of jobs, which Slurm counts in 32 bits, of members of an array, and of parts of a heterogeneous job.
-
-Steps have a dot."""
+"""Numbers of jobs (in Slurm 32 bits), of members of an array, of parts of a heterogeneous job; steps have a dot."""
 _ELAPSED = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
 _SHOWN_CHARACTERS = 40
 """Characters of a wrong value that an error shows."""
