@@ -8,7 +8,6 @@ use std::fmt;
 use std::io::{Error, ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::ops::RangeInclusive;
-use std::path::Path;
 use std::str::FromStr;
 
 /// The first and last port that the system gives to programs that name none.
@@ -25,7 +24,7 @@ pub struct Ports(RangeInclusive<u16>);
 impl Ports {
     /// The ports below the system's own range; none where that range leaves too few.
     fn of_host() -> Option<Ports> {
-        let text = std::fs::read_to_string(Path::new(SYSTEM_RANGE)).ok()?;
+        let text = std::fs::read_to_string(SYSTEM_RANGE).ok()?;
         Ports::below(text.split_whitespace().next()?.parse().ok()?)
     }
 

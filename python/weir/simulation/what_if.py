@@ -40,7 +40,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a setting does."""
+    """The effect of a setting."""
 
     name: str
     """Name of the setting."""

@@ -45,9 +45,9 @@ pub(crate) struct Part {
     pub(crate) device: u32,
     pub(crate) resource: u32,
     pub(crate) server: u32,
-    /// Of the flow's units.
+    /// The device's part of the flow's units.
     pub(crate) fraction: f64,
-    /// Of each unit.
+    /// The device time of each unit.
     pub(crate) device_seconds: f64,
     pub(crate) units: u64,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Of holders with their reservations and limits.
+    /// The limits among the entitlements of these holders: a holder, its reservation, its limit.
     pub(crate) fn new(holders: &[(Holder, Option<f64>, Option<f64>)]) -> Limits {
         let limited = holders.iter().filter_map(|&(holder, _, limit)| Some((holder, limit?)));
         Limits { holders: limited.collect(), resources: BTreeMap::new() }

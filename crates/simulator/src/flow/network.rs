@@ -71,7 +71,7 @@ struct Member {
 #[derive(Debug, Default)]
 struct Variable {
     uses: Vec<Use>,
-    /// Of each flow.
+    /// The weight of each flow.
     weight: f64,
     /// Its flows.
     count: f64,

@@ -88,7 +88,7 @@ impl Knowledge {
         self.heard.iter().flatten().filter(move |(_, at)| is_fresh(*at)).map(|(report, _)| &**report)
     }
 
-    /// What counts for the placer, the server's own report among it.
+    /// The figures of targets for the placer, the server's own report among them.
     pub(super) fn figures(&self, own: &Report, now: Nanos) -> Heard {
         let mut heard = Heard::new(now.saturating_since(self.started) <= self.age_max);
         for target in self.fresh(now).chain([own]).flat_map(|report| &report.targets) {

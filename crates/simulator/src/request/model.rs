@@ -62,7 +62,7 @@ struct Mail {
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     file: u32,
-    /// What is left: bytes from `next` to `end`, or so many operations.
+    /// The rest of the work lies between `next` and `end`: bytes of the file, or operations.
     next: u64,
     end: u64,
     request_bytes: u64,

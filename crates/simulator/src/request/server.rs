@@ -1,6 +1,6 @@
 //! A simulated server: its devices, its placer, its reports, and its belief about its peers.
 //!
-//! What happens at the end of an interval, and in which order, is `exchange_if_due` of
+//! The end of an interval has the steps, and their order, of `exchange_if_due` of
 //! `crates/server/src/server/exchange.rs`.
 
 use super::knowledge::{reported, DeviceUse, Knowledge, Report, TargetReport, METADATA_DEVICE};

@@ -188,7 +188,7 @@ def search(
     best = [trial for trial in _finished(study)[:trials] if trial.state == TrialState.COMPLETE]
     if not best:
         return None
-    # Of equal trials the earliest is taken.
+    # The earliest of equal trials wins.
     winner = min(best, key=lambda trial: (trial.value, trial.number))
     return Trial(dict(winner.params), float(winner.value or 0.0))
 

@@ -103,7 +103,7 @@ def switch(default: bool, meaning: str) -> Any:
     Returns:
         The field.
     """
-    return dataclasses.field(default=default, metadata={"kind": "switch", "meaning": meaning, "bounds": {}})
+    return _field(default, meaning, "switch")
 
 
 def choice(default: str | None, meaning: str, allowed: Sequence[str]) -> Any:
