@@ -13,11 +13,12 @@
 //! market this time is a device of the job's own.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use crate::job::JobAttributes;
-use crate::policy::Entity;
+use crate::claims::Claims;
+use crate::job::{JobAttributes, JobId};
 use crate::schedulers::Portions;
-use crate::sharing::{owed_of_paths, Branch, Sharing};
+use crate::sharing::Sharing;
 
 /// Rounds of spending, at most. The error falls at least as one over their number, and by a constant
 /// factor each where devices differ in price.
@@ -61,51 +62,88 @@ pub struct Division {
 /// Divides `devices` devices among `jobs`.
 pub fn divide(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Division {
     let settled = Settled::of(sharing, jobs, devices);
-    let spent = settled.market.spent_by_job(jobs, &settled.owed);
-    let portions = (0..devices).map(|device| settled.portions_on(device, jobs, &spent)).collect();
-    Division { portions, shares: settled.shares(jobs) }
+    let shares = settled.shares();
+    Division { portions: settled.spending().portions_on(0..devices), shares }
 }
 
 /// The [`Division::shares`] alone, for those who need no portions.
 pub fn shares(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Vec<f64> {
-    Settled::of(sharing, jobs, devices).shares(jobs)
-}
-
-/// The [`Division::portions`] of the devices in `own` alone, in their order: those of the others cost as much each.
-pub(crate) fn portions_of(
-    sharing: &Sharing,
-    jobs: &[Presence],
-    devices: usize,
-    own: &[usize],
-) -> Vec<Portions> {
-    let settled = Settled::of(sharing, jobs, devices);
-    let spent = settled.market.spent_by_job(jobs, &settled.owed);
-    own.iter().map(|&device| settled.portions_on(device, jobs, &spent)).collect()
+    Settled::of(sharing, jobs, devices).shares()
 }
 
 /// The market after its last round.
-struct Settled {
-    paths: Vec<Vec<Branch>>,
+pub(crate) struct Settled<'a> {
+    jobs: &'a [Presence],
+    claims: Claims,
     owed: Vec<f64>,
     market: Market,
 }
 
-impl Settled {
-    fn of(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Settled {
-        let paths: Vec<Vec<Branch>> = jobs.iter().map(|job| sharing.path(&job.attributes, &[])).collect();
-        let owed = owed_of_paths(&paths);
+impl Settled<'_> {
+    pub(crate) fn of<'a>(sharing: &Sharing, jobs: &'a [Presence], devices: usize) -> Settled<'a> {
+        let claims = Claims::of(jobs.iter().map(|job| sharing.path(&job.attributes, &[])));
+        let owed = claims.owed();
         let mut market = Market::new(jobs, &owed, devices);
         market.settle();
-        Settled { paths, owed, market }
+        Settled { jobs, claims, owed, market }
     }
 
-    fn shares(&self, jobs: &[Presence]) -> Vec<f64> {
-        let prices = self.market.prices();
-        (0..jobs.len()).map(|job| self.market.share_of(job, &self.owed, &prices)).collect()
+    fn shares(&self) -> Vec<f64> {
+        let mut prices = vec![0.0; self.market.rest.len()];
+        self.market.price(&mut prices);
+        (0..self.jobs.len()).map(|job| self.market.share_of(job, self.owed[job], &prices)).collect()
     }
 
-    fn portions_on(&self, device: usize, jobs: &[Presence], spent: &[Vec<f64>]) -> Portions {
-        portions_on(device, &self.paths, &self.owed, jobs, spent)
+    /// The money that jobs spend on devices.
+    pub(crate) fn spending(self) -> Spending {
+        let Settled { jobs, claims, owed, market } = self;
+        let mut money = vec![0.0; claims.nodes()];
+        let mut on = vec![Vec::new(); market.rest.len()];
+        for (job, presence) in jobs.iter().enumerate() {
+            claims.upwards(job).for_each(|node| money[node] += owed[job]);
+            for usage in &presence.uses {
+                on[usage.device].push((job, market.spent(job, usage, owed[job])));
+            }
+        }
+        Spending { jobs: jobs.iter().map(|job| job.attributes.job).collect(), claims, money, on }
+    }
+}
+
+/// The money that jobs spend on devices, for the portions of any device.
+#[derive(Clone, Debug)]
+pub(crate) struct Spending {
+    jobs: Vec<JobId>,
+    claims: Claims,
+    /// The money of all jobs below each node of their claims.
+    money: Vec<f64>,
+    /// For each device, the jobs that use it, ascending, and what they spend there.
+    on: Vec<Vec<(usize, f64)>>,
+}
+
+impl Spending {
+    /// The portion of each node's weight that counts on each of the devices: what is spent there below the node, of all
+    /// the money below it.
+    pub(crate) fn portions_on(&self, devices: impl Iterator<Item = usize>) -> Vec<Portions> {
+        let mut here = vec![0.0; self.money.len()];
+        devices.map(|device| self.portions(&self.on[device], &mut here)).collect()
+    }
+
+    /// `here` has room for each node, and is zero before and after.
+    fn portions(&self, spent: &[(usize, f64)], here: &mut [f64]) -> Portions {
+        for &(job, spent) in spent {
+            self.claims.upwards(job).for_each(|node| here[node] += spent);
+        }
+        let portions_of = |&(job, _): &(usize, f64)| {
+            let portion = |node: usize| (here[node] / self.money[node]).min(1.0);
+            let mut portions: Vec<f64> = self.claims.upwards(job).map(portion).collect();
+            portions.reverse();
+            (self.jobs[job], portions)
+        };
+        let portions = spent.iter().map(portions_of).collect();
+        for &(job, _) in spent {
+            self.claims.upwards(job).for_each(|node| here[node] = 0.0);
+        }
+        portions
     }
 }
 
@@ -114,6 +152,8 @@ struct Market {
     /// The buyer of each job.
     buyer_of_job: Vec<usize>,
     buyers: Vec<Buyer>,
+    /// The bids of all buyers, one buyer after the other, each buyer's by ascending device.
+    bids: Vec<Bid>,
     /// The rest of each device, for jobs that want all they can get.
     rest: Vec<f64>,
 }
@@ -122,10 +162,16 @@ struct Buyer {
     money: f64,
     /// Time that it has beside what it buys.
     own: f64,
-    /// The money that the job spends on each device that it wants all of.
-    bids: Vec<(usize, f64)>,
-    /// The money that the job spends on its own time.
+    /// The money that it spends on its own time.
     own_bid: f64,
+    /// Its place among the bids.
+    bids: Range<usize>,
+}
+
+/// The money that a buyer spends on a device that it wants all of.
+struct Bid {
+    device: usize,
+    money: f64,
 }
 
 impl Market {
@@ -135,120 +181,111 @@ impl Market {
             rest[usage.device] -= usage.wanted.unwrap_or(0.0);
         }
         rest.iter_mut().for_each(|rest| *rest = rest.max(REST_MIN));
-        let mut buyers: Vec<Buyer> = Vec::new();
+        let mut market = Market {
+            buyer_of_job: Vec::with_capacity(jobs.len()),
+            buyers: Vec::new(),
+            bids: Vec::new(),
+            rest,
+        };
         let mut alike: HashMap<Vec<usize>, usize> = HashMap::new();
-        let buyer = |(job, &money): (&Presence, &f64)| {
+        let mut all_of = Vec::new();
+        for (job, &money) in jobs.iter().zip(owed) {
             let own: f64 = job.uses.iter().filter_map(|usage| usage.wanted).sum();
             let wants_all = |usage: &Use| usage.wanted.is_none().then_some(usage.device);
-            let mut all_of: Vec<usize> = job.uses.iter().filter_map(wants_all).collect();
+            all_of.clear();
+            all_of.extend(job.uses.iter().filter_map(wants_all));
             all_of.sort_unstable();
-            if own == 0.0 {
-                if let Some(&buyer) = alike.get(&all_of) {
-                    buyers[buyer].money += money;
-                    return buyer;
-                }
-                alike.insert(all_of.clone(), buyers.len());
+            let known = if own == 0.0 { alike.get(&all_of).copied() } else { None };
+            let buyer = known.unwrap_or(market.buyers.len());
+            market.buyer_of_job.push(buyer);
+            if known.is_some() {
+                market.buyers[buyer].money += money;
+                continue;
             }
-            let bids = all_of.into_iter().map(|device| (device, 0.0)).collect();
-            buyers.push(Buyer { money, own, bids, own_bid: 0.0 });
-            buyers.len() - 1
-        };
-        let buyer_of_job = jobs.iter().zip(owed).map(buyer).collect();
-        for buyer in &mut buyers {
+            if own == 0.0 {
+                alike.insert(all_of.clone(), buyer);
+            }
+            let first = market.bids.len();
+            market.bids.extend(all_of.iter().map(|&device| Bid { device, money: 0.0 }));
+            market.buyers.push(Buyer { money, own, own_bid: 0.0, bids: first..market.bids.len() });
+        }
+        market.begin();
+        market
+    }
+
+    /// Each buyer spends the same on all that it wants.
+    fn begin(&mut self) {
+        for buyer in &mut self.buyers {
             let parts = buyer.bids.len() as f64 + f64::from(u8::from(buyer.own > 0.0));
-            buyer.bids.iter_mut().for_each(|(_, bid)| *bid = buyer.money / parts);
+            self.bids[buyer.bids.clone()].iter_mut().for_each(|bid| bid.money = buyer.money / parts);
             buyer.own_bid = if buyer.own > 0.0 { buyer.money / parts } else { 0.0 };
         }
-        Market { buyer_of_job, buyers, rest }
     }
 
     /// Lets all jobs spend anew in proportion to their gains, until nothing changes.
     fn settle(&mut self) {
+        let mut prices = vec![0.0; self.rest.len()];
+        let mut gains = vec![0.0; self.bids.len()];
         for _ in 0..ROUNDS_MAX {
-            let prices = self.prices();
-            let mut moved: f64 = 0.0;
-            for buyer in &mut self.buyers {
-                let got: f64 =
-                    buyer.own + buyer.bids.iter().map(|&(device, bid)| bid / prices[device]).sum::<f64>();
-                for (device, bid) in &mut buyer.bids {
-                    let next = buyer.money * (*bid / prices[*device]) / got;
-                    moved = moved.max((next - *bid).abs() / buyer.money);
-                    *bid = next;
-                }
-                buyer.own_bid = buyer.money * buyer.own / got.max(f64::MIN_POSITIVE);
+            self.price(&mut prices);
+            for (gain, bid) in gains.iter_mut().zip(&self.bids) {
+                *gain = bid.money / prices[bid.device];
             }
-            if moved < SETTLED {
+            if self.spend(&gains) < SETTLED {
                 return;
             }
         }
     }
 
-    /// Money for the whole of each device's rest.
-    fn prices(&self) -> Vec<f64> {
-        let mut prices = vec![0.0; self.rest.len()];
-        for &(device, bid) in self.buyers.iter().flat_map(|buyer| &buyer.bids) {
-            prices[device] += bid / self.rest[device];
+    /// Lets each buyer spend in proportion to what its bids gained; answers the greatest part of a buyer's money that moved.
+    fn spend(&mut self, gains: &[f64]) -> f64 {
+        let mut moved: f64 = 0.0;
+        for buyer in &mut self.buyers {
+            let gains = &gains[buyer.bids.clone()];
+            let got = buyer.own + gains.iter().sum::<f64>();
+            let mut moved_most: f64 = 0.0;
+            for (bid, gain) in self.bids[buyer.bids.clone()].iter_mut().zip(gains) {
+                let next = buyer.money * gain / got;
+                moved_most = moved_most.max((next - bid.money).abs());
+                bid.money = next;
+            }
+            moved = moved.max(moved_most / buyer.money);
+            buyer.own_bid = buyer.money * buyer.own / got.max(f64::MIN_POSITIVE);
         }
-        prices
+        moved
     }
 
-    /// The money that each job spends on each of its uses, in their order.
-    fn spent_by_job(&self, jobs: &[Presence], owed: &[f64]) -> Vec<Vec<f64>> {
-        let spent = |(job, presence): (usize, &Presence)| {
-            let buyer = &self.buyers[self.buyer_of_job[job]];
-            let part = owed[job] / buyer.money;
-            let on = |usage: &Use| match usage.wanted {
-                Some(wanted) => buyer.own_bid * wanted / buyer.own.max(f64::MIN_POSITIVE),
-                None => {
-                    let bid = buyer.bids.iter().find(|(device, _)| *device == usage.device);
-                    part * bid.map_or(0.0, |&(_, bid)| bid)
-                }
-            };
-            presence.uses.iter().map(|usage| on(usage).max(PORTION_MIN * owed[job])).collect()
-        };
-        jobs.iter().enumerate().map(spent).collect()
+    /// Finds the money for the whole of each device's rest.
+    fn price(&self, prices: &mut [f64]) {
+        prices.fill(0.0);
+        for bid in &self.bids {
+            prices[bid.device] += bid.money / self.rest[bid.device];
+        }
     }
 
-    fn share_of(&self, job: usize, owed: &[f64], prices: &[f64]) -> f64 {
+    fn bids_of(&self, buyer: &Buyer) -> &[Bid] {
+        &self.bids[buyer.bids.clone()]
+    }
+
+    /// The money that a job, which is owed so much, spends on one of its uses.
+    fn spent(&self, job: usize, usage: &Use, owed: f64) -> f64 {
         let buyer = &self.buyers[self.buyer_of_job[job]];
-        let bought: f64 = buyer.bids.iter().map(|&(device, bid)| bid / prices[device]).sum();
-        (buyer.own + bought) * owed[job] / buyer.money
-    }
-}
-
-/// The portion of each node's weight that counts on `device`: what is spent there below it, of all
-/// the money below it.
-fn portions_on(
-    device: usize,
-    paths: &[Vec<Branch>],
-    owed: &[f64],
-    jobs: &[Presence],
-    spent: &[Vec<f64>],
-) -> Portions {
-    let mut money: HashMap<Vec<Entity>, (f64, f64)> = HashMap::new();
-    let prefix = |path: &[Branch], depth: usize| -> Vec<Entity> {
-        path[..=depth].iter().map(|branch| branch.entity).collect()
-    };
-    let spent_here = |job: usize| {
-        let place = jobs[job].uses.iter().position(|usage| usage.device == device);
-        place.map(|place| spent[job][place])
-    };
-    for (job, path) in paths.iter().enumerate() {
-        for depth in 0..path.len() {
-            let (here, all) = money.entry(prefix(path, depth)).or_default();
-            *here += spent_here(job).unwrap_or(0.0);
-            *all += owed[job];
-        }
-    }
-    let of_job = |(job, path): (usize, &Vec<Branch>)| {
-        spent_here(job)?;
-        let portion = |depth: usize| {
-            let (here, all) = money[&prefix(path, depth)];
-            (here / all).min(1.0)
+        let spent = match usage.wanted {
+            Some(wanted) => buyer.own_bid * wanted / buyer.own.max(f64::MIN_POSITIVE),
+            None => {
+                let bids = self.bids_of(buyer);
+                let place = bids.binary_search_by_key(&usage.device, |bid| bid.device);
+                owed / buyer.money * place.map_or(0.0, |place| bids[place].money)
+            }
         };
-        Some((jobs[job].attributes.job, (0..path.len()).map(portion).collect()))
-    };
-    paths.iter().enumerate().filter_map(of_job).collect()
+        spent.max(PORTION_MIN * owed)
+    }
+
+    fn share_of(&self, job: usize, owed: f64, prices: &[f64]) -> f64 {
+        let buyer = &self.buyers[self.buyer_of_job[job]];
+        let bought: f64 = self.bids_of(buyer).iter().map(|bid| bid.money / prices[bid.device]).sum();
+        (buyer.own + bought) * owed / buyer.money
+    }
 }
 
 #[cfg(test)]

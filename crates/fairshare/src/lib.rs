@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod claims;
 mod cost;
 mod division;
 mod entitlement;
@@ -26,5 +27,5 @@ pub use schedulers::{
     REQUEST_COST_MAX,
 };
 pub use sharing::{Algorithm, Sharing, SharingError};
-pub use store::{StoreDevice, StoreUses};
+pub use store::{StoreDevice, StoreDivision, StoreUses};
 pub use time::Nanos;

@@ -1,11 +1,11 @@
 //! The sharing of a site's devices: policy, scheduler and entitlements, checked together, and the path of each job
 //! through the share tree that they make.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::claims::Claims;
 use crate::entitlement::{Entitlements, Holder};
 use crate::job::JobAttributes;
 use crate::policy::{nearest, Entity, Level, Policy};
@@ -145,16 +145,23 @@ impl Sharing {
             Some((last, above)) if last.divides_jobs() => (above, *last),
             _ => (levels, Level::Job),
         };
-        let mut leaf_factor = self.entitlements.weight(Holder::Job(job.name));
-        let mut branches: Vec<(Entity, f64)> = Vec::with_capacity(classes.len() + 1);
+        let mut branches: Vec<Branch> = Vec::with_capacity(classes.len() + 1);
+        let mut add = |entity: Entity, weight: f64| {
+            let portion = portions.get(branches.len()).copied().unwrap_or(1.0);
+            let weight = (weight * portion * WEIGHT_ONE).round().clamp(1.0, WEIGHT_MAX) as u32;
+            branches.push(Branch { entity, weight });
+        };
         for level in classes {
             let factor = match level {
                 Level::Group => self.entitlements.weight(Holder::Group(job.group)),
                 Level::User => self.entitlements.weight(Holder::User(job.user)),
                 _ => 1.0,
             };
-            branches.extend(level.class(job).map(|class| (class, f64::from(level.weight(job)) * factor)));
+            if let Some(class) = level.class(job) {
+                add(class, f64::from(level.weight(job)) * factor);
+            }
         }
+        let mut leaf_factor = self.entitlements.weight(Holder::Job(job.name));
         for (level, holder) in
             [(Level::Group, Holder::Group(job.group)), (Level::User, Holder::User(job.user))]
         {
@@ -162,38 +169,16 @@ impl Sharing {
                 leaf_factor *= self.entitlements.weight(holder);
             }
         }
-        branches.push((Entity::Job(job.job), f64::from(last.weight(job)) * leaf_factor));
-        let branch = |(depth, (entity, weight)): (usize, (Entity, f64))| {
-            let portion = portions.get(depth).copied().unwrap_or(1.0);
-            let weight = (weight * portion * WEIGHT_ONE).round().clamp(1.0, WEIGHT_MAX) as u32;
-            Branch { entity, weight }
-        };
-        branches.into_iter().enumerate().map(branch).collect()
+        add(Entity::Job(job.job), f64::from(last.weight(job)) * leaf_factor);
+        branches
     }
 
     /// The fraction of a device's time that each of these distinct jobs is owed while exactly these want more than theirs,
     /// reservations and limits left out. Each job comes with the portions of its weights that it spends there, outermost
     /// first; without portions it spends all.
     pub fn owed(&self, jobs: &[(&JobAttributes, &[f64])]) -> Vec<f64> {
-        owed_of_paths(&jobs.iter().map(|(job, portions)| self.path(job, portions)).collect::<Vec<_>>())
+        Claims::of(jobs.iter().map(|(job, portions)| self.path(job, portions))).owed()
     }
-}
-
-/// The fraction of the time that each of the jobs at the ends of `paths`, which are distinct, is owed while exactly
-/// these want more than theirs: the product of its branches' shares of their nodes. In the order of `paths`.
-pub(crate) fn owed_of_paths(paths: &[Vec<Branch>]) -> Vec<f64> {
-    let mut children_weight: HashMap<&[Branch], f64> = HashMap::new();
-    let mut counted = HashSet::new();
-    for path in paths {
-        for depth in 0..path.len() {
-            if counted.insert(&path[..=depth]) {
-                *children_weight.entry(&path[..depth]).or_default() += f64::from(path[depth].weight);
-            }
-        }
-    }
-    let share =
-        |path: &Vec<Branch>, depth: usize| f64::from(path[depth].weight) / children_weight[&path[..depth]];
-    paths.iter().map(|path| (0..path.len()).map(|depth| share(path, depth)).product()).collect()
 }
 
 impl Algorithm {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::division::{portions_of, Presence, Use};
+use crate::division::{Presence, Settled, Spending, Use};
 use crate::job::{JobAttributes, JobId};
 use crate::schedulers::Portions;
 use crate::sharing::Sharing;
@@ -62,17 +62,40 @@ impl StoreUses {
     }
 
     /// The portions of the devices of server `own`, by their numbers.
-    pub fn portions(self, sharing: &Sharing, own: u16) -> HashMap<u8, Portions> {
-        let mut by_number = HashMap::new();
-        for Kind { devices, presences, .. } in [self.targets, self.metadata] {
-            let of_own = |place: &usize| devices[*place].server == own;
-            let places: Vec<usize> = (0..devices.len()).filter(of_own).collect();
-            if places.is_empty() {
-                continue;
+    pub fn portions(mut self, sharing: &Sharing, own: u16) -> HashMap<u8, Portions> {
+        for kind in [&mut self.targets, &mut self.metadata] {
+            if kind.devices.iter().all(|device| device.server != own) {
+                *kind = Kind::default();
             }
-            let portions = portions_of(sharing, &presences, devices.len(), &places);
-            let numbers = places.into_iter().map(|place| devices[place].number);
-            by_number.extend(numbers.zip(portions));
+        }
+        self.divide(sharing).portions(own)
+    }
+
+    /// Divides the devices of all servers.
+    pub fn divide(self, sharing: &Sharing) -> StoreDivision {
+        let divide = |Kind { devices, presences, .. }: Kind| {
+            let spending = Settled::of(sharing, &presences, devices.len()).spending();
+            (devices, spending)
+        };
+        StoreDivision { kinds: [self.targets, self.metadata].map(divide) }
+    }
+}
+
+/// The division of a store among its jobs. It is the same for all servers, and has the portions of each of them.
+#[derive(Clone, Debug)]
+pub struct StoreDivision {
+    /// The targets, and the metadata services.
+    kinds: [(Vec<StoreDevice>, Spending); 2],
+}
+
+impl StoreDivision {
+    /// The portions of the devices of a server, by their numbers.
+    pub fn portions(&self, server: u16) -> HashMap<u8, Portions> {
+        let mut by_number = HashMap::new();
+        for (devices, spending) in &self.kinds {
+            let places = || (0..devices.len()).filter(|&place| devices[place].server == server);
+            let numbers = places().map(|place| devices[place].number);
+            by_number.extend(numbers.zip(spending.portions_on(places())));
         }
         by_number
     }

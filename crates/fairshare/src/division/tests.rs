@@ -1,9 +1,11 @@
 //! The division against examples that were done by hand, and against an exact one.
 
+use std::collections::{BTreeSet, HashSet};
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::JobId;
+use crate::sharing::Branch;
 
 fn job(id: u64, user: u64, nodes: u32) -> JobAttributes {
     JobAttributes::numbered(id, user, 1, nodes, 1)
@@ -127,7 +129,121 @@ fn bottlenecks(jobs: &[(f64, u32)], devices: u32) -> Vec<f64> {
     shares
 }
 
+/// The division as its definitions have it, with every sum in the order of the jobs: the portions of each device.
+fn naive_portions(sharing: &Sharing, jobs: &[Presence], devices: usize) -> Vec<Portions> {
+    let paths: Vec<Vec<Branch>> = jobs.iter().map(|job| sharing.path(&job.attributes, &[])).collect();
+    let share = |path: &[Branch], depth: usize| {
+        let siblings = paths.iter().filter(|other| other.len() > depth && other[..depth] == path[..depth]);
+        let siblings: HashSet<Branch> = siblings.map(|other| other[depth]).collect();
+        f64::from(path[depth].weight) / siblings.iter().map(|branch| f64::from(branch.weight)).sum::<f64>()
+    };
+    let owed: Vec<f64> =
+        paths.iter().map(|path| (0..path.len()).map(|depth| share(path, depth)).product()).collect();
+    let spent = naive_market(jobs, &owed, devices);
+    let portions_on = |device: usize| {
+        let here = |job: usize| {
+            let place = jobs[job].uses.iter().position(|usage| usage.device == device)?;
+            Some(spent[job][place])
+        };
+        let portion = |path: &[Branch], depth: usize| {
+            let below = || (0..jobs.len()).filter(|&job| paths[job].get(..=depth) == Some(&path[..=depth]));
+            let spent_below = below().filter_map(here).fold(0.0, |sum, spent| sum + spent);
+            (spent_below / below().fold(0.0, |sum, job| sum + owed[job])).min(1.0)
+        };
+        let of_job = |job: usize| {
+            here(job)?;
+            let path = &paths[job];
+            Some((jobs[job].attributes.job, (0..path.len()).map(|depth| portion(path, depth)).collect()))
+        };
+        (0..jobs.len()).filter_map(of_job).collect()
+    };
+    (0..devices).map(portions_on).collect()
+}
+
+/// The money that each job spends on each of its uses.
+fn naive_market(jobs: &[Presence], owed: &[f64], devices: usize) -> Vec<Vec<f64>> {
+    let all_of = |job: &Presence| -> BTreeSet<usize> {
+        job.uses.iter().filter(|usage| usage.wanted.is_none()).map(|usage| usage.device).collect()
+    };
+    let own = |job: &Presence| -> f64 { job.uses.iter().filter_map(|usage| usage.wanted).sum() };
+    let rest = |device: usize| {
+        let uses = jobs.iter().flat_map(|job| &job.uses).filter(|usage| usage.device == device);
+        uses.fold(1.0, |rest, usage| rest - usage.wanted.unwrap_or(0.0)).max(REST_MIN)
+    };
+    let rest: Vec<f64> = (0..devices).map(rest).collect();
+    // A buyer's devices, own time and money, and its bids with that on its own time last.
+    let mut buyers: Vec<(BTreeSet<usize>, f64, f64, Vec<f64>)> = Vec::new();
+    let mut buyer_of_job = Vec::new();
+    for (job, &money) in jobs.iter().zip(owed) {
+        let wanted = (all_of(job), own(job));
+        let alike = |buyer: &(_, f64, _, _)| buyer.1 == 0.0 && (&buyer.0, buyer.1) == (&wanted.0, wanted.1);
+        let known = buyers.iter().position(alike);
+        buyer_of_job.push(known.unwrap_or(buyers.len()));
+        match known {
+            Some(buyer) => buyers[buyer].2 += money,
+            None => buyers.push((wanted.0, wanted.1, money, Vec::new())),
+        }
+    }
+    for (all_of, own, money, bids) in &mut buyers {
+        let parts = all_of.len() as f64 + if *own > 0.0 { 1.0 } else { 0.0 };
+        *bids = vec![*money / parts; all_of.len()];
+        bids.push(if *own > 0.0 { *money / parts } else { 0.0 });
+    }
+    for _ in 0..ROUNDS_MAX {
+        let mut prices = vec![0.0; devices];
+        for (all_of, _, _, bids) in &buyers {
+            all_of.iter().zip(bids).for_each(|(&device, bid)| prices[device] += bid / rest[device]);
+        }
+        let mut moved: f64 = 0.0;
+        for (all_of, own, money, bids) in &mut buyers {
+            let gains: Vec<f64> =
+                all_of.iter().zip(&*bids).map(|(&device, bid)| bid / prices[device]).collect();
+            let got = *own + gains.iter().sum::<f64>();
+            for (bid, gain) in bids.iter_mut().zip(gains) {
+                let next = *money * gain / got;
+                moved = moved.max((next - *bid).abs() / *money);
+                *bid = next;
+            }
+            bids[all_of.len()] = *money * *own / got.max(f64::MIN_POSITIVE);
+        }
+        if moved < SETTLED {
+            break;
+        }
+    }
+    let spent = |(job, presence): (usize, &Presence)| {
+        let (all_of, own, money, bids) = &buyers[buyer_of_job[job]];
+        let on = |usage: &Use| match usage.wanted {
+            Some(wanted) => bids[all_of.len()] * wanted / own.max(f64::MIN_POSITIVE),
+            None => owed[job] / money * bids[all_of.range(..usage.device).count()],
+        };
+        presence.uses.iter().map(|usage| on(usage).max(PORTION_MIN * owed[job])).collect()
+    };
+    jobs.iter().enumerate().map(spent).collect()
+}
+
 proptest! {
+    /// Bit for bit: a division that is found faster decides nothing anew.
+    #[test]
+    fn the_division_is_that_of_its_definitions(
+        jobs in prop::collection::vec(
+            (0..3_u64, 0..3_u64, 1..6_u32, 1..32_u32, prop::collection::vec(prop::option::of(0.0..0.6_f64), 5)),
+            0..14,
+        ),
+        policy in prop::sample::select(vec![
+            "job-fair", "size-fair", "user-fair", "user-then-size-fair", "group-then-user-then-size-fair",
+            "priority-then-size-fair", "size-then-user-fair",
+        ]),
+    ) {
+        let sharing = Sharing::of(policy.parse().unwrap());
+        let presence = |(id, (user, group, nodes, reach, wanted)): (u64, &(u64, u64, u32, u32, Vec<Option<f64>>))| {
+            let reached = (0..5).filter(|device| reach >> device & 1 == 1);
+            let uses = reached.map(|device| Use { device, wanted: wanted[device] }).collect();
+            Presence { attributes: JobAttributes::numbered(id, *user, *group, *nodes, nodes % 3), uses }
+        };
+        let presences: Vec<Presence> = (0..).zip(&jobs).map(presence).collect();
+        prop_assert_eq!(divide(&sharing, &presences, 5).portions, naive_portions(&sharing, &presences, 5));
+    }
+
     /// On random overlaps, within a hundredth of a device of the exact division. A failure prints the
     /// case that repeats it.
     #[test]
@@ -169,7 +285,7 @@ proptest! {
                     sharing.path(attributes, &portions[&attributes.job])
                 })
                 .collect();
-            for (&job, owed) in here.iter().zip(owed_of_paths(&paths)) {
+            for (&job, owed) in here.iter().zip(Claims::of(paths.into_iter()).owed()) {
                 received[job] += owed;
             }
         }

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use crate::claims::Claims;
 use crate::policy::Entity;
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::Portions;
-use crate::sharing::{owed_of_paths, Branch, Sharing};
+use crate::sharing::{Branch, Sharing};
 use crate::time::Nanos;
 
 /// A portion that differs by less than this part is the same: nothing then needs a new order.
@@ -69,7 +70,7 @@ impl Paths {
 
     /// The fraction of the device's time owed to each of `slots` while exactly these want more than theirs.
     pub(crate) fn owed(&self, jobs: &JobTable, slots: &[usize]) -> Vec<f64> {
-        owed_of_paths(&slots.iter().map(|&slot| self.of(jobs, slot)).collect::<Vec<_>>())
+        Claims::of(slots.iter().map(|&slot| self.of(jobs, slot))).owed()
     }
 
     /// The fraction owed to each job while exactly those active at `now` want more than theirs, by slot.

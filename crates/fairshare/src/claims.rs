@@ -1,0 +1,72 @@
+//! The claims of jobs: their paths through the share tree brought together, and the part of the time that each is owed.
+
+use std::collections::HashMap;
+
+use crate::sharing::Branch;
+
+/// The root of the tree, above all paths.
+const ROOT: usize = 0;
+
+/// The nodes of the share tree that have a job below them, parents before their children.
+#[derive(Clone, Debug)]
+pub(crate) struct Claims {
+    nodes: Vec<Node>,
+    /// The node of each job.
+    leaves: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    parent: usize,
+    weight: f64,
+    children_weight: f64,
+}
+
+impl Claims {
+    /// The claims of distinct jobs, by their paths, outermost branch first.
+    pub(crate) fn of(paths: impl Iterator<Item = Vec<Branch>>) -> Claims {
+        let root = Node { parent: ROOT, weight: 1.0, children_weight: 0.0 };
+        let mut claims = Claims { nodes: vec![root], leaves: Vec::new() };
+        let mut inner: HashMap<(usize, Branch), usize> = HashMap::new();
+        for path in paths {
+            let mut node = ROOT;
+            if let Some((leaf, classes)) = path.split_last() {
+                for &class in classes {
+                    let child = inner.entry((node, class)).or_insert_with(|| claims.add(node, class.weight));
+                    node = *child;
+                }
+                node = claims.add(node, leaf.weight);
+            }
+            claims.leaves.push(node);
+        }
+        claims
+    }
+
+    fn add(&mut self, parent: usize, weight: u32) -> usize {
+        let weight = f64::from(weight);
+        self.nodes[parent].children_weight += weight;
+        self.nodes.push(Node { parent, weight, children_weight: 0.0 });
+        self.nodes.len() - 1
+    }
+
+    /// The fraction of the time that each job is owed while exactly these want more than theirs: the product of its
+    /// branches' shares of their nodes. In the order of the paths.
+    pub(crate) fn owed(&self) -> Vec<f64> {
+        let mut owed = vec![1.0; self.nodes.len()];
+        for (number, node) in self.nodes.iter().enumerate().skip(1) {
+            owed[number] = owed[node.parent] * (node.weight / self.nodes[node.parent].children_weight);
+        }
+        self.leaves.iter().map(|&leaf| owed[leaf]).collect()
+    }
+
+    /// One more than the greatest number of a node.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes from a job's leaf up to below the root.
+    pub(crate) fn upwards(&self, job: usize) -> impl Iterator<Item = usize> + '_ {
+        let above = |&node: &usize| Some(self.nodes[node].parent).filter(|&parent| parent != ROOT);
+        std::iter::successors(Some(self.leaves[job]), above)
+    }
+}
