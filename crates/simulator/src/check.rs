@@ -2,7 +2,7 @@
 
 use crate::identity;
 use crate::scenario::{FaultKind, Scenario};
-use crate::topology::{Hop, Target, Transfer};
+use crate::topology::{Hop, Target, Transfer, TARGETS_OF_SERVER_MAX};
 use crate::workload::{Placement, StepKind};
 use std::collections::BTreeMap;
 use weir_fairshare::{Holder, JobAttributes, Sharing};
@@ -10,8 +10,8 @@ use weir_placement::{
     AllocationError, AllocatorName, LayoutDefaults, LayoutError, LayoutSpecification, SpellingError, Stripes,
 };
 
-/// Most servers and most targets of one server: their numbers in the placement's names.
-const NUMBERED_MAX: usize = u16::MAX as usize;
+/// Most servers: their numbers in the placement's names.
+const SERVERS_MAX: usize = u16::MAX as usize;
 /// The longest moment of a scenario, a century: sums of some of them stay within the clock.
 const SECONDS_MAX: f64 = 3.2e9;
 
@@ -148,7 +148,7 @@ fn check_topology(scenario: &Scenario) -> Result<(), ScenarioError> {
     if topology.servers.iter().all(|server| server.targets.is_empty()) {
         return Err(ScenarioError::NoTargets(topology.name.clone()));
     }
-    if topology.servers.len() > NUMBERED_MAX {
+    if topology.servers.len() > SERVERS_MAX {
         return Err(value("the number of servers", topology.servers.len(), "at most 65535"));
     }
     if topology.clients.nodes == 0 {
@@ -167,11 +167,11 @@ fn check_topology(scenario: &Scenario) -> Result<(), ScenarioError> {
             check_rate(format!("processor_bytes_per_second of server {number}"), rate)?;
         }
         check_seconds(format!("metadata_seconds of server {number}"), server.metadata_seconds)?;
-        if server.targets.len() > NUMBERED_MAX {
+        if server.targets.len() > TARGETS_OF_SERVER_MAX {
             return Err(value(
-                format!("the targets of server {number}"),
+                format!("the number of targets of server {number}"),
                 server.targets.len(),
-                "at most 65535",
+                "at most 254; give the topology more servers with fewer targets each",
             ));
         }
         for (index, target) in server.targets.iter().enumerate() {

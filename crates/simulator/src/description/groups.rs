@@ -1,12 +1,14 @@
 //! A topology as TOML: groups of alike servers, each with groups of alike targets.
 
 use super::{parse_fraction, parse_rate, parse_seconds, parse_size, DescriptionError};
-use crate::topology::{Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer};
+use crate::topology::{
+    Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer, TARGETS_OF_SERVER_MAX,
+};
 use serde::{Deserialize, Deserializer};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// Machines of one kind: the identifiers of servers and of a server's targets have 16 bits.
+/// Machines of one kind: the identifiers of servers have 16 bits.
 const COUNT_MAX: u32 = u16::MAX as u32;
 /// Targets of all servers: the answer holds a series for each, so a mistyped count must not take the memory.
 const TARGETS_MAX: u64 = 1 << 20;
@@ -154,8 +156,9 @@ impl Reader<'_> {
         let mut targets = Vec::new();
         for alike in &described.targets {
             let (count, target) = self.targets(alike.get_ref())?;
-            if targets.len() + count as usize > COUNT_MAX as usize {
-                let message = format!("a server has at most {COUNT_MAX} targets");
+            if targets.len() + count as usize > TARGETS_OF_SERVER_MAX {
+                let message =
+                    format!("a server has at most {TARGETS_OF_SERVER_MAX} targets; give more servers");
                 return Err(DescriptionError::at(self.text, alike.span().start, message));
             }
             targets.extend(std::iter::repeat_n(target, count as usize));

@@ -2,7 +2,7 @@
 
 use crate::scenarios::{idle, step, topology, Work, MEBIBYTE};
 use std::ops::ControlFlow;
-use weir_simulator::{run, Fault, FaultKind, Placement, Scenario, StepKind};
+use weir_simulator::{run, Fault, FaultKind, Mode, Placement, Scenario, StepKind};
 
 fn refused(change: impl FnOnce(&mut Scenario)) -> String {
     let mut scenario = idle(topology(2, 2, 1));
@@ -28,6 +28,17 @@ fn each_fault_of_a_scenario_is_named() {
     names(&refused(|scenario| scenario.allocator = "best".into()), &["`best`", "balanced"]);
     names(&refused(|scenario| scenario.lambda_seconds = 0.0), &["lambda_seconds is 0"]);
     names(&refused(|scenario| scenario.stripe_bytes = 0), &["stripe_bytes is 0"]);
+    let targets = |scenario: &mut Scenario, count| {
+        let first = scenario.topology.servers[0].targets[0].clone();
+        scenario.topology.servers[1].targets = vec![first; count];
+    };
+    for mode in [Mode::Flow, Mode::Request] {
+        let many = refused(|scenario| {
+            scenario.mode = mode;
+            targets(scenario, 255);
+        });
+        names(&many, &["the number of targets of server 1 is 255", "at most 254"]);
+    }
     names(
         &refused(|scenario| scenario.workload.streams[0].node = 1),
         &["stream 0 names node 1, and there are 1"],

@@ -107,7 +107,14 @@ fn a_topology_without_targets_is_refused() {
 
 #[test]
 fn a_mistyped_count_takes_no_memory() {
-    let many = TEXT.replace("count = 7", "count = 65535").replace("count = 4\nclass", "count = 65534\nclass");
+    let many = TEXT.replace("count = 7", "count = 65535").replace("count = 4\nclass", "count = 250\nclass");
     let found = parse_topology(&many).unwrap_err();
     assert!(found.message.contains("at most 65535 servers and 1048576 targets"), "{found}");
+}
+
+#[test]
+fn a_server_with_more_targets_than_reports_can_number_is_refused() {
+    let found = parse_topology(&TEXT.replace("count = 4\nclass", "count = 254\nclass")).unwrap_err();
+    assert!(found.line.is_some(), "{found}");
+    assert_eq!(found.message, "a server has at most 254 targets; give more servers");
 }
