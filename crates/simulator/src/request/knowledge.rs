@@ -4,8 +4,9 @@
 //! answers with its own last report (`crates/server/src/server/exchange.rs`). The rules by which a report is believed are
 //! those of `crates/server/src/peers/reports.rs`.
 
+use super::divisions::Divisions;
 use std::rc::Rc;
-use weir_fairshare::{JobAttributes, JobId, Nanos, Portions, Sharing, StoreDevice, StoreUses};
+use weir_fairshare::{JobId, Nanos, Portions};
 use weir_placement::online::{Figures, Heard};
 use weir_placement::TargetId;
 
@@ -30,8 +31,8 @@ pub(super) struct Report {
     /// The number of the server's start.
     pub(super) boot: u32,
     pub(super) sequence: u64,
-    /// Demands of jobs, by ascending job and device.
-    pub(super) uses: Vec<DeviceUse>,
+    /// Demands of jobs, by ascending job and device; the same place as in the report before where they are the same.
+    pub(super) uses: Rc<Vec<DeviceUse>>,
     pub(super) targets: Vec<TargetReport>,
     /// Bytes that the server placed on targets lately.
     pub(super) placed: Vec<(TargetId, f32)>,
@@ -83,9 +84,24 @@ impl Knowledge {
     }
 
     /// The believed reports of the other servers, by ascending server.
-    pub(super) fn fresh(&self, now: Nanos) -> impl Iterator<Item = &Report> {
-        let is_fresh = move |at: Nanos| now.saturating_since(at) <= self.age_max;
-        self.heard.iter().flatten().filter(move |(_, at)| is_fresh(*at)).map(|(report, _)| &**report)
+    pub(super) fn fresh(&self, now: Nanos) -> impl Iterator<Item = &Report> + Clone {
+        self.fresh_of(&self.heard, now)
+    }
+
+    fn fresh_of<'k>(
+        &self,
+        heard: &'k [Option<(Rc<Report>, Nanos)>],
+        now: Nanos,
+    ) -> impl Iterator<Item = &'k Report> + Clone {
+        let age_max = self.age_max;
+        let is_fresh = move |at: Nanos| now.saturating_since(at) <= age_max;
+        heard.iter().flatten().filter(move |(_, at)| is_fresh(*at)).map(|(report, _)| &**report)
+    }
+
+    /// The believed reports of all servers, by ascending server.
+    fn believed<'k>(&'k self, own: &'k Report, now: Nanos) -> impl Iterator<Item = &'k Report> + Clone {
+        let (below, above) = self.heard.split_at(usize::from(self.own));
+        self.fresh_of(below, now).chain([own]).chain(self.fresh_of(above, now))
     }
 
     /// The figures of targets for the placer, the server's own report among them.
@@ -103,38 +119,20 @@ impl Knowledge {
     /// The portions of the server's devices, by their numbers; none where the last division is too recent.
     pub(super) fn divide(
         &mut self,
-        sharing: &Sharing,
         own: &Report,
-        jobs: &[JobAttributes],
+        divisions: &mut Divisions<'_>,
         now: Nanos,
     ) -> Option<Vec<(u8, Portions)>> {
         if now < self.next_division {
             return None;
         }
-        let mut uses = StoreUses::default();
-        let (mut own_left, mut count) = (Some(own), 0);
-        for report in self.fresh(now) {
-            if report.server > self.own {
-                own_left.take().into_iter().for_each(|own| count += tell(&mut uses, own, jobs));
-            }
-            count += tell(&mut uses, report, jobs);
-        }
-        own_left.into_iter().for_each(|own| count += tell(&mut uses, own, jobs));
-        self.next_division = now + Nanos(DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE * count);
-        let mut portions: Vec<(u8, Portions)> = uses.portions(sharing, self.own).into_iter().collect();
+        let uses: u64 = self.believed(own, now).map(|report| report.uses.len() as u64).sum();
+        self.next_division = now + Nanos(DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE * uses);
+        let division = divisions.by(self.believed(own, now));
+        let mut portions: Vec<(u8, Portions)> = division.portions(self.own).into_iter().collect();
         portions.sort_by_key(|(device, _)| *device);
         Some(portions)
     }
-}
-
-/// Tells a report's uses; answers how many they are.
-fn tell(uses: &mut StoreUses, report: &Report, jobs: &[JobAttributes]) -> u64 {
-    for usage in &report.uses {
-        let is_metadata = usage.device == METADATA_DEVICE;
-        let device = StoreDevice { server: report.server, number: usage.device, is_metadata };
-        uses.tell(device, usage.job, || jobs[usage.job.0 as usize], usage.wanted.map(f64::from));
-    }
-    report.uses.len() as u64
 }
 
 /// Placements worth a report.
@@ -148,6 +146,7 @@ pub(super) fn reported(placed: impl Iterator<Item = (TargetId, f64)>) -> Vec<(Ta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_fairshare::Sharing;
     use weir_placement::ServerId;
 
     const LAMBDA: Nanos = Nanos::from_millis(100);
@@ -164,7 +163,7 @@ mod tests {
             server,
             boot,
             sequence,
-            uses: vec![DeviceUse { job: JobId(job), device: 0, wanted: None }],
+            uses: Rc::new(vec![DeviceUse { job: JobId(job), device: 0, wanted: None }]),
             targets: vec![told],
             placed: Vec::new(),
         })
@@ -206,14 +205,47 @@ mod tests {
         let mut knowledge = Knowledge::new(0, 2, LAMBDA, Nanos::ZERO);
         let mut own = report(0, 0, 1, 0);
         let uses = &mut Rc::get_mut(&mut own).expect("one owner").uses;
-        uses.push(DeviceUse { job: JobId(1), device: 0, wanted: None });
+        let usage = DeviceUse { job: JobId(1), device: 0, wanted: None };
+        Rc::get_mut(uses).expect("one owner").push(usage);
         knowledge.take(&report(1, 0, 1, 0), Nanos::ZERO);
-        let divided = knowledge.divide(&sharing, &own, &jobs, Nanos::ZERO).expect("the first division");
+        let mut divisions = Divisions::new(&sharing, &jobs);
+        let divided = knowledge.divide(&own, &mut divisions, Nanos::ZERO).expect("the first division");
         let [(0, portions)] = &divided[..] else { panic!("one target: {divided:?}") };
         assert_eq!(portions[&JobId(1)], [1.0]);
         assert!(portions[&JobId(0)][0] < 0.5, "it has the other server to itself: {portions:?}");
         let paid = Nanos(3 * DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE);
-        assert!(knowledge.divide(&sharing, &own, &jobs, Nanos(paid.0 - 1)).is_none());
-        assert!(knowledge.divide(&sharing, &own, &jobs, paid).is_some());
+        assert!(knowledge.divide(&own, &mut divisions, Nanos(paid.0 - 1)).is_none());
+        assert!(knowledge.divide(&own, &mut divisions, paid).is_some());
+    }
+
+    /// Two servers believe the same until one of them wants something else: the second one's portions then are others.
+    #[test]
+    fn servers_that_believe_the_same_have_one_division() {
+        let jobs = [weir_testing::job(0, 1, 1, 16), weir_testing::job(1, 2, 1, 8)];
+        let sharing = Sharing::of("size-fair".parse().expect("a policy"));
+        let mut divisions = Divisions::new(&sharing, &jobs);
+        let reports = [0, 1].map(|server| report(server, 0, 1, 0));
+        let again = Rc::new(Report { sequence: 2, ..copy(&reports[1]) });
+        let less = DeviceUse { job: JobId(0), device: 0, wanted: Some(0.25) };
+        let other = Rc::new(Report { uses: Rc::new(vec![less]), ..copy(&again) });
+        let mut portions = |own: u16, peer: &Rc<Report>| {
+            let mut knowledge = Knowledge::new(own, 2, LAMBDA, Nanos::ZERO);
+            knowledge.take(peer, Nanos::ZERO);
+            let own = &reports[usize::from(own)];
+            let portions = knowledge.divide(own, &mut divisions, Nanos::ZERO).expect("the first division");
+            (portions[0].1[&JobId(0)].clone(), divisions.found())
+        };
+        assert_eq!(portions(0, &reports[1]), (vec![0.5], 1));
+        assert_eq!(portions(1, &reports[0]), (vec![0.5], 1));
+        assert_eq!(portions(0, &again), (vec![0.5], 1), "a report that says the same");
+        let (changed, found) = portions(0, &other);
+        assert!(
+            changed[0] > 0.7 && found == 2,
+            "it has three quarters of its time here: {changed:?}, {found}"
+        );
+    }
+
+    fn copy(report: &Report) -> Report {
+        Report { uses: Rc::clone(&report.uses), targets: Vec::new(), placed: Vec::new(), ..*report }
     }
 }

@@ -13,6 +13,7 @@
 //! Not modelled: the client's credits and lanes, processor time of requests without payload and of divisions, synchronisation,
 //! pages, locks, and the movement of files. Payload that comes slowly holds no slot.
 
+mod divisions;
 mod knowledge;
 mod model;
 mod network;

@@ -1,6 +1,7 @@
 //! The request model: requests travel hop by hop, are scheduled by the devices of their servers, and servers exchange
 //! reports.
 
+use super::divisions::Divisions;
 use super::knowledge::Report;
 use super::network::{Ends, Network, Span};
 use super::owed::Owed;
@@ -80,6 +81,7 @@ struct Progress {
 /// The state of the model.
 pub(super) struct Requesting<'a> {
     site: Site<'a>,
+    divisions: Divisions<'a>,
     network: Network,
     servers: Vec<Server>,
     is_alive: Vec<bool>,
@@ -118,6 +120,7 @@ impl<'a> Requesting<'a> {
         events.push(owed.interval(), Event::Owe);
         world.files.homes().tell_by_model();
         Requesting {
+            divisions: Divisions::new(&site.settings.sharing, &site.settings.jobs),
             network: Network::new(topology),
             is_alive: vec![true; count],
             stuck: vec![Vec::new(); count],
@@ -325,7 +328,7 @@ impl<'a> Requesting<'a> {
             return;
         }
         let placer = world.files.homes().placer(at.server.into(), self.site.settings);
-        server.close_interval(&self.site, &world.machines, placer, world.now);
+        server.close_interval(&self.site, &world.machines, (placer, &mut self.divisions), world.now);
         self.events.push(world.now + self.site.lambda, Event::Exchange(at));
         self.tell_peers(at.server, world);
     }
@@ -368,7 +371,7 @@ impl<'a> Requesting<'a> {
         if !self.is_alive[server] || world.machines.servers[server].is_parted {
             return;
         }
-        self.servers[server].hear(&self.site, &report, is_answer, world.now);
+        self.servers[server].hear((&report, is_answer), &mut self.divisions, world.now);
         if !is_answer && self.is_alive[usize::from(report.server)] {
             let own = Rc::clone(self.servers[server].report());
             self.post(Mail { report: own, to: report.server, is_answer: true }, world);

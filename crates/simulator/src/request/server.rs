@@ -3,6 +3,7 @@
 //! The end of an interval has the steps, and their order, of `exchange_if_due` of
 //! `crates/server/src/server/exchange.rs`.
 
+use super::divisions::Divisions;
 use super::knowledge::{reported, DeviceUse, Knowledge, Report, TargetReport, METADATA_DEVICE};
 use super::station::Station;
 use crate::check::Settings;
@@ -70,7 +71,7 @@ impl Server {
             server: number,
             boot,
             sequence: 0,
-            uses: Vec::new(),
+            uses: Rc::default(),
             targets: Vec::new(),
             placed: Vec::new(),
         };
@@ -107,7 +108,7 @@ impl Server {
         &mut self,
         site: &Site,
         machines: &Machines,
-        placer: &mut Placer,
+        (placer, divisions): (&mut Placer, &mut Divisions<'_>),
         now: Nanos,
     ) {
         for (load, station) in self.loads.iter_mut().zip(&self.stations) {
@@ -115,7 +116,7 @@ impl Server {
         }
         let uses = self.measure(now);
         self.renew(site, machines, (uses, placer), now);
-        self.divide(site, now);
+        self.divide(divisions, now);
         // Answers are awaited until the interval ends.
         self.exchanging.fill(false);
     }
@@ -130,12 +131,17 @@ impl Server {
     }
 
     /// Takes a peer's report; `is_answer` tells whether it answers one of this server.
-    pub(super) fn hear(&mut self, site: &Site, report: &Rc<Report>, is_answer: bool, now: Nanos) {
+    pub(super) fn hear(
+        &mut self,
+        (report, is_answer): (&Rc<Report>, bool),
+        divisions: &mut Divisions<'_>,
+        now: Nanos,
+    ) {
         if is_answer {
             self.exchanging[usize::from(report.server)] = false;
         }
         self.knowledge.take(report, now);
-        self.divide(site, now);
+        self.divide(divisions, now);
     }
 
     /// The server ends; what it left under way is of a start that is over.
@@ -151,11 +157,12 @@ impl Server {
         (uses, placer): (Vec<DeviceUse>, &mut Placer),
         now: Nanos,
     ) {
+        let is_same = *self.report.uses == uses;
         self.report = Rc::new(Report {
             server: self.number,
             boot: self.boot,
             sequence: self.report.sequence + 1,
-            uses,
+            uses: if is_same { Rc::clone(&self.report.uses) } else { Rc::new(uses) },
             targets: self.look_at_targets(site, machines, now),
             placed: reported(placer.placed_lately()),
         });
@@ -216,12 +223,8 @@ impl Server {
     }
 
     /// Divides the devices by the reports of all, where the last division is not too recent.
-    fn divide(&mut self, site: &Site, now: Nanos) {
-        let Some(divided) =
-            self.knowledge.divide(&site.settings.sharing, &self.report, &site.settings.jobs, now)
-        else {
-            return;
-        };
+    fn divide(&mut self, divisions: &mut Divisions<'_>, now: Nanos) {
+        let Some(divided) = self.knowledge.divide(&self.report, divisions, now) else { return };
         let metadata = self.metadata();
         let mut divided = divided.into_iter().peekable();
         for (index, station) in self.stations.iter_mut().enumerate() {
