@@ -111,6 +111,13 @@ impl Flows {
         }
     }
 
+    /// Asks for a division of the store at the next exchange.
+    fn ask_division(&mut self, now: Nanos) {
+        if self.shares.divides() && self.division_at.is_none() {
+            self.division_at = Some(Nanos((now.0 / self.lambda.0 + 1) * self.lambda.0));
+        }
+    }
+
     /// The resource of a target or metadata service.
     fn resource(&self, device: u32) -> Option<u32> {
         match device.checked_sub(self.targets) {
@@ -128,6 +135,10 @@ impl Flows {
             self.shares.come(device, start.job, world.now);
             self.shares.queue(device, start.queue(place));
             self.change(device);
+        }
+        // What a job spends on one target follows from its use of the others.
+        if self.shares.targets_of(start.job) > 1 {
+            self.ask_division(world.now);
         }
         let variable = self.classes.add(start, &mut self.network, world);
         self.retime(variable, world);
@@ -153,6 +164,9 @@ impl Flows {
             if !std::mem::replace(&mut self.is_changed[part.device as usize], true) {
                 self.changed.push(part.device);
             }
+        }
+        if self.shares.targets_of(class.job) > 0 {
+            self.ask_division(world.now);
         }
         world.events_taken += ended.len() as u64;
         for member in ended {
@@ -206,8 +220,8 @@ impl Flows {
 
     /// Sets the weights of all flows of a device by the shares of their jobs.
     fn reweigh(&mut self, device: u32, resource: u32, now: Nanos) {
-        if self.shares.is_shared(device) && device < self.targets && self.division_at.is_none() {
-            self.division_at = Some(Nanos((now.0 / self.lambda.0 + 1) * self.lambda.0));
+        if self.shares.is_shared(device) && device < self.targets {
+            self.ask_division(now);
         }
         let on: Vec<u32> = self.network.on(resource).map(|(variable, _)| variable).collect();
         for variable in on {
@@ -262,8 +276,8 @@ impl Flows {
             }
         }
         uses.sort_by_key(|one| (one.job, one.target));
-        // A job with one target spends all of its weight there.
-        if uses.windows(2).any(|pair| pair[0].job == pair[1].job) {
+        // A job with one target spends all of its weight there, and again all where it had several.
+        if self.shares.is_divided() || uses.windows(2).any(|pair| pair[0].job == pair[1].job) {
             for target in self.shares.divide(&uses) {
                 self.change(target);
             }

@@ -23,6 +23,10 @@ pub(crate) struct Shares {
     /// The targets, and behind them the metadata services of the servers.
     devices: Vec<Vec<JobHere>>,
     targets: u32,
+    /// For each job, the targets that have flows of it.
+    targets_of_job: Vec<u32>,
+    /// Whether the last division left a job less than all of its weight on a target.
+    is_divided: bool,
     /// Windows of all flows of each device, in its time.
     windows: Vec<f64>,
     /// Whether a job came to the device or left it, or spends another part of its weight there, since shares were found.
@@ -79,7 +83,14 @@ impl Shares {
             windows: vec![0.0; targets + servers],
             is_stale: vec![false; targets + servers],
             targets: targets as u32,
+            targets_of_job: vec![0; jobs.len()],
+            is_divided: false,
         }
+    }
+
+    /// The number of targets that have flows of a job.
+    pub(crate) fn targets_of(&self, job: u32) -> u32 {
+        self.targets_of_job[job as usize]
     }
 
     /// A flow of the job comes to a target.
@@ -95,6 +106,7 @@ impl Shares {
                     JobHere { job, flows: 1, window: 0.0, share: 0.0, since: now, portions: Vec::new() };
                 here.insert(place, one);
                 self.is_stale[target as usize] = true;
+                self.targets_of_job[job as usize] += u32::from(target < self.targets);
             }
         }
     }
@@ -107,6 +119,7 @@ impl Shares {
         if here[place].flows == 0 {
             let mut gone = here.remove(place);
             self.is_stale[target as usize] = true;
+            self.targets_of_job[job as usize] -= u32::from(target < self.targets);
             gone.settle(target < self.targets, now, accounts);
         }
     }
@@ -177,6 +190,11 @@ impl Shares {
         self.devices[target as usize].len() > 1
     }
 
+    /// Whether the last division left a job less than all of its weight on a target.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.is_divided
+    }
+
     pub(crate) fn divides(&self) -> bool {
         *self.sharing.policy() != Policy::Fifo
     }
@@ -220,6 +238,11 @@ impl Shares {
             presences.push(presence);
         }
         let division = divide(&self.sharing, &presences, own + 1);
+        self.is_divided = division
+            .portions
+            .iter()
+            .flat_map(|of_device| of_device.values().flatten())
+            .any(|part| *part < 1.0);
         let mut moved = Vec::new();
         for (&target, portions) in contended.iter().zip(&division.portions) {
             let mut has_moved = false;

@@ -106,6 +106,18 @@ fn a_slow_target_among_fast_ones() {
     assert_agree(&[("a slow target".into(), scenario)]);
 }
 
+/// The first job is done on the second target, where nobody else is, in the middle of the run. From then on it is owed half of
+/// the first target.
+#[test]
+fn a_job_that_is_done_on_one_of_its_targets() {
+    let mut scenario = store(1, 2, &disk(500.0, 20.0));
+    scenario.lambda_seconds = 0.02;
+    add_writers(&mut scenario, 1, 1, "0.0,0.1", 1000);
+    scenario.workload.steps[0].depth = 0;
+    add_writers(&mut scenario, 1, 1, "0.0", 1000);
+    assert_agree(&[("done on one target".into(), scenario)]);
+}
+
 /// Four nodes share two routers of less than their links and the targets have.
 #[test]
 fn routers_as_the_bottleneck() {
