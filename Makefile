@@ -2,6 +2,7 @@
 # make demo    two jobs of real programs share a store; prints what each policy does to them
 # make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
 # make test    linters and every test; all of them run, whatever fails, and the last lines count
+# make test-slurm  the test of sweeps on workers that Slurm starts, as root: Slurm's daemons are installed for it alone
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
@@ -10,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup packages demo-packages fuse-device demo check test lint lint-format lint-clippy lint-ruff lint-mypy \
+.PHONY: setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
 	lint-benchmarks lint-stubs lint-imports test-rust test-python suites suites-packages simulate-packages bench clean
 
 PYTHON ?= python3
@@ -33,6 +34,8 @@ PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
 SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 # Those of `make bench-simulate` alone: the rival, and oracle, of the simulator's flow model.
 SIMULATE_PACKAGES := g++ libsimgrid-dev
+# Those of `make test-slurm` alone: they bring services that a machine may not want.
+SLURM_PACKAGES := munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
@@ -157,7 +160,11 @@ test-rust: setup
 	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --quiet --workspace --locked --no-fail-fast
 
 test-python: setup
-	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest --numprocesses=$(TEST_WORKERS) --dist=loadfile
+	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest --numprocesses=$(TEST_WORKERS) --dist=loadfile -rs
+
+test-slurm: setup
+	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'
+	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py
 
 # make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'
 suites: setup suites-packages

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from _harness import announce
 from _placement import CASES, SERVERS, SPEED, TARGETS_EACH, Application, Bench, Measured, _store
+from _simulated_tables import Part, table
 from weir.simulation.documents import parse_document
 from weir.simulation.sweeps.pools import Threads
 from weir.simulation.tuning.cases import cases_of_seeds
@@ -96,12 +97,13 @@ def measured(bench: Bench, case: str, spelling: str, repeats: int) -> list[Measu
 
 def tuned_store(
     directory: Path, *, trials: int = TRIALS, repeats: int = REPEATS, cases: Sequence[str] = DEFAULT_CASES
-) -> dict[str, float]:
+) -> Part:
     """Tune a layout for each case by simulated runs, and run the case under it, the store's default and Lustre's."""
     bench = Bench(directory)
     ratios: list[float] = []
     lustre: list[float] = []
     errors: list[float] = []
+    rows: list[list[str]] = []
     for number, case in enumerate(cases):
         folder = directory / str(number)
         folder.mkdir()
@@ -119,12 +121,16 @@ def tuned_store(
         beside = f"default {default:.0f}; simulated {promised:.2f} times"
         announce(f"{case}: tuned", f"{found:.0f} MiB/s", beside, ratios[-1])
         announce(f"{case}: tuned", spelling, f"{LUSTRE_LAYOUT}: {one:.0f} MiB/s", lustre[-1])
-    return {
+        rates = [f"{rate:.0f} MiB/s" for rate in (found, default, one)]
+        rows.append([case, f"`{spelling}`", *rates, f"{ratios[-1]:.2f}", f"{promised:.2f}"])
+    heads = ["programs", "found layout", "found", "store's default", "one target", "found by default", "as simulated"]
+    figures = {
         "tuned_vs_default_min": min(ratios),
         "tuned_vs_default_max": max(ratios),
         "tuned_vs_one_stripe_min": min(lustre),
         "tuned_vs_simulated_error_max": max(errors),
     }
+    return Part(figures, {"tuned": table(heads, rows)})
 
 
 def main() -> None:
@@ -136,8 +142,8 @@ def main() -> None:
     given = parser.parse_args()
     cases = tuple(given.cases) or DEFAULT_CASES
     with TemporaryDirectory(prefix="weir-bench-") as directory:
-        figures = tuned_store(Path(directory), trials=given.trials, repeats=given.repeats, cases=cases)
-    print(json.dumps(figures))
+        part = tuned_store(Path(directory), trials=given.trials, repeats=given.repeats, cases=cases)
+    print(json.dumps(part.figures))
 
 
 if __name__ == "__main__":

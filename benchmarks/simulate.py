@@ -1,7 +1,7 @@
 """The simulator beside SimGrid, the Tarazu paper's figures and the real store; its speed.
 
 make bench-simulate     every figure; the last line is one JSON object
-.venv/bin/python benchmarks/simulate.py [--tables] [--only EXPERIMENT] flows titan second real scaling sharing
+.venv/bin/python benchmarks/simulate.py [--tables] [--only EXPERIMENT] flows titan second real scaling sharing tuned
 
 `--tables` also writes the tables of the parts that run into docs/design/simulation.md. `--only` takes one experiment of
 `real`, such as figure-8, and may be given several times.
@@ -21,6 +21,7 @@ from _simulated_store import EXPERIMENTS, real
 from _simulated_tables import Part, write_tables
 from _simulated_testbed import second
 from _simulated_titan import titan
+from _tuned_store import tuned_store
 
 PARTS: dict[str, Callable[[Path], Part]] = {
     "flows": flows,
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[[Path], Part]] = {
     "real": real,
     "scaling": scaling,
     "sharing": sharing,
+    "tuned": tuned_store,
 }
 
 

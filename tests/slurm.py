@@ -21,7 +21,7 @@ def missing() -> str:
     if os.geteuid() != 0:
         return "slurmd starts jobs as root alone"
     absent = [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
-    return f"no {', '.join(absent)}: apt-get install slurm-wlm slurm-wlm-basic-plugins munge" if absent else ""
+    return f"no {', '.join(absent)}: `make test-slurm` installs them" if absent else ""
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Jobs from Darshan logs and traces: every byte once, in its time; and jobs of an accounting file with their logs."""
 
 import dataclasses
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from store import Store
 from weir.simulation.errors import ScenarioError
 from weir.simulation.scenario import parse_scenario
-from weir.simulation.workload import Kind, Work
+from weir.simulation.workload import Kind, SkippedLog, Work
 from weir.simulation.workloads import logs as log_jobs
 from weir.simulation.workloads.accounting import read_accounting
 from weir.simulation.workloads.logs import PIECES_MAX, LogOptions, job_of, logs_in, read_jobs
@@ -186,6 +187,31 @@ def test_a_log_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = read_jobs([path])[0]
     monkeypatch.setattr(log_jobs, "read_logs", lambda paths, *, times: iter([] if not paths else [None]))
     assert read_jobs([path, path]) == [first, first]
+
+
+def test_logs_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None:
+    good, bad, gone = log_of("sample-dxt-simple"), tmp_path / "bad.darshan", tmp_path / "gone.darshan"
+    bad.write_bytes(b"no log at all")
+    skipped: list[SkippedLog] = []
+    (job,) = read_jobs([bad, good, gone], skip=skipped.append)
+    assert job == read_jobs([good])[0]
+    assert [log.path for log in skipped] == [bad, gone]
+    assert all(str(log.path) in log.reason for log in skipped)
+    with pytest.raises(ScenarioError, match=r"none of 2 logs can be used; the first: .*bad\.darshan"):
+        read_jobs([bad, gone], skip=skipped.append)
+
+
+def test_a_scenario_says_which_logs_it_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    shutil.copy(log_of("sample-dxt-simple"), folder)
+    (folder / "bad.darshan").write_bytes(b"no log at all")
+    text = 'topology = "2x2"\n[[jobs]]\nlog = "logs"\nunreadable = "skip"\n'
+    workload = parse_scenario(text, origin="x.toml", folder=tmp_path).workload
+    assert len(workload.jobs) == 1
+    assert [log.path.name for log in workload.skipped] == ["bad.darshan"]
+    with pytest.raises(ScenarioError, match=r"x.toml: line 3: jobs\[0\].log: .*bad.darshan"):
+        parse_scenario(text.replace('"skip"', '"error"'), origin="x.toml", folder=tmp_path)
 
 
 def test_what_is_no_log_is_one_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from store import Store
-from weir.simulation.documents import read_document
+from weir.simulation.documents import Document, read_document
 from weir.simulation.errors import ScenarioError
-from weir.simulation.stores import CLIENT_NODES, settings_of_store, topology_of_configuration, topology_of_store
+from weir.simulation.scenario import Entitlement, scenario_of
+from weir.simulation.stores import (
+    CLIENT_NODES,
+    settings_of_configuration,
+    settings_of_store,
+    topology_of_configuration,
+    topology_of_store,
+)
 from weir.simulation.topology import Topology, parse_topology, preset_names, read_topology, topology_named
 
 SMALL = """[clients]
@@ -204,6 +212,44 @@ def test_a_running_store_tells_its_targets_and_their_speeds(store: Store) -> Non
         "scheduler": "virtual-time",
         "allocator": "balanced",
     }
+
+
+def test_a_stores_configuration_has_the_settings_of_a_scenario(tmp_path: Path) -> None:
+    text = (
+        'version = 1\npolicy = "size-fair"\nlambda_milliseconds = 250\n'
+        '[[share]]\nuser = "alice"\nweight = 2\nreservation = "20%"\n'
+        '[[share]]\ngroup = "physics"\nlimit = 0.5\n'
+        '[layout]\nstripe_size = "64k"\nstripe_count = 2\nallocator = "random"\n'
+    )
+    values = {"topology": "2x2", "jobs": [{"generator": "ior"}], **settings_of_configuration(tomllib.loads(text))}
+    found = scenario_of(Document(values, {}, origin="store", folder=tmp_path))
+    assert found.lambda_seconds == 0.25
+    assert (found.stripe_bytes, found.stripe_count) == (65536, 2)
+    assert found.entitlements == (
+        Entitlement(user="alice", weight=2, reservation=0.2),
+        Entitlement(group="physics", limit=0.5),
+    )
+    assert settings_of_configuration({"version": 1, "layout": {"allocator": "random"}}) == {}
+
+
+@pytest.mark.slow
+def test_the_grants_of_a_running_store_are_taken_over(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        "version = 1\nlambda_milliseconds = 50\n[layout]\nstripe_count = 1\n"
+        '[[share]]\nuser = "alice"\nreservation = "30%"\n'
+        '[[server]]\n[[server.target]]\ncapacity = "64MiB"\n[[server.target]]\ncapacity = "64MiB"\n'
+    )
+    store.up(file)
+    found = settings_of_store(store.home / "cluster.json")
+    assert found["share"] == [{"user": "alice", "reservation": "30%"}]
+    assert found["layout"] == {"stripe_count": 1}
+    assert found["lambda"] == "50ms"
+    (store.home / "cluster.toml").rename(store.home / "hidden.toml")
+    try:
+        assert set(settings_of_store(store.home / "cluster.json")) == {"policy", "scheduler", "allocator"}
+    finally:
+        (store.home / "hidden.toml").rename(store.home / "cluster.toml")
 
 
 @pytest.mark.slow

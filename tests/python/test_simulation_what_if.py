@@ -222,6 +222,22 @@ def test_a_log_that_cannot_be_read_is_named(logs: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_log_that_cannot_be_read_is_left_out_where_that_is_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    shutil.copy(LOGS / "sample-dxt-simple.darshan", folder)
+    (folder / "broken.darshan").write_bytes(b"no log at all")
+    answer = weir("what-if", "--logs", folder, "--skip-unreadable", "--topology", "2x2", "--seeds", 2, "--policy",
+                  "fifo", "--output", "json")  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    assert f"{folder}/broken.darshan" in answer.stderr and "1 log was left out" in answer.stderr
+    document = json.loads(answer.stdout)
+    (skipped,) = document["skipped_logs"]
+    assert skipped["path"] == str(folder / "broken.darshan") and skipped["reason"]
+    assert document["settings"][0]["runs"][0]["jobs"] == 1
+
+
+@pytest.mark.slow
 def test_the_guide_can_be_followed(logs: Path, tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / "docs/guides/what-if.md").read_text())
     (scenario,) = [body for kind, body in blocks if kind == "toml"]

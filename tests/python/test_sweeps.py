@@ -1,5 +1,6 @@
 """Sweeps with the real simulator: the file and its errors, going on, and the same numbers on any pool."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -9,11 +10,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from pages import check_needs_nothing, elements
 from simulate_command import COMMAND_SECONDS, WAIT_SECONDS, simulate, until
 from slurm import missing, slurm
 from weir.errors import WeirError
+from weir.simulation import intervals
+from weir.simulation.report.sweep import sweep_page
+from weir.simulation.sweeps.errors import SweepError
+from weir.simulation.sweeps.evaluation import OBJECTIVES, USUAL_OBJECTIVES
 from weir.simulation.sweeps.execution import check
-from weir.simulation.sweeps.plan import read_plan
+from weir.simulation.sweeps.plan import read_plan, spelled
+from weir.simulation.sweeps.results import read_results
 
 SCENARIO = """\
 topology = "2x2"
@@ -344,6 +351,54 @@ def test_workers_that_slurm_starts_give_the_same_bits(files: Path, alone: Path) 
         logs = list((files / "results").glob("dask-worker-*.out"))
         assert logs, "no job of Slurm wrote a log"
     assert points(files / "results") == points(alone)
+
+
+@pytest.mark.slow
+def test_a_page_shows_every_choice_with_its_interval(alone: Path, tmp_path: Path) -> None:
+    answer = simulate(tmp_path, "report", str(alone), "--html", "page.html")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines()[0].split()[:3] == ["POLICY", "ALLOCATOR", "LAYOUT.STRIPE_COUNT"]
+    text = (tmp_path / "page.html").read_text()
+    check_needs_nothing(text)
+    found = elements(text)
+    results = read_results(alone)
+    shown = "".join(found.text)
+    drawn = [name for name in OBJECTIVES if any(name in cell.figures for cell in results.cells)]
+    assert found.names.count("svg") == len(drawn)
+    for cell in results.cells:
+        assert spelled(cell.settings) in shown
+        for name in USUAL_OBJECTIVES:
+            assert intervals.spelled(cell.mean(name)) in shown, name
+    # The seeds of the random allocator differ, so some choice has an interval with a width.
+    assert any(
+        mean.high > mean.low
+        for cell in results.cells
+        if (mean := cell.mean("target_cost")) is not None and mean.low is not None and mean.high is not None
+    )
+    assert "fewer than" not in shown
+
+
+def test_a_page_of_a_sweep_that_has_not_ended_says_so(alone: Path) -> None:
+    results = read_results(alone)
+    half = dataclasses.replace(results, records=results.records[:5])
+    shown = "".join(elements(sweep_page("half", half)).text)
+    assert "5 points of 2 settings" in shown
+    assert "1 of 2 settings have fewer than 3 seeds" in shown
+    with pytest.raises(SweepError, match="no point of nothing has run"):
+        sweep_page("nothing", dataclasses.replace(results, records=()))
+
+
+def test_a_refused_point_is_on_the_page(alone: Path) -> None:
+    results = read_results(alone)
+    refused = dataclasses.replace(results.records[-1], figures=None, refusal="the targets are full")
+    page = sweep_page("refused", dataclasses.replace(results, records=(*results.records[:-1], refused)))
+    assert f"Not run: {spelled(refused.settings)}: the targets are full" in "".join(elements(page).text)
+
+
+def test_a_sweep_is_reported_alone(alone: Path) -> None:
+    answer = simulate(alone, "report", str(alone), str(alone))
+    assert answer.returncode == 2
+    assert "the folder of a sweep is reported alone" in answer.stderr
 
 
 def test_nothing_is_pickled(alone: Path) -> None:

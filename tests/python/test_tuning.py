@@ -1,6 +1,7 @@
 """Tuning: the space of layouts, workloads that are held out, a search that goes on, and honest judgements."""
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -28,6 +29,7 @@ from weir.simulation.tuning.search import Run
 from weir.simulation.tuning.space import Space, space_of
 from weir.simulation.tuning.tuner import Options, Tuned, tune
 
+LOGS = Path(__file__).resolve().parents[1] / "data/darshan"
 SCENARIO = """\
 topology = "2x4"
 policy = "user-then-size-fair"
@@ -271,6 +273,30 @@ def test_the_command_answers_with_its_exit_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_site_tunes_its_running_store_from_its_own_logs(store: Store, tmp_path: Path) -> None:
+    store.up(servers=2, targets=2, policy="job-fair", read_speed="200MB/s", write_speed="200MB/s")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("sample-dxt-simple", "ior_hdf5_example", "example"):
+        shutil.copy(LOGS / f"{name}.darshan", logs)
+    (logs / "broken.darshan").write_bytes(b"no log at all")
+    words = ("--trials", "3", "--training", "2", "--held-out", "2", "--skip-unreadable", "--from-store")
+    answer = simulate(tmp_path, "tune", "--logs", "logs", *words, "--out", "tuned", environment=store.variables())
+    assert answer.returncode in (0, 1), answer.stderr
+    assert "broken.darshan" in answer.stderr and "1 log was left out" in answer.stderr
+    # The found setting stands beside the default, with the figures of logs that the search never saw.
+    for start in ("found: layout.components = ", "default: layout.components = -c -1 -S 1048576", "held out: "):
+        assert any(line.startswith(start) for line in answer.stderr.splitlines()), start
+    assert answer.stdout.splitlines()[0].split()[-1] == "RATIO"
+    document = json.loads((tmp_path / "tuned/tuning.json").read_text())
+    assert document["default"]["policy"] == "job-fair"
+    assert [Path(log["path"]).name for log in document["skipped_logs"]] == ["broken.darshan"]
+    judged = document["held_out"]["workloads"]
+    assert len(judged) == 3 and all(each["default"] is not None for each in judged)
+    assert set(document["held_out"]["worse"]) <= {each["name"] for each in judged}
+
+
+@pytest.mark.slow
 def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text(SCENARIO.format(layout="-c 1"))
     command = [
@@ -306,6 +332,9 @@ def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None
         (),
         ("--logs", "."),
         ("scenario.toml", "--topology", "2x2"),
+        ("scenario.toml", "--from-store"),
+        ("scenario.toml", "--skip-unreadable"),
+        ("--logs", ".", "--topology", "2x2", "--from-store"),
         ("scenario.toml", "--objective", "beauty"),
         ("scenario.toml", "--dask", "tcp://127.0.0.1:9", "--threads", "2"),
     ],

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 LEVEL = 0.95
 """Part of such intervals that hold the mean over all seeds."""
 METHOD = "Student's t over seeds"
+ROUNDING = 1e-12
+"""Differences below this part of a figure, or below this part of 1, come from the rounding of sums alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,41 @@ class Interval:
     """Lower end of the interval; None with one value."""
     high: float | None
     """Upper end of the interval; None with one value."""
+
+
+def spelled(found: Interval | None) -> str:
+    """Spell a mean with the half width of its interval.
+
+    Args:
+        found: The mean; None where there is none.
+
+    Returns:
+        Text such as `1.316 ± 0.12`, or a dash. Numbers that only the rounding of sums keeps from zero are zero.
+    """
+    if found is None:
+        return "-"
+    mean = f"{_unless_rounding(found.mean, 1.0):.4g}"
+    if found.high is None:
+        return mean
+    return f"{mean} ± {_unless_rounding(found.high - found.mean, abs(found.mean)):.2g}"
+
+
+def rounded(found: Interval) -> tuple[float, float | None, float | None]:
+    """Take the numbers of a mean for a table.
+
+    Args:
+        found: The mean.
+
+    Returns:
+        The mean, and the lower and the upper end of its interval; zero where only the rounding of sums keeps them from
+        zero.
+    """
+    ends = [None if end is None else _unless_rounding(end, 1.0) for end in (found.low, found.high)]
+    return _unless_rounding(found.mean, 1.0), ends[0], ends[1]
+
+
+def _unless_rounding(value: float, scale: float) -> float:
+    return 0.0 if abs(value) <= ROUNDING * max(scale, 1.0) else value
 
 
 def interval_of(values: Sequence[float]) -> Interval | None:

@@ -1,5 +1,7 @@
-"""A store's own topology: of its cluster.toml, or of its running servers as fast as their devices were measured."""
+"""A store's own topology and settings: of its cluster.toml, and of its running servers as they were measured."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ CLIENT_NODES = 16
 """Client nodes of a store's topology: a store does not know how many there are."""
 LINK_BYTES_PER_SECOND = 12.5e9
 """Rate of each link of a store's topology: 100 Gb/s; a store does not know its network."""
+_LAYOUT = ("stripe_size", "stripe_count")
+"""Keys of `[layout]` that a cluster.toml and a scenario have alike."""
 UNBOUNDED_BYTES_PER_SECOND = 1e12
 """Rate of a device whose bytes cost nothing: far above any link."""
 
@@ -44,23 +48,60 @@ def topology_of_store(cluster: Path) -> Topology:
     return _topology("store", [_server_of(state) for state in sorted(states, key=lambda state: state.server)])
 
 
-def settings_of_store(cluster: Path) -> dict[str, str]:
+def configuration_of_store(cluster: Path) -> Path | None:
+    """Find the configuration that the servers of a store run with.
+
+    Args:
+        cluster: The store's cluster.json.
+
+    Returns:
+        The cluster.toml in the same home; None where this user cannot read one.
+    """
+    file = cluster.parent / "cluster.toml"
+    return file if os.access(file, os.R_OK) else None
+
+
+def settings_of_store(cluster: Path) -> dict[str, Any]:
     """Ask a running store for the settings that a scenario has too.
 
     Args:
         cluster: The store's cluster.json.
 
     Returns:
-        Values of a scenario's keys `policy`, `scheduler` and `allocator`, as server 0 has them.
+        Values of a scenario's keys: `policy`, `scheduler` and `allocator`, as server 0 has them now; and, where this
+        user can read the store's cluster.toml, `share`, `layout` and `lambda`, as far as the file has them.
 
     Raises:
-        StoreError: The store is not up, or the server does not answer.
+        StoreError: The store is not up, the server does not answer, or the cluster.toml cannot be read.
     """
+    from weir.store.configuration import read_toml
     from weir.store.control import servers_of
 
     server = servers_of(cluster)[0]
     sharing = server.sharing()
-    return {"policy": sharing.policy, "scheduler": sharing.scheduler, "allocator": server.allocator()}
+    now = {"policy": sharing.policy, "scheduler": sharing.scheduler, "allocator": server.allocator()}
+    file = configuration_of_store(cluster)
+    return {**now, **({} if file is None else settings_of_configuration(read_toml(file)))}
+
+
+def settings_of_configuration(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the settings from a store's configuration that its servers do not tell.
+
+    Args:
+        document: The document of a cluster.toml that `weir up` has checked.
+
+    Returns:
+        Values of a scenario's keys `share`, `layout` and `lambda`, as far as the document has them.
+    """
+    found: dict[str, Any] = {}
+    if document.get("share"):
+        found["share"] = [dict(table) for table in document["share"]]
+    layout = {key: document["layout"][key] for key in _LAYOUT if key in document.get("layout", {})}
+    if layout:
+        found["layout"] = layout
+    if "lambda_milliseconds" in document:
+        found["lambda"] = f"{document['lambda_milliseconds']}ms"
+    return found
 
 
 def topology_of_configuration(document: Document) -> Topology:

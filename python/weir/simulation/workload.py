@@ -5,8 +5,9 @@ its columns are those of `crates/simulator/src/workload.rs`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,41 @@ class Job:
     """Moment of its start, in seconds from the begin of the run."""
 
 
+@dataclass(frozen=True, slots=True)
+class SkippedLog:
+    """A log that cannot be used and was left out."""
+
+    path: Path
+    reason: str
+    """The sentence that would have been the error; it names the log."""
+
+
+@dataclass(slots=True)
+class Remarks:
+    """Remarks about logs and traces, in the order in which they were made; one that is made twice counts once."""
+
+    notes: dict[str, None] = field(default_factory=dict)
+    """Sentences about logs and traces that tell only a part of their job."""
+    skipped: dict[SkippedLog, None] = field(default_factory=dict)
+    """Logs that cannot be used and were left out."""
+
+    def note(self, words: str) -> None:
+        """Keep a sentence.
+
+        Args:
+            words: A sentence about a log or a trace that tells only a part of its job.
+        """
+        self.notes[words] = None
+
+    def skip(self, log: SkippedLog) -> None:
+        """Keep the name of a log.
+
+        Args:
+            log: A log that was left out.
+        """
+        self.skipped[log] = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """The jobs of a run and their steps."""
@@ -176,9 +212,11 @@ class Workload:
     steps: Steps
     notes: tuple[str, ...] = ()
     """Sentences about logs and traces that tell only a part of their job."""
+    skipped: tuple[SkippedLog, ...] = ()
+    """Logs that cannot be used and were left out."""
 
     @staticmethod
-    def of(work: Iterable[tuple[Job, Work]], *, nodes: int, notes: Iterable[str] = ()) -> "Workload":
+    def of(work: Iterable[tuple[Job, Work]], *, nodes: int, remarks: Remarks | None = None) -> "Workload":
         """Put the work of jobs together.
 
         Each job runs on the client nodes that follow those of the job before, the first after the last.
@@ -186,7 +224,7 @@ class Workload:
         Args:
             work: The jobs with their work.
             nodes: Client nodes of the topology.
-            notes: Sentences about logs and traces that tell only a part of their job.
+            remarks: Remarks about the logs and traces that the work was made of; None where there are none.
 
         Returns:
             The workload.
@@ -214,7 +252,8 @@ class Workload:
             file_bytes=_joined(file_bytes, np.uint64),
             layouts=tuple(layouts),
             steps=Steps.joined(steps),
-            notes=tuple(notes),
+            notes=tuple(remarks.notes) if remarks else (),
+            skipped=tuple(remarks.skipped) if remarks else (),
         )
 
     def document(self, layout: str | None = None) -> dict[str, Any]:

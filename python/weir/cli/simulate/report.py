@@ -1,4 +1,4 @@
-"""`weir simulate report`: runs side by side, and as a page."""
+"""`weir simulate report`: runs side by side, or the settings of a sweep, and as a page."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _RUNS_MAX = 16
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...|SWEEP", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--html",
     metavar="FILE",
@@ -27,25 +27,49 @@ _RUNS_MAX = 16
 )
 @output_option
 def report(runs: tuple[Path, ...], html: Path | None, output: str) -> None:
-    """Compare runs of one workload.
+    """Compare runs of one workload, or the settings of a sweep.
 
-    RUN is a folder that `weir simulate run --out` wrote, or the run.json in it.
+    RUN is a folder that `weir simulate run --out` wrote, or the run.json in it. SWEEP is a folder that `weir simulate
+    sweep` wrote, also one that has not ended; its page has intervals over the seeds.
     """
     from weir.simulation.records import read
+    from weir.simulation.sweeps.ledger import is_sweep
 
+    if any(is_sweep(path) for path in runs):
+        if len(runs) > 1:
+            raise click.UsageError("the folder of a sweep is reported alone")
+        _report_sweep(runs[0], html, output)
+        return
     if html is not None and len(runs) > _RUNS_MAX:
         raise click.UsageError(f"a page compares at most {_RUNS_MAX} runs, and {len(runs)} are given")
     records = _named(runs, [read(path) for path in runs])
     if html is not None:
         from weir.simulation.report.page import page
 
-        text = page(records)
-        try:
-            html.write_text(text)
-        except OSError as error:
-            raise CommandError(f"cannot write {html}: {error.strerror}", hint="is its folder there?") from error
-        say(f"the page is {html}")
+        _write(html, page(records))
     _show(records, output)
+
+
+def _report_sweep(folder: Path, html: Path | None, output: str) -> None:
+    from weir.cli.simulate.sweep import checked_objectives, show_results
+    from weir.simulation.sweeps.results import read_results
+
+    results = read_results(folder)
+    if html is not None:
+        from weir.simulation.report.sweep import sweep_page
+
+        _write(html, sweep_page(folder.resolve().name, results))
+    known = {name for cell in results.cells for name in cell.figures}
+    usual = [name for name in checked_objectives((), has_slowdowns=True) if name in known]
+    show_results(results, usual, output)
+
+
+def _write(html: Path, text: str) -> None:
+    try:
+        html.write_text(text)
+    except OSError as error:
+        raise CommandError(f"cannot write {html}: {error.strerror}", hint="is its folder there?") from error
+    say(f"the page is {html}")
 
 
 def _named(paths: Sequence[Path], records: "list[Record]") -> "list[Record]":

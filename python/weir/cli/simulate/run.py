@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
+from weir.cli.simulate.words import tell_remarks
 
 if TYPE_CHECKING:
     from weir.simulation.figures import JobFigures
@@ -44,8 +45,7 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
 
     changes = {key: value for key, value in (("seed", seed), ("mode", mode)) if value is not None}
     read = read_scenario(scenario, changes=changes)
-    for note in read.workload.notes:
-        warn(note)
+    tell_remarks(read.workload)
     baseline = Baseline() if alone else None
     with bars() as show:
         made = record(

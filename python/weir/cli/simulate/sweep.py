@@ -11,10 +11,10 @@ from weir.cli.output import output_option
 from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
 
 if TYPE_CHECKING:
+    from weir.simulation.intervals import Interval
     from weir.simulation.sweeps.results import Results
 
 _INTERRUPTED = 130
-_DEFAULT_OBJECTIVES = ("io_slowdown_mean", "job_bytes_per_second", "share_error", "target_cost")
 _ROWS_MAX = 40
 """Lines of a table for people; JSON and Parquet have all."""
 
@@ -84,14 +84,14 @@ def checked_objectives(names: Sequence[str], *, has_slowdowns: bool) -> list[str
     Raises:
         UsageError: There is no such objective, or it needs the runs of jobs alone.
     """
-    from weir.simulation.sweeps.evaluation import OBJECTIVES
+    from weir.simulation.sweeps.evaluation import OBJECTIVES, USUAL_OBJECTIVES
 
     for name in names:
         if name not in OBJECTIVES:
             raise click.UsageError(f"no objective is called `{name}`; there are {', '.join(OBJECTIVES)}")
         if OBJECTIVES[name].is_of_jobs_alone and not has_slowdowns:
             raise click.UsageError(f"{name} needs the runs of jobs alone: leave --no-alone out")
-    usual = [name for name in _DEFAULT_OBJECTIVES if has_slowdowns or not OBJECTIVES[name].is_of_jobs_alone]
+    usual = [name for name in USUAL_OBJECTIVES if has_slowdowns or not OBJECTIVES[name].is_of_jobs_alone]
     return list(names) or usual
 
 
@@ -104,8 +104,8 @@ def show_results(results: "Results", objectives: Sequence[str], output: str) -> 
         output: Value of `--output`.
     """
     from weir.cli.output import print_table, show
-    from weir.simulation.sweeps.plan import shown, spelled
-    from weir.simulation.sweeps.results import document
+    from weir.simulation.sweeps.plan import shown
+    from weir.simulation.sweeps.results import best_words, document
 
     if output != "table":
         show(output, document(results), (), ())
@@ -123,17 +123,14 @@ def show_results(results: "Results", objectives: Sequence[str], output: str) -> 
     for name in objectives:
         found = results.best(name)
         if found is not None:
-            others = f"; {len(found.as_good)} others cannot be told from it" if found.as_good else ""
-            say(f"best by {name}: {spelled(found.cell.settings)}{others}")
+            say(f"best by {name}: {best_words(found)}")
 
 
-def _mean(mean: Any) -> Any:
+def _mean(mean: "Interval | None") -> Any:
     from weir.cli.output import Quantity
+    from weir.simulation.intervals import spelled
 
-    if mean is None:
-        return Quantity("-")
-    interval = "" if mean.high is None else f" ± {mean.high - mean.mean:.2g}"
-    return Quantity(f"{mean.mean:.4g}{interval}")
+    return Quantity(spelled(mean))
 
 
 def _tell_end(results: "Results", points: int, files: Sequence[Path], is_interrupted: bool) -> int:

@@ -10,6 +10,8 @@ import click
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
+from weir.cli.simulate.present import now_of_store
+from weir.cli.simulate.words import skipped_document, tell_skipped
 
 if TYPE_CHECKING:
     from weir.simulation.documents import Document
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from weir.simulation.tuning.cases import Cases
     from weir.simulation.tuning.judgement import Judgement
     from weir.simulation.tuning.tuner import Tuned
+    from weir.simulation.workload import SkippedLog
     from weir.store.home import Home
 
 _INTERRUPTED = 130
@@ -31,7 +34,13 @@ _COMMAND_SECONDS = 120
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of Darshan logs: the workloads are mixes of them, in place of the scenario's jobs.",
 )
+@click.option(
+    "--skip-unreadable", is_flag=True, help="Leave out logs that cannot be read or have no I/O, and name them."
+)
 @click.option("--topology", help="Machines, without a SCENARIO: a preset, numbers such as 16x8, or a file.")
+@click.option(
+    "--from-store", is_flag=True, help="The machines and the default settings are those of the running store."
+)
 @click.option("--objective", default="io_slowdown_mean", show_default=True, help="Figure that is made better.")
 @click.option(
     "--search",
@@ -79,8 +88,10 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
     from weir.simulation.tuning.tuner import DOCUMENT, Options, tune
 
     checked_objectives([options["objective"]], has_slowdowns=True)
-    base = _base(scenario, logs, options["topology"])
-    cases = _cases(base, logs, options)
+    base = _base(home, scenario, logs, options)
+    skipped: list[SkippedLog] = []
+    cases = _cases(base, logs, skipped, options)
+    tell_skipped(skipped)
     chosen = Options(
         objective=options["objective"],
         parts=tuple(options["parts"]) or ("layout",),
@@ -99,25 +110,34 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
         say(f"interrupted: the trials that ended are in {out}; the same command goes on")
         return _INTERRUPTED
     application = application_of(tuned.changes, tuned.default["policy"], str(options["folder"] or "FOLDER"))
-    _write(out / DOCUMENT, {**tuned.document(), **_application_document(application)})
-    _show(tuned, application, chosen.objective, output)
+    document = {**tuned.document(), **_application_document(application), "skipped_logs": skipped_document(skipped)}
+    _write(out / DOCUMENT, document)
+    _show(tuned, application, chosen.objective, document, output)
     is_better = tuned.judgement is not None and tuned.judgement.is_better
     if options["folder"] is not None:
         _apply(home, application, is_better=is_better)
     return 0 if is_better else FAILED
 
 
-def _base(scenario: Path | None, logs: Path | None, topology: str | None) -> "Document":
-    from weir.simulation.documents import parse_document, read_document
+def _base(home: "Home", scenario: Path | None, logs: Path | None, options: dict[str, Any]) -> "Document":
+    from weir.simulation.documents import Document, parse_document, read_document
 
+    topology, from_store = options["topology"], options["from_store"]
+    if topology is not None and from_store:
+        raise click.UsageError("give --from-store or --topology, not both")
+    if options["skip_unreadable"] and logs is None:
+        raise click.UsageError("--skip-unreadable is for --logs")
     if scenario is not None:
-        if topology is not None:
-            raise click.UsageError("--topology is for tuning without a SCENARIO, which names its own")
+        if topology is not None or from_store:
+            name = "--topology" if topology is not None else "--from-store"
+            raise click.UsageError(f"{name} is for tuning without a SCENARIO, which names its own machines")
         read = read_document(scenario)
         # The mixes of logs take the place of all the scenario's jobs.
         return read.changed({"accounting": None}) if logs is not None and read.table().has("accounting") else read
-    if logs is None or topology is None:
-        raise click.UsageError("give a SCENARIO, or --logs and --topology")
+    if logs is None or (topology is None and not from_store):
+        raise click.UsageError("give a SCENARIO, or --logs and --topology or --from-store")
+    if topology is None:
+        return Document(now_of_store(home), {}, origin="the running store", folder=Path.cwd())
     text = f"topology = {_toml_text(topology)}\n"
     return parse_document(text, origin="the scenario of --topology", folder=Path.cwd())
 
@@ -128,14 +148,16 @@ def _toml_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
 
 
-def _cases(base: "Document", logs: Path | None, options: dict[str, Any]) -> "Cases":
+def _cases(base: "Document", logs: Path | None, skipped: "list[SkippedLog]", options: dict[str, Any]) -> "Cases":
+    """The workloads; the logs that cannot be used are added to `skipped`."""
     from weir.simulation.tuning.cases import Mixes, cases_of_logs, cases_of_seeds, find_logs
 
     training, held_out = options["training"], options["held_out"]
     if logs is None:
         return cases_of_seeds(base.table().whole("seed", 0), training, held_out)
     mixes = Mixes(training, held_out, at_once=options["at_once"])
-    return cases_of_logs(find_logs(logs), options["seed"], mixes)
+    skip = skipped.append if options["skip_unreadable"] else None
+    return cases_of_logs(find_logs(logs, skip=skip), options["seed"], mixes)
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
@@ -153,20 +175,22 @@ def _application_document(application: "Application") -> dict[str, Any]:
     }
 
 
-def _show(tuned: "Tuned", application: "Application", objective: str, output: str) -> None:
+def _show(tuned: "Tuned", application: "Application", objective: str, document: dict[str, Any], output: str) -> None:
     from weir.cli.output import show
     from weir.simulation.tuning.tuner import objective_words
 
-    document = {"objective": objective, **tuned.document(), **_application_document(application)}
     judgement = tuned.judgement
     compared = [] if judgement is None else judgement.comparisons
     rows = [(each.case, _cost(each.default), _cost(each.found), _ratio(each.ratio)) for each in compared[:_ROWS_MAX]]
-    show(output, document, ("HELD-OUT WORKLOAD", "DEFAULT COST", "FOUND COST", "RATIO"), rows)
+    show(
+        output, {"objective": objective, **document}, ("HELD-OUT WORKLOAD", "DEFAULT COST", "FOUND COST", "RATIO"), rows
+    )
     if judgement is None:
         warn("no setting that was tried carries every workload", hint="try more --trials, or search fewer parts")
         return
     say(f"objective {objective}: {objective_words(objective)}; a cost is its value, or 1 by it where more is better")
     say(f"found: {', '.join(f'{key} = {value}' for key, value in tuned.changes.items())}")
+    say(f"default: {', '.join(f'{key} = {_default(key, tuned.default)}' for key in tuned.changes)}")
     say(f"on the training: {tuned.training_ratio:.3f} times the default's cost")
     say(f"held out: {_interval(judgement)}")
     if tuned.advised is not None:
@@ -180,6 +204,19 @@ def _show(tuned: "Tuned", application: "Application", objective: str, output: st
         say("in cluster.toml, before the store comes up:")
         for line in application.lines:
             say(f"    {line}")
+
+
+def _default(key: str, default: dict[str, Any]) -> Any:
+    """The default's value of a key that was searched, in the spelling of the scenario's file."""
+    if key == "layout.components":
+        return default["layout"] or f"-c {default['stripe_count'] or -1} -S {default['stripe_bytes']}"
+    values = {
+        "layout.stripe_size": default["stripe_bytes"],
+        "lambda": f"{1000 * default['lambda_seconds']:g}ms",
+        "scheduler": default["scheduler"] or "the policy's own",
+        "share": default["entitlements"],
+    }
+    return values.get(key, default.get(key))
 
 
 def _tell_losses(judgement: "Judgement") -> None:

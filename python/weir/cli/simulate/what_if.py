@@ -9,12 +9,14 @@ import click
 
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
+from weir.cli.simulate.present import now_of_store
 from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.simulation.intervals import Interval
     from weir.simulation.scenario import Scenario
     from weir.simulation.what_if import Answer, Setting
+    from weir.simulation.workload import SkippedLog
 
 NOW = "now"
 _TOPOLOGY = "testbed-35"
@@ -31,6 +33,9 @@ _COPIES_MAX = 10_000
     required=True,
     type=click.Path(exists=True, path_type=Path),
     help="A Darshan log, or a folder of logs; may be given again.",
+)
+@click.option(
+    "--skip-unreadable", is_flag=True, help="Leave out logs that cannot be read or have no I/O, and name them."
 )
 @click.option("--from-store", is_flag=True, help="The machines and settings of now are those of the running store.")
 @click.option("--topology", metavar="NAME|FILE", help="The machines of now.  [default: testbed-35]")
@@ -67,14 +72,16 @@ def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: s
     arrive, unless --arrivals tells it.
     """
     from weir.cli.simulate.progress import bars
+    from weir.cli.simulate.words import tell_remarks
     from weir.simulation.what_if import ask
 
     settings = _settings(options, is_together=is_together)
     now = _now(home, options)
+    tell_remarks(now.workload)
     spread_seconds = 0.0 if options["arrivals"] is not None else _spread(spread)
     with bars() as show:
         answers = ask(now, settings, seeds=range(seeds), spread_seconds=spread_seconds, progress=show)
-    _show(answers, seeds, output)
+    _show(answers, seeds, now.workload.skipped, output)
     return _tell_unfinished(answers)
 
 
@@ -107,24 +114,15 @@ def _now(home: Home, options: dict[str, Any]) -> "Scenario":
         raise click.UsageError("with --arrivals give one folder of logs")
     if accounting is not None and options["copies"] > 1:
         raise click.UsageError("--arrivals tells which jobs ran; leave --copies out")
+    unreadable = "skip" if options["skip_unreadable"] else "error"
     if accounting is None:
-        work: dict[str, Any] = {"jobs": [{"log": str(path), "count": options["copies"]} for path in logs]}
+        tables = [{"log": str(path), "count": options["copies"], "unreadable": unreadable} for path in logs]
+        work: dict[str, Any] = {"jobs": tables}
     else:
-        work = {"accounting": [{"file": str(accounting), "logs": str(logs[0])}]}
-    machines = _of_store(home) if options["from_store"] else {"topology": options["topology"] or _TOPOLOGY}
+        work = {"accounting": [{"file": str(accounting), "logs": str(logs[0]), "unreadable": unreadable}]}
+    machines = now_of_store(home) if options["from_store"] else {"topology": options["topology"] or _TOPOLOGY}
     document = Document({**machines, **work, "mode": options["mode"]}, {}, origin="what-if", folder=Path())
     return scenario_of(document)
-
-
-def _of_store(home: Home) -> dict[str, Any]:
-    """The machines and settings of the running store, as values of a scenario's file."""
-    import tomllib
-
-    from weir.simulation.stores import settings_of_store, topology_of_store
-    from weir.store.home import find_cluster
-
-    cluster = find_cluster(home)
-    return {"topology": tomllib.loads(topology_of_store(cluster).text()), **settings_of_store(cluster)}
 
 
 def _spread(text: str | None) -> float | None:
@@ -150,8 +148,9 @@ def _tell_unfinished(answers: "Sequence[Answer]") -> int:
     return 0 if is_whole else FAILED
 
 
-def _show(answers: "Sequence[Answer]", seeds: int, output: str) -> None:
+def _show(answers: "Sequence[Answer]", seeds: int, skipped: "Sequence[SkippedLog]", output: str) -> None:
     from weir.cli.output import show
+    from weir.cli.simulate.words import skipped_document
     from weir.simulation.intervals import LEVEL, METHOD
 
     rows = [_row(answer) for answer in answers]
@@ -159,6 +158,7 @@ def _show(answers: "Sequence[Answer]", seeds: int, output: str) -> None:
     document = {
         "version": 1,
         "interval": {"level": LEVEL, "method": METHOD, "seeds": seeds},
+        "skipped_logs": skipped_document(skipped),
         "settings": [_document(answer) for answer in answers],
     }
     show(output, document, header, rows)

@@ -1,6 +1,52 @@
-"""Figures of simulated runs in the cells of tables."""
+"""Figures of simulated runs in the cells of tables, and remarks about the logs that their work was made of."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weir.cli.errors import warn
 from weir.cli.output import Quantity, size
+
+if TYPE_CHECKING:
+    from weir.simulation.workload import SkippedLog, Workload
+
+_SKIPPED_MAX = 10
+"""Logs that are named where some were left out."""
+
+
+def tell_remarks(workload: "Workload") -> None:
+    """Tell which logs and traces have only a part of their job, and which logs were left out.
+
+    Args:
+        workload: The workload that was made of them.
+    """
+    for note in workload.notes:
+        warn(note)
+    tell_skipped(workload.skipped)
+
+
+def skipped_document(logs: "Sequence[SkippedLog]") -> list[dict[str, str]]:
+    """Describe the logs that were left out.
+
+    Args:
+        logs: The logs.
+
+    Returns:
+        Values for JSON.
+    """
+    return [{"path": str(log.path), "reason": log.reason} for log in logs]
+
+
+def tell_skipped(logs: "Sequence[SkippedLog]") -> None:
+    """Name the logs that were left out, and count them.
+
+    Args:
+        logs: The logs.
+    """
+    for log in logs[:_SKIPPED_MAX]:
+        warn(f"left out: {log.reason}")
+    if logs:
+        more = f", {len(logs) - _SKIPPED_MAX} more than are named here" if len(logs) > _SKIPPED_MAX else ""
+        warn(f"{len(logs)} log{'s were' if len(logs) > 1 else ' was'} left out{more}")
 
 
 def factor(value: float | None) -> Quantity:

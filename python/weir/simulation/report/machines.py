@@ -1,10 +1,11 @@
 """The figures about machines: targets over time, servers over time, and the use of targets."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir.simulation.report.drawing import COLOURS, draw, spread_legend
-from weir.simulation.report.section import Section, gibibytes
+from weir.simulation.report.section import Cell, Section, gibibytes
 
 if TYPE_CHECKING:
     import numpy
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
 _TICKS_MAX = 12
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """A kind of machines whose work is drawn over time: their section, of one run at a time."""
+
+    name: str
+    title: str
+    series: "Callable[[Record], Series]"
+    """The series of the first machine; empty where the run kept none."""
+    height: "Callable[[Record], float]"
+    """Height of a run's panel, in inches."""
+    panel: "Callable[[Record], Callable[[Axes], None]]"
+    words: "Callable[[Record, int], str]"
+    """A sentence about a run, by the number of runs."""
+    explanation: str
+    """A sentence about the figure."""
+    header: Sequence[str]
+    rows: "Callable[[Record], list[Sequence[Cell]]]"
+    note: str
+
+
 def target_map(records: "Sequence[Record]") -> Section | None:
     """Draw the work of each target over time.
 
@@ -26,31 +47,19 @@ def target_map(records: "Sequence[Record]") -> Section | None:
     Returns:
         The section; None where no run kept series.
     """
-    drawn = [record for record in records if record.sample_seconds and len(record.outcome.targets[0].busy_series)]
-    if not drawn:
-        return None
-    words = " ".join(_busy_words(record, len(drawn)) for record in drawn)
-    heights = [min(4.6, max(1.7, 0.11 * len(record.outcome.targets) + 1.0)) for record in drawn]
-    return Section(
+    kind = _Kind(
         name="targets",
         title="Targets over time",
-        words=words,
-        svg=draw("targets", heights, [_map(record) for record in drawn], words),
+        series=lambda record: record.outcome.targets[0].busy_series,
+        height=lambda record: min(4.6, max(1.7, 0.11 * len(record.outcome.targets) + 1.0)),
+        panel=_map,
+        words=_busy_words,
+        explanation="",
         header=["Run", "Target", "busy", "read GiB", "written GiB", "stripes"],
-        rows=[
-            [
-                record.name,
-                target.name,
-                _percent(target.busy_seconds, record.outcome.seconds),
-                gibibytes(target.read_bytes),
-                gibibytes(target.written_bytes),
-                target.stripes,
-            ]
-            for record in drawn
-            for target in sorted(record.outcome.targets, key=lambda target: -target.busy_seconds)
-        ],
+        rows=_target_rows,
         note="Busy is the part of the run in which the target worked.",
     )
+    return _over_time(records, kind)
 
 
 def servers(records: "Sequence[Record]") -> Section | None:
@@ -62,41 +71,68 @@ def servers(records: "Sequence[Record]") -> Section | None:
     Returns:
         The section; None where no run kept series.
     """
-    drawn = [record for record in records if record.sample_seconds and len(record.outcome.servers[0].link_series)]
-    if not drawn:
-        return None
-    words = " ".join(_link_words(record, len(drawn)) for record in drawn)
-    return Section(
+    used = ["link, mean", "link, most", "processor, mean", "processor, most"]
+    kind = _Kind(
         name="servers",
         title="Servers over time",
-        words=words + " A line is the mean of all servers, and its band reaches from the least used to the most used.",
-        svg=draw("servers", [2.1] * len(drawn), [_lines(record) for record in drawn], words),
-        header=[
-            "Run",
-            "Server",
-            "link, mean",
-            "link, most",
-            "processor, mean",
-            "processor, most",
-            "received GiB",
-            "sent GiB",
-        ],
-        rows=[
-            [
-                record.name,
-                number,
-                _mean(server.link_series),
-                _most(server.link_series),
-                _mean(server.processor_series),
-                _most(server.processor_series),
-                gibibytes(server.received_bytes),
-                gibibytes(server.sent_bytes),
-            ]
-            for record in drawn
-            for number, server in enumerate(record.outcome.servers)
-        ],
+        series=lambda record: record.outcome.servers[0].link_series,
+        height=lambda _: 2.1,
+        panel=_lines,
+        words=_link_words,
+        explanation=" A line is the mean of all servers, and its band reaches from the least used to the most used.",
+        header=["Run", "Server", *used, "received GiB", "sent GiB"],
+        rows=_server_rows,
         note="Parts of the rate of a link in its busier direction, and of the processor where it has a bound.",
     )
+    return _over_time(records, kind)
+
+
+def _over_time(records: "Sequence[Record]", kind: _Kind) -> Section | None:
+    """The section of a kind of machines: a panel for each run that kept series."""
+    drawn = [record for record in records if record.sample_seconds and len(kind.series(record))]
+    if not drawn:
+        return None
+    words = " ".join(kind.words(record, len(drawn)) for record in drawn)
+    heights = [kind.height(record) for record in drawn]
+    return Section(
+        name=kind.name,
+        title=kind.title,
+        words=words + kind.explanation,
+        svg=draw(kind.name, heights, [kind.panel(record) for record in drawn], words),
+        header=kind.header,
+        rows=[row for record in drawn for row in kind.rows(record)],
+        note=kind.note,
+    )
+
+
+def _target_rows(record: "Record") -> list[Sequence[Cell]]:
+    return [
+        [
+            record.name,
+            target.name,
+            _percent(target.busy_seconds, record.outcome.seconds),
+            gibibytes(target.read_bytes),
+            gibibytes(target.written_bytes),
+            target.stripes,
+        ]
+        for target in sorted(record.outcome.targets, key=lambda target: -target.busy_seconds)
+    ]
+
+
+def _server_rows(record: "Record") -> list[Sequence[Cell]]:
+    return [
+        [
+            record.name,
+            number,
+            _mean(server.link_series),
+            _most(server.link_series),
+            _mean(server.processor_series),
+            _most(server.processor_series),
+            gibibytes(server.received_bytes),
+            gibibytes(server.sent_bytes),
+        ]
+        for number, server in enumerate(record.outcome.servers)
+    ]
 
 
 def uses(records: "Sequence[Record]") -> Section:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weir.simulation.errors import SimulationError
 from weir.simulation.report import jobs, machines
 from weir.simulation.report.section import ROWS_MAX, Cell, Section, megabytes
+from weir.simulation.report.template import check_libraries, rendered
 
 if TYPE_CHECKING:
     from weir.simulation.records import Record
@@ -25,32 +26,19 @@ def page(records: "Sequence[Record]") -> str:
     Raises:
         SimulationError: The runs cannot be compared, or a library that draws is not installed.
     """
-    try:
-        import jinja2
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise SimulationError(
-            f"the page needs the package {error.name}, which is not installed",
-            hint="pip install 'weir[simulation]'",
-        ) from error
+    check_libraries()
     _check(records)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("weir.simulation.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["cell"] = _cell
-    environment.filters["is_number"] = lambda value: isinstance(value, int | float) or _is_percentage(value)
-    return environment.get_template(_TEMPLATE).render(
+    interrupted = [record.name for record in records if record.outcome.is_interrupted]
+    words = f"Ended early by the user: {', '.join(interrupted)}. The figures have what was done until then."
+    return rendered(
+        _TEMPLATE,
         title=" · ".join(record.name for record in records) if len(records) <= 3 else f"{len(records)} runs",
         names=[record.name for record in records],
         settings=_settings(records),
         overview=_overview(records),
         sections=sections(records),
         rows_max=ROWS_MAX,
-        interrupted=[record.name for record in records if record.outcome.is_interrupted],
+        warnings=[words] if interrupted else [],
     )
 
 
@@ -148,16 +136,3 @@ def _overview(records: "Sequence[Record]") -> list[tuple[str, list[Cell]]]:
 
 def _percentage(part: float | None) -> str | None:
     return None if part is None else f"{100 * part:.2f}%"
-
-
-def _is_percentage(value: Cell) -> bool:
-    return isinstance(value, str) and value[:1].isdigit() and value.endswith("%")
-
-
-def _cell(value: Cell) -> str:
-    """A value of a table: four digits of a number that is no count."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else value

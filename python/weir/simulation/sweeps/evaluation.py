@@ -70,6 +70,8 @@ OBJECTIVES = {
     )
 }
 """The objectives by their names."""
+USUAL_OBJECTIVES = ("io_slowdown_mean", "job_bytes_per_second", "share_error", "target_cost")
+"""The objectives of a table where none are named."""
 
 _baseline: "Baseline | None" = None
 

@@ -126,6 +126,18 @@ def opened(folder: Path, header: Header, *, is_changed_allowed: bool = False) ->
         yield Ledger(folder, header, records, size)
 
 
+def is_sweep(folder: Path) -> bool:
+    """Decide whether a folder is a sweep's.
+
+    Args:
+        folder: The folder, which need not be there.
+
+    Returns:
+        Whether it has the header of a sweep.
+    """
+    return (folder / HEADER).is_file()
+
+
 def read_header(folder: Path) -> Header:
     """Read the header of a sweep's folder.
 

@@ -10,7 +10,7 @@ from weir.simulation.intervals import LEVEL, METHOD, Interval
 from weir.simulation.sweeps.errors import SweepError
 from weir.simulation.sweeps.evaluation import OBJECTIVES
 from weir.simulation.sweeps.ledger import Header, Record, read_header, read_records
-from weir.simulation.sweeps.plan import Point, shown
+from weir.simulation.sweeps.plan import Point, shown, spelled
 from weir.simulation.sweeps.statistics import Best, Cell, best, cells
 from weir.store.files import write_whole
 
@@ -97,6 +97,20 @@ def read_results(folder: Path) -> Results:
     # Points of an earlier plan, whose settings this plan does not have, are not of these results.
     placed = [(where, record) for record in records.values() if (where := place(record)) is not None]
     return Results(header, tuple(record for _, record in sorted(placed, key=lambda each: each[0])))
+
+
+def best_words(found: Best) -> str:
+    """Name the best settings.
+
+    Args:
+        found: The best settings, and those that cannot be told from them.
+
+    Returns:
+        Text such as `policy=fifo; 3 others cannot be told from it`.
+    """
+    count = len(found.as_good)
+    others = f"; {count} other{'s' * (count > 1)} cannot be told from it" if count else ""
+    return f"{spelled(found.cell.settings)}{others}"
 
 
 def document(results: Results) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """The workloads of a search: some to find a setting with, others, which the search never sees, to judge it by."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weir.simulation.tuning.errors import TuningError
+from weir.simulation.workload import SkippedLog
 
 
 @dataclass(frozen=True)
@@ -55,22 +56,30 @@ def cases_of_seeds(first: int, training: int, held_out: int) -> Cases:
     return Cases(tuple(seeds[:training]), tuple(seeds[training:]))
 
 
-def find_logs(folder: Path) -> list[Path]:
+def find_logs(folder: Path, *, skip: Callable[[SkippedLog], object] | None = None) -> list[Path]:
     """Find the Darshan logs in a folder and below it.
 
     Args:
         folder: The folder.
+        skip: Called with each log that cannot be used, which is then left out; None reads none of them yet.
 
     Returns:
         Paths of the logs, sorted.
 
     Raises:
-        ScenarioError: There are none.
+        ScenarioError: There are none, or none that can be used.
         TuningError: There is one.
     """
-    from weir.simulation.workloads.logs import SUFFIX, logs_in
+    from weir.simulation.workloads.logs import SUFFIX, logs_in, read_jobs
 
     logs = logs_in(folder)
+    if skip is not None:
+        skipped: list[SkippedLog] = []
+        read_jobs(logs, skip=skipped.append)
+        for log in skipped:
+            skip(log)
+        left_out = {log.path for log in skipped}
+        logs = [log for log in logs if log not in left_out]
     if len(logs) < 2:
         raise TuningError(
             f"{folder} has one log, {logs[0].name}: one part of the logs is to search with, the other to judge by",

@@ -11,7 +11,7 @@ import numpy as np
 from weir.simulation.documents import Table, as_seconds
 from weir.simulation.errors import ScenarioError
 from weir.simulation.topology import Topology
-from weir.simulation.workload import Job, Work, Workload
+from weir.simulation.workload import Job, Remarks, Work, Workload
 from weir.simulation.workloads.logs import PROCESSES_PER_NODE, LoggedJob, LogOptions, logs_in, read_jobs
 from weir.simulation.workloads.parameters import Generator, read_parameters
 from weir.simulation.workloads.traces import read_traced_jobs
@@ -27,12 +27,11 @@ GENERATORS = {
 """Generators by name, each with its module and class below `weir.simulation.workloads`."""
 SOURCES = ("generator", "log", "trace")
 """Keys of which each table of jobs has one."""
+UNREADABLE = ("error", "skip")
+"""What happens to logs that cannot be used."""
 JOBS_MAX = 1_000_000
 """Jobs of a scenario: a mistyped count must not take the machine's memory."""
 NODES_MAX = 1 << 24
-
-Note = Callable[[str], None]
-"""A listener for sentences about logs and traces that tell only a part of their job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +77,21 @@ def workload_of(table: Table, topology: Topology, seed: int) -> Workload:
     from weir.simulation.workloads.matching import accounted_jobs
 
     jobs: list[tuple[Job, Work]] = []
-    notes: dict[str, None] = {}
-
-    def note(words: str) -> None:
-        notes[words] = None
-
+    remarks = Remarks()
     entries = [(entry, _jobs) for entry in table.tables("jobs")]
     entries += [(entry, accounted_jobs) for entry in table.tables("accounting")]
     for number, (entry, read) in enumerate(entries):
-        jobs.extend(read(entry, seed, number, note))
+        jobs.extend(read(entry, seed, number, remarks))
         if len(jobs) > JOBS_MAX:
             raise entry.error(None, f"with it there are more than {JOBS_MAX} jobs")
     if not jobs:
         raise table.error(None, "there are no jobs", "give [[jobs]] or [[accounting]] tables")
-    return Workload.of(jobs, nodes=topology.nodes, notes=notes)
+    return Workload.of(jobs, nodes=topology.nodes, remarks=remarks)
 
 
-def _jobs(table: Table, seed: int, number: int, note: Note) -> Iterator[tuple[Job, Work]]:
+def _jobs(table: Table, seed: int, number: int, remarks: Remarks) -> Iterator[tuple[Job, Work]]:
     """The jobs of one table: copies of each of its templates."""
-    templates = templates_of(table, seed, number, note)
+    templates = templates_of(table, seed, number, remarks)
     count = table.whole("count", 1, least=1, most=JOBS_MAX)
     arrivals = _arrivals(table, count)
     pace = 1.0 if table.has("generator") else table.number("pace", 1.0)
@@ -129,14 +124,14 @@ def on_nodes(work: Work, nodes: int | None) -> Work:
     return dataclasses.replace(work, nodes=nodes, stream_nodes=places.astype(np.uint32))
 
 
-def templates_of(table: Table, seed: int, number: int, note: Note) -> list[Template]:
+def templates_of(table: Table, seed: int, number: int, remarks: Remarks) -> list[Template]:
     """Read the jobs that a table describes by a generator, logs or traces.
 
     Args:
         table: The table, which may have other keys.
         seed: Start of all dice.
         number: Number of the table in its scenario.
-        note: Called with a sentence for each log or trace that tells only a part of its job.
+        remarks: Takes the remarks about logs and traces.
 
     Returns:
         The jobs, at least one.
@@ -152,7 +147,7 @@ def templates_of(table: Table, seed: int, number: int, note: Note) -> list[Templ
         name = table.choice("generator", "", tuple(GENERATORS))
         make = maker_of(read_parameters(generator_class(name), table), seed, number)
         return [Template(name, "user", 0.0, make)]
-    return _logged(table, note) if given == ["log"] else _traced(table, note)
+    return _logged(table, remarks) if given == ["log"] else _traced(table, remarks)
 
 
 def log_options(table: Table) -> LogOptions:
@@ -170,13 +165,13 @@ def log_options(table: Table) -> LogOptions:
     )
 
 
-def logged_jobs(table: Table, key: str, note: Note) -> list[LoggedJob]:
+def logged_jobs(table: Table, key: str, remarks: Remarks) -> list[LoggedJob]:
     """Read the jobs of the logs that a table names.
 
     Args:
         table: The table, which may have other keys.
         key: The key with the log or the folder of logs.
-        note: Called with a sentence for each log that tells only a part of its job.
+        remarks: Takes the remarks about the logs.
 
     Returns:
         The jobs, by the names of the logs.
@@ -185,27 +180,28 @@ def logged_jobs(table: Table, key: str, note: Note) -> list[LoggedJob]:
         ScenarioError: A log cannot be used.
     """
     options = log_options(table)
+    skips = table.choice("unreadable", "error", UNREADABLE) == "skip"
     path = table.path(key)
     try:
-        jobs = read_jobs(logs_in(path), options)
+        jobs = read_jobs(logs_in(path), options, skip=remarks.skip if skips else None)
     except ScenarioError as error:
         raise table.error(key, error.message, error.hint) from error
     for job in jobs:
         if job.note:
-            note(job.note)
+            remarks.note(job.note)
     return jobs
 
 
-def _logged(table: Table, note: Note) -> list[Template]:
-    jobs = logged_jobs(table, "log", note)
+def _logged(table: Table, remarks: Remarks) -> list[Template]:
+    jobs = logged_jobs(table, "log", remarks)
     first = min(job.started for job in jobs)
     return [Template(job.name, job.user, job.started - first, _always(job.work)) for job in jobs]
 
 
-def _traced(table: Table, note: Note) -> list[Template]:
+def _traced(table: Table, remarks: Remarks) -> list[Template]:
     path = table.path("trace")
     try:
-        jobs = read_traced_jobs([path], note=note)
+        jobs = read_traced_jobs([path], note=remarks.note)
     except ScenarioError as error:
         raise table.error("trace", error.message, error.hint) from error
     first = min(job.started for job in jobs)

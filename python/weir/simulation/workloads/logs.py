@@ -7,14 +7,14 @@ of a file (DXT), they are taken as they are.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from weir.simulation.errors import ScenarioError
-from weir.simulation.workload import Kind, Work
+from weir.simulation.workload import Kind, SkippedLog, Work
 from weir.simulation.workloads.series import Series
 from weir.tracing.darshan import Access, DarshanError, DarshanLog, LoggedFile, Segments, read_logs
 
@@ -59,7 +59,9 @@ class LogOptions:
     """Whether files keep the stripes that they had on Lustre; otherwise the scenario lays them out."""
 
 
-_known: dict[tuple[str, int, int, LogOptions], LoggedJob] = {}
+_Key = tuple[str, int, int, LogOptions]
+"""A log by its path, its time and its size, and the choices that its job was made with."""
+_known: dict[_Key, LoggedJob] = {}
 
 
 def logs_in(path: Path) -> list[Path]:
@@ -82,36 +84,72 @@ def logs_in(path: Path) -> list[Path]:
     return logs
 
 
-def read_jobs(paths: Sequence[Path], options: LogOptions | None = None) -> list[LoggedJob]:
+def read_jobs(
+    paths: Sequence[Path],
+    options: LogOptions | None = None,
+    *,
+    skip: Callable[[SkippedLog], object] | None = None,
+) -> list[LoggedJob]:
     """Read the jobs of logs. A log that was read before by this process and did not change is not read again.
 
     Args:
         paths: The logs.
         options: Choices that a log leaves open.
+        skip: Called with each log that cannot be used, which is then left out; None makes the first of them an error.
 
     Returns:
-        A job for each log, in their order.
+        A job for each log that can be used, in their order.
 
     Raises:
-        ScenarioError: A log cannot be read, or tells of no access to a file.
+        ScenarioError: A log cannot be read, or tells of no access to a file; with `skip`, no log can be used.
     """
     options = options or LogOptions()
-    keys = {path: _key(path, options) for path in paths}
+    keys: dict[Path, _Key] = {}
+    unusable: dict[Path, ScenarioError] = {}
+    for path in paths:
+        try:
+            keys[path] = _key(path, options)
+        except ScenarioError as error:
+            _leave_out(path, error, unusable, is_allowed=skip is not None)
     missing = [path for path, key in keys.items() if key not in _known]
     found = {}
     for path, answer in read_logs(missing, times=True):
-        if isinstance(answer, DarshanError):
-            raise ScenarioError(answer.message, hint=answer.hint)
-        found[keys[path]] = job_of(answer, options)
-    jobs = [found.get(keys[path]) or _known[keys[path]] for path in paths]
+        try:
+            found[keys[path]] = _job_of_answer(answer, options)
+        except ScenarioError as error:
+            _leave_out(path, error, unusable, is_allowed=skip is not None)
+    jobs = [found.get(keys[path]) or _known[keys[path]] for path in paths if path not in unusable]
+    if unusable and not jobs:
+        first = next(iter(unusable.values()))
+        raise ScenarioError(f"none of {len(unusable)} logs can be used; the first: {first.message}", hint=first.hint)
+    for path in paths:
+        if skip is not None and path in unusable:
+            skip(SkippedLog(path, unusable[path].message))
+    _keep(found)
+    return jobs
+
+
+def _leave_out(path: Path, error: ScenarioError, unusable: dict[Path, ScenarioError], *, is_allowed: bool) -> None:
+    if not is_allowed:
+        raise error
+    unusable[path] = error
+
+
+def _job_of_answer(answer: DarshanLog | DarshanError, options: LogOptions) -> LoggedJob:
+    if isinstance(answer, DarshanError):
+        raise ScenarioError(answer.message, hint=answer.hint)
+    return job_of(answer, options)
+
+
+def _keep(found: dict[_Key, LoggedJob]) -> None:
+    """Keep the jobs of logs for further scenarios, the oldest of too many go."""
     for key, job in found.items():
         if len(_known) >= _KEPT:
             _known.pop(next(iter(_known)))
         _known[key] = job
-    return jobs
 
 
-def _key(path: Path, options: LogOptions) -> tuple[str, int, int, LogOptions]:
+def _key(path: Path, options: LogOptions) -> _Key:
     try:
         state = path.stat()
     except OSError as error:

@@ -8,9 +8,9 @@ from typing import Any
 
 from weir.simulation.documents import Table
 from weir.simulation.errors import ScenarioError
-from weir.simulation.workload import Job, Work
+from weir.simulation.workload import Job, Remarks, Work
 from weir.simulation.workloads.accounting import AccountedJob, read_accounting
-from weir.simulation.workloads.jobs import Note, Template, logged_jobs, on_nodes, templates_of
+from weir.simulation.workloads.jobs import Template, logged_jobs, on_nodes, templates_of
 from weir.simulation.workloads.logs import LoggedJob
 
 UNMATCHED = ("error", "skip")
@@ -39,14 +39,14 @@ class Rule:
         return fnmatchcase(job.name, self.name) and fnmatchcase(job.user, self.user)
 
 
-def accounted_jobs(table: Table, seed: int, number: int, note: Note) -> Iterator[tuple[Job, Work]]:
+def accounted_jobs(table: Table, seed: int, number: int, remarks: Remarks) -> Iterator[tuple[Job, Work]]:
     """Read the jobs of an `[[accounting]]` table.
 
     Args:
         table: The table.
         seed: Start of all dice.
         number: Number of the table in its scenario.
-        note: Called with a sentence for each log or trace that tells only a part of its job.
+        remarks: Takes the remarks about logs and traces.
 
     Yields:
         The jobs with their work, by their start.
@@ -59,8 +59,8 @@ def accounted_jobs(table: Table, seed: int, number: int, note: Note) -> Iterator
         accounted = read_accounting(path)
     except ScenarioError as error:
         raise table.error("file", error.message, error.hint) from error
-    logs = _Logs(logged_jobs(table, "logs", note) if table.has("logs") else [])
-    rules = [_rule(entry, seed, (number << 16) + place, note) for place, entry in enumerate(table.tables("rules"))]
+    logs = _Logs(logged_jobs(table, "logs", remarks) if table.has("logs") else [])
+    rules = [_rule(entry, seed, (number << 16) + place, remarks) for place, entry in enumerate(table.tables("rules"))]
     skips = table.choice("unmatched", "error", UNMATCHED) == "skip"
     pace = table.number("pace", 1.0)
     priority = table.whole("priority", 1, least=1, most=2**31)
@@ -94,8 +94,8 @@ def _work(job: AccountedJob, logs: "_Logs", rules: list[Rule], used: dict[int, i
     return None
 
 
-def _rule(table: Table, seed: int, number: int, note: Note) -> Rule:
-    rule = Rule(table.text("name", "*"), table.text("user", "*"), templates_of(table, seed, number, note))
+def _rule(table: Table, seed: int, number: int, remarks: Remarks) -> Rule:
+    rule = Rule(table.text("name", "*"), table.text("user", "*"), templates_of(table, seed, number, remarks))
     table.close()
     return rule
 

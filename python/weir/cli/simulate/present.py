@@ -1,0 +1,35 @@
+"""The present of a running store, from which `what-if` and `tune` begin: its machines and its settings."""
+
+from typing import Any
+
+from weir.cli.errors import warn
+from weir.store.home import Home
+
+
+def now_of_store(home: Home) -> dict[str, Any]:
+    """Ask the running store for its machines and settings.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        Values of a scenario's file: `topology`, and the settings that a scenario has too.
+
+    Raises:
+        StoreError: No store is up, or a server does not answer.
+        ScenarioError: The store's configuration cannot be used.
+    """
+    import tomllib
+
+    from weir.simulation.stores import configuration_of_store, settings_of_store, topology_of_store
+    from weir.store.home import find_cluster
+
+    cluster = find_cluster(home)
+    file = configuration_of_store(cluster)
+    if file is None:
+        warn(
+            f"the configuration of the store of {cluster} cannot be read: its grants, default layout and interval of "
+            "the exchange are taken as the defaults",
+            hint="run the command as the user who brought the store up",
+        )
+    return {"topology": tomllib.loads(topology_of_store(cluster).text()), **settings_of_store(cluster)}
