@@ -120,7 +120,7 @@ def read_jobs(
             _leave_out(path, error, unusable, is_allowed=skip is not None)
     jobs = [found.get(keys[path]) or _known[keys[path]] for path in paths if path not in unusable]
     if unusable and not jobs:
-        first = next(iter(unusable.values()))
+        first = next(unusable[path] for path in paths if path in unusable)
         raise ScenarioError(f"none of {len(unusable)} logs can be used; the first: {first.message}", hint=first.hint)
     for path in paths:
         if skip is not None and path in unusable:
