@@ -23,7 +23,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
         (tmp_path / name).write_text(body)
     lines = "".join(CONSOLE.findall(text)).splitlines()
     commands = [line.removeprefix("$ weir ").split() for line in lines]
-    assert [command[1] for command in commands] == ["sweep", "sweep", "tune"]
+    assert [command[1] for command in commands] == ["sweep", "sweep", "report", "tune"]
     answers = [
         subprocess.run(
             [sys.executable, "-W", "error", "-m", "weir.cli", *command],
@@ -31,7 +31,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
         )
         for command in commands
     ]  # fmt: skip
-    first, second, tuned = answers
+    first, second, report, tuned = answers
     assert first.returncode == 0, first.stderr
     assert second.returncode == 0, second.stderr
     assert len(first.stdout.splitlines()) == 1 + 8
@@ -39,6 +39,8 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     assert "SECONDS" in second.stdout and "TARGET COST" in second.stdout
     assert len((tmp_path / "results/points.ndjson").read_text().splitlines()) == 24
     assert len(json.loads((tmp_path / "results/results.json").read_text())["cells"]) == 8
+    assert report.returncode == 0, report.stderr
+    assert (tmp_path / "results.html").read_text().startswith("<!DOCTYPE html>")
     # A negative answer is an answer, too.
     assert tuned.returncode in (0, 1), tuned.stderr
     assert "held out: " in tuned.stderr

@@ -277,8 +277,9 @@ def test_a_site_tunes_its_running_store_from_its_own_logs(store: Store, tmp_path
     store.up(servers=2, targets=2, policy="job-fair", read_speed="200MB/s", write_speed="200MB/s")
     logs = tmp_path / "logs"
     logs.mkdir()
-    for name in ("sample-dxt-simple", "ior_hdf5_example", "example"):
-        shutil.copy(LOGS / f"{name}.darshan", logs)
+    for pattern in ("sample-dxt-simple*", "ior_hdf5_example*", "pq_app_write_id71296*"):
+        for log in LOGS.glob(pattern):
+            shutil.copy(log, logs)
     (logs / "broken.darshan").write_bytes(b"no log at all")
     words = ("--trials", "3", "--training", "2", "--held-out", "2", "--skip-unreadable", "--from-store")
     answer = simulate(tmp_path, "tune", "--logs", "logs", *words, "--out", "tuned", environment=store.variables())
