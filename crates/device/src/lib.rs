@@ -2,17 +2,23 @@
 //!
 //! A [`Device`] divides its time among jobs by a scheduler of `weir-fairshare`. It emulates another speed on request,
 //! and notes the demands of jobs. [`Rates`] are the speeds that its requests achieve, [`Load`] is its use, and
-//! [`Health`] compares its speed with the expected one. Time is an argument everywhere. Nothing here reads a clock or
-//! moves bytes, so that a simulator runs the same device as a server.
+//! [`Health`] compares its speed with the expected one. [`Reports`] are the last reports of other servers about their devices.
+//! Time is an argument everywhere. Nothing here reads a clock or moves bytes, so that a simulator runs the same device as a
+//! server.
 #![forbid(unsafe_code)]
 
 mod device;
 mod health;
 mod load;
+mod quantities;
 mod rates;
+mod reports;
 mod usage;
 
 pub use device::{Device, Work};
 pub use health::{Health, Peers, Usual};
 pub use load::Load;
+pub use quantities::{parse_rate, parse_size, parse_time};
 pub use rates::{Rates, UnderWay};
+pub use reports::{silence_max, Origin, Reports};
+pub use usage::{demand, SHORT, USED_MIN, WINDOW};

@@ -4,15 +4,24 @@ use std::collections::{HashMap, HashSet};
 use weir_fairshare::{JobId, JobShare, Nanos};
 
 /// A job is judged over one to two of these windows: several requests of any size, soon after a change.
-const WINDOW: Nanos = Nanos::from_millis(50);
+pub const WINDOW: Nanos = Nanos::from_millis(50);
 /// Part of an interval: a device on which requests waited for so much of the last interval is short of time. While some
 /// requests are waiting still, the lesser part counts. On any other device all jobs get what they ask for.
-const SHORT: f64 = 0.5;
+pub const SHORT: f64 = 0.5;
 const SHORT_NOW: f64 = 0.25;
 /// A job wants more than it gets when its own requests waited for at least this part of its window.
 const WAITING: f64 = 0.05;
 /// Less than this part of a device's time is no use of it.
-const USED_MIN: f64 = 0.001;
+pub const USED_MIN: f64 = 0.001;
+
+/// The demand on a device of a job that used this part of its time and waited for that part: `Some(None)` is all that the
+/// job can get, and `None` is nothing. `is_short` says whether the device is short of time.
+pub fn demand(is_short: bool, used: f64, waiting: f64) -> Option<Option<f64>> {
+    if is_short && waiting >= WAITING {
+        return Some(None);
+    }
+    (used >= USED_MIN).then_some(Some(used))
+}
 
 /// The jobs of one device, and their latest use of it.
 #[derive(Debug, Default)]
@@ -58,11 +67,7 @@ impl Usage {
             let span = now.saturating_since(track.earlier.at);
             let used = part(mark.charged.saturating_since(track.earlier.charged), span).min(1.0);
             let waiting = part(mark.backlogged.saturating_since(track.earlier.backlogged), span);
-            if is_short && waiting >= WAITING {
-                self.wanted.push((share.job, None));
-            } else if used >= USED_MIN {
-                self.wanted.push((share.job, Some(used)));
-            }
+            self.wanted.extend(demand(is_short, used, waiting).map(|wanted| (share.job, wanted)));
             if now.saturating_since(track.later.at) >= WINDOW {
                 *track = Track { earlier: track.later, later: mark };
             }

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::job::{GroupId, JobAttributes, JobName, UserId};
 
 /// The least and greatest weight factor: a million to one is beyond any use, and within 32 bits.
@@ -32,6 +34,30 @@ pub enum Holder {
     User(UserId),
     /// Each job of a name.
     Job(JobName),
+}
+
+/// An entitlement as a site writes it, a `[[share]]` of cluster.toml or of a scenario: its holder has a name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The group that is entitled.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The user that is entitled.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// The name of the jobs that are entitled, each by itself.
+    #[serde(default)]
+    pub job: Option<String>,
+    /// Factor of the weight that the policy gives.
+    #[serde(default)]
+    pub weight: Option<f64>,
+    /// Least fraction of each device's time.
+    #[serde(default, deserialize_with = "optional_fraction")]
+    pub reservation: Option<f64>,
+    /// Greatest fraction of each device's time.
+    #[serde(default, deserialize_with = "optional_fraction")]
+    pub limit: Option<f64>,
 }
 
 /// Every entitlement of a site.
@@ -68,6 +94,9 @@ pub enum EntitlementError {
         /// The reservation.
         reservation: f64,
     },
+    /// No holder, or several.
+    #[error("it names exactly one of group, user and job; write one table for each")]
+    Holder,
     /// A second entitlement for one holder.
     #[error("it was given an entitlement before; write both in one")]
     Repeated,
@@ -90,7 +119,52 @@ impl Default for Entitlement {
     }
 }
 
+impl Grant {
+    /// The names of its holder: of a group, a user and a job, one is there.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        [&self.group, &self.user, &self.job].into_iter().filter_map(|name| name.as_deref())
+    }
+
+    /// Its holder, by the number of each name.
+    ///
+    /// # Errors
+    /// [`EntitlementError::Holder`].
+    pub fn holder(&self, number: impl Fn(&str) -> u64) -> Result<Holder, EntitlementError> {
+        match [&self.group, &self.user, &self.job].map(|name| name.as_deref().map(&number)) {
+            [Some(group), None, None] => Ok(Holder::Group(GroupId(group))),
+            [None, Some(user), None] => Ok(Holder::User(UserId(user))),
+            [None, None, Some(job)] => Ok(Holder::Job(JobName(job))),
+            _ => Err(EntitlementError::Holder),
+        }
+    }
+
+    fn entitlement(&self) -> Entitlement {
+        let usual = Entitlement::default();
+        Entitlement {
+            weight: self.weight.unwrap_or(usual.weight),
+            reservation: self.reservation,
+            limit: self.limit,
+        }
+    }
+}
+
 impl Entitlements {
+    /// The entitlements of all grants of a site, by the number of each name.
+    ///
+    /// # Errors
+    /// The first fault, in a sentence with the place of its grant, the first being 0, and with the name of its holder.
+    pub fn granted(grants: &[Grant], number: impl Fn(&str) -> u64) -> Result<Entitlements, String> {
+        let mut entitlements = Entitlements::default();
+        for (place, grant) in grants.iter().enumerate() {
+            let holder = grant.holder(&number).map_err(|error| format!("share {place}: {error}"))?;
+            let name = grant.names().next().unwrap_or_default();
+            entitlements
+                .grant(holder, grant.entitlement())
+                .map_err(|error| format!("share {place}: {name}: {error}"))?;
+        }
+        Ok(entitlements)
+    }
+
     /// Adds one holder's entitlement.
     ///
     /// Reservations of groups may add up to the whole, and so may those of users, and those of jobs: the same time
@@ -153,12 +227,49 @@ impl Entitlements {
 }
 
 impl Holder {
+    /// Whether the entitlement counts for a job.
+    pub fn holds(self, job: &JobAttributes) -> bool {
+        match self {
+            Holder::Group(group) => group == job.group,
+            Holder::User(user) => user == job.user,
+            Holder::Job(name) => name == job.name,
+        }
+    }
+
     fn kind(self) -> &'static str {
         match self {
             Holder::Group(_) => "groups",
             Holder::User(_) => "users",
             Holder::Job(_) => "jobs",
         }
+    }
+}
+
+/// A part of the whole, from a text such as `20%`.
+///
+/// # Errors
+/// The text is not a part of the whole; the error says what is.
+pub fn parse_fraction(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+    percent
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("\"{text}\" is not a fraction; try 0.2 or \"20%\""))
+}
+
+/// A fraction is a number up to 1 or a text such as `20%`; its range is [`Entitlements::grant`]'s to check.
+fn optional_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Fraction {
+        Number(f64),
+        Text(String),
+        None,
+    }
+    match Fraction::deserialize(deserializer)? {
+        Fraction::Number(fraction) => Ok(Some(fraction)),
+        Fraction::Text(text) => parse_fraction(&text).map(Some).map_err(serde::de::Error::custom),
+        Fraction::None => Ok(None),
     }
 }
 

@@ -19,7 +19,7 @@ mod time;
 
 pub use cost::{CostModel, DeviceSpeed, Direction, TransferSpeed};
 pub use division::{divide, shares, Division, Presence, Use};
-pub use entitlement::{Entitlement, EntitlementError, Entitlements, Holder};
+pub use entitlement::{parse_fraction, Entitlement, EntitlementError, Entitlements, Grant, Holder};
 pub use job::{GroupId, JobAttributes, JobId, JobName, Priority, Token, UserId};
 pub use policy::{Level, Policy, PolicyError};
 pub use schedulers::{
@@ -27,5 +27,5 @@ pub use schedulers::{
     REQUEST_COST_MAX,
 };
 pub use sharing::{Algorithm, Sharing, SharingError};
-pub use store::{StoreDevice, StoreDivision, StoreUses};
+pub use store::{device_number, division_pause, StoreDevice, StoreDivision, StoreUses, METADATA_DEVICE};
 pub use time::Nanos;

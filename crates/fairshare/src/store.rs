@@ -6,6 +6,26 @@ use crate::division::{Presence, Settled, Spending, Use};
 use crate::job::{JobAttributes, JobId};
 use crate::schedulers::Portions;
 use crate::sharing::Sharing;
+use crate::time::Nanos;
+
+/// The number of the metadata service among a server's devices; targets have their index.
+pub const METADATA_DEVICE: u8 = u8::MAX;
+/// With many jobs devices are divided less often, so that divisions take at most one part in so many of a server's time.
+const DIVISION_COST_FACTOR: u64 = 20;
+
+/// The number of device `index` of a server; `metadata` is the index of its last device, the metadata service.
+pub fn device_number(index: usize, metadata: usize) -> u8 {
+    if index == metadata {
+        METADATA_DEVICE
+    } else {
+        index as u8
+    }
+}
+
+/// The least time from the begin of one division of a server's devices to the next, where the first took so long.
+pub fn division_pause(taken: Nanos) -> Nanos {
+    Nanos(DIVISION_COST_FACTOR * taken.0)
+}
 
 /// A device of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,9 +34,14 @@ pub struct StoreDevice {
     pub server: u16,
     /// Its number on that server.
     pub number: u8,
+}
+
+impl StoreDevice {
     /// Whether it is the metadata service of its server. Targets and metadata are divided apart: time of the one is no
     /// substitute for time of the other.
-    pub is_metadata: bool,
+    fn is_metadata(self) -> bool {
+        self.number == METADATA_DEVICE
+    }
 }
 
 /// The uses of a store's devices by jobs, as the servers report them.
@@ -48,7 +73,7 @@ impl StoreUses {
         wanted: Option<f64>,
     ) {
         let Kind { devices, numbers, presences, places } =
-            if device.is_metadata { &mut self.metadata } else { &mut self.targets };
+            if device.is_metadata() { &mut self.metadata } else { &mut self.targets };
         let number = *numbers.entry(device).or_insert_with(|| {
             devices.push(device);
             devices.len() - 1
@@ -105,12 +130,10 @@ impl StoreDivision {
 mod tests {
     use super::*;
 
-    const METADATA: u8 = u8::MAX;
-
     fn portions(told: &[(u16, u8, u64, u32)], own: u16) -> HashMap<u8, Portions> {
         let mut uses = StoreUses::default();
         for &(server, number, job, nodes) in told {
-            let device = StoreDevice { server, number, is_metadata: number == METADATA };
+            let device = StoreDevice { server, number };
             uses.tell(device, JobId(job), || JobAttributes::numbered(job, 1, 1, nodes, 1), None);
         }
         uses.portions(&Sharing::of("size-fair".parse().unwrap()), own)
@@ -120,12 +143,12 @@ mod tests {
     /// their metadata takes nothing from that.
     #[test]
     fn targets_are_divided_over_servers_and_metadata_apart() {
-        let told = [(0, 0, 1, 16), (0, 0, 2, 8), (0, METADATA, 1, 16), (1, 0, 1, 16), (1, 0, 3, 8)];
+        let told = [(0, 0, 1, 16), (0, 0, 2, 8), (0, METADATA_DEVICE, 1, 16), (1, 0, 1, 16), (1, 0, 3, 8)];
         let divided = portions(&told, 0);
         assert_eq!(divided.len(), 2);
         assert!((divided[&0][&JobId(1)][0] - 0.5).abs() < 0.01);
         assert_eq!(divided[&0][&JobId(2)], [1.0]);
-        assert_eq!(divided[&METADATA], HashMap::from([(JobId(1), vec![1.0])]));
+        assert_eq!(divided[&METADATA_DEVICE], HashMap::from([(JobId(1), vec![1.0])]));
         assert!(portions(&told, 2).is_empty());
     }
 

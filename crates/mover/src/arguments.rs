@@ -111,8 +111,7 @@ fn text(value: OsString) -> Result<String, MoverError> {
 }
 
 fn bytes(text: &str) -> Result<u64, MoverError> {
-    let bytes = parse_size::parse_size(text.trim_end_matches("/s")).ok().filter(|&bytes| bytes > 0);
-    bytes.ok_or_else(|| MoverError::Usage(format!("{text} is no rate; write 100MB/s or 64MiB.")))
+    weir_device::parse_rate(text).map_err(|error| MoverError::Usage(format!("{error}.")))
 }
 
 fn fraction(text: &str) -> Result<f64, MoverError> {

@@ -33,25 +33,25 @@ pub(crate) fn toml_lines<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py
 /// The bytes of a size such as `4GiB`. Raises ValueError with an example.
 #[pyfunction]
 pub(crate) fn parse_size(text: &str) -> PyResult<u64> {
-    weir_simulator::parse_size(text).map_err(wrong)
+    weir_device::parse_size(text).map_err(wrong)
 }
 
 /// The bytes a second of a rate such as `200MB/s`. Raises ValueError with an example.
 #[pyfunction]
 pub(crate) fn parse_rate(text: &str) -> PyResult<f64> {
-    weir_simulator::parse_rate(text).map_err(wrong)
+    weir_device::parse_rate(text).map(|rate| rate as f64).map_err(wrong)
 }
 
 /// The seconds of a time such as `100us`. Raises ValueError with an example.
 #[pyfunction]
 pub(crate) fn parse_seconds(text: &str) -> PyResult<f64> {
-    weir_simulator::parse_seconds(text).map_err(wrong)
+    weir_device::parse_time(text).map(|time| time.as_secs_f64()).map_err(wrong)
 }
 
 /// The part of a fraction such as `20%`. Raises ValueError with an example.
 #[pyfunction]
 pub(crate) fn parse_fraction(text: &str) -> PyResult<f64> {
-    weir_simulator::parse_fraction(text).map_err(wrong)
+    weir_fairshare::parse_fraction(text).map_err(wrong)
 }
 
 fn wrong(error: impl std::fmt::Display) -> PyErr {

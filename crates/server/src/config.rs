@@ -6,10 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_fairshare::{
-    Algorithm, DeviceSpeed, Entitlement, Entitlements, GroupId, Holder, JobName, Nanos, Policy, Sharing,
-    TransferSpeed, UserId,
-};
+use weir_device::{parse_rate, parse_size, parse_time};
+use weir_fairshare::{Algorithm, DeviceSpeed, Entitlements, Grant, Nanos, Policy, Sharing, TransferSpeed};
 use weir_placement::{AllocatorName, LayoutDefaults, ServerId, TargetId};
 use weir_wire::{limits, name_number};
 
@@ -35,7 +33,7 @@ pub struct ClusterConfig {
     pub scheduler: Option<Algorithm>,
     /// Weights, reservations and limits of groups, users and jobs.
     #[serde(default, rename = "share", skip_serializing_if = "Vec::is_empty")]
-    pub shares: Vec<ShareConfig>,
+    pub shares: Vec<Grant>,
     /// The interval in which servers tell each other their jobs and loads, in milliseconds.
     #[serde(default = "default_lambda")]
     pub lambda_milliseconds: u64,
@@ -48,30 +46,6 @@ pub struct ClusterConfig {
     /// The servers, by number.
     #[serde(rename = "server")]
     pub servers: Vec<ServerConfig>,
-}
-
-/// The entitlement of one group, user or job, beside the policy.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct ShareConfig {
-    /// The group that is entitled.
-    #[serde(default)]
-    pub group: Option<String>,
-    /// The user that is entitled.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// The name of the jobs that are entitled, each by itself.
-    #[serde(default)]
-    pub job: Option<String>,
-    /// Factor of the weight that the policy gives.
-    #[serde(default)]
-    pub weight: Option<f64>,
-    /// Least fraction of each device's time.
-    #[serde(default, deserialize_with = "optional_fraction")]
-    pub reservation: Option<f64>,
-    /// Greatest fraction of each device's time.
-    #[serde(default, deserialize_with = "optional_fraction")]
-    pub limit: Option<f64>,
 }
 
 /// Defaults of layouts.
@@ -212,10 +186,7 @@ impl ClusterConfig {
     /// # Errors
     /// The fault of the policy, the scheduler or a share, in a sentence.
     pub(crate) fn sharing(&self) -> Result<Sharing, String> {
-        let mut entitlements = Entitlements::default();
-        for (number, share) in self.shares.iter().enumerate() {
-            share.grant(&mut entitlements).map_err(|what| format!("share {number}: {what}"))?;
-        }
+        let entitlements = Entitlements::granted(&self.shares, name_number)?;
         Sharing::new(self.policy.clone(), self.scheduler, Arc::new(entitlements))
             .map_err(|error| error.to_string())
     }
@@ -238,25 +209,6 @@ impl ClusterConfig {
     pub fn is_durable(&self) -> bool {
         let mut targets = self.servers.iter().flat_map(|server| &server.targets);
         targets.all(|target| target.backend == BackendKind::Dir)
-    }
-}
-
-impl ShareConfig {
-    fn grant(&self, entitlements: &mut Entitlements) -> Result<(), String> {
-        let named = [&self.group, &self.user, &self.job];
-        let holder = match named.map(|name| name.as_deref().map(name_number)) {
-            [Some(group), None, None] => Holder::Group(GroupId(group)),
-            [None, Some(user), None] => Holder::User(UserId(user)),
-            [None, None, Some(job)] => Holder::Job(JobName(job)),
-            _ => return Err("it names exactly one of group, user and job; write one table for each".into()),
-        };
-        let entitlement = Entitlement {
-            weight: self.weight.unwrap_or(1.0),
-            reservation: self.reservation,
-            limit: self.limit,
-        };
-        let name = named.into_iter().flatten().next().map_or("", String::as_str);
-        entitlements.grant(holder, entitlement).map_err(|error| format!("{name}: {error}"))
     }
 }
 
@@ -357,24 +309,6 @@ fn display_some<T: std::fmt::Display, S: serde::Serializer>(
     }
 }
 
-/// A fraction is a number up to 1 or a text such as `20%`; its range is the entitlement's to check.
-fn optional_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum FractionText {
-        Number(f64),
-        Text(String),
-    }
-    let text = match FractionText::deserialize(deserializer)? {
-        FractionText::Number(fraction) => return Ok(Some(fraction)),
-        FractionText::Text(text) => text,
-    };
-    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
-    percent
-        .map(|percent| Some(percent / 100.0))
-        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a fraction; try 0.2 or \"20%\"")))
-}
-
 fn display<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
@@ -391,11 +325,7 @@ impl SizeText {
     fn bytes<E: serde::de::Error>(&self) -> Result<u64, E> {
         match self {
             SizeText::Bytes(bytes) => Ok(*bytes),
-            SizeText::Text(text) => {
-                parse_size::Config::new().with_binary().parse_size(text.as_bytes()).map_err(|error| {
-                    E::custom(format!("\"{text}\" is not a size ({error}); try \"64k\" or \"1MiB\""))
-                })
-            }
+            SizeText::Text(text) => parse_size(text).map_err(E::custom),
         }
     }
 }
@@ -408,24 +338,15 @@ fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
     size(deserializer).map(Some)
 }
 
-/// A rate is a size a second; its prefixes are decimal, as vendors state speeds, unless written `MiB/s`.
 fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let text = match SizeText::deserialize(deserializer)? {
-        SizeText::Bytes(bytes) => return Ok(Some(bytes)),
-        SizeText::Text(text) => text,
-    };
-    let size = text.trim().strip_suffix("/s").unwrap_or(&text);
-    let rate =
-        parse_size::Config::new().with_decimal().parse_size(size.as_bytes()).ok().filter(|&rate| rate > 0);
-    rate.map(Some)
-        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a rate; try \"200MB/s\"")))
+    match SizeText::deserialize(deserializer)? {
+        SizeText::Bytes(bytes) => Ok(Some(bytes)),
+        SizeText::Text(text) => parse_rate(&text).map(Some).map_err(serde::de::Error::custom),
+    }
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map_err(|error| {
-        serde::de::Error::custom(format!("\"{text}\" is not a time ({error}); try \"100us\""))
-    })
+    parse_time(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
 fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -435,6 +356,7 @@ fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_fairshare::{Entitlement, GroupId, Holder, JobName, UserId};
 
     fn read(text: &str) -> Result<ClusterConfig, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -463,7 +385,7 @@ mod tests {
         let shares = "[[share]]\nuser = \"alice\"\nweight = 2\nreservation = \"20%\"\nlimit = 0.5\n\
                       [[share]]\ngroup = \"physics\"\nreservation = 0.2\n[[share]]\njob = \"nightly\"\nlimit = \"7.5 %\"\n";
         let config = read(&format!("version = 1\nscheduler = \"virtual-time\"\n{shares}{TARGET}")).unwrap();
-        let read = |share: &ShareConfig| (share.weight, share.reservation, share.limit);
+        let read = |share: &Grant| (share.weight, share.reservation, share.limit);
         let found: Vec<_> = config.shares.iter().map(read).collect();
         assert_eq!(
             found,

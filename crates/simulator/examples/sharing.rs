@@ -73,7 +73,7 @@ fn divide(servers: usize, jobs: usize, policy: &str) {
     for _ in 0..DIVISIONS {
         let mut uses = StoreUses::default();
         for (server, one) in &told {
-            let device = StoreDevice { server: *server as u16, number: 0, is_metadata: false };
+            let device = StoreDevice { server: *server as u16, number: 0 };
             uses.tell(device, one.attributes.job, || one.attributes, None);
         }
         let portions = uses.portions(&sharing, 0);

@@ -6,9 +6,7 @@
 mod error;
 mod groups;
 mod lines;
-mod quantities;
 
 pub use error::DescriptionError;
 pub use groups::parse_topology;
 pub use lines::{key_lines, Part};
-pub use quantities::{parse_fraction, parse_rate, parse_seconds, parse_size};

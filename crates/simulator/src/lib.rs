@@ -21,11 +21,9 @@ mod workload;
 use std::ops::ControlFlow;
 
 pub use check::ScenarioError;
-pub use description::{
-    key_lines, parse_fraction, parse_rate, parse_seconds, parse_size, parse_topology, DescriptionError, Part,
-};
+pub use description::{key_lines, parse_topology, DescriptionError, Part};
 pub use outcome::{JobOutcome, Outcome, Progress, ServerOutcome, TargetOutcome};
-pub use scenario::{Entitlement, Fault, FaultKind, Mode, Scenario};
+pub use scenario::{Fault, FaultKind, Mode, Scenario};
 pub use topology::{Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer};
 pub use workload::{File, Job, Placement, Step, StepKind, Stream, Workload};
 

@@ -3,6 +3,7 @@
 use crate::topology::Topology;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
+use weir_fairshare::Grant;
 
 /// A run to simulate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ pub struct Scenario {
     pub scheduler: Option<String>,
     /// Grants beside the policy.
     #[serde(default)]
-    pub entitlements: Vec<Entitlement>,
+    pub entitlements: Vec<Grant>,
     /// Algorithm that chooses the targets of files: `balanced`, `lustre-standard` or `random`.
     pub allocator: String,
     /// Bytes of a stripe, where a layout names none.
@@ -60,30 +61,6 @@ pub enum Mode {
     Flow,
     /// Each request is scheduled.
     Request,
-}
-
-/// The grant of one group, user or job name beside the policy, as in `[[share]]` of a cluster.toml.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Entitlement {
-    /// The group that is entitled.
-    #[serde(default)]
-    pub group: Option<String>,
-    /// The user that is entitled.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// The name of the jobs that are entitled, each by itself.
-    #[serde(default)]
-    pub job: Option<String>,
-    /// Factor of the weight that the policy gives.
-    #[serde(default)]
-    pub weight: Option<f64>,
-    /// Least part of each device's time.
-    #[serde(default)]
-    pub reservation: Option<f64>,
-    /// Greatest part of each device's time.
-    #[serde(default)]
-    pub limit: Option<f64>,
 }
 
 /// An event that nobody asked for.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Most targets of one server: a byte of a report numbers its devices, and the last value is the metadata service
-/// (`METADATA_DEVICE` of `crates/wire`).
+/// ([`weir_fairshare::METADATA_DEVICE`]).
 pub(crate) const TARGETS_OF_SERVER_MAX: usize = u8::MAX as usize - 1;
 
 /// The machines of a centre.

@@ -32,7 +32,6 @@ pub use parameters::{
 };
 pub use peer::{
     DeviceUse, JobReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport,
-    METADATA_DEVICE,
 };
 pub use reply::Reply;
 pub use weir_fairshare::JobId;

@@ -192,13 +192,10 @@ pub struct JobReport {
     pub uses: Vec<DeviceUse>,
 }
 
-/// The metadata service's number among a server's devices; targets have their index.
-pub const METADATA_DEVICE: u8 = u8::MAX;
-
 /// The demand of a job on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceUse {
-    /// Index of the target, or [`METADATA_DEVICE`].
+    /// Index of the target, or [`weir_fairshare::METADATA_DEVICE`].
     pub device: u8,
     /// The fraction of the device's time it uses and wants; none: it waits for more than it gets.
     pub wanted: Option<f32>,

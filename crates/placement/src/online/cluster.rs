@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Half-life of a placed byte, in seconds: files that are made within some minutes are used together.
-const HALF_LIFE_SECONDS: f64 = 180.0;
+pub const HALF_LIFE_SECONDS: f64 = 180.0;
 /// Age, in half-lives, past which nothing is left of a placed byte.
 const HALF_LIVES_MAX: f64 = 20.0;
 /// A target with less room than this part of its capacity, or than one stripe of the store's default size, is full.

@@ -12,7 +12,7 @@ mod placer;
 mod record;
 mod refusal;
 
-pub use cluster::Figures;
+pub use cluster::{Figures, HALF_LIFE_SECONDS};
 pub use heard::Heard;
 pub use placer::{each_stripe, Placed, Placer, Tally};
 pub use record::{LeftOut, Record};

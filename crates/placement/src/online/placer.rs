@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 /// Name in records and metrics of a choice that the client made.
 const EXPLICIT: &str = "explicit";
+/// Placed bytes below this are not worth a report.
+const REPORTED_BYTES_MIN: f64 = 1.0;
 /// A slow target that got nothing for so long gets one stripe, so that it is found well again: from each home server.
 const PROBE_SECONDS: f64 = 60.0;
 
@@ -155,6 +157,12 @@ impl Placer {
     /// The bytes that this server placed on each target lately.
     pub fn placed_lately(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
         self.cluster.placed()
+    }
+
+    /// The part of [`Placer::placed_lately`] that is worth a report to the other servers, as reports have it.
+    pub fn reported(&self) -> impl Iterator<Item = (TargetId, f32)> + '_ {
+        let worth = self.placed_lately().filter(|(_, bytes)| *bytes >= REPORTED_BYTES_MIN);
+        worth.map(|(target, bytes)| (target, bytes as f32))
     }
 
     /// Counts since the server started.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use weir_fairshare::{Portions, Sharing, StoreDevice, StoreUses};
 use weir_placement::ServerId;
-use weir_wire::{JobReport, ServerReport, METADATA_DEVICE};
+use weir_wire::{JobReport, ServerReport};
 
 /// The portions of `own`'s devices, by their numbers, as all the reports (its own among them) divide the
 /// devices of the store.
@@ -14,26 +14,13 @@ pub(crate) fn portions(sharing: &Sharing, own: ServerId, reports: &[&ServerRepor
     for report in reports {
         for job in &report.jobs {
             for usage in &job.uses {
-                let device = StoreDevice {
-                    server: report.server.0,
-                    number: usage.device,
-                    is_metadata: usage.device == METADATA_DEVICE,
-                };
+                let device = StoreDevice { server: report.server.0, number: usage.device };
                 let wanted = usage.wanted.map(f64::from);
                 uses.tell(device, job.job, || attributes(job), wanted);
             }
         }
     }
     uses.portions(sharing, own.0)
-}
-
-/// The number in reports of device `index` of a server; `metadata` is the index of its last device, the metadata service.
-pub(crate) fn device_number(index: usize, metadata: usize) -> u8 {
-    if index == metadata {
-        METADATA_DEVICE
-    } else {
-        index as u8
-    }
 }
 
 fn attributes(job: &JobReport) -> weir_fairshare::JobAttributes {

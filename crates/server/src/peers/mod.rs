@@ -3,7 +3,6 @@
 pub(crate) mod confirmations;
 pub(crate) mod fairness;
 pub(crate) mod line;
-pub(crate) mod reports;
 
 use crate::clock::seconds;
 use crate::control::status::PeerStatus;
@@ -13,12 +12,12 @@ use crate::requests::request::Token;
 use confirmations::Confirmations;
 use fairness::portions;
 use line::{announced, Ask, Peer};
-use reports::Reports;
 use slab::Slab;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_fairshare::{Nanos, Portions, Sharing};
+use weir_device::{Origin, Reports};
+use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
     encode_body, Capability, Ino, JobReport, MachineLoad, PeerRequest, PlacedReport, ServerAddress,
@@ -27,8 +26,6 @@ use weir_wire::{
 
 /// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.
 const FULL_TOLD_PAUSE: Nanos = Nanos::from_millis(10);
-/// With many jobs devices are divided less often, so that it takes at most this part of the loop's time.
-const DIVISION_COST_FACTOR: u64 = 20;
 
 /// The other servers, and this server's report to them.
 pub(crate) struct Peers {
@@ -38,7 +35,7 @@ pub(crate) struct Peers {
     /// Folder of the whole store, where servers on this host leave their addresses.
     home: PathBuf,
     /// The last report of each other server, and that of this one.
-    reports: Reports,
+    reports: Reports<ServerReport>,
     report: ServerReport,
     /// Peers whose answer to the last exchange is outstanding.
     exchanging: HashSet<ServerId>,
@@ -197,7 +194,7 @@ impl Peers {
 
     /// Takes the report of another server.
     pub(crate) fn take_report(&mut self, report: ServerReport, now: Nanos) {
-        self.reports.take(report, now);
+        self.reports.take(origin(&report), report, now);
     }
 
     /// The reports of the other servers that were heard of lately.
@@ -249,7 +246,7 @@ impl Peers {
 
     /// A division took from `began` to `ended`.
     pub(crate) fn note_division(&mut self, began: Nanos, ended: Nanos) {
-        self.next_division = began + Nanos(DIVISION_COST_FACTOR * ended.saturating_since(began).0);
+        self.next_division = began + division_pause(ended.saturating_since(began));
     }
 
     /// Servers that are up, as far as is known: a dead one frees nothing, and nobody waits for it.
@@ -264,7 +261,7 @@ impl Peers {
     /// The peers in `/v1/status`.
     pub(crate) fn status(&self, now: Nanos) -> Vec<PeerStatus> {
         let age = |server: &ServerId| {
-            let heard = self.reports.heard_at(*server);
+            let heard = self.reports.heard_at(server.0);
             heard.map(|heard| seconds(now.saturating_since(heard)))
         };
         let status = |server: &ServerId| PeerStatus { server: server.0, age_seconds: age(server) };
@@ -277,4 +274,10 @@ impl Peers {
     pub(crate) fn reports_ignored(&self) -> u64 {
         self.reports.ignored()
     }
+}
+
+/// The place of a report among all.
+fn origin(report: &ServerReport) -> Origin {
+    let &ServerReport { server, boot, started, sequence, .. } = report;
+    Origin { server: server.0, boot, started, sequence }
 }

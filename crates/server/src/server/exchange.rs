@@ -4,12 +4,12 @@ use super::Server;
 use crate::clock::wall_seconds;
 use crate::error::ServerError;
 use crate::links::claims;
-use crate::peers::fairness::device_number;
 use crate::peers::line::{Answer, Peer, PeerAccess};
 use crate::requests::arrival::Sink;
 use crate::requests::request::{Outcome, Step, Token};
 use std::collections::HashMap;
 use std::path::Path;
+use weir_fairshare::device_number;
 use weir_placement::ServerId;
 use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, Reply, ServerReport};
 

@@ -10,9 +10,6 @@ use weir_placement::online::{Figures, Heard, Tally};
 use weir_placement::{ServerStatistics, TargetId};
 use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};
 
-/// Placed bytes below this are not worth a report.
-const REPORTED_BYTES_MIN: f64 = 1.0;
-
 impl Server {
     /// Sets the part of this server's report about its targets.
     pub(super) fn report_targets(&mut self) {
@@ -34,9 +31,8 @@ impl Server {
             }
         });
         let targets = targets.collect();
-        let placed = self.namespace.placer().placed_lately();
-        let placed = placed.filter(|(_, bytes)| *bytes >= REPORTED_BYTES_MIN);
-        let placed = placed.map(|(target, bytes)| PlacedReport { target, bytes: bytes as f32 }).collect();
+        let placed = self.namespace.placer().reported();
+        let placed = placed.map(|(target, bytes)| PlacedReport { target, bytes }).collect();
         self.peers.report_targets(targets, placed);
     }
 

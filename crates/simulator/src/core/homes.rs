@@ -7,16 +7,11 @@
 use super::machines::Machines;
 use super::time::seconds;
 use crate::check::Settings;
+use weir_device::silence_max;
 use weir_fairshare::Nanos;
-use weir_placement::online::{each_stripe, Figures, Placed, Placer, Refusal};
+use weir_placement::online::{each_stripe, Figures, Placed, Placer, Refusal, HALF_LIFE_SECONDS};
 use weir_placement::{Layout, LayoutSpecification, ServerId, TargetId};
 
-/// A server that was silent for so many exchanges, and this long, counts as dead: `AGE_EXCHANGES` and `AGE_MIN` of the
-/// server's `peers/reports.rs`.
-const SILENT_EXCHANGES: u64 = 5;
-const SILENT_MIN: Nanos = Nanos::from_millis(1_000);
-/// Half-life of a placed byte, in seconds: `HALF_LIFE_SECONDS` of the placement's `online/cluster.rs`.
-const HALF_LIFE_SECONDS: f64 = 180.0;
 /// Half-lives after which the unit of told bytes is set anew, far within the range of its numbers.
 const RESCALE_HALF_LIVES: f64 = 256.0;
 
@@ -69,7 +64,7 @@ impl Homes {
             seed,
             targets: (0..count as u32).map(|number| machines.name(number)).collect(),
             lambda,
-            silent_max: SILENT_MIN.max(Nanos(SILENT_EXCHANGES.saturating_mul(lambda.0))),
+            silent_max: silence_max(lambda),
             homes: machines.servers.iter().map(|_| None).collect(),
             told: vec![0.0; count],
             unit_at: Nanos::ZERO,

@@ -1,12 +1,14 @@
 //! A topology as TOML: groups of alike servers, each with groups of alike targets.
 
-use super::{parse_fraction, parse_rate, parse_seconds, parse_size, DescriptionError};
+use super::DescriptionError;
 use crate::topology::{
     Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer, TARGETS_OF_SERVER_MAX,
 };
 use serde::{Deserialize, Deserializer};
 use std::ops::RangeInclusive;
 use toml::Spanned;
+use weir_device::{parse_rate, parse_size, parse_time};
+use weir_fairshare::parse_fraction;
 
 /// Machines of one kind: the identifiers of servers have 16 bits.
 const COUNT_MAX: u32 = u16::MAX as u32;
@@ -282,6 +284,14 @@ impl Quantity {
     }
 }
 
+fn rate_of(text: &str) -> Result<f64, String> {
+    parse_rate(text).map(|rate| rate as f64)
+}
+
+fn seconds_of(text: &str) -> Result<f64, String> {
+    parse_time(text).map(|time| time.as_secs_f64())
+}
+
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
         match Quantity::deserialize(deserializer)? {
@@ -297,7 +307,7 @@ impl<'de> Deserialize<'de> for Size {
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
         let what = "a rate above 0; try \"200MB/s\"";
-        let found = Quantity::deserialize(deserializer)?.number(what, parse_rate, |rate| rate > 0.0);
+        let found = Quantity::deserialize(deserializer)?.number(what, rate_of, |rate| rate > 0.0);
         found.map(Rate).map_err(serde::de::Error::custom)
     }
 }
@@ -305,8 +315,7 @@ impl<'de> Deserialize<'de> for Rate {
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seconds, D::Error> {
         let what = "a time; try \"100us\"";
-        let found =
-            Quantity::deserialize(deserializer)?.number(what, parse_seconds, |seconds| seconds >= 0.0);
+        let found = Quantity::deserialize(deserializer)?.number(what, seconds_of, |seconds| seconds >= 0.0);
         found.map(Seconds).map_err(serde::de::Error::custom)
     }
 }
@@ -337,7 +346,7 @@ impl<'de> Deserialize<'de> for TransferText {
                     .write_str("a rate such as \"200MB/s\", or { rate = \"200MB/s\", fixed = \"100us\" }")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<TransferText, E> {
-                let rate = parse_rate(text).map_err(E::custom)?;
+                let rate = rate_of(text).map_err(E::custom)?;
                 Ok(TransferText { rate: Rate(rate), fixed: Seconds(0.0) })
             }
             fn visit_i64<E: serde::de::Error>(self, rate: i64) -> Result<TransferText, E> {

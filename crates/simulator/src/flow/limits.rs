@@ -2,7 +2,6 @@
 
 use super::classes::Start;
 use super::network::{Network, Use};
-use super::shares::holds;
 use std::collections::BTreeMap;
 use weir_fairshare::{Holder, JobAttributes};
 
@@ -24,7 +23,7 @@ impl Limits {
     /// A flow of a job with a limit uses the limit's time of each of its devices as the devices' own.
     pub(crate) fn add_to(&mut self, start: &mut Start, job: &JobAttributes, network: &mut Network) {
         for (number, &(holder, limit)) in self.holders.iter().enumerate() {
-            if !holds(holder, job) {
+            if !holder.holds(job) {
                 continue;
             }
             // A limit of a job's name is that of each job of the name.

@@ -7,12 +7,11 @@
 
 use crate::core::accounts::Accounts;
 use crate::core::time::seconds;
+use weir_device::USED_MIN;
 use weir_fairshare::{divide, Holder, JobAttributes, Level, Nanos, Policy, Presence, Sharing, Use};
 
 /// Portions that move by less than this leave the weights as they are.
 const PORTION_MOVED: f64 = 0.01;
-/// Least part of a target's time that counts as use of it: `USED_MIN` of the device's `usage.rs`.
-const USED_MIN: f64 = 0.001;
 
 /// The jobs of each target.
 #[derive(Debug)]
@@ -283,19 +282,11 @@ impl JobHere {
     }
 }
 
-pub(crate) fn holds(holder: Holder, job: &JobAttributes) -> bool {
-    match holder {
-        Holder::Group(group) => job.group == group,
-        Holder::User(user) => job.user == user,
-        Holder::Job(name) => job.name == name,
-    }
-}
-
 /// Raises the shares of holders to their reservations. The others divide what is left as before.
 fn reserve(reserved: &[(Holder, f64)], jobs: &[(&JobAttributes, &[f64])], shares: &mut [f64]) {
     let mut is_raised = vec![false; jobs.len()];
     for &(holder, reservation) in reserved {
-        let is_of = |place: usize, is_raised: &[bool]| holds(holder, jobs[place].0) && !is_raised[place];
+        let is_of = |place: usize, is_raised: &[bool]| holder.holds(jobs[place].0) && !is_raised[place];
         let sum_of = |shares: &[f64], counts: &dyn Fn(usize) -> bool| -> f64 {
             (0..shares.len()).filter(|&place| counts(place)).map(|place| shares[place]).sum()
         };
@@ -314,7 +305,7 @@ fn reserve(reserved: &[(Holder, f64)], jobs: &[(&JobAttributes, &[f64])], shares
             }
         }
         for place in 0..shares.len() {
-            is_raised[place] |= holds(holder, jobs[place].0);
+            is_raised[place] |= holder.holds(jobs[place].0);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A division follows from the uses that a server believes, and from nothing else. So servers that believe the same uses
 //! have one division, which the first of them finds.
 
-use super::knowledge::{DeviceUse, Report, METADATA_DEVICE};
+use super::knowledge::{DeviceUse, Report};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weir_fairshare::{JobAttributes, Sharing, StoreDevice, StoreDivision, StoreUses};
@@ -49,8 +49,7 @@ impl<'a> Divisions<'a> {
         let mut uses = StoreUses::default();
         for report in reports.clone() {
             for usage in &*report.uses {
-                let is_metadata = usage.device == METADATA_DEVICE;
-                let device = StoreDevice { server: report.server, number: usage.device, is_metadata };
+                let device = StoreDevice { server: report.server, number: usage.device };
                 let attributes = || self.jobs[usage.job.0 as usize];
                 uses.tell(device, usage.job, attributes, usage.wanted.map(f64::from));
             }

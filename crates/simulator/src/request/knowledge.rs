@@ -1,28 +1,17 @@
 //! The exchange of a server with its peers: its reports, and what it believes of theirs.
 //!
 //! Every lambda a server reports its jobs' uses of its devices, its targets and its placements to each peer, and each peer
-//! answers with its own last report (`crates/server/src/server/exchange.rs`). The rules by which a report is believed are
-//! those of `crates/server/src/peers/reports.rs`.
+//! answers with its own last report (`crates/server/src/server/exchange.rs`).
 
 use super::divisions::Divisions;
 use std::rc::Rc;
-use weir_fairshare::{JobId, Nanos, Portions};
+use weir_device::{Origin, Reports};
+use weir_fairshare::{division_pause, JobId, Nanos, Portions};
 use weir_placement::online::{Figures, Heard};
 use weir_placement::TargetId;
 
-/// A server that was not heard of for so many exchanges, and this long, counts as dead (`AGE_EXCHANGES` and `AGE_MIN` of
-/// `crates/server/src/peers/reports.rs`).
-const AGE_EXCHANGES: u64 = 5;
-const AGE_MIN: Nanos = Nanos::from_millis(1_000);
-/// A server divides its devices at most for this part of its time (`DIVISION_COST_FACTOR` of
-/// `crates/server/src/peers/mod.rs`).
-const DIVISION_COST_FACTOR: u64 = 20;
 /// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
 const DIVISION_NANOSECONDS_PER_USE: u64 = 3_200;
-/// Placed bytes below this are not worth a report (`REPORTED_BYTES_MIN` of `crates/server/src/server/placement.rs`).
-const REPORTED_BYTES_MIN: f64 = 1.0;
-/// The number of the metadata service in reports (`METADATA_DEVICE` of `crates/wire`).
-pub(super) const METADATA_DEVICE: u8 = u8::MAX;
 
 /// One server's report.
 #[derive(Debug)]
@@ -57,56 +46,42 @@ pub(super) struct TargetReport {
 /// The newest report of each other server, and the division by them.
 pub(super) struct Knowledge {
     own: u16,
-    heard: Vec<Option<(Rc<Report>, Nanos)>>,
-    age_max: Nanos,
+    reports: Reports<Rc<Report>>,
     /// The server's start: until the age is over, a server may be up that was not heard of yet.
     started: Nanos,
     next_division: Nanos,
 }
 
 impl Knowledge {
-    /// Nothing was heard yet by server `own` of so many, which started at `now` and exchanges every `lambda`.
-    pub(super) fn new(own: u16, servers: usize, lambda: Nanos, now: Nanos) -> Knowledge {
-        let age_max = AGE_MIN.max(Nanos(AGE_EXCHANGES * lambda.0));
-        Knowledge { own, heard: vec![None; servers], age_max, started: now, next_division: now }
+    /// Nothing was heard yet by server `own`, which started at `now` and exchanges every `lambda`.
+    pub(super) fn new(own: u16, lambda: Nanos, now: Nanos) -> Knowledge {
+        Knowledge { own, reports: Reports::every(lambda), started: now, next_division: now }
     }
 
     /// Takes a report that arrived at `now`; a late one changes nothing. Answers whether it was taken.
     pub(super) fn take(&mut self, report: &Rc<Report>, now: Nanos) -> bool {
-        let place = &mut self.heard[usize::from(report.server)];
-        let is_newer = place
-            .as_ref()
-            .is_none_or(|(known, _)| (known.boot, known.sequence) < (report.boot, report.sequence));
-        if is_newer {
-            *place = Some((Rc::clone(report), now));
-        }
-        is_newer
+        let &Report { server, boot, sequence, .. } = &**report;
+        // Starts of a simulated server are numbered in their order.
+        let boot = u64::from(boot);
+        self.reports.take(Origin { server, boot, started: boot, sequence }, Rc::clone(report), now)
     }
 
     /// The believed reports of the other servers, by ascending server.
     pub(super) fn fresh(&self, now: Nanos) -> impl Iterator<Item = &Report> + Clone {
-        self.fresh_of(&self.heard, now)
-    }
-
-    fn fresh_of<'k>(
-        &self,
-        heard: &'k [Option<(Rc<Report>, Nanos)>],
-        now: Nanos,
-    ) -> impl Iterator<Item = &'k Report> + Clone {
-        let age_max = self.age_max;
-        let is_fresh = move |at: Nanos| now.saturating_since(at) <= age_max;
-        heard.iter().flatten().filter(move |(_, at)| is_fresh(*at)).map(|(report, _)| &**report)
+        self.reports.fresh(now).map(|report| &**report)
     }
 
     /// The believed reports of all servers, by ascending server.
     fn believed<'k>(&'k self, own: &'k Report, now: Nanos) -> impl Iterator<Item = &'k Report> + Clone {
-        let (below, above) = self.heard.split_at(usize::from(self.own));
-        self.fresh_of(below, now).chain([own]).chain(self.fresh_of(above, now))
+        let number = self.own;
+        let below = self.fresh(now).take_while(move |report| report.server < number);
+        let above = self.fresh(now).skip_while(move |report| report.server < number);
+        below.chain([own]).chain(above)
     }
 
     /// The figures of targets for the placer, the server's own report among them.
     pub(super) fn figures(&self, own: &Report, now: Nanos) -> Heard {
-        let mut heard = Heard::new(now.saturating_since(self.started) <= self.age_max);
+        let mut heard = Heard::new(self.reports.is_within_age(now.saturating_since(self.started)));
         for target in self.fresh(now).chain([own]).flat_map(|report| &report.targets) {
             heard.tell(target.target, target.figures);
         }
@@ -127,20 +102,12 @@ impl Knowledge {
             return None;
         }
         let uses: u64 = self.believed(own, now).map(|report| report.uses.len() as u64).sum();
-        self.next_division = now + Nanos(DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE * uses);
+        self.next_division = now + division_pause(Nanos(DIVISION_NANOSECONDS_PER_USE * uses));
         let division = divisions.by(self.believed(own, now));
         let mut portions: Vec<(u8, Portions)> = division.portions(self.own).into_iter().collect();
         portions.sort_by_key(|(device, _)| *device);
         Some(portions)
     }
-}
-
-/// Placements worth a report.
-pub(super) fn reported(placed: impl Iterator<Item = (TargetId, f64)>) -> Vec<(TargetId, f32)> {
-    placed
-        .filter(|(_, bytes)| *bytes >= REPORTED_BYTES_MIN)
-        .map(|(target, bytes)| (target, bytes as f32))
-        .collect()
 }
 
 #[cfg(test)]
@@ -171,7 +138,7 @@ mod tests {
 
     #[test]
     fn late_reports_change_nothing_and_a_new_start_is_newer() {
-        let mut knowledge = Knowledge::new(0, 2, LAMBDA, Nanos::ZERO);
+        let mut knowledge = Knowledge::new(0, LAMBDA, Nanos::ZERO);
         for (boot, sequence, is_taken) in
             [(0, 3, true), (0, 2, false), (0, 3, false), (1, 1, true), (0, 9, false)]
         {
@@ -180,21 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_dead_after_a_second_or_five_exchanges() {
-        for (lambda, age) in
-            [(LAMBDA, Nanos::from_millis(1_000)), (Nanos::from_millis(400), Nanos::from_millis(2_000))]
-        {
-            let mut knowledge = Knowledge::new(0, 2, lambda, Nanos::ZERO);
-            let own = report(0, 0, 1, 0);
-            let at_start = knowledge.figures(&own, age);
-            assert_eq!(at_start.figures(target(1)), None, "it may yet be heard of");
-            knowledge.take(&report(1, 0, 1, 0), Nanos(1));
-            let is_alive =
-                |now: Nanos| knowledge.figures(&own, now).figures(target(1)).map(|figures| figures.is_alive);
-            assert_eq!(is_alive(Nanos(age.0 + 1)), Some(true));
-            assert_eq!(is_alive(Nanos(age.0 + 2)), Some(false));
-            assert_eq!(knowledge.fresh(Nanos(age.0 + 2)).count(), 0);
-        }
+    fn a_silent_server_is_dead_to_the_placer_and_one_that_may_yet_be_heard_of_is_not() {
+        let silence = weir_device::silence_max(LAMBDA);
+        let mut knowledge = Knowledge::new(0, LAMBDA, Nanos::ZERO);
+        let own = report(0, 0, 1, 0);
+        assert_eq!(knowledge.figures(&own, silence).figures(target(1)), None, "it may yet be heard of");
+        knowledge.take(&report(1, 0, 1, 0), Nanos(1));
+        let is_alive =
+            |now: Nanos| knowledge.figures(&own, now).figures(target(1)).map(|figures| figures.is_alive);
+        assert_eq!(is_alive(Nanos(silence.0 + 1)), Some(true));
+        assert_eq!(is_alive(Nanos(silence.0 + 2)), Some(false));
+        assert_eq!(knowledge.fresh(Nanos(silence.0 + 2)).count(), 0);
     }
 
     /// A job on both servers spends half of its weight on each; the next division waits until the last one has paid off.
@@ -202,7 +165,7 @@ mod tests {
     fn devices_are_divided_by_all_reports_and_not_too_often() {
         let jobs = [weir_testing::job(0, 1, 1, 16), weir_testing::job(1, 2, 1, 8)];
         let sharing = Sharing::of("size-fair".parse().expect("a policy"));
-        let mut knowledge = Knowledge::new(0, 2, LAMBDA, Nanos::ZERO);
+        let mut knowledge = Knowledge::new(0, LAMBDA, Nanos::ZERO);
         let mut own = report(0, 0, 1, 0);
         let uses = &mut Rc::get_mut(&mut own).expect("one owner").uses;
         let usage = DeviceUse { job: JobId(1), device: 0, wanted: None };
@@ -213,7 +176,7 @@ mod tests {
         let [(0, portions)] = &divided[..] else { panic!("one target: {divided:?}") };
         assert_eq!(portions[&JobId(1)], [1.0]);
         assert!(portions[&JobId(0)][0] < 0.5, "it has the other server to itself: {portions:?}");
-        let paid = Nanos(3 * DIVISION_COST_FACTOR * DIVISION_NANOSECONDS_PER_USE);
+        let paid = division_pause(Nanos(3 * DIVISION_NANOSECONDS_PER_USE));
         assert!(knowledge.divide(&own, &mut divisions, Nanos(paid.0 - 1)).is_none());
         assert!(knowledge.divide(&own, &mut divisions, paid).is_some());
     }
@@ -229,7 +192,7 @@ mod tests {
         let less = DeviceUse { job: JobId(0), device: 0, wanted: Some(0.25) };
         let other = Rc::new(Report { uses: Rc::new(vec![less]), ..copy(&again) });
         let mut portions = |own: u16, peer: &Rc<Report>| {
-            let mut knowledge = Knowledge::new(own, 2, LAMBDA, Nanos::ZERO);
+            let mut knowledge = Knowledge::new(own, LAMBDA, Nanos::ZERO);
             knowledge.take(peer, Nanos::ZERO);
             let own = &reports[usize::from(own)];
             let portions = knowledge.divide(own, &mut divisions, Nanos::ZERO).expect("the first division");

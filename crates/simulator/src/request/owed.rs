@@ -6,17 +6,8 @@
 use super::server::{Server, Site};
 use crate::core::time::seconds;
 use crate::core::world::World;
+use weir_device::{demand, SHORT, WINDOW};
 use weir_fairshare::{shares, JobShare, Nanos, Presence, Use};
-
-/// Debts are accounted so often: the window over which a device judges the demands of jobs (`WINDOW` of
-/// `crates/device/src/usage.rs`), as are the bounds below.
-const INTERVAL: Nanos = Nanos::from_millis(50);
-/// A device on which a job waited for so much of an interval is short of time.
-const SHORT: f64 = 0.5;
-/// On such a device a job that waited for so much wants all that it can get.
-const WAITING: f64 = 0.05;
-/// Less than this part of a device's time is no use of it.
-const USED_MIN: f64 = 0.001;
 
 /// The accounts of all targets at the last look.
 pub(super) struct Owed {
@@ -36,9 +27,9 @@ impl Owed {
         Owed { looked: Nanos::ZERO, before, presences: Vec::new(), shares }
     }
 
-    /// The time between two looks.
+    /// The time between two looks: the window over which a device judges the demands of its jobs.
     pub(super) fn interval(&self) -> Nanos {
-        INTERVAL
+        WINDOW
     }
 
     /// A server starts with empty accounts.
@@ -94,10 +85,8 @@ fn note(now: &[JobShare], before: &[JobShare], span: Nanos, mut tell: impl FnMut
         .collect();
     let is_short = demands.iter().any(|&(_, _, waited)| waited >= SHORT);
     for (job, used, waited) in demands {
-        if is_short && waited >= WAITING {
-            tell(job, None);
-        } else if used >= USED_MIN {
-            tell(job, Some(used));
+        if let Some(wanted) = demand(is_short, used, waited) {
+            tell(job, wanted);
         }
     }
 }

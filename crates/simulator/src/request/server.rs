@@ -4,7 +4,7 @@
 //! `crates/server/src/server/exchange.rs`.
 
 use super::divisions::Divisions;
-use super::knowledge::{reported, DeviceUse, Knowledge, Report, TargetReport, METADATA_DEVICE};
+use super::knowledge::{DeviceUse, Knowledge, Report, TargetReport};
 use super::station::Station;
 use crate::check::Settings;
 use crate::core::machines::Machines;
@@ -12,7 +12,7 @@ use crate::core::time::{nanos, seconds};
 use crate::scenario::Scenario;
 use std::rc::Rc;
 use weir_device::{Health, Load, Peers};
-use weir_fairshare::Nanos;
+use weir_fairshare::{device_number, Nanos};
 use weir_placement::online::{Figures, Placer};
 use weir_placement::{ServerId, SplitMix64, TargetId};
 
@@ -82,7 +82,7 @@ impl Server {
             loads: vec![Load::default(); stations.len()],
             health: vec![Health::default(); own.targets.len()],
             stations,
-            knowledge: Knowledge::new(number, servers, site.lambda, now),
+            knowledge: Knowledge::new(number, site.lambda, now),
             report: Rc::new(nothing),
             exchanging: vec![false; servers],
         }
@@ -164,7 +164,7 @@ impl Server {
             sequence: self.report.sequence + 1,
             uses: if is_same { Rc::clone(&self.report.uses) } else { Rc::new(uses) },
             targets: self.look_at_targets(site, machines, now),
-            placed: reported(placer.placed_lately()),
+            placed: placer.reported().collect(),
         });
         let heard = self.knowledge.figures(&self.report, now);
         let since = seconds(now.saturating_since(self.started));
@@ -176,7 +176,7 @@ impl Server {
         let metadata = self.metadata();
         let mut uses = Vec::new();
         for (index, station) in self.stations.iter_mut().enumerate() {
-            let device = if index == metadata { METADATA_DEVICE } else { index as u8 };
+            let device = device_number(index, metadata);
             let wanted = station.device.measure(now);
             uses.extend(wanted.map(|(job, wanted)| DeviceUse {
                 job,
@@ -228,7 +228,7 @@ impl Server {
         let metadata = self.metadata();
         let mut divided = divided.into_iter().peekable();
         for (index, station) in self.stations.iter_mut().enumerate() {
-            let number = if index == metadata { METADATA_DEVICE } else { index as u8 };
+            let number = device_number(index, metadata);
             let portions = divided.next_if(|(device, _)| *device == number);
             station.device.set_portions(&portions.map(|(_, portions)| portions).unwrap_or_default(), now);
         }

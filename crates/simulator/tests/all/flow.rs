@@ -104,11 +104,11 @@ fn a_job_on_two_targets_spends_half_of_its_weight_on_each() {
 
 #[test]
 fn a_limit_holds_on_an_idle_target_and_a_reservation_beside_others() {
-    let entitled = |reservation, limit| weir_simulator::Entitlement {
+    let entitled = |reservation, limit| weir_fairshare::Grant {
         user: Some("user0".into()),
         reservation,
         limit,
-        ..weir_simulator::Entitlement::default()
+        ..weir_fairshare::Grant::default()
     };
     let second = GIBIBYTE as f64 / GIGABYTES;
     let mut limited = idle(topology(1, 1, 2));

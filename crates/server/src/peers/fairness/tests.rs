@@ -2,8 +2,9 @@
 //! and start: once it is quiet, two exchanges make every server's portions right.
 
 use super::*;
-use crate::peers::reports::Reports;
+use crate::peers::origin;
 use proptest::prelude::*;
+use weir_device::Reports;
 use weir_fairshare::Nanos;
 use weir_wire::{DeviceUse, JobId, MachineLoad};
 
@@ -17,7 +18,7 @@ const JOBS: [(u32, &[u16]); 4] = [(16, &[0, 1]), (8, &[0]), (8, &[1]), (3, &[2])
 struct Node {
     boot: u64,
     sequence: u64,
-    reports: Reports,
+    reports: Reports<ServerReport>,
     is_up: bool,
 }
 
@@ -98,7 +99,7 @@ impl Cluster {
         let due: Vec<Message> = due;
         for (_, peer, said) in due {
             if self.nodes[peer].is_up {
-                self.nodes[peer].reports.take(said, now);
+                self.nodes[peer].reports.take(origin(&said), said, now);
             }
         }
         self.now = self.now + LAMBDA;
