@@ -221,6 +221,9 @@ fn naive_market(jobs: &[Presence], owed: &[f64], devices: usize) -> Vec<Vec<f64>
     jobs.iter().enumerate().map(spent).collect()
 }
 
+/// A job by its user, group, nodes, the bits of its devices, and what it wants of each.
+type DrawnJob = (u64, u64, u32, u32, Vec<Option<f64>>);
+
 proptest! {
     /// Bit for bit: a division that is found faster decides nothing anew.
     #[test]
@@ -235,7 +238,7 @@ proptest! {
         ]),
     ) {
         let sharing = Sharing::of(policy.parse().unwrap());
-        let presence = |(id, (user, group, nodes, reach, wanted)): (u64, &(u64, u64, u32, u32, Vec<Option<f64>>))| {
+        let presence = |(id, (user, group, nodes, reach, wanted)): (u64, &DrawnJob)| {
             let reached = (0..5).filter(|device| reach >> device & 1 == 1);
             let uses = reached.map(|device| Use { device, wanted: wanted[device] }).collect();
             Presence { attributes: JobAttributes::numbered(id, *user, *group, *nodes, nodes % 3), uses }
