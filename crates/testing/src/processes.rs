@@ -8,7 +8,7 @@ use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Bound on every wait of a test. Nothing takes nearly as long, so only a hang meets it.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Waits until `condition` holds; panics with `what` when it does not come true.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

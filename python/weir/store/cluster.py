@@ -24,8 +24,8 @@ from weir.store.mounts import ANNOUNCEMENT
 from weir.store.notices import Listener, Notice
 from weir.store.processes import Process
 
-_START_SECONDS = 20.0
-"""Longest time until a server listens: a `dir` server replays its journal first."""
+_START_SECONDS = 60.0
+"""Longest time until a server listens, on a busy machine: a `dir` server replays its journal first."""
 
 
 _LOSS = "accepted the loss of"

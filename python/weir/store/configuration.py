@@ -19,8 +19,8 @@ from weir.store.settings import Setting
 FILE_VERSION = 1
 """`version` of a cluster.toml."""
 _HEADLINE = "# Written by `weir up`: the file, flags and environment it was given, with defaults.\n"
-_CHECK_SECONDS = 20.0
-"""Longest time of `weir-server --check`, which reads one small file."""
+_CHECK_SECONDS = 60.0
+"""Longest time of `weir-server --check`, which reads one small file, on a busy machine."""
 
 
 @dataclass

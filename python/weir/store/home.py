@@ -25,7 +25,7 @@ _RESERVE_SERVER_BYTES = 32 << 10
 """Room for the files that commands write into a home, and for each server. They are small files, each in a block of its
 own, of which two versions lie there for a moment."""
 
-_LOCK_SECONDS = 30.0
+_LOCK_SECONDS = 150.0
 """Longest wait for another command that changes the same home: the start of a store takes less."""
 
 

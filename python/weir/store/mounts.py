@@ -24,12 +24,12 @@ ANNOUNCEMENT = "mount"
 _DEVICE = "/dev/fuse"
 _DEVICE_NUMBER = os.makedev(10, 229)
 """Number of the FUSE device (Linux, Documentation/admin-guide/devices.txt)."""
-_READY_SECONDS = 20.0
-"""Longest time until a mount serves: it connects to every server first."""
+_READY_SECONDS = 60.0
+"""Longest time until a mount serves, on a busy machine: it connects to every server first."""
 _UNMOUNT_SECONDS = 15.0
 """Longest time until the mount program ends once it is unmounted."""
-_HELPER_SECONDS = 20.0
-"""Longest time of umount; the kernel does not ask the mount program anything."""
+_HELPER_SECONDS = 60.0
+"""Longest time of umount, on a busy machine; the kernel does not ask the mount program anything."""
 
 
 @dataclass(frozen=True)

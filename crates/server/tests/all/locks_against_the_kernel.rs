@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_server::locks::{LockRequest, LockTable, Outcome};
+use weir_testing::PATIENCE;
 use weir_wire::{ClientId, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, RequestId};
 
 /// Bytes of the file that are locked; a range that ends at the last one goes to the end of the file.
@@ -14,7 +15,6 @@ const BYTES: u64 = 10;
 const PROCESSES: usize = 3;
 /// Open descriptions of each process.
 const DESCRIPTIONS: usize = 2;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One command a line, one answer a line: the errno, or the lock that was found.
 const HELPER: &str = r#"
