@@ -101,6 +101,11 @@ impl Balanced {
         Ok(())
     }
 
+    /// Goes on with the turn of another allocator, and the other with this one's.
+    pub fn swap_turns(&mut self, other: &mut Balanced) {
+        std::mem::swap(&mut self.rotation, &mut other.rotation);
+    }
+
     /// The standings for stripes of `step` bytes, in place of those that were not asked for longest where they are new.
     fn standings_of(&mut self, step: f64) -> &mut Standings {
         let found = self.standings.iter().position(|standings| standings.step() == step);

@@ -149,6 +149,9 @@ impl View {
         let state = &mut self.targets[target];
         check_target(state.target, speed, load_bytes)?;
         let is_as_fast = state.speed == speed;
+        if is_as_fast && (state.load_bytes, state.free_bytes) == (load_bytes, free_bytes) {
+            return Ok(());
+        }
         (state.speed, state.load_bytes, state.free_bytes) = (speed, load_bytes, free_bytes);
         self.note(is_as_fast, Change::Target(target as u32));
         Ok(())
@@ -167,6 +170,9 @@ impl View {
         let state = &mut self.servers[server];
         check_server(state.server, speed, load_bytes)?;
         let is_as_fast = state.speed == speed;
+        if is_as_fast && state.load_bytes == load_bytes {
+            return Ok(());
+        }
         (state.speed, state.load_bytes) = (speed, load_bytes);
         self.note(is_as_fast, Change::Server(server as u32));
         Ok(())

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Half-life of a placed byte, in seconds: files that are made within some minutes are used together.
-pub const HALF_LIFE_SECONDS: f64 = 180.0;
+const HALF_LIFE_SECONDS: f64 = 180.0;
 /// Age, in half-lives, past which nothing is left of a placed byte.
 const HALF_LIVES_MAX: f64 = 20.0;
 /// A target with less room than this part of its capacity, or than one stripe of the store's default size, is full.
@@ -68,6 +68,8 @@ pub(crate) struct Cluster {
     pub(crate) targets: Vec<TargetId>,
     /// Index of the first target of each server, by its number.
     first: Vec<u32>,
+    /// All targets, a target of each server in turn.
+    by_turn: Vec<u32>,
     pub(crate) figures: Vec<Figures>,
     /// The bytes that this server placed there lately.
     placed: Vec<f64>,
@@ -112,8 +114,11 @@ impl Cluster {
             .unwrap_or_else(|error| unreachable!("each target and server is named once: {error}"));
         let highest = targets.last().map_or(0, |last| last.server.0);
         let first = |server| targets.partition_point(|target| target.server.0 < server) as u32;
+        let mut by_turn: Vec<u32> = (0..targets.len() as u32).collect();
+        by_turn.sort_by_key(|&index| targets[index as usize].index);
         let mut cluster = Cluster {
             first: (0..=highest).map(first).collect(),
+            by_turn,
             figures: vec![Figures::UNKNOWN; targets.len()],
             placed: vec![0.0; targets.len()],
             left: vec![1.0; targets.len()],
@@ -196,7 +201,9 @@ impl Cluster {
         let factors = busy_factors(&busy);
         for (index, left) in self.left.iter_mut().enumerate() {
             let before = std::mem::replace(left, factors[view.server_of(index)]);
-            self.placed[index] *= *left / before;
+            if *left != before {
+                self.placed[index] *= *left / before;
+            }
         }
     }
 
@@ -257,13 +264,35 @@ impl Cluster {
         is_found.then_some(index).or_else(|| self.targets.binary_search(&target).ok())
     }
 
+    /// The targets of a server that take stripes, but for those whose queue is far above the others'.
+    pub(crate) fn home(&self, server: ServerId) -> impl Iterator<Item = u32> + '_ {
+        let first = self.first.get(usize::from(server.0)).map_or(self.targets.len(), |&first| first as usize);
+        let is_own = move |&index: &usize| self.targets[index].server == server;
+        (first..self.targets.len())
+            .take_while(is_own)
+            .map(|index| index as u32)
+            .filter(move |&index| self.is_home(server, index))
+    }
+
+    /// Whether the target of this index is among [`Cluster::home`] of the server.
+    pub(crate) fn is_home(&self, server: ServerId, index: u32) -> bool {
+        let index = index as usize;
+        self.targets[index].server == server && self.is_open[index] && !self.is_busy(index)
+    }
+
+    /// The other targets that take stripes, a target of each server in turn.
+    pub(crate) fn others(&self, server: ServerId) -> impl Iterator<Item = u32> + '_ {
+        let is_other = move |&index: &u32| self.is_open[index as usize] && !self.is_home(server, index);
+        self.by_turn.iter().copied().filter(is_other)
+    }
+
     /// The bytes that this server placed on each target lately.
     pub(crate) fn placed(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
         self.targets.iter().copied().zip(self.placed.iter().copied())
     }
 
     /// Whether the queue of the target of this index is far above the others'.
-    pub(crate) fn is_busy(&self, index: usize) -> bool {
+    fn is_busy(&self, index: usize) -> bool {
         self.waits_seconds[index] > 0.0
     }
 

@@ -12,8 +12,8 @@ mod placer;
 mod record;
 mod refusal;
 
-pub use cluster::{Figures, HALF_LIFE_SECONDS};
+pub use cluster::Figures;
 pub use heard::Heard;
-pub use placer::{each_stripe, Placed, Placer, Tally};
+pub use placer::{each_stripe, Placed, Placer, Seat, Tally};
 pub use record::{LeftOut, Record};
 pub use refusal::Refusal;

@@ -26,17 +26,13 @@ const PROBE_SECONDS: f64 = 60.0;
 /// changed.
 #[derive(Clone, Debug)]
 pub struct Placer {
-    server: ServerId,
+    seat: Seat,
     defaults: LayoutDefaults,
     /// The request for files without one.
     usual: LayoutSpecification,
     name: AllocatorName,
     cluster: Cluster,
     awaited: Awaited,
-    /// Open targets of this server, but for those whose queue is far above the others'.
-    home: Vec<u32>,
-    /// The other open targets, a target of each server in turn.
-    others: Vec<u32>,
     /// Slow targets that are due for a stripe, and when each had the last one.
     probes: Vec<u32>,
     probed: BTreeMap<u32, f64>,
@@ -44,7 +40,6 @@ pub struct Placer {
     /// Unix time of the last file made.
     wall_seconds: i64,
     seed: u64,
-    chooser: RefCell<Chooser>,
     tally: RefCell<Tally>,
     /// Stripes given to each target, by its index, since the server started.
     given: Vec<u64>,
@@ -68,6 +63,13 @@ pub struct Tally {
     pub refused: BTreeMap<&'static str, u64>,
     /// Stripes by target.
     pub targets: BTreeMap<TargetId, u64>,
+}
+
+/// The server that a placer places files of, with the turn and the dice of its allocator.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    server: ServerId,
+    chooser: RefCell<Chooser>,
 }
 
 /// The allocator and its state from file to file.
@@ -95,6 +97,22 @@ impl Chooser {
         };
         Chooser { allocator, random: SplitMix64(seed), chosen: Vec::new() }
     }
+
+    /// Exchanges the turns and the dice, and not the allocators' conclusions about a view.
+    fn swap_turns(&mut self, other: &mut Chooser) {
+        std::mem::swap(&mut self.random, &mut other.random);
+        match (&mut self.allocator, &mut other.allocator) {
+            (Chosen::Balanced(one), Chosen::Balanced(other)) => one.swap_turns(other),
+            (one, other) => std::mem::swap(one, other),
+        }
+    }
+}
+
+impl Seat {
+    /// For files of `server`, with dice that begin at `seed`.
+    pub fn new(server: ServerId, allocator: AllocatorName, seed: u64) -> Seat {
+        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed)) }
+    }
 }
 
 impl Placer {
@@ -102,32 +120,35 @@ impl Placer {
     pub fn new(server: ServerId, targets: &[TargetId], defaults: LayoutDefaults) -> Placer {
         let seed = u64::from(server.0);
         let mut placer = Placer {
-            server,
+            seat: Seat::new(server, AllocatorName::default(), seed),
             defaults,
             usual: LayoutSpecification::striped(None, Stripes::Default),
             name: AllocatorName::default(),
             cluster: Cluster::new(targets, defaults.stripe_bytes),
             awaited: Awaited::default(),
-            home: Vec::new(),
-            others: Vec::new(),
             probes: Vec::new(),
             probed: BTreeMap::new(),
             seconds: 0.0,
             wall_seconds: 0,
             seed,
-            chooser: RefCell::new(Chooser::of(AllocatorName::default(), seed)),
             tally: RefCell::default(),
             given: Vec::new(),
         };
         placer.given = vec![0; placer.cluster.targets.len()];
-        placer.sort();
         placer
     }
 
     /// Begins the dice of the allocator anew. Without a call they follow from the server's number.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
-        self.chooser = RefCell::new(Chooser::of(self.name, seed));
+        self.seat = Seat::new(self.seat.server, self.name, seed);
+    }
+
+    /// Places files of another server from now on, whose seat is `seat`; afterwards `seat` is that of the server before. The
+    /// figures and the placed bytes stay: both servers know the same of the store.
+    pub fn change_seat(&mut self, seat: &mut Seat) {
+        std::mem::swap(&mut self.seat.server, &mut seat.server);
+        self.seat.chooser.get_mut().swap_turns(seat.chooser.get_mut());
     }
 
     /// The allocator in use.
@@ -140,7 +161,7 @@ impl Placer {
         if name != self.name {
             self.name = name;
             self.seed = self.seed.wrapping_add(1);
-            self.chooser = RefCell::new(Chooser::of(name, self.seed));
+            self.seat = Seat::new(self.seat.server, name, self.seed);
             self.awaited = Awaited::default();
             self.cluster.release_all();
             self.refresh(self.seconds, |_| None);
@@ -151,7 +172,7 @@ impl Placer {
     pub fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
         self.seconds = seconds;
         self.cluster.refresh(seconds, self.name == AllocatorName::Balanced, heard);
-        self.sort();
+        self.find_probes();
     }
 
     /// The bytes that this server placed on each target lately.
@@ -234,7 +255,11 @@ impl Placer {
 
     /// A file of this layout, made at `created_unix_seconds`, is gone.
     pub fn removed(&mut self, layout: &Layout, created_unix_seconds: i64) {
-        let age_seconds = (self.wall_seconds - created_unix_seconds) as f64;
+        self.removed_at_age(layout, (self.wall_seconds - created_unix_seconds) as f64);
+    }
+
+    /// A file of this layout, made `age_seconds` ago, is gone.
+    pub fn removed_at_age(&mut self, layout: &Layout, age_seconds: f64) {
         let cluster = &mut self.cluster;
         each_stripe(layout, |target, bytes| {
             if let Some(index) = cluster.find(target) {
@@ -243,16 +268,7 @@ impl Placer {
         });
     }
 
-    fn sort(&mut self) {
-        let server = |index: &u32| self.cluster.targets[*index as usize].server;
-        let is_home = |index: &u32| server(index) == self.server && !self.cluster.is_busy(*index as usize);
-        let (home, mut others): (Vec<u32>, Vec<u32>) =
-            self.cluster.open.iter().partition(|index| is_home(index));
-        others.sort_unstable_by_key(|&index| {
-            let target = self.cluster.targets[index as usize];
-            (target.index, target.server)
-        });
-        (self.home, self.others) = (home, others);
+    fn find_probes(&mut self) {
         let (slow, seconds) = (&self.cluster.slow, self.seconds);
         self.probed.retain(|index, _| slow.contains(index));
         for &index in slow {
@@ -329,7 +345,7 @@ impl Placer {
             return Err(self.why_none());
         }
         let among_open = count.min(open.len());
-        let Chooser { allocator, random, chosen } = &mut *self.chooser.borrow_mut();
+        let Chooser { allocator, random, chosen } = &mut *self.seat.chooser.borrow_mut();
         chosen.clear();
         let is_forced = among_open == open.len() && self.name == AllocatorName::Balanced;
         if is_forced || !self.allocate(allocator, random, (among_open, bytes), chosen) {
@@ -372,7 +388,7 @@ impl Placer {
 
     /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.
     fn or_home(&self, view: &View, chosen: u32, bytes: f64) -> u32 {
-        if self.home.contains(&chosen) {
+        if self.cluster.is_home(self.seat.server, chosen) {
             return chosen;
         }
         let cost = |index: u32| {
@@ -386,15 +402,17 @@ impl Placer {
             let (target, server) = cost(index);
             target <= least.0 && server <= least.1
         };
-        self.home.iter().copied().find(is_as_good).unwrap_or(chosen)
+        self.cluster.home(self.seat.server).find(is_as_good).unwrap_or(chosen)
     }
 
     /// The first on this server, so that a small file is written in one round trip; the rest in turn by the number of the
     /// file.
     fn take_turns(&self, sequence: u64, count: usize, chosen: &mut Vec<u32>) {
-        let home = turned(&self.home, sequence);
-        let others = turned(&self.others, sequence.wrapping_mul(count.max(2) as u64 - 1));
-        let first = self.home.len().min(1);
+        let home: Vec<u32> = self.cluster.home(self.seat.server).collect();
+        let others: Vec<u32> = self.cluster.others(self.seat.server).collect();
+        let first = home.len().min(1);
+        let home = turned(&home, sequence);
+        let others = turned(&others, sequence.wrapping_mul(count.max(2) as u64 - 1));
         chosen.extend(home.clone().take(first).chain(others).chain(home.skip(first)).take(count));
     }
 
@@ -441,8 +459,10 @@ impl Placer {
     /// Targets that take stripes, and the bytes that fit there.
     pub(crate) fn usable(&self) -> Vec<(TargetId, u64)> {
         let Cluster { open, slow, targets, figures, .. } = &self.cluster;
-        let all = self.home.iter().chain(open.iter().filter(|index| !self.home.contains(index))).chain(slow);
-        all.map(|&index| (targets[index as usize], figures[index as usize].free_bytes)).collect()
+        let server = self.seat.server;
+        let others = open.iter().filter(|&&index| !self.cluster.is_home(server, index));
+        let all = self.cluster.home(server).chain(others.chain(slow).copied());
+        all.map(|index| (targets[index as usize], figures[index as usize].free_bytes)).collect()
     }
 
     /// The number of stripes that the rule asks for.

@@ -14,6 +14,8 @@ use weir_placement::{Component, Layout, LayoutSpecification, Stripes, TargetId, 
 const TURNS_BEFORE: usize = 16;
 /// A write goes around full targets so many times at most; every detour leaves out one target more.
 const DETOURS_MAX: usize = 16;
+/// The number of files that name their targets: no home chooses these.
+const NAMED: u64 = u64::MAX;
 
 /// All files of a run.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ pub(crate) struct Part {
 impl Files {
     /// Places the files that are there before the run.
     pub(crate) fn new(scenario: &Scenario, settings: &Settings, machines: &mut Machines) -> Files {
-        let homes = Homes::new(machines, nanos(scenario.lambda_seconds), scenario.seed);
+        let homes = Homes::new(machines, settings, nanos(scenario.lambda_seconds), scenario.seed);
         let table = &scenario.workload.files;
         let mut files = Files { homes, files: table.iter().map(|_| FileState::default()).collect() };
         let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();
@@ -66,6 +68,15 @@ impl Files {
     /// The homes, for a model that tells them the figures of the store.
     pub(crate) fn homes(&mut self) -> &mut Homes {
         &mut self.homes
+    }
+
+    /// From now on the model tells the homes the figures of the store.
+    pub(crate) fn tell_by_model(&mut self, machines: &Machines) {
+        let placed = (0..).zip(&self.files).filter(|(_, state)| state.number != NAMED);
+        let there =
+            placed.filter_map(|(file, state)| Some((self.homes.of_file(file), state.layout.as_deref()?)));
+        let there: Vec<(u32, &Layout)> = there.collect();
+        self.homes.tell_by_model(machines, &there);
     }
 
     /// First bytes of a file came.
@@ -94,8 +105,8 @@ impl Files {
         let asked = specification(settings, file);
         let named = asked.and_then(|asked| named_layout(asked, settings.defaults.stripe_bytes));
         let (number, layout) = match named {
-            Some(layout) => (u64::MAX, layout),
-            None => self.homes.place(home, asked, (machines, settings, now))?,
+            Some(layout) => (NAMED, layout),
+            None => self.homes.place(home, asked, (machines, now))?,
         };
         let state = &mut self.files[file as usize];
         (state.created, state.number, state.held) = (now, number, Extents::default());
@@ -106,8 +117,8 @@ impl Files {
     pub(crate) fn remove(&mut self, file: u32, machines: &mut Machines, now: Nanos) {
         let home = self.homes.of_file(file);
         let state = std::mem::take(&mut self.files[file as usize]);
-        if let Some(layout) = &state.layout {
-            self.homes.removed(home, layout, (machines, state.created, now));
+        if let Some(layout) = state.layout.as_ref().filter(|_| state.number != NAMED) {
+            self.homes.removed(home, layout, (state.created, now));
         }
         for (target, bytes) in state.room {
             machines.targets[target as usize].workload_bytes -= bytes;
@@ -145,7 +156,7 @@ impl Files {
             let (home, held_end) = (self.homes.of_file(file), state.held.end());
             let asked = specification(settings, file);
             let present = (layout, asked, held_end);
-            match self.homes.place_behind(home, present, &full, (machines, settings, now)) {
+            match self.homes.place_behind(home, present, &full, (machines, now)) {
                 Ok(layout) => self.files[file as usize].layout = Some(Box::new(layout)),
                 Err(_) => return false,
             }

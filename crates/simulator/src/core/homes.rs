@@ -1,35 +1,29 @@
 //! The home servers: which one a file has, and what each knows of the store when it places a file.
 //!
-//! A home server adopts the figures of all targets once an exchange, as the product's does. Here it does so when it places its
-//! first file after an exchange, since nothing else asks. The figures are those of that moment, at most one interval
-//! younger than the exchange. A server that is silent counts as dead after the product's time.
+//! A home server adopts the figures of all targets once an exchange, as the product's does. All homes that hear each other
+//! know the same after an exchange, so they share one placer, which adopts the figures when the first file after an exchange is placed:
+//! at most one interval later than the product's. A home that knows more, because it made or removed files since, or less, because it is
+//! silent, has a copy of this placer until the next exchange. A server that is silent counts as dead after the product's time.
 
 use super::machines::Machines;
 use super::time::seconds;
 use crate::check::Settings;
 use weir_device::silence_max;
 use weir_fairshare::Nanos;
-use weir_placement::online::{each_stripe, Figures, Placed, Placer, Refusal, HALF_LIFE_SECONDS};
-use weir_placement::{Layout, LayoutSpecification, ServerId, TargetId};
-
-/// Half-lives after which the unit of told bytes is set anew, far within the range of its numbers.
-const RESCALE_HALF_LIVES: f64 = 256.0;
+use weir_placement::online::{Figures, Placed, Placer, Refusal, Seat};
+use weir_placement::{AllocatorName, Layout, LayoutDefaults, LayoutSpecification, ServerId, TargetId};
 
 /// The home servers of a store.
 #[derive(Debug)]
 pub(crate) struct Homes {
     seed: u64,
     targets: Vec<TargetId>,
+    defaults: LayoutDefaults,
+    allocator: AllocatorName,
     lambda: Nanos,
     silent_max: Nanos,
-    /// Made when the server places its first file.
-    homes: Vec<Option<Home>>,
-    /// For each target, the bytes that all servers placed there lately and told, each byte in the unit of its moment.
-    told: Vec<f64>,
-    /// The moment at which the unit of a placed byte is 1; it doubles with each half-life.
-    unit_at: Nanos,
-    /// Placements and removals that were not told yet.
-    untold: Vec<Untold>,
+    homes: Vec<Home>,
+    common: Common,
     /// Exchanges before the run.
     exchanges_before: u64,
     /// Whether the model tells the placers the figures, by exchanges of its own.
@@ -38,40 +32,70 @@ pub(crate) struct Homes {
 
 #[derive(Debug)]
 struct Home {
-    placer: Placer,
-    /// Number of the exchange whose figures it has.
-    exchange: u64,
+    seat: Seat,
     /// Files that it made.
     files: u64,
-    /// The part of `told` that is its own.
-    told: Vec<f64>,
+    /// The number of the exchange after which it last made or removed a file.
+    busy_exchange: u64,
+    /// Its own placer: where the model tells it the figures, or a copy of the common one until the next exchange.
+    own: Option<Box<Placer>>,
+}
+
+/// The knowledge of all homes.
+#[derive(Debug)]
+struct Common {
+    placer: Placer,
+    /// Number and moment of the exchange whose figures it has.
+    exchange: u64,
+    seconds: f64,
+    /// Files made and removed that were not told yet.
+    news: Vec<News>,
+    /// Homes with a copy.
+    copied: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Untold {
+struct News {
     /// The exchange before it.
     exchange: u64,
     home: u32,
-    target: u32,
-    /// In the unit of the moment at which the file was made; negative for a removal.
-    bytes: f64,
+    layout: Layout,
+    /// For a removal, the moment of the exchange before the file was made.
+    removed_of: Option<f64>,
 }
 
 impl Homes {
-    pub(crate) fn new(machines: &Machines, lambda: Nanos, seed: u64) -> Homes {
-        let count = machines.targets.len();
-        Homes {
+    pub(crate) fn new(machines: &Machines, settings: &Settings, lambda: Nanos, seed: u64) -> Homes {
+        let count = machines.targets.len() as u32;
+        let targets: Vec<TargetId> = (0..count).map(|number| machines.name(number)).collect();
+        let mut homes = Homes {
             seed,
-            targets: (0..count as u32).map(|number| machines.name(number)).collect(),
+            defaults: settings.defaults,
+            allocator: settings.allocator,
             lambda,
             silent_max: silence_max(lambda),
-            homes: machines.servers.iter().map(|_| None).collect(),
-            told: vec![0.0; count],
-            unit_at: Nanos::ZERO,
-            untold: Vec::new(),
+            homes: Vec::new(),
+            common: Common {
+                placer: new_placer(0, &targets, (settings.defaults, settings.allocator)),
+                exchange: 0,
+                seconds: 0.0,
+                news: Vec::new(),
+                copied: Vec::new(),
+            },
+            targets,
             exchanges_before: 1,
             is_told: false,
-        }
+        };
+        homes.homes = (0..machines.servers.len() as u32).map(|number| homes.start(number)).collect();
+        homes
+    }
+
+    /// A home that made no file.
+    fn start(&self, number: u32) -> Home {
+        // Seed 0 throws the dice of the product.
+        let seed = u64::from(number) ^ self.seed << 16;
+        let seat = Seat::new(ServerId(number as u16), self.allocator, seed);
+        Home { seat, files: 0, busy_exchange: 0, own: None }
     }
 
     /// The servers exchange their figures once more before the run.
@@ -79,37 +103,42 @@ impl Homes {
         self.exchanges_before += 1;
     }
 
-    /// From now on the model tells each home's placer the figures of the store, by exchanges of its own.
-    pub(crate) fn tell_by_model(&mut self) {
+    /// From now on the model tells each home's placer the figures of the store, by exchanges of its own. The homes placed the files of
+    /// `there` before.
+    pub(crate) fn tell_by_model(&mut self, machines: &Machines, there: &[(u32, &Layout)]) {
+        self.hear(machines, Nanos::ZERO);
         self.is_told = true;
+        for &(home, layout) in there {
+            self.placer(home).placed(layout, 0);
+        }
+        let all: Vec<f64> = self.common.placer.placed_lately().map(|(_, bytes)| bytes).collect();
+        for placer in self.homes.iter_mut().filter_map(|home| home.own.as_mut()) {
+            let own: Vec<f64> = placer.placed_lately().map(|(_, bytes)| bytes).collect();
+            placer.refresh(0.0, |target| {
+                let number = machines.number(target) as usize;
+                let placed_bytes = (all[number] - own[number]).max(0.0);
+                Some(Figures { placed_bytes, ..figures(machines, number as u32, true) })
+            });
+        }
     }
 
     /// The placer of a home, to be told.
-    pub(crate) fn placer(&mut self, home: u32, settings: &Settings) -> &mut Placer {
-        &mut self.home(home, settings).placer
+    pub(crate) fn placer(&mut self, home: u32) -> &mut Placer {
+        let Homes { targets, homes, defaults, allocator, .. } = self;
+        let new = || Box::new(new_placer(home, targets, (*defaults, *allocator)));
+        homes[home as usize].own.get_or_insert_with(new)
     }
 
-    /// The server of this number starts anew, and knows of no file that it placed lately.
+    /// The server of this number, which the model tells, starts anew, and knows of no file that it placed lately.
     pub(crate) fn forget(&mut self, home: u32) {
-        self.homes[home as usize] = None;
+        self.homes[home as usize] = self.start(home);
     }
 
     /// First bytes of the home's file of this number came.
     pub(crate) fn written(&mut self, home: u32, number: u64, now: Nanos) {
-        if let Some(server) = &mut self.homes[home as usize] {
-            server.placer.written(number, seconds(now));
+        if let Some(placer) = &mut self.homes[home as usize].own {
+            placer.written(number, seconds(now));
         }
-    }
-
-    fn home(&mut self, home: u32, settings: &Settings) -> &mut Home {
-        let Homes { seed, targets, homes, .. } = self;
-        homes[home as usize].get_or_insert_with(|| {
-            let mut placer = Placer::new(ServerId(home as u16), targets, settings.defaults);
-            // Seed 0 throws the dice of the product.
-            placer.set_seed(u64::from(home) ^ *seed << 16);
-            placer.set_allocator(settings.allocator);
-            Home { placer, exchange: 0, files: 0, told: vec![0.0; targets.len()] }
-        })
     }
 
     /// The home server of a file: stable, and even over files.
@@ -122,18 +151,18 @@ impl Homes {
         &mut self,
         home: u32,
         asked: Option<&LayoutSpecification>,
-        (machines, settings, now): (&Machines, &Settings, Nanos),
+        (machines, now): (&Machines, Nanos),
     ) -> Result<(u64, Layout), Refusal> {
-        let is_told = self.is_told;
-        let server = self.refreshed(home, (machines, settings, now));
-        let number = server.files;
-        let Placed { layout, .. } = server.placer.place(number, asked)?;
-        server.files += 1;
-        server.placer.placed(&layout, seconds(now) as i64);
-        if is_told {
-            server.placer.awaits(number, &layout, seconds(now));
+        let number = self.homes[home as usize].files;
+        let placed = self.ask(home, (machines, now), |placer| placer.place(number, asked));
+        let Placed { layout, .. } = placed?;
+        self.homes[home as usize].files += 1;
+        if self.is_told {
+            let placer = self.placer(home);
+            placer.placed(&layout, seconds(now) as i64);
+            placer.awaits(number, &layout, seconds(now));
         } else {
-            self.note(home, &layout, (machines, now, now), 1.0);
+            self.note(home, &layout, (None, now));
         }
         Ok((number, layout))
     }
@@ -144,40 +173,55 @@ impl Homes {
         home: u32,
         (layout, asked, size_bytes): (&Layout, Option<&LayoutSpecification>, u64),
         full: &[TargetId],
-        (machines, settings, now): (&Machines, &Settings, Nanos),
+        (machines, now): (&Machines, Nanos),
     ) -> Result<Layout, Refusal> {
-        let server = self.refreshed(home, (machines, settings, now));
-        Ok(server.placer.place_behind(layout, asked, size_bytes, full)?.layout)
+        let behind = |placer: &mut Placer| placer.place_behind(layout, asked, size_bytes, full);
+        Ok(self.ask(home, (machines, now), behind)?.layout)
     }
 
-    /// A file that was made at `created` is gone.
-    pub(crate) fn removed(
-        &mut self,
-        home: u32,
-        layout: &Layout,
-        (machines, created, now): (&Machines, Nanos, Nanos),
-    ) {
-        if let Some(server) = &mut self.homes[home as usize] {
-            server.placer.removed(layout, seconds(created) as i64);
-            if !self.is_told {
-                self.note(home, layout, (machines, created, now), -1.0);
-            }
+    /// A file that the home placed at `created` is gone.
+    pub(crate) fn removed(&mut self, home: u32, layout: &Layout, (created, now): (Nanos, Nanos)) {
+        if !self.is_told {
+            self.note(home, layout, (Some(created), now));
+        } else if let Some(placer) = &mut self.homes[home as usize].own {
+            placer.removed(layout, seconds(created) as i64);
         }
     }
 
-    /// Remembers what a home tells of a layout at the next exchange.
-    fn note(
+    /// Asks a placer that knows what the home knows, with the home's turn and dice.
+    fn ask<T>(
         &mut self,
         home: u32,
-        layout: &Layout,
-        (machines, created, now): (&Machines, Nanos, Nanos),
-        sign: f64,
-    ) {
-        let (exchange, unit) = (self.exchange(now), self.unit(created));
-        each_stripe(layout, |target, bytes| {
-            let target = machines.number(target);
-            self.untold.push(Untold { exchange, home, target, bytes: sign * bytes * unit });
-        });
+        (machines, now): (&Machines, Nanos),
+        question: impl FnOnce(&mut Placer) -> T,
+    ) -> T {
+        if self.is_told {
+            self.placer(home);
+        } else {
+            self.hear(machines, now);
+            self.copy_where_needed(home, (machines, now));
+        }
+        let Homes { homes, common, .. } = self;
+        let server = &mut homes[home as usize];
+        let placer = server.own.as_deref_mut().unwrap_or(&mut common.placer);
+        placer.change_seat(&mut server.seat);
+        let answer = question(placer);
+        placer.change_seat(&mut server.seat);
+        answer
+    }
+
+    /// Remembers what a home tells at the next exchange: a file made, or removed that was made at a moment.
+    fn note(&mut self, home: u32, layout: &Layout, (created, now): (Option<Nanos>, Nanos)) {
+        let exchange = self.exchange(now);
+        let removed_of = created.map(|created| self.exchange_seconds(created));
+        let news = News { exchange, home, layout: layout.clone(), removed_of };
+        let server = &mut self.homes[home as usize];
+        server.busy_exchange = exchange;
+        // A copy of an exchange before is not asked any more.
+        if let Some(own) = server.own.as_mut().filter(|_| self.common.exchange == exchange) {
+            news.count(own, self.common.seconds);
+        }
+        self.common.news.push(news);
     }
 
     /// The number of the last exchange.
@@ -185,79 +229,86 @@ impl Homes {
         self.exchanges_before + now.0 / self.lambda.0
     }
 
-    /// The weight, in the sums of told bytes, of a byte that is placed at this moment.
-    fn unit(&self, at: Nanos) -> f64 {
-        ((seconds(at) - seconds(self.unit_at)) / HALF_LIFE_SECONDS).exp2()
+    /// The moment of the last exchange, in seconds.
+    fn exchange_seconds(&self, now: Nanos) -> f64 {
+        seconds(Nanos(now.0 / self.lambda.0 * self.lambda.0))
     }
 
-    /// A home with the figures of the last exchange.
-    fn refreshed(
-        &mut self,
-        home: u32,
-        (machines, settings, now): (&Machines, &Settings, Nanos),
-    ) -> &mut Home {
-        if self.is_told {
-            return self.home(home, settings);
+    /// The common placer learns the figures of the last exchange.
+    fn hear(&mut self, machines: &Machines, now: Nanos) {
+        let (exchange, at) = (self.exchange(now), self.exchange_seconds(now));
+        let Homes { homes, common, silent_max, .. } = self;
+        if common.exchange == exchange {
+            return;
         }
-        let exchange = self.exchange(now);
-        self.tell(exchange, now);
-        let unit = self.unit(now);
-        self.home(home, settings);
-        let Homes { homes, told, silent_max, .. } = self;
-        let Some(server) = &mut homes[home as usize] else {
-            unreachable!("the home has its placer since the line before")
-        };
-        if server.exchange == exchange {
-            return server;
+        common.copied.drain(..).for_each(|home| homes[home as usize].own = None);
+        let count = common.news.partition_point(|news| news.exchange < exchange);
+        for news in common.news.drain(..count) {
+            news.count(&mut common.placer, common.seconds);
         }
-        server.exchange = exchange;
-        let own = &server.told;
-        server.placer.refresh(seconds(now), |target| {
-            let number = machines.number(target) as usize;
-            let machine = &machines.targets[number];
-            Some(Figures {
-                capacity_bytes: machine.capacity_bytes,
-                free_bytes: machine.free_bytes(),
-                is_alive: is_heard(machines, (home, machine.server), (now, *silent_max)),
-                placed_bytes: ((told[number] - own[number]) / unit).max(0.0),
-                ..Figures::UNKNOWN
-            })
+        (common.exchange, common.seconds) = (exchange, at);
+        common.placer.refresh(at, |target| {
+            let number = machines.number(target);
+            let server = machines.targets[number as usize].server;
+            Some(figures(machines, number, !is_silent(machines, server, (now, *silent_max))))
         });
-        // Figures of a target that came back were raised to the mean: that is told, too.
-        let present = server.placer.placed_lately();
-        for ((own, all), (_, bytes)) in server.told.iter_mut().zip(told).zip(present) {
-            *all += bytes * unit - *own;
-            *own = bytes * unit;
-        }
-        server
     }
 
-    /// Adds up what was placed before this exchange.
-    fn tell(&mut self, exchange: u64, now: Nanos) {
-        let count = self.untold.partition_point(|untold| untold.exchange < exchange);
-        for Untold { home, target, bytes, .. } in self.untold.drain(..count) {
-            self.told[target as usize] += bytes;
-            if let Some(home) = &mut self.homes[home as usize] {
-                home.told[target as usize] += bytes;
-            }
+    /// A home that does not know the same as the others has a copy of their placer.
+    fn copy_where_needed(&mut self, home: u32, (machines, now): (&Machines, Nanos)) {
+        let Homes { homes, common, silent_max, .. } = self;
+        let server = &mut homes[home as usize];
+        let is_deaf = is_silent(machines, home, (now, *silent_max));
+        if server.own.is_some() || !(is_deaf || server.busy_exchange == common.exchange) {
+            return;
         }
-        let unit = self.unit(now);
-        if unit > RESCALE_HALF_LIVES.exp2() {
-            let own = self.homes.iter_mut().flatten().map(|home| &mut home.told);
-            for bytes in own.chain([&mut self.told]).flatten() {
-                *bytes /= unit;
-            }
-            self.untold.iter_mut().for_each(|untold| untold.bytes /= unit);
-            self.unit_at = now;
+        let mut copy = Box::new(common.placer.clone());
+        if is_deaf {
+            copy.refresh(common.seconds, |target| {
+                let number = machines.number(target);
+                Some(figures(machines, number, machines.targets[number as usize].server == home))
+            });
+        }
+        for news in common.news.iter().filter(|news| news.home == home) {
+            news.count(&mut copy, common.seconds);
+        }
+        server.own = Some(copy);
+        common.copied.push(home);
+    }
+}
+
+impl News {
+    /// Counts it in a placer whose figures are of a moment.
+    fn count(&self, placer: &mut Placer, heard_seconds: f64) {
+        match self.removed_of {
+            None => placer.placed(&self.layout, heard_seconds as i64),
+            Some(made_seconds) => placer.removed_at_age(&self.layout, heard_seconds - made_seconds),
         }
     }
 }
 
-/// Whether the home hears of the targets of the server.
-fn is_heard(machines: &Machines, (home, server): (u32, u32), (now, silent_max): (Nanos, Nanos)) -> bool {
-    let is_silent = |number: u32| {
-        let since = machines.servers[number as usize].silent_since;
-        since.is_some_and(|since| now.saturating_since(since) > silent_max)
-    };
-    home == server || !(is_silent(home) || is_silent(server))
+fn new_placer(
+    home: u32,
+    targets: &[TargetId],
+    (defaults, allocator): (LayoutDefaults, AllocatorName),
+) -> Placer {
+    let mut placer = Placer::new(ServerId(home as u16), targets, defaults);
+    placer.set_allocator(allocator);
+    placer
 }
+
+/// The figures of a target, without the bytes that homes placed there.
+fn figures(machines: &Machines, number: u32, is_alive: bool) -> Figures {
+    let machine = &machines.targets[number as usize];
+    let (capacity_bytes, free_bytes) = (machine.capacity_bytes, machine.free_bytes());
+    Figures { capacity_bytes, free_bytes, is_alive, ..Figures::UNKNOWN }
+}
+
+/// Whether the other servers take the server for dead; it hears none of them then either.
+fn is_silent(machines: &Machines, server: u32, (now, silent_max): (Nanos, Nanos)) -> bool {
+    let since = machines.servers[server as usize].silent_since;
+    since.is_some_and(|since| now.saturating_since(since) > silent_max)
+}
+
+#[cfg(test)]
+mod tests;

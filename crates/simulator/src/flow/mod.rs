@@ -61,6 +61,9 @@ pub(crate) struct Flows {
     /// Devices whose flows or speed changed: targets, and behind them the metadata services of servers.
     changed: Vec<u32>,
     is_changed: Vec<bool>,
+    /// Variables on devices whose shares were found anew: each gets its weight once, after all of its devices have theirs.
+    unweighed: Vec<u32>,
+    is_unweighed: Vec<bool>,
     /// Whether a device had several jobs when its shares were found.
     was_shared: Vec<bool>,
     targets: u32,
@@ -96,6 +99,8 @@ impl Flows {
             limits: Limits::new(&settings.holders),
             changed: Vec::new(),
             is_changed: vec![false; targets + servers],
+            unweighed: Vec::new(),
+            is_unweighed: Vec::new(),
             was_shared: vec![false; targets + servers],
             targets: targets as u32,
             division_at: None,
@@ -186,7 +191,7 @@ impl Flows {
         }
     }
 
-    /// Finds capacity, shares and weights of a device anew.
+    /// Finds capacity and shares of a device anew.
     fn refresh(&mut self, device: u32, world: &mut World<'_>) {
         let Some(resource) = self.resource(device) else { return };
         let capacity = self.capacity(device, resource, world);
@@ -204,7 +209,7 @@ impl Flows {
             self.shares.weigh_alone(device, world.now, &mut world.accounts);
         }
         if (is_shared || was_shared) && self.shares.divides() {
-            self.reweigh(device, resource, world.now);
+            self.await_weights(device, resource, world.now);
         }
     }
 
@@ -218,29 +223,38 @@ impl Flows {
         shares.weigh(device, network.on(resource).map(window), world.now, &mut world.accounts);
     }
 
-    /// Sets the weights of all flows of a device by the shares of their jobs.
-    fn reweigh(&mut self, device: u32, resource: u32, now: Nanos) {
+    /// Notes that the flows of a device need other weights, and the store another division.
+    fn await_weights(&mut self, device: u32, resource: u32, now: Nanos) {
         if self.shares.is_shared(device) && device < self.targets {
             self.ask_division(now);
         }
-        let on: Vec<u32> = self.network.on(resource).map(|(variable, _)| variable).collect();
-        for variable in on {
-            let class = self.classes.class_mut(variable);
-            if class.parts.len() > 1 {
-                let shares = &self.shares;
-                let queue = |device: u32| shares.window(device);
-                let longest = |one: u32, part: &Part| {
-                    if queue(part.device) > queue(one) {
-                        part.device
-                    } else {
-                        one
-                    }
-                };
-                class.lead = class.parts.iter().fold(class.parts[0].device, longest);
+        for (variable, _) in self.network.on(resource) {
+            let number = variable as usize;
+            if self.is_unweighed.len() <= number {
+                self.is_unweighed.resize(number + 1, false);
             }
-            let weight = class.window * self.shares.factor(class.lead, class.job);
-            self.network.set_variable(variable, self.network.count(variable), weight);
+            if !std::mem::replace(&mut self.is_unweighed[number], true) {
+                self.unweighed.push(variable);
+            }
         }
+    }
+
+    /// Sets the weight of a variable by the share of its job on the device with the longest queue.
+    fn reweigh(&mut self, variable: u32) {
+        let class = self.classes.class_mut(variable);
+        if class.parts.len() > 1 {
+            let queue = |part: &Part| self.shares.window(part.device);
+            let longest = |one: u32, part: &Part| {
+                if queue(part) > self.shares.window(one) {
+                    part.device
+                } else {
+                    one
+                }
+            };
+            class.lead = class.parts.iter().fold(class.parts[0].device, longest);
+        }
+        let weight = class.window * self.shares.factor(class.lead, class.job);
+        self.network.set_variable(variable, self.network.count(variable), weight);
     }
 
     /// The part of its time that a device has for flows, and of its rate at which it works.
@@ -270,10 +284,7 @@ impl Flows {
         }
         let mut uses: Vec<JobUse> = Vec::new();
         for target in 0..self.targets {
-            let resource = self.routes.target(target);
-            for job in self.shares.jobs_on(target).filter(|&job| is_concerned[job as usize]) {
-                uses.push(self.use_of(job, target, resource));
-            }
+            self.add_uses(target, &is_concerned, &mut uses);
         }
         uses.sort_by_key(|one| (one.job, one.target));
         // A job with one target spends all of its weight there, and again all where it had several.
@@ -284,17 +295,24 @@ impl Flows {
         }
     }
 
-    fn use_of(&self, job: u32, target: u32, resource: u32) -> JobUse {
-        let mut one = JobUse { job, target, used: 0.0, is_short: false };
+    /// Appends the uses of a target by the concerned jobs.
+    fn add_uses(&self, target: u32, is_concerned: &[bool], uses: &mut Vec<JobUse>) {
+        let first = uses.len();
+        let concerned = self.shares.jobs_on(target).filter(|&job| is_concerned[job as usize]);
+        uses.extend(concerned.map(|job| JobUse { job, target, used: 0.0, is_short: false }));
+        let here = &mut uses[first..];
+        if here.is_empty() {
+            return;
+        }
+        let resource = self.routes.target(target);
         let capacity = self.network.capacity(resource);
         for (variable, coefficient) in self.network.on(resource) {
-            if self.classes.class(variable).job == job {
-                let rate = self.network.rate(variable) * self.network.count(variable);
-                one.used += if capacity > 0.0 { rate * coefficient / capacity } else { 0.0 };
-                one.is_short |= self.network.holder(variable) == Some(resource);
-            }
+            let job = self.classes.class(variable).job;
+            let Ok(place) = here.binary_search_by_key(&job, |one| one.job) else { continue };
+            let rate = self.network.rate(variable) * self.network.count(variable);
+            here[place].used += if capacity > 0.0 { rate * coefficient / capacity } else { 0.0 };
+            here[place].is_short |= self.network.holder(variable) == Some(resource);
         }
-        one
     }
 
     /// Begins the flow of some parts of a transfer, with a bounded number of requests under way or with all of them.
@@ -439,6 +457,10 @@ impl Model for Flows {
             place += 1;
         }
         self.changed.clear();
+        while let Some(variable) = self.unweighed.pop() {
+            self.is_unweighed[variable as usize] = false;
+            self.reweigh(variable);
+        }
         let mut rates_before = std::mem::take(&mut self.rates_before);
         self.network.solve(&mut rates_before);
         for (variable, before) in rates_before.drain(..) {

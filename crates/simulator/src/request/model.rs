@@ -118,7 +118,7 @@ impl<'a> Requesting<'a> {
         }
         let owed = Owed::new(&site, &servers);
         events.push(owed.interval(), Event::Owe);
-        world.files.homes().tell_by_model();
+        world.files.tell_by_model(&world.machines);
         Requesting {
             divisions: Divisions::new(&site.settings.sharing, &site.settings.jobs),
             network: Network::new(topology),
@@ -327,7 +327,7 @@ impl<'a> Requesting<'a> {
         if server.boot() as u16 != at.boot {
             return;
         }
-        let placer = world.files.homes().placer(at.server.into(), self.site.settings);
+        let placer = world.files.homes().placer(at.server.into());
         server.close_interval(&self.site, &world.machines, (placer, &mut self.divisions), world.now);
         self.events.push(world.now + self.site.lambda, Event::Exchange(at));
         self.tell_peers(at.server, world);
