@@ -18,16 +18,18 @@ from simulate_command import COMMAND_SECONDS, simulate, until
 from store import Store
 from weir import _core
 from weir.simulation.documents import Document, parse_document
-from weir.simulation.errors import SimulationError
+from weir.simulation.errors import ScenarioError, SimulationError
 from weir.simulation.scenario import scenario_of
 from weir.simulation.sweeps.pools import Threads
+from weir.simulation.topology import parse_topology, topology_named
 from weir.simulation.tuning.application import application_of
-from weir.simulation.tuning.cases import Case, Mixes, cases_of_logs, cases_of_seeds, find_logs
+from weir.simulation.tuning.cases import Case, Log, Mixes, cases_of_logs, cases_of_seeds, find_logs
 from weir.simulation.tuning.errors import TuningError
 from weir.simulation.tuning.judgement import judge
 from weir.simulation.tuning.search import Run
 from weir.simulation.tuning.space import Space, space_of
 from weir.simulation.tuning.tuner import Options, Tuned, tune
+from weir.simulation.workload import SkippedLog
 
 LOGS = Path(__file__).resolve().parents[1] / "data/darshan"
 SCENARIO = """\
@@ -128,8 +130,8 @@ def test_what_cannot_be_searched_is_refused() -> None:
 
 @given(st.integers(2, 30), st.integers(0, 100), st.integers(1, 5))
 def test_no_log_is_searched_with_and_judged_by(count: int, seed: int, at_once: int) -> None:
-    logs = [Path(f"/logs/{number}.darshan") for number in range(count)]
-    mixes = Mixes(training=3, held_out=4, at_once=at_once)
+    logs = [Log(Path(f"/logs/{number}.darshan"), number) for number in range(count)]
+    mixes = Mixes(training=3, held_out=4, room_bytes=30, at_once=at_once)
     cases = cases_of_logs(logs, seed, mixes)
     assert cases == cases_of_logs(logs, seed, mixes)
 
@@ -139,6 +141,9 @@ def test_no_log_is_searched_with_and_judged_by(count: int, seed: int, at_once: i
     assert names(cases.training) and names(cases.held_out)
     assert not names(cases.training) & names(cases.held_out)
     assert all(len(case.changes["jobs"]) <= at_once for case in cases.training)
+    # The targets hold 30 bytes, and the number of a log is its bytes.
+    for case in (*cases.training, *cases.held_out):
+        assert sum(int(Path(job["log"]).stem) for job in case.changes["jobs"]) <= 30
 
 
 def test_no_seed_is_searched_with_and_judged_by() -> None:
@@ -148,11 +153,30 @@ def test_no_seed_is_searched_with_and_judged_by() -> None:
 
 
 def test_a_folder_with_one_log_is_not_enough(tmp_path: Path) -> None:
+    topology = topology_named("2x2")
     with pytest.raises(SimulationError, match="there are no Darshan logs"):
-        find_logs(tmp_path)
-    (tmp_path / "one.darshan").touch()
-    with pytest.raises(TuningError, match=r"has one log, one\.darshan"):
-        find_logs(tmp_path)
+        find_logs(tmp_path, topology)
+    shutil.copy(LOGS / "ior_hdf5_example.darshan", tmp_path)
+    with pytest.raises(TuningError, match=r"1 of 1 logs in .* can be used"):
+        find_logs(tmp_path, topology)
+
+
+def test_a_log_that_the_targets_cannot_hold_is_an_error_or_left_out_by_name(tmp_path: Path) -> None:
+    for name in ("ior_hdf5_example", "sample-dxt-simple", "sample-goodost"):
+        shutil.copy(LOGS / f"{name}.darshan", tmp_path)
+    # 48 GiB of sample-goodost, of 4 GiB.
+    topology = parse_topology(topology_named("2x2").text().replace("1TiB", "1GiB"), origin="small")
+    with pytest.raises(ScenarioError, match=r"sample-goodost\.darshan hold 51539607552 bytes .* room for 4294967296"):
+        find_logs(tmp_path, topology)
+    skipped: list[SkippedLog] = []
+    found = find_logs(tmp_path, topology, skip_too_large=skipped.append)
+    assert [log.path.stem for log in found] == ["ior_hdf5_example", "sample-dxt-simple"]
+    assert [log.path.stem for log in skipped] == ["sample-goodost"]
+    (tmp_path / "machines.toml").write_text(topology.text())
+    answer = simulate(tmp_path, "tune", "--logs", ".", "--topology", "machines.toml", "--trials", "1")
+    assert answer.returncode == 2
+    error, hint = answer.stderr.splitlines()
+    assert "sample-goodost.darshan" in error and "--skip-too-large" in hint
 
 
 def run(cost: float | None, **jobs: float) -> Run:
@@ -335,6 +359,7 @@ def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None
         ("scenario.toml", "--topology", "2x2"),
         ("scenario.toml", "--from-store"),
         ("scenario.toml", "--skip-unreadable"),
+        ("scenario.toml", "--skip-too-large"),
         ("--logs", ".", "--topology", "2x2", "--from-store"),
         ("scenario.toml", "--objective", "beauty"),
         ("scenario.toml", "--dask", "tcp://127.0.0.1:9", "--threads", "2"),

@@ -246,6 +246,21 @@ def check_room(topology: Topology, workload: Workload, origin: str) -> None:
     )
 
 
+def topology_of(document: Document) -> Topology:
+    """Make the machines of a scenario's document, which may have no jobs yet.
+
+    Args:
+        document: The document of a scenario.toml.
+
+    Returns:
+        The machines.
+
+    Raises:
+        ScenarioError: The document names no machines, or they cannot be used.
+    """
+    return _topology(document.table())
+
+
 def _topology(table: Table) -> Topology:
     """The machines: a preset, a file, or a table in the scenario itself."""
     if isinstance(table.value("topology", "", "a topology", lambda found: found), dict):

@@ -145,6 +145,11 @@ class Work:
         """Bytes that the job writes."""
         return int(self.steps.bytes[self.steps.kind == Kind.WRITE].sum())
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that the job's files hold at the end, those that are removed left out."""
+        return int(_held(self.file_bytes, self.steps).sum())
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -298,17 +303,22 @@ class Workload:
         Returns:
             The bytes, shape (jobs,).
         """
-        ends, sums = self.file_bytes.copy(), self.file_bytes.copy()
-        wrote = self.steps.kind == Kind.WRITE
-        files, counts = self.steps.file[wrote], self.steps.bytes[wrote]
-        np.maximum.at(ends, files, self.steps.offset[wrote] + counts)
-        np.add.at(sums, files, counts)
-        # Bytes that are written twice are within the end, holes are not within the sum.
-        held = np.minimum(ends, sums)
-        held[self.steps.file[self.steps.kind == Kind.REMOVE]] = 0
         kept = np.zeros(len(self.jobs), dtype=np.uint64)
-        np.add.at(kept, self.file_jobs, held)
+        np.add.at(kept, self.file_jobs, _held(self.file_bytes, self.steps))
         return kept
+
+
+def _held(file_bytes: Bytes, steps: Steps) -> Bytes:
+    """Bytes that each file holds at the end; 0 for a file that is removed."""
+    ends, sums = file_bytes.copy(), file_bytes.copy()
+    wrote = steps.kind == Kind.WRITE
+    files, counts = steps.file[wrote], steps.bytes[wrote]
+    np.maximum.at(ends, files, steps.offset[wrote] + counts)
+    np.add.at(sums, files, counts)
+    # Bytes that are written twice are within the end, holes are not within the sum.
+    held = np.minimum(ends, sums)
+    held[steps.file[steps.kind == Kind.REMOVE]] = 0
+    return held
 
 
 def _placement(layout: str | None) -> Any:

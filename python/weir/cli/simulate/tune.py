@@ -37,6 +37,9 @@ _COMMAND_SECONDS = 120
 @click.option(
     "--skip-unreadable", is_flag=True, help="Leave out logs that cannot be read or have no I/O, and name them."
 )
+@click.option(
+    "--skip-too-large", is_flag=True, help="Leave out logs whose files the targets cannot hold, and name them."
+)
 @click.option("--topology", help="Machines, without a SCENARIO: a preset, numbers such as 16x8, or a file.")
 @click.option(
     "--from-store", is_flag=True, help="The machines and the default settings are those of the running store."
@@ -125,8 +128,9 @@ def _base(home: "Home", scenario: Path | None, logs: Path | None, options: dict[
     topology, from_store = options["topology"], options["from_store"]
     if topology is not None and from_store:
         raise click.UsageError("give --from-store or --topology, not both")
-    if options["skip_unreadable"] and logs is None:
-        raise click.UsageError("--skip-unreadable is for --logs")
+    for name in ("skip_unreadable", "skip_too_large"):
+        if options[name] and logs is None:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --logs")
     if scenario is not None:
         if topology is not None or from_store:
             name = "--topology" if topology is not None else "--from-store"
@@ -150,14 +154,21 @@ def _toml_text(text: str) -> str:
 
 def _cases(base: "Document", logs: Path | None, skipped: "list[SkippedLog]", options: dict[str, Any]) -> "Cases":
     """The workloads; the logs that cannot be used are added to `skipped`."""
+    from weir.simulation.scenario import topology_of
     from weir.simulation.tuning.cases import Mixes, cases_of_logs, cases_of_seeds, find_logs
 
     training, held_out = options["training"], options["held_out"]
     if logs is None:
         return cases_of_seeds(base.table().whole("seed", 0), training, held_out)
-    mixes = Mixes(training, held_out, at_once=options["at_once"])
-    skip = skipped.append if options["skip_unreadable"] else None
-    return cases_of_logs(find_logs(logs, skip=skip), options["seed"], mixes)
+    topology = topology_of(base)
+    mixes = Mixes(training, held_out, topology.free_bytes, at_once=options["at_once"])
+    found = find_logs(
+        logs,
+        topology,
+        skip_unreadable=skipped.append if options["skip_unreadable"] else None,
+        skip_too_large=skipped.append if options["skip_too_large"] else None,
+    )
+    return cases_of_logs(found, options["seed"], mixes)
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
