@@ -208,6 +208,18 @@ def test_a_setting_that_fails_a_workload_is_not_better() -> None:
     assert not found.is_better
 
 
+def test_an_outcome_that_differs_by_rounding_is_neither_better_nor_worse() -> None:
+    # Layouts that leave no job waiting for another end with sums of times that differ in the last digits.
+    cases = [Case(str(number), {}) for number in range(5)]
+    defaults = [run(1.0, x=1.0)] * 5
+    for sign in (-1, 1):
+        found = judge(cases, [run(1.0 + sign * (number + 1) * 1e-10, x=1.0 + 1e-10) for number in range(5)], defaults)
+        assert not found.is_better
+        assert found.worse == [] and found.worst_job is None
+    # A gain of half a percent on each workload is less than the model's own error.
+    assert not judge(cases, [run(0.995 - number * 1e-4, x=1.0) for number in range(5)], defaults).is_better
+
+
 def tuned(folder: Path, layout: str = "-c 1", **options: Any) -> Tuned:
     folder.mkdir(exist_ok=True)
     chosen = Options(**{"objective": "job_bytes_per_second", "trials": 16, **options})

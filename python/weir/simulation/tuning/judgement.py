@@ -8,6 +8,11 @@ from weir.simulation.intervals import LEVEL, METHOD, Interval, ratio_of
 from weir.simulation.tuning.cases import Case
 from weir.simulation.tuning.search import Run
 
+GAIN_MIN = 0.01
+"""Least gain that is a reason to change a setting: the model of machines errs by more (docs/design/simulation.md)."""
+_ROUNDING = 1e-6
+"""Ratios that differ from 1 by less are those of one outcome, whose times were summed in another order."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -59,14 +64,14 @@ class Judgement:
 
     @property
     def is_better(self) -> bool:
-        """Whether the setting carries every workload, and the interval of its mean ratio lies below 1."""
+        """Whether the setting carries every workload, and the interval of its gain lies above `GAIN_MIN`."""
         mean = self.mean
-        return not self.failures and mean is not None and mean.high is not None and mean.high < 1.0
+        return not self.failures and mean is not None and mean.high is not None and mean.high < 1.0 - GAIN_MIN
 
     @property
     def worse(self) -> list[Comparison]:
         """The workloads on which the setting is worse than the default, the worst first."""
-        found = [each for each in self.comparisons if each.ratio is not None and each.ratio > 1.0]
+        found = [each for each in self.comparisons if each.ratio is not None and each.ratio > 1.0 + _ROUNDING]
         return sorted(found, key=lambda each: -(each.ratio or 0.0))
 
     @property
@@ -74,7 +79,7 @@ class Judgement:
         """The job whose time in I/O grows the most; None where none grows."""
         losses = [loss for each in self.comparisons for loss in _losses(each)]
         worst = max(losses, key=lambda loss: loss.ratio, default=None)
-        return worst if worst is not None and worst.ratio > 1.0 else None
+        return worst if worst is not None and worst.ratio > 1.0 + _ROUNDING else None
 
     def document(self) -> dict[str, Any]:
         """Describe the judgement.
