@@ -19,7 +19,7 @@ from weir.placement.emit import lfs_command, yaml_template
 from weir.placement.layouts import Choices, LayoutError, Rule, lay_out, rule
 from weir.placement.lookups import ReportError, read_report
 from weir.placement.targets import TARGET_BYTES_PER_SECOND, Target, Targets, targets_of_store
-from weir.tracing.records import Creation
+from weir.tracing.records import SHARED, Creation
 
 MIB, GIB = 1 << 20, 1 << 30
 PAPERS_LAYOUT = "-E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16"
@@ -192,6 +192,19 @@ def test_files_written_side_by_side_meet_late(files: int, stripes: int, before_e
     assert sum(meetings) <= len(creations) * stripes // 10
     later = [creation(f"/b{n}", before_each * MIB, rank=n) for n in range(len(creations))]
     assert beginnings([creations, [*later, *creations]])["/a0"] == Beginning(1, before_each * MIB)
+
+
+def test_components_of_a_shared_file_stay_apart() -> None:
+    """Ranks that share files are in all components at once: those of one file were once gathered on 16 targets, because
+    only targets that other files used counted.
+    """
+    creations = [creation(f"/a{n}", 938 * MIB, rank=SHARED) for n in range(10)]
+    rule = Rule("*", "-E 8M -c 1 -E 32M -c 3 -E 128M -c 8 -E -1 -c 16")
+    parts = lay_out(creations, Choices(rules=(rule,)), targets=160)
+    used: dict[str, set[str]] = {}
+    for part in allot(parts, targets(160), begun=beginnings([creations])).components:
+        used.setdefault(part.path, set()).update(part.targets)
+    assert min(len(each) for each in used.values()) > 20
 
 
 def test_the_papers_graph_places_too() -> None:

@@ -49,7 +49,8 @@ def arranged(
     """Swap targets of stripes until files that share a target use it at different times.
 
     Args:
-        components: Components with their targets; the components of a file follow each other.
+        components: Components with their targets; the components of a file follow each other. Ranks that share a file
+            use all of its components at once.
         begun: Begin of each file, by path; a file that is not there begins at once.
         limits_bytes: Most bytes of the files on each target, by the target's name.
 
@@ -58,10 +59,10 @@ def arranged(
     """
     from weir import _core
 
-    paths: dict[str, int] = {}
+    numbers: dict[tuple[str, int], int] = {}
     targets = _core.arrange(
         [component.targets for component in components],
-        files=[paths.setdefault(component.path, len(paths)) for component in components],
+        files=[numbers.setdefault(_used_apart(component), len(numbers)) for component in components],
         components=[component.component - 1 for component in components],
         stripes=[_stripes(component, begun.get(component.path, AT_ONCE).written_bytes) for component in components],
         limits_bytes=dict(limits_bytes),
@@ -70,6 +71,11 @@ def arranged(
         replace(component, targets=tuple(own)) if component.targets != tuple(own) else component
         for component, own in zip(components, targets, strict=True)
     ]
+
+
+def _used_apart(component: Component) -> tuple[str, int]:
+    """The parts of a file that are never used at the same time: all components, or one of a file that ranks share."""
+    return component.path, component.component if component.rank == SHARED else 0
 
 
 def _stripes(component: Component, before: int) -> list[tuple[int, int, int]]:
@@ -81,6 +87,10 @@ def _stripes(component: Component, before: int) -> list[tuple[int, int, int]]:
     count, width = component.stripe_count, component.stripe_bytes
     if count * width < held:
         # Stripes are written in turn.
-        return [(first, first + held, -(-held // count))] * count
-    bounds = [min(place * width, held) for place in range(count + 1)]
-    return [(first + low, first + high, high - low) for low, high in pairwise(bounds)]
+        stripes = [(first, first + held, -(-held // count))] * count
+    else:
+        bounds = [min(place * width, held) for place in range(count + 1)]
+        stripes = [(first + low, first + high, high - low) for low, high in pairwise(bounds)]
+    if component.rank == SHARED:
+        stripes = [(before, before + component.size_bytes, share) for _, _, share in stripes]
+    return stripes
