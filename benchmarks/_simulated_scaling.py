@@ -10,17 +10,17 @@ placed before by the same allocator, as the outputs of earlier runs were.
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _central_placement import File, FileSystem
 from _harness import announce
 from _simulated_tables import PLOTS, Part, table
-from numpy.typing import NDArray
 from weir import _core
 from weir.placement.min_cost_flow import NAME as LINEAR
-from weir.placement.min_cost_flow import Graph, allocate
 from weir.simulation import Scenario, run
 from weir.simulation.outcome import Outcome
 from weir.simulation.topology import Topology
@@ -33,12 +33,10 @@ CAPACITY_BYTES = 10 * GB
 TARGETS = (160, 640, 1280, 2400, 3600)
 ALIGNMENT_BYTES = 1 << 17
 """Unit of stripe sizes: twice Lustre's 64 KiB (the paper's section 5.5.2)."""
-BATCH = 128
-"""Files that the paper's graph places at once."""
 LINK_RATE, TARGET_RATE = 12.5e9, 0.2e9
 """Links of 100 Gb/s; a target of 200 MB/s, which four client nodes keep busy."""
-OURS, LUSTRE = "balanced", "lustre-standard"
-ALLOCATORS = (OURS, LUSTRE, LINEAR)
+OURS, LUSTRE, RANDOM = "balanced", "lustre-standard", "random"
+ALLOCATORS = (OURS, LUSTRE, RANDOM, LINEAR)
 LAYOUTS = {
     "no PFL": "-c 8",
     "configuration 1": "-E 128M -c 1 -E 512M -c 3 -E 2G -c 8 -E -1 -c 16",
@@ -48,6 +46,10 @@ SHOWN = "configuration 1"
 """The layout of the gains in the JSON: the paper gives its bandwidths at 3,600 targets for it."""
 
 
+WAYS = ("read", "write")
+SEEDS = (0, 1, 2)
+WORKERS = 2
+"""Processes that run points: each needs up to 300 MiB."""
 NODES = sum(each.nodes for each in APPLICATIONS.values())
 
 
@@ -74,78 +76,32 @@ def sizes_of(work: Work) -> list[int]:
 
 def scenario(targets: int, layout: str, allocator: str, seed: int) -> Scenario:
     """All applications at once."""
-    works = {name: Scalability(application=name).work(np.random.default_rng(seed)) for name in APPLICATIONS}
-    sizes = {name: sizes_of(work) for name, work in works.items()}
-    spelled = {size: _core.contiguous_layout(layout, size, ALIGNMENT_BYTES) for each in sizes.values() for size in each}
-    layouts = {name: [spelled[size] for size in each] for name, each in sizes.items()}
-    if allocator == LINEAR:
-        layouts = linear(layouts, sizes, targets)
+    works = [Scalability(application=name).work(np.random.default_rng(seed)) for name in APPLICATIONS]
+    layouts = layouts_of(works, targets, layout, allocator, seed)
     jobs = [
-        (Job(name, user=name, nodes=work.nodes), dataclasses.replace(work, layouts=tuple(layouts[name])))
-        for name, work in works.items()
+        (Job(name, user=name, nodes=work.nodes), dataclasses.replace(work, layouts=tuple(own)))
+        for name, work, own in zip(APPLICATIONS, works, layouts, strict=True)
     ]
-    return Scenario(
-        topology=topology(targets),
-        workload=Workload.of(jobs, nodes=NODES),
-        seed=seed,
-        policy="job-fair",
-        allocator=OURS if allocator == LINEAR else allocator,
-    )
+    # Every layout names its targets, so the store has nothing to choose.
+    return Scenario(topology=topology(targets), workload=Workload.of(jobs, nodes=NODES), seed=seed, policy="job-fair")
 
 
-def linear(layouts: dict[str, list[str]], sizes: dict[str, list[int]], targets: int) -> dict[str, list[str]]:
-    """The layouts with targets by the paper's own graph.
-
-    The files of an application are solved `BATCH` at a time, with the fill of targets and servers that those before
-    left: a graph has an edge from every request to every target.
-    """
-    used = np.zeros(targets)
-    named: dict[str, list[str]] = {}
-    for name, own in layouts.items():
-        named[name] = []
-        for first in range(0, len(own), BATCH):
-            files = list(zip(own[first : first + BATCH], sizes[name][first : first + BATCH], strict=True))
-            named[name] += _solved(files, used)
-    return named
-
-
-def _solved(files: Sequence[tuple[str, int]], used: NDArray[np.float64]) -> list[str]:
-    """The layouts of files with their targets; `used` grows by their bytes."""
-    targets = len(used)
-    components = {layout: _core.parse_layout(layout) for layout, _ in files}
-    shares = {
-        file: _core.stripe_shares(file[0], file[1], stripe_bytes=1 << 20, stripes=1, targets=targets)
-        for file in set(files)
-    }
-    held = {file: [number for number, share in enumerate(each) if any(share)] for file, each in shares.items()}
-    stripe = max(max(share) for each in shares.values() for share in each)
-    fills = np.minimum(used / CAPACITY_BYTES, 1.0)
-    graph = Graph(
-        servers=[target // TARGETS_EACH for target in range(targets)],
-        server_loads=fills.reshape(-1, TARGETS_EACH).mean(axis=1).tolist(),
-        fills=fills.tolist(),
-        capacities=np.maximum((CAPACITY_BYTES - used) // stripe, 0).astype(int).tolist(),
-        stripes=[components[file[0]][number]["stripes"] or 1 for file in files for number in held[file]],
-    )
-    found = iter(allocate(graph))
-    named = []
-    for file in files:
-        chosen = {number: next(found) for number in held[file]}
-        named.append(_spelled(components[file[0]], chosen))
-        for number, places in chosen.items():
-            used[places] += shares[file][number]
-    return named
-
-
-def _spelled(components: Sequence[Any], chosen: dict[int, list[int]]) -> str:
-    """A layout with its targets; a component that holds nothing gets the first ones."""
-    parts = []
-    for number, component in enumerate(components):
-        places = chosen.get(number, list(range(component["stripes"])))
-        targets = ",".join(f"{place // TARGETS_EACH}.{place % TARGETS_EACH}" for place in places)
-        end = "" if len(components) == 1 else f"-E {-1 if component['end'] is None else component['end']} "
-        parts.append(f"{end}-S {component['stripe_bytes']} -o {targets}")
-    return " ".join(parts)
+def layouts_of(works: Sequence[Work], targets: int, layout: str, allocator: str, seed: int) -> list[list[str]]:
+    """The layouts of the files of each application, with their targets: inputs are placed first, then outputs."""
+    places: list[list[tuple[int, int]]] = [[], []]
+    waves: list[list[File]] = [[], []]
+    for program, (work, volumes) in enumerate(zip(works, APPLICATIONS.values(), strict=True)):
+        for number, size in enumerate(sizes_of(work)):
+            wave = 0 if work.file_bytes[number] else 1
+            places[wave].append((program, number))
+            own = _core.contiguous_layout(layout, size, ALIGNMENT_BYTES)
+            waves[wave].append(File(program, own, size, volumes.are_shared))
+    layouts = [[""] * len(work.file_bytes) for work in works]
+    placed = FileSystem(targets, TARGETS_EACH, CAPACITY_BYTES).place(waves, allocator, seed)
+    for wave_places, found in zip(places, placed, strict=True):
+        for (program, number), named in zip(wave_places, found, strict=True):
+            layouts[program][number] = named
+    return layouts
 
 
 def bandwidths(outcome: Outcome) -> dict[str, float]:
@@ -159,49 +115,85 @@ def bandwidths(outcome: Outcome) -> dict[str, float]:
     }
 
 
-def scaling(_: Path, *, targets: Sequence[int] = TARGETS, seeds: Sequence[int] = (0, 1, 2)) -> Part:
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One run."""
+
+    layout: str
+    """Name of the layout."""
+    targets: int
+    allocator: str
+    seed: int
+
+    def rates(self) -> dict[str, float]:
+        """The bandwidths of the run, see `bandwidths`."""
+        return bandwidths(run(scenario(self.targets, LAYOUTS[self.layout], self.allocator, self.seed)))
+
+
+Rates = Mapping[Point, Mapping[str, float]]
+
+
+def scaling(_: Path, *, targets: Sequence[int] = TARGETS, seeds: Sequence[int] = SEEDS) -> Part:
     """Every number of targets under every layout and allocator."""
-    rates: dict[tuple[str, int, str, str], float] = {}
-    rows = []
-    for name, layout in LAYOUTS.items():
-        for count in targets:
-            for allocator in ALLOCATORS:
-                # The paper's graph is the same for every seed.
-                outcomes = [
-                    run(scenario(count, layout, allocator, seed))
-                    for seed in seeds[: 1 if allocator == LINEAR else None]
-                ]
-                figures = [bandwidths(outcome) for outcome in outcomes]
-                for way in ("read", "write"):
-                    rates[name, count, allocator, way] = float(np.mean([each[way] for each in figures]))
-            cells = []
-            for way in ("read", "write"):
-                own, lustre, flow = (rates[name, count, allocator, way] for allocator in ALLOCATORS)
-                announce(
-                    f"{name}, {count}, {way}",
-                    f"{own:.1f} GB/s",
-                    f"{LUSTRE} {lustre:.1f}, {LINEAR} {flow:.1f}",
-                    own / lustre,
-                )
-                cells += [f"{own:.1f}", f"{lustre:.1f}", f"{flow:.1f}", f"{100 * (own / lustre - 1):+.1f} %"]
-            rows.append([f"{name}, {count:,}", *cells])
+    points = [
+        Point(layout, count, allocator, seed)
+        for layout in LAYOUTS
+        for count in targets
+        for allocator in ALLOCATORS
+        # The order of the reads is all that a seed changes under the paper's graph.
+        for seed in seeds[: 1 if allocator == LINEAR else None]
+    ]
+    with ProcessPoolExecutor(max_workers=WORKERS) as pool:
+        rates = dict(zip(points, pool.map(Point.rates, points), strict=True))
+    rows = [_row(rates, layout, count, seeds) for layout in LAYOUTS for count in targets]
     heads = ["layout, targets"]
-    for way in ("read", "write"):
-        heads += [f"{way}: {OURS}", LUSTRE, LINEAR, "gain"]
+    for way in WAYS:
+        heads += [f"{way}: {OURS}", *ALLOCATORS[1:], "gain"]
     plot(rates, targets)
-    return Part(_gains(rates, max(targets)), {"scaling": table(heads, rows)})
+    return Part(_figures(rates, max(targets), seeds), {"scaling": table(heads, rows)})
 
 
-def _gains(rates: dict[tuple[str, int, str, str], float], most: int) -> dict[str, float]:
+def _row(rates: Rates, layout: str, targets: int, seeds: Sequence[int]) -> list[str]:
+    """A row of the table."""
+    cells = [f"{layout}, {targets:,}"]
+    for way in WAYS:
+        means = [mean(rates, layout, targets, allocator, way) for allocator in ALLOCATORS]
+        gains = gains_over(rates, layout, targets, LUSTRE, way, seeds)
+        gain = f"{100 * np.mean(gains):+.1f} % ({100 * min(gains):+.1f} to {100 * max(gains):+.1f})"
+        others = ", ".join(f"{name} {rate:.1f}" for name, rate in zip(ALLOCATORS[1:], means[1:], strict=True))
+        announce(f"{layout}, {targets}, {way}", f"{means[0]:.1f} GB/s", others, 1 + float(np.mean(gains)))
+        cells += [*(f"{rate:.1f}" for rate in means), gain]
+    return cells
+
+
+def mean(rates: Rates, layout: str, targets: int, allocator: str, way: str) -> float:
+    """The mean bandwidth over the seeds, in GB/s."""
+    same = (layout, targets, allocator)
+    return float(
+        np.mean([each[way] for point, each in rates.items() if (point.layout, point.targets, point.allocator) == same])
+    )
+
+
+def gains_over(rates: Rates, layout: str, targets: int, other: str, way: str, seeds: Sequence[int]) -> list[float]:
+    """The bandwidth of `balanced` over that of another allocator, less 1, for each seed."""
+    return [
+        rates[Point(layout, targets, OURS, seed)][way] / rates[Point(layout, targets, other, seed)][way] - 1
+        for seed in seeds
+    ]
+
+
+def _figures(rates: Rates, most: int, seeds: Sequence[int]) -> dict[str, float]:
     figures = {}
-    for way in ("read", "write"):
-        gains = {name: rates[name, most, OURS, way] / rates[name, most, LUSTRE, way] - 1 for name in LAYOUTS}
-        figures[f"{way}_gain_{most}"] = gains[SHOWN]
-        figures |= {f"{way}_gain_{most}_{name.replace(' ', '_').lower()}": gain for name, gain in gains.items()}
+    for way in WAYS:
+        for other, suffix in ((LUSTRE, ""), (RANDOM, "_over_random")):
+            gains = {name: float(np.mean(gains_over(rates, name, most, other, way, seeds))) for name in LAYOUTS}
+            figures[f"{way}_gain{suffix}_{most}"] = gains[SHOWN]
+            for name, gain in gains.items():
+                figures[f"{way}_gain{suffix}_{most}_{name.replace(' ', '_').lower()}"] = gain
     return figures
 
 
-def plot(rates: dict[tuple[str, int, str, str], float], targets: Sequence[int]) -> None:
+def plot(rates: Rates, targets: Sequence[int]) -> None:
     """Draw figure 23 into `docs/design/scaling.svg`."""
     import matplotlib as mpl
 
@@ -211,13 +203,12 @@ def plot(rates: dict[tuple[str, int, str, str], float], targets: Sequence[int]) 
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, len(LAYOUTS), figsize=(11, 5.5), sharex=True, sharey="row", layout="constrained")
-    for row, way in enumerate(("read", "write")):
+    for row, way in enumerate(WAYS):
         for column, name in enumerate(LAYOUTS):
             axis = axes[row][column]
-            for allocator, marker in zip(ALLOCATORS, "os^", strict=True):
-                axis.plot(
-                    targets, [rates[name, count, allocator, way] for count in targets], marker=marker, label=allocator
-                )
+            for allocator, marker in zip(ALLOCATORS, "osv^", strict=True):
+                values = [mean(rates, name, count, allocator, way) for count in targets]
+                axis.plot(targets, values, marker=marker, markersize=4, label=allocator)
             axis.grid(alpha=0.3)
             axis.set_ylim(bottom=0)
             if row == 0:
