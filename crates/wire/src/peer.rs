@@ -109,6 +109,9 @@ pub enum PeerRequest {
     },
     /// A target of the sender is full: the receiver carries out at once every deferred removal that gives room there.
     Room,
+    /// A new file of the sender finds no target with room: the receiver carries out at once every deferred removal that gives
+    /// room on any server, and answers as to `Room`. The answer's payload is its [`ServerReport`] of this moment.
+    Vacancy,
 }
 
 /// The answer to a [`PeerRequest`] that did not fail.
@@ -128,7 +131,7 @@ pub enum PeerReply {
         /// One for each.
         holds: Vec<bool>,
     },
-    /// Whether the receiver has removals that are not done yet and will give room on the sender's targets.
+    /// Whether the receiver has removals that are not done yet and will give room where it was asked for.
     Room {
         /// Whether removals under way will make room.
         is_promised: bool,

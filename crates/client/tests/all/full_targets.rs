@@ -2,11 +2,12 @@
 //! full.
 
 use crate::files::{make_directory, open, read_all, store_on, CALLER};
+use rustix::process::{kill_process, Pid, Signal};
 use std::collections::HashMap;
 use std::io::IoSlice;
 use weir_client::wire::*;
 use weir_client::{File, Place, Store, TransportChoice};
-use weir_testing::{servers, wait_until, Choices, Cluster};
+use weir_testing::{servers, wait_until, Choices, Cluster, READ_WRITE};
 
 const SMALL_BYTES: usize = 256 << 10;
 const STRIPE_BYTES: usize = 1 << 20;
@@ -360,36 +361,30 @@ fn files_on_full_targets_on_disk_are_what_was_written() {
     model_on_full_targets("dir");
 }
 
+/// A directory with its home at server 0, whose files lie on `target`. The homes of directories are spread by their names.
+fn directory_of_server_0(store: &Store, target: &str) -> String {
+    let mut names = (0..64).map(|number| format!("from-{number}"));
+    let directory = names.find(|name| {
+        make_directory(store, name, &format!("-o {target}"));
+        let probe = open(store, &format!("{name}/probe"), false);
+        let home = probe.capability().ino.home();
+        probe.close(&CALLER).expect("closed");
+        home.0 == 0
+    });
+    directory.expect("one of many directories has its home at server 0")
+}
+
 /// A file was removed and another one written at once. The home of the removed file was another server than that of the full
 /// target, and had not had the object removed: the write was refused, though the room was free a moment later.
 fn what_another_home_removes_is_free_for_the_next_write(backend: &str) {
     let cluster = start_servers(2, 1, backend, CAPACITY);
     let store = store_on(&cluster, TransportChoice::Unix);
-    let target = "1.0";
-    // The homes of directories are spread over the servers by their names.
-    let names = (0..64).map(|number| format!("from-{number}"));
-    let directory = names.into_iter().find(|name| {
-        make_directory(&store, name, &format!("-o {target}"));
-        let probe = open(&store, &format!("{name}/probe"), false);
-        let home = probe.capability().ino.home();
-        probe.close(&CALLER).expect("closed");
-        home.0 == 0
-    });
-    let directory = directory.expect("one of many directories has its home at server 0");
+    let directory = directory_of_server_0(&store, "1.0");
     let bytes = content(3, 24 << 20);
     for round in 0..6 {
         let path = |number: u64| format!("{directory}/{round}-{number}");
-        // The home may have heard of a full target and not yet of its room. Then it makes no file, and no write is tried.
-        let write_there = |path: &str, bytes: &[u8]| {
-            let mut made = None;
-            wait_until("the home knows of room", || {
-                made = make_file(&store, path);
-                made.is_some()
-            });
-            fill_file(&made.expect("made"), path, bytes)
-        };
         let mut count = 0;
-        while write_there(&path(count), &bytes).is_ok() {
+        while write_file(&store, &path(count), &bytes).is_ok() {
             count += 1;
         }
         assert!(count >= 3, "round {round}: {count} files fit");
@@ -397,7 +392,7 @@ fn what_another_home_removes_is_free_for_the_next_write(backend: &str) {
         for (number, length) in [(0, 60_000), (1, 20 << 20)] {
             store.unlink(&CALLER, Place::root(path(number).as_bytes()), false).expect("removed");
             let fresh = format!("{directory}/{round}-fresh-{number}");
-            assert_eq!(write_there(&fresh, &bytes[..length]), Ok(()), "round {round}, {length} bytes");
+            assert_eq!(write_file(&store, &fresh, &bytes[..length]), Ok(()), "round {round}, {length} bytes");
             store.unlink(&CALLER, Place::root(fresh.as_bytes()), false).expect("removed");
         }
         freed(&store, (0..=count).map(path));
@@ -412,4 +407,40 @@ fn what_another_home_removes_is_free_for_the_next_write_in_memory() {
 #[test]
 fn what_another_home_removes_is_free_for_the_next_write_on_disk() {
     what_another_home_removes_is_free_for_the_next_write("dir");
+}
+
+/// A program was killed while its new file waited for room. The home made the file once there was room, after it had released
+/// everything that the program held: nobody closed the file.
+#[test]
+fn a_file_that_waits_for_room_is_not_made_for_a_program_that_is_gone() {
+    let cluster = start_servers(2, 1, "ram", "8MiB");
+    let store = store_on(&cluster, TransportChoice::Unix);
+    let directory = directory_of_server_0(&store, "1.0");
+    let path = |name: &str| format!("{directory}/{name}");
+    let remove =
+        |name: &str| store.unlink(&CALLER, Place::root(path(name).as_bytes()), false).expect("removed");
+    let mut program = cluster.root(0);
+    // The home forgets this file as soon as it releases the program.
+    program.open(&path("held"), READ_WRITE).expect("made");
+    remove("held");
+    write_file(&store, &path("large"), &content(1, 16 << 20)).expect_err("larger than the target");
+    let mut probes = 0;
+    wait_until("the home knows of the full target", || {
+        probes += 1;
+        make_file(&store, &path(&format!("probe-{probes}"))).is_none()
+    });
+    let full = Pid::from_raw(cluster.pid(1) as i32).expect("a process");
+    kill_process(full, Signal::STOP).expect("stopped");
+    remove("large");
+    let inodes = cluster.figure(0, "inodes");
+    let at = At::new(Ino::ROOT, path("abandoned"));
+    program.send(&Request::Open { at, flags: READ_WRITE, permissions: 0o644, layout: None }, &[]);
+    wait_until("the file waits", || cluster.figure(0, "outstanding") > 0);
+    drop(program);
+    wait_until("the program is released", || cluster.figure(0, "inodes") < inodes);
+    kill_process(full, Signal::CONT).expect("goes on");
+    assert_eq!(write_file(&store, &path("fresh"), &content(2, SMALL_BYTES)), Ok(()));
+    cluster.await_figure(0, "outstanding", 0);
+    let found = store.attributes(&CALLER, Place::root(path("abandoned").as_bytes()), false);
+    assert_eq!(found.map_err(|error| error.errno()).err(), Some(libc::ENOENT));
 }

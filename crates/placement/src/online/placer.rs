@@ -216,6 +216,13 @@ impl Placer {
         placed
     }
 
+    /// A file that was refused is to be tried again: the refusal does not count.
+    pub fn retract(&self, refusal: Refusal) {
+        if let Some(count) = self.tally.borrow_mut().refused.get_mut(refusal.name()) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// A file of this layout was made at `unix_seconds`.
     pub fn placed(&mut self, layout: &Layout, unix_seconds: i64) {
         self.wall_seconds = unix_seconds;

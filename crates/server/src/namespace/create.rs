@@ -13,7 +13,7 @@ use super::intent::Bytes;
 use super::layout;
 use super::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
 use super::walk::{Last, Place, Walked};
-use weir_placement::online::{Placed, Record};
+use weir_placement::online::{Placed, Record, Refusal};
 use weir_placement::{LayoutRequest, LayoutSpecification};
 use weir_wire::{limits, At, Errno, FileKind, HandleId, Identity, Ino, NodeKind, OpenFlags, Reply, Rights};
 
@@ -272,15 +272,15 @@ impl Namespace {
         Ok(ino)
     }
 
-    fn regular(
-        &self,
-        parent: &Inode,
-        given: Option<&LayoutSpecification>,
-    ) -> Result<(BirthNode, Record), Errno> {
+    fn regular(&self, parent: &Inode, given: Option<&LayoutSpecification>) -> Step<(BirthNode, Record)> {
         let directory = parent.directory().ok_or(ENOTDIR)?;
         let specification = given.or(directory.request.layout.as_ref());
-        let Placed { layout, record } =
-            self.targets.place(self.state.next_sequence, specification).map_err(of_refusal)?;
+        let placed = self.targets.place(self.state.next_sequence, specification);
+        let Placed { layout, record } = placed.map_err(|refusal| match refusal {
+            // The client asks again at once without a predicted layout that was refused.
+            Refusal::Full if given.is_none() => Stop::Full,
+            refusal => Stop::Failed(of_refusal(refusal)),
+        })?;
         // The layout in the call is a prediction, so it binds nobody once its targets are full.
         let asked = specification.filter(|_| given.is_none()).cloned().map(Box::new);
         Ok((BirthNode::Regular { layout, asked }, record))

@@ -32,6 +32,8 @@ pub enum Verdict {
     Ask(Question),
     /// Decide again when this intent is settled: an earlier operation is in the way.
     Wait(IntentId),
+    /// Decide again when a target has room, as far as is known, and answer ENOSPC if none comes: a new file finds none.
+    Full,
 }
 
 /// The outcome of a request.
@@ -81,6 +83,7 @@ pub(super) enum Stop {
     /// Another server gives the answer, or the client does.
     Detour(Box<Reply>),
     Wait(IntentId),
+    Full,
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
@@ -127,5 +130,6 @@ pub(super) fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
         Err(Stop::Failed(errno)) => Err(errno),
         Err(Stop::Wait(id)) => Ok(Verdict::Wait(id)),
         Err(Stop::Detour(reply)) => Ok(Verdict::now(*reply)),
+        Err(Stop::Full) => Ok(Verdict::Full),
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn when(request: &PeerRequest, is_here: bool) -> When {
         | PeerRequest::Confirm { .. }
         | PeerRequest::ObjectsMade { .. }
         | PeerRequest::Room
+        | PeerRequest::Vacancy
         | PeerRequest::Reparent { .. } => When::AtOnce,
     }
 }

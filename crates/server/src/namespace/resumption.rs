@@ -126,7 +126,7 @@ impl Namespace {
         draft.push(Change::Settled { id });
         let errno = match self.rename_with(draft, rename.paths(), &rename.grants) {
             Ok(Verdict::Done(decision)) => return decision,
-            Ok(_) | Err(Stop::Wait(_) | Stop::Detour(_)) => EBUSY,
+            Ok(_) | Err(Stop::Wait(_) | Stop::Detour(_) | Stop::Full) => EBUSY,
             Err(Stop::Failed(errno)) => errno,
         };
         let mut changes = vec![Change::Settled { id }];

@@ -61,6 +61,8 @@ pub(crate) enum Asked {
     ObjectsMade(ServerId, Vec<Ino>),
     /// Whether removals decided there are about to give room here, by the number of the question.
     Room(u64),
+    /// The room on all targets there, and whether removals decided there are about to give more, by the number of the question.
+    Vacancy(u64),
     /// A request that depends on the answer.
     Request(Token, Box<Continuation>),
 }

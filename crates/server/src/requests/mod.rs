@@ -53,6 +53,8 @@ pub(crate) struct Requests {
     turns: Turns,
     /// Writes that wait for room on their target.
     room: Room,
+    /// New files that wait for room on any target.
+    vacancy: Room,
     /// Requests that wait no longer.
     woken: VecDeque<Woken>,
     /// Requests that were not in the stage in which an event looked for them.
@@ -293,10 +295,13 @@ impl Requests {
         self.take_waiting(appender.client, appender.request)
     }
 
-    /// All requests of a client that wait for a lock or an append turn.
+    /// All requests of a client that wait for a lock, an append turn, or room for a new file.
     pub(crate) fn take_waiting_of(&mut self, client: ClientId) -> Vec<Token> {
+        let in_hand = &self.in_hand;
+        let is_of =
+            |number: usize| in_hand.get(number).is_some_and(|request| request.sender.client == client);
         let waiting = self.waiting.extract_if(|(of, _), _| *of == client);
-        waiting.map(|(_, token)| token).collect()
+        waiting.map(|(_, token)| token).chain(self.vacancy.take_of(is_of)).collect()
     }
 
     /// The append turns that others wait for.
@@ -307,6 +312,16 @@ impl Requests {
     /// The writes that wait for room.
     pub(crate) fn room(&mut self) -> &mut Room {
         &mut self.room
+    }
+
+    /// Whether new files wait for room on any target.
+    pub(crate) fn awaits_vacancy(&self) -> bool {
+        self.vacancy.is_awaited()
+    }
+
+    /// The new files that wait for room on any target.
+    pub(crate) fn vacancy(&mut self) -> &mut Room {
+        &mut self.vacancy
     }
 
     /// Puts a request into the list of those that go on.

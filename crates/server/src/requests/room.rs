@@ -1,5 +1,5 @@
-//! Writes that found their target full and wait for the room that pending removals will give, and the question to the
-//! other servers whether such removals are pending there.
+//! Requests that found no room and wait for the room that pending removals will give, and the question to the other servers
+//! whether such removals are pending there. Writes wait for their target, new files for any.
 
 use super::request::Token;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub(crate) struct Room {
     /// Answers to the last question that are awaited.
     unanswered: usize,
     asked_at: Nanos,
+    /// The moment of the question before the last, where that question ended without a promise.
+    denied_at: Option<Nanos>,
     /// Whether one of the answers promised room.
     is_promised: bool,
 }
@@ -52,6 +54,33 @@ impl Room {
         self.take_if(|since| since <= asked_at)
     }
 
+    /// The requests that waited already when the question before the last was put, and it ended without a promise.
+    pub(crate) fn take_denied(&mut self) -> Vec<Token> {
+        let denied_at = self.denied_at;
+        self.take_if(|since| denied_at.is_some_and(|denied_at| since <= denied_at))
+    }
+
+    /// The requests that wait and are chosen by their numbers.
+    pub(crate) fn take_of(&mut self, is_chosen: impl Fn(usize) -> bool) -> Vec<Token> {
+        let chosen = self.waiting.extract_if(.., |roomless| is_chosen(roomless.token.number()));
+        chosen.map(|roomless| roomless.token).collect()
+    }
+
+    /// Whether requests wait.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether the last question was put less than `pause` ago.
+    pub(crate) fn is_recent(&self, now: Nanos, pause: Nanos) -> bool {
+        self.questions > 0 && now.saturating_since(self.asked_at) < pause
+    }
+
+    /// This server itself promises room.
+    pub(crate) fn promise(&mut self) {
+        self.is_promised = true;
+    }
+
     fn take_if(&mut self, is_over: impl Fn(Nanos) -> bool) -> Vec<Token> {
         let over = self.waiting.extract_if(.., |roomless| is_over(roomless.since));
         over.map(|roomless| roomless.token).collect()
@@ -64,6 +93,7 @@ impl Room {
 
     /// The question is put to so many servers; answers its number.
     pub(crate) fn ask(&mut self, servers: usize, now: Nanos) -> u64 {
+        self.denied_at = (self.questions > 0 && !self.is_promised).then_some(self.asked_at);
         self.questions += 1;
         (self.asked_at, self.is_promised, self.unanswered) = (now, false, servers);
         self.questions
@@ -91,5 +121,45 @@ impl Room {
     /// Whether another server has promised room.
     pub(crate) fn is_promised(&self) -> bool {
         self.is_promised
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts a question to one server at `now`, which promises room or does not.
+    fn ask(room: &mut Room, now: Nanos, is_promised: bool) {
+        let question = room.ask(1, now);
+        assert!(room.answered(question, is_promised));
+    }
+
+    fn numbers(tokens: &[Token]) -> Vec<usize> {
+        tokens.iter().map(Token::number).collect()
+    }
+
+    /// A removal may end between the report of its target's server and the answer of its home.
+    #[test]
+    fn a_request_is_denied_room_by_two_questions_on_end() {
+        let mut room = Room::default();
+        room.wait(Token(1), Nanos(1));
+        ask(&mut room, Nanos(1), false);
+        assert!(room.take_denied().is_empty(), "one question");
+        ask(&mut room, Nanos(2), true);
+        ask(&mut room, Nanos(3), false);
+        assert!(room.take_denied().is_empty(), "the question before ended with a promise");
+        room.wait(Token(2), Nanos(4));
+        ask(&mut room, Nanos(4), false);
+        assert_eq!(numbers(&room.take_denied()), [1]);
+        assert_eq!(numbers(&room.take_asked_for()), [2]);
+    }
+
+    #[test]
+    fn the_first_question_is_put_at_once_and_the_next_after_a_pause() {
+        let (mut room, pause) = (Room::default(), Nanos(10));
+        assert!(!room.is_recent(Nanos(5), pause));
+        ask(&mut room, Nanos(5), false);
+        assert!(room.is_recent(Nanos(14), pause));
+        assert!(!room.is_recent(Nanos(15), pause));
     }
 }

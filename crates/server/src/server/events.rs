@@ -10,8 +10,8 @@ use crate::peers::line::Answer;
 use crate::peers::Asked;
 use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
 
-/// Requests that wait for pages, and links that wait for memory, are looked at this often.
-const HELD_LOOK: Nanos = Nanos::from_millis(25);
+/// Requests that wait for pages, new files that wait for a target, and links that wait for memory are looked at this often.
+pub(super) const HELD_LOOK: Nanos = Nanos::from_millis(25);
 
 impl Server {
     /// Takes up an event from another thread.
@@ -41,7 +41,8 @@ impl Server {
         if self.is_exchanging() {
             deadline = deadline.min(self.peers.next_exchange());
         }
-        if self.pages.has_held() || self.links.is_short_of_memory() {
+        let is_looking = self.pages.has_held() || self.requests.awaits_vacancy();
+        if is_looking || self.links.is_short_of_memory() {
             deadline = deadline.min(self.clock.now() + HELD_LOOK);
         }
         deadline
@@ -60,6 +61,7 @@ impl Server {
             self.release_pages();
         }
         self.links.retry_held_back(now);
+        self.ask_for_vacancy();
         self.sync_if_due();
         if self.clock.take_expiry() {
             self.expire(now);
@@ -94,6 +96,7 @@ impl Server {
         self.durability.refill();
         self.renew_journal();
         self.expire_roomless();
+        self.expire_unplaced();
         self.sync_mark();
     }
 
@@ -150,6 +153,7 @@ impl Server {
             }
             Some(Asked::ObjectsMade(home, inos)) => self.told(home, inos, &answer),
             Some(Asked::Room(question)) => self.room_answered(question, &answer),
+            Some(Asked::Vacancy(question)) => self.vacancy_answered(question, &answer),
             Some(Asked::Effect(effect)) => match answer {
                 Ok(_) => self.effect_done(*effect, Ok(())),
                 Err(PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),

@@ -78,7 +78,7 @@ impl Server {
         Step::Done(token, Outcome { payload: self.peers.encoded_report(), ..reply })
     }
 
-    fn take_report(&mut self, payload: &[u8]) {
+    pub(super) fn take_report(&mut self, payload: &[u8]) {
         let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
         if report.server != self.site.id {
             self.peers.take_report(report, self.clock.now());

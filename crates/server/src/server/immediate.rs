@@ -102,6 +102,7 @@ impl Server {
         match request {
             PeerRequest::Exchange => self.serve_exchange(token),
             PeerRequest::Room => self.serve_room_question(token, from),
+            PeerRequest::Vacancy => self.serve_vacancy_question(token),
             PeerRequest::TruncateObject { ino, .. }
             | PeerRequest::FenceObject { ino, .. }
             | PeerRequest::RemoveObject { ino, .. } => match ino.home() == from {

@@ -85,6 +85,7 @@ impl Server {
                 };
                 self.away_until(intent, continued)
             }
+            Ok(Verdict::Full) => self.wait_for_vacancy(token),
             Ok(Verdict::Ask(question)) => {
                 if let Err(errno) = self.record(&question.changes) {
                     return Step::Done(token, Outcome::failed(errno));

@@ -52,6 +52,7 @@ mod room;
 mod routing;
 mod service;
 mod showing;
+mod vacancy;
 mod visits;
 mod waiting;
 

@@ -31,7 +31,8 @@ impl Server {
         // Others are served meanwhile.
         self.devices.interrupt(request, &mut self.accounts, now);
         self.requests.room().wait(token, since);
-        self.hurry_removals(self.site.id);
+        let here = self.site.id;
+        self.hurry_removals(|server| server == here);
         self.ask_for_room();
         None
     }
@@ -56,8 +57,8 @@ impl Server {
 
     /// Another server has a full target, and asks whether removals decided here are about to give room there.
     pub(super) fn serve_room_question(&mut self, token: Token, from: ServerId) -> Step {
-        let is_promised = self.will_give_room(from);
-        self.hurry_removals(from);
+        let is_promised = self.will_give_room(|server| server == from);
+        self.hurry_removals(|server| server == from);
         Step::Done(token, Outcome::of(Reply::Peer(PeerReply::Room { is_promised })))
     }
 
@@ -71,7 +72,7 @@ impl Server {
 
     /// All have answered: where nobody promised room, the writes that found none before the question are refused.
     fn end_question(&mut self) {
-        if self.requests.room().is_promised() || self.will_give_room(self.site.id) {
+        if self.requests.room().is_promised() || self.will_give_room_here() {
             return;
         }
         // Room that was freed until now may have come between a write's try and its wait, so each tries once more.
@@ -105,21 +106,26 @@ impl Server {
 
     /// Whether a write that finds no room is to wait for some.
     pub(super) fn room_may_come(&self) -> bool {
-        self.will_give_room(self.site.id) || !self.peers.alive(self.clock.now()).is_empty()
+        self.will_give_room_here() || !self.peers.alive(self.clock.now()).is_empty()
     }
 
-    /// Whether removals that were decided here give room on targets of `server`, and are not done.
-    fn will_give_room(&self, server: ServerId) -> bool {
+    fn will_give_room_here(&self) -> bool {
         let here = self.site.id;
-        let gives_room = |deferred: &Deferred| deferred.gives_room_at(here) == Some(server);
+        self.will_give_room(|server| server == here)
+    }
+
+    /// Whether removals that were decided here give room on targets of one of these servers, and are not done.
+    pub(super) fn will_give_room(&self, is_meant: impl Fn(ServerId) -> bool) -> bool {
+        let here = self.site.id;
+        let gives_room = |deferred: &Deferred| deferred.gives_room_at(here).is_some_and(&is_meant);
         let is_under_way = |errand: &Errand| match errand {
             Errand::Sync(synced) => synced.waiting.deferred.iter().any(gives_room),
-            Errand::Effect(effect) => gives_room_at(effect) == Some(server),
-            Errand::Discard => server == here,
+            Errand::Effect(effect) => gives_room_at(effect).is_some_and(&is_meant),
+            Errand::Discard => is_meant(here),
             _ => false,
         };
         let is_asked = |asked: &Asked| match asked {
-            Asked::Effect(effect) => gives_room_at(effect) == Some(server),
+            Asked::Effect(effect) => gives_room_at(effect).is_some_and(&is_meant),
             _ => false,
         };
         self.durability.deferred().iter().any(gives_room)
@@ -127,10 +133,10 @@ impl Server {
             || self.peers.asked().any(is_asked)
     }
 
-    /// Removals that give room on targets of `server` wait for nothing but their own sync.
-    fn hurry_removals(&mut self, server: ServerId) {
+    /// Removals that give room on targets of one of these servers wait for nothing but their own sync.
+    pub(super) fn hurry_removals(&mut self, is_meant: impl Fn(ServerId) -> bool) {
         let here = self.site.id;
-        let is_for = |deferred: &Deferred| deferred.gives_room_at(here) == Some(server);
+        let is_for = |deferred: &Deferred| deferred.gives_room_at(here).is_some_and(&is_meant);
         if self.durability.deferred().iter().any(is_for) {
             self.sync_soon();
         }

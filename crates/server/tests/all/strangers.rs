@@ -111,6 +111,7 @@ fn peer_name(request: &PeerRequest) -> &'static str {
         PeerRequest::Confirm { .. } => "Peer Confirm",
         PeerRequest::ObjectsMade { .. } => "Peer ObjectsMade",
         PeerRequest::Room => "Peer Room",
+        PeerRequest::Vacancy => "Peer Vacancy",
     }
 }
 
@@ -428,6 +429,7 @@ fn as_server(scene: &Scene) -> Vec<PeerRequest> {
         PeerRequest::Confirm { capabilities: vec![scene.secret.capability] },
         PeerRequest::ObjectsMade { inos: vec![ino] },
         PeerRequest::Room,
+        PeerRequest::Vacancy,
     ]
 }
 

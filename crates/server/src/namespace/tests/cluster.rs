@@ -202,6 +202,7 @@ impl Cluster {
         loop {
             match verdict {
                 Verdict::Done(decision) => return self.finish(server, who.uid, decision),
+                Verdict::Full => return Err(super::super::errno::ENOSPC),
                 Verdict::Wait(intent) => panic!("{request:?} waits for {intent:?}"),
                 Verdict::Ask(question) => verdict = self.ask(server, question),
             }
