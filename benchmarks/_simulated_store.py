@@ -21,7 +21,6 @@ from _harness import announce
 from _placement import CASES, LAYOUTS, LUSTRE, OURS, SERVERS, TARGETS_EACH, Application, Bench, Runs
 from _placement import GIB as SCALED_GIB
 from _simulated_tables import Part, table
-from _simulated_work import in_one_folder
 from weir.experiments import jobs as experiments
 from weir.experiments.figures import SPEED, Options, Panel, run
 from weir.simulation import Scenario
@@ -153,7 +152,7 @@ def application_work(application: Application, layouts: Sequence[str]) -> Work:
     steps = Steps.joined([Steps.of(count, stream=streams, **phase) for phase in phases])
     files = len(application.sizes)
     work = Work(1, np.zeros(count, np.uint32), np.zeros(files, np.uint64), steps, tuple(layouts))
-    return in_one_folder(work, SERVERS)
+    return work.placed_by(0)
 
 
 def placed(case: str, layout: str, allocator: str, seed: int) -> dict[str, float]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from _harness import announce
 from _simulated_tables import Part, table
-from _simulated_work import in_one_folder
 from weir import _core
 from weir.simulation import Scenario, run
 from weir.simulation.outcome import Outcome
@@ -25,7 +24,6 @@ from weir.simulation.workload import Job, Kind, Steps, Work, Workload
 MB, GIB = 10**6, 1 << 30
 ALIGNMENT_BYTES = 1 << 17
 PROCESSES = 8
-SERVERS = 7
 READ_RATE, WRITE_RATE = 16.2e6, 17.9e6
 SEEDS = range(16)
 OURS, LUSTRE, RANDOM = "balanced", "lustre-standard", "random"
@@ -64,7 +62,7 @@ def scenario(allocator: str, seed: int) -> Scenario:
         layouts = (_core.contiguous_layout(layout, size, ALIGNMENT_BYTES),) * PROCESSES
         sizes = np.zeros(PROCESSES, np.uint64)
         own = Work(1, np.zeros(PROCESSES, np.uint32), sizes, steps, layouts)
-        work.append((Job(name), in_one_folder(own, SERVERS)))
+        work.append((Job(name), own.placed_by(0)))
     return Scenario(
         topology=testbed(), workload=Workload.of(work, nodes=2), seed=seed, policy="job-fair", allocator=allocator
     )

@@ -65,6 +65,12 @@ def test_a_scenario_has_the_shape_of_the_simulator() -> None:
     assert document["topology"]["servers"][6]["targets"][4]["capacity_bytes"] == 10 << 30
 
 
+def test_the_files_of_a_job_have_the_home_that_it_names() -> None:
+    other = '[[jobs]]\ngenerator = "ior"\nprocesses = 2\nhome = 6\n[[faults]]'
+    files = parsed(SMALL.replace("[[faults]]", other)).document()["workload"]["files"]
+    assert [each.get("home") for each in files] == [None] * 4 + [6] * 2
+
+
 def test_the_layout_of_a_scenario_is_that_of_files_without_one() -> None:
     text = SMALL.replace("[layout]\n", '[layout]\ncomponents = "-E 128M -c 1 -E -1 -c 8"\n')
     files = parsed(text).document()["workload"]["files"]
@@ -110,6 +116,7 @@ def test_values_are_changed_by_their_keys(tmp_path: Path) -> None:
         ('"ior"', '"iorr"', "line 6: jobs[0].generator: 'iorr' is not one of ior"),
         ('generator = "ior"\n', "", "line 5: jobs[0]: its work is missing"),
         ("processes = 4", "proceses = 4", "line 7: jobs[0].proceses: there is no such key"),
+        ("processes = 4", "processes = 4\nhome = 7", "line 8: jobs[0].home: 7 is not allowed"),
         ("processes = 4", "processes = 0", "line 7: jobs[0].processes: 0 is not allowed"),
         ('"8MiB"', '"many"', 'line 8: jobs[0].block: "many" is not a size'),
         ('"8MiB"', '"8MiB"\ntransfer = "3MiB"', "line 5: jobs[0]: block (8388608) is no multiple of transfer"),

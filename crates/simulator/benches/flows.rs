@@ -146,7 +146,7 @@ fn burst(policy: &str, node_rate: f64, jobs: u32) -> Scenario {
         let (server, target) = (dice.draw() % SERVERS as u64, dice.draw() % TARGETS_OF_SERVER as u64);
         workload.streams.push(Stream { job: node % jobs, node });
         let placement = Placement::Named(format!("-o {server}.{target}"));
-        workload.files.push(File { job: node % jobs, placement, bytes: 0 });
+        workload.files.push(File { job: node % jobs, placement, bytes: 0, home: None });
         workload.steps.push(Step {
             stream: flow,
             kind: StepKind::Write,
@@ -189,7 +189,7 @@ fn day(hours: u32, rounds: u32) -> Scenario {
             for round in 0..DAY_ROUNDS {
                 if round % rounds == 0 {
                     let placement = Placement::Layout("-c 4".into());
-                    workload.files.push(File { job: number, placement, bytes: 0 });
+                    workload.files.push(File { job: number, placement, bytes: 0, home: None });
                 }
                 let file = workload.files.len() as u32 - 1;
                 let offset = u64::from(round % rounds) * bytes;

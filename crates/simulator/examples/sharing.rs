@@ -158,7 +158,7 @@ fn work(servers: usize, jobs: usize, seconds: f64, request_bytes: u64) -> (Workl
             let stream = workload.streams.len() as u32;
             workload.streams.push(Stream { job: number as u32, node: number as u32 });
             let placement = Placement::Named(format!("-S 1M -o {target}.0"));
-            workload.files.push(File { job: number as u32, placement, bytes: 0 });
+            workload.files.push(File { job: number as u32, placement, bytes: 0, home: None });
             workload.steps.push(Step {
                 stream,
                 kind: StepKind::Write,

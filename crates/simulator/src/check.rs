@@ -263,6 +263,7 @@ fn missing(
 fn check_references(scenario: &Scenario) -> Result<(), ScenarioError> {
     let workload = &scenario.workload;
     let (jobs, streams, files) = (workload.jobs.len(), workload.streams.len(), workload.files.len());
+    let servers = scenario.topology.servers.len();
     for job in &workload.jobs {
         check_seconds(format!("arrival_seconds of job `{}`", job.name), job.arrival_seconds)?;
     }
@@ -273,6 +274,9 @@ fn check_references(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     for (number, file) in workload.files.iter().enumerate() {
         missing(|| format!("file {number}"), ("job", file.job.into(), jobs))?;
+        if let Some(home) = file.home {
+            missing(|| format!("the home of file {number}"), ("server", home.into(), servers))?;
+        }
     }
     for (number, step) in workload.steps.iter().enumerate() {
         let what = || format!("step {number}");

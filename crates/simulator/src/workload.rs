@@ -61,6 +61,9 @@ pub struct File {
     /// Bytes that it holds before the run; 0 for a file that the run makes.
     #[serde(default)]
     pub bytes: u64,
+    /// The server that places it, as the home of its folder. Without one, the homes of files are spread evenly by their numbers.
+    #[serde(default)]
+    pub home: Option<u32>,
 }
 
 /// The choice of a file's targets.

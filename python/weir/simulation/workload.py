@@ -5,7 +5,7 @@ its columns are those of `crates/simulator/src/workload.rs`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,9 @@ class Work:
     layouts: tuple[str | None, ...] = ()
     """Layout of each file in the spelling of `lfs setstripe`; one that names targets (`-o`) is kept to them, None is
     the scenario's. Empty where all are the scenario's."""
+    homes: tuple[int | None, ...] = ()
+    """Server that places each file, as the home of its folder; None spreads files evenly over the servers. Empty where
+    all are spread."""
 
     @property
     def read_bytes(self) -> int:
@@ -149,6 +152,17 @@ class Work:
     def kept_bytes(self) -> int:
         """Bytes that the job's files hold at the end, those that are removed left out."""
         return int(_held(self.file_bytes, self.steps).sum())
+
+    def placed_by(self, server: int) -> "Work":
+        """Put all files into one folder.
+
+        Args:
+            server: The home of the folder.
+
+        Returns:
+            The work, all of whose files this server places.
+        """
+        return replace(self, homes=(server,) * len(self.file_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +229,8 @@ class Workload:
     layouts: tuple[str | None, ...]
     """Layout of each file; None is the scenario's."""
     steps: Steps
+    homes: tuple[int | None, ...] = ()
+    """Server that places each file; None spreads files evenly over the servers. Empty where all are spread."""
     notes: tuple[str, ...] = ()
     """Sentences about logs and traces that tell only a part of their job."""
     skipped: tuple[SkippedLog, ...] = ()
@@ -237,6 +253,7 @@ class Workload:
         jobs: list[Job] = []
         stream_jobs, stream_nodes, file_jobs, file_bytes, steps = [], [], [], [], []
         layouts: list[str | None] = []
+        homes: list[int | None] = []
         streams = files = first_node = 0
         for number, (job, part) in enumerate(work):
             jobs.append(job)
@@ -245,6 +262,7 @@ class Workload:
             file_jobs.append(np.full(len(part.file_bytes), number, dtype=np.uint32))
             file_bytes.append(part.file_bytes)
             layouts.extend(part.layouts or [None] * len(part.file_bytes))
+            homes.extend(part.homes or [None] * len(part.file_bytes))
             steps.append(_moved(part.steps, streams, files))
             streams += len(part.stream_nodes)
             files += len(part.file_bytes)
@@ -257,6 +275,7 @@ class Workload:
             file_bytes=_joined(file_bytes, np.uint64),
             layouts=tuple(layouts),
             steps=Steps.joined(steps),
+            homes=tuple(homes),
             notes=tuple(remarks.notes) if remarks else (),
             skipped=tuple(remarks.skipped) if remarks else (),
         )
@@ -272,6 +291,13 @@ class Workload:
         """
         usual = _placement(layout)
         placements = {each: usual if each is None else _placement(each) for each in set(self.layouts)}
+        files: list[dict[str, Any]] = [
+            {"job": job, "bytes": count, "placement": placements[each]}
+            for job, count, each in zip(self.file_jobs.tolist(), self.file_bytes.tolist(), self.layouts, strict=True)
+        ]
+        for file, home in zip(files, self.homes, strict=bool(self.homes)):
+            if home is not None:
+                file["home"] = home
         return {
             "jobs": [
                 {
@@ -288,12 +314,7 @@ class Workload:
                 {"job": job, "node": node}
                 for job, node in zip(self.stream_jobs.tolist(), self.stream_nodes.tolist(), strict=True)
             ],
-            "files": [
-                {"job": job, "bytes": count, "placement": placements[each]}
-                for job, count, each in zip(
-                    self.file_jobs.tolist(), self.file_bytes.tolist(), self.layouts, strict=True
-                )
-            ],
+            "files": files,
             "steps": [],
         }
 

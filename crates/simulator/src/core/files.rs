@@ -21,6 +21,8 @@ const NAMED: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Files {
     homes: Homes,
+    /// The home of each file, where the workload names one.
+    named_homes: Vec<Option<u32>>,
     files: Vec<FileState>,
 }
 
@@ -52,7 +54,11 @@ impl Files {
     pub(crate) fn new(scenario: &Scenario, settings: &Settings, machines: &mut Machines) -> Files {
         let homes = Homes::new(machines, settings, nanos(scenario.lambda_seconds), scenario.seed);
         let table = &scenario.workload.files;
-        let mut files = Files { homes, files: table.iter().map(|_| FileState::default()).collect() };
+        let mut files = Files {
+            homes,
+            named_homes: table.iter().map(|file| file.home).collect(),
+            files: table.iter().map(|_| FileState::default()).collect(),
+        };
         let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();
         for turn in there.chunks(there.len().div_ceil(TURNS_BEFORE).max(1)) {
             for &file in turn {
@@ -73,21 +79,20 @@ impl Files {
     /// From now on the model tells the homes the figures of the store.
     pub(crate) fn tell_by_model(&mut self, machines: &Machines) {
         let placed = (0..).zip(&self.files).filter(|(_, state)| state.number != NAMED);
-        let there =
-            placed.filter_map(|(file, state)| Some((self.homes.of_file(file), state.layout.as_deref()?)));
+        let there = placed.filter_map(|(file, state)| Some((self.home(file), state.layout.as_deref()?)));
         let there: Vec<(u32, &Layout)> = there.collect();
         self.homes.tell_by_model(machines, &there);
     }
 
     /// First bytes of a file came.
     pub(crate) fn written(&mut self, file: u32, now: Nanos) {
-        let home = self.homes.of_file(file);
+        let home = self.home(file);
         self.homes.written(home, self.files[file as usize].number, now);
     }
 
     /// The home server of a file.
     pub(crate) fn home(&self, file: u32) -> u32 {
-        self.homes.of_file(file)
+        self.named_homes[file as usize].unwrap_or_else(|| self.homes.usual(file))
     }
 
     /// The layout of a file that was made.
@@ -101,7 +106,7 @@ impl Files {
         file: u32,
         (machines, settings, now): (&Machines, &Settings, Nanos),
     ) -> Result<&Layout, Refusal> {
-        let home = self.homes.of_file(file);
+        let home = self.home(file);
         let asked = specification(settings, file);
         let named = asked.and_then(|asked| named_layout(asked, settings.defaults.stripe_bytes));
         let (number, layout) = match named {
@@ -115,7 +120,7 @@ impl Files {
 
     /// A file is gone, and its room is free.
     pub(crate) fn remove(&mut self, file: u32, machines: &mut Machines, now: Nanos) {
-        let home = self.homes.of_file(file);
+        let home = self.home(file);
         let state = std::mem::take(&mut self.files[file as usize]);
         if let Some(layout) = state.layout.as_ref().filter(|_| state.number != NAMED) {
             self.homes.removed(home, layout, (state.created, now));
@@ -153,7 +158,7 @@ impl Files {
             }
             full.sort_unstable();
             full.dedup();
-            let (home, held_end) = (self.homes.of_file(file), state.held.end());
+            let (home, held_end) = (self.home(file), state.held.end());
             let asked = specification(settings, file);
             let present = (layout, asked, held_end);
             match self.homes.place_behind(home, present, &full, (machines, now)) {

@@ -141,8 +141,8 @@ impl Homes {
         }
     }
 
-    /// The home server of a file: stable, and even over files.
-    pub(crate) fn of_file(&self, file: u32) -> u32 {
+    /// The home server of a file whose workload names none: stable, and even over files.
+    pub(crate) fn usual(&self, file: u32) -> u32 {
         file % self.homes.len() as u32
     }
 

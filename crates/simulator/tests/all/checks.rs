@@ -45,6 +45,10 @@ fn each_fault_of_a_scenario_is_named() {
     );
     names(&refused(|scenario| scenario.workload.steps[0].file = 9), &["step 0 names file 9"]);
     names(
+        &refused(|scenario| scenario.workload.files[0].home = Some(2)),
+        &["the home of file 0 names server 2, and there are 2"],
+    );
+    names(
         &refused(|scenario| scenario.topology.servers[1].targets[0].write.bytes_per_second = 0.0),
         &["write.bytes_per_second of target 1.0 is 0"],
     );

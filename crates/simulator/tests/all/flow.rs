@@ -2,7 +2,7 @@
 
 use crate::scenarios::{hop, idle, near, step, topology, Work, GIGABYTES, MEBIBYTE};
 use std::ops::ControlFlow;
-use weir_simulator::{Fault, FaultKind, RouterStage, Side, Step, StepKind};
+use weir_simulator::{Fault, FaultKind, Mode, RouterStage, Side, Step, StepKind};
 
 const GIBIBYTE: u64 = 1024 * MEBIBYTE;
 const TOLERANCE: f64 = 1e-3;
@@ -217,6 +217,24 @@ fn metadata_operations_wait_for_each_other_and_for_their_messages() {
         scenario.step(operations(stream, 1));
     }
     near(scenario.outcome().seconds, 1200.0 * 1e-3, 1e-6);
+}
+
+#[test]
+fn a_file_has_the_home_that_its_workload_names() {
+    let mut topology = topology(2, 1, 1);
+    topology.servers[1].metadata_seconds = 1e-3;
+    let mut scenario = idle(topology);
+    let job = scenario.job(1);
+    let (stream, file) = (scenario.stream(job, 0), scenario.file(job, "0.0"));
+    scenario.step(Step { depth: 1, ..step(stream, StepKind::Metadata, file, 300) });
+    let mut seconds = |mode, home| {
+        (scenario.mode, scenario.workload.files[file as usize].home) = (mode, home);
+        scenario.outcome().seconds
+    };
+    for mode in [Mode::Flow, Mode::Request] {
+        assert!(seconds(mode, Some(1)) - seconds(mode, Some(0)) >= 0.3 - 1e-6);
+        assert_eq!(seconds(mode, None), seconds(mode, Some(0)), "file 0 has its home at server 0");
+    }
 }
 
 #[test]

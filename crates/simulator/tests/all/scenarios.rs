@@ -117,7 +117,7 @@ impl Work for Scenario {
             "" => Placement::Usual,
             _ => Placement::Named(format!("-o {targets} -S 1M")),
         };
-        self.workload.files.push(File { job, placement, bytes: 0 });
+        self.workload.files.push(File { job, placement, bytes: 0, home: None });
         self.workload.files.len() as u32 - 1
     }
 

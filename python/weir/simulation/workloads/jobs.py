@@ -81,7 +81,9 @@ def workload_of(table: Table, topology: Topology, seed: int) -> Workload:
     entries = [(entry, _jobs) for entry in table.tables("jobs")]
     entries += [(entry, accounted_jobs) for entry in table.tables("accounting")]
     for number, (entry, read) in enumerate(entries):
-        jobs.extend(read(entry, seed, number, remarks))
+        home = entry.whole("home", most=topology.servers - 1) if entry.has("home") else None
+        found = read(entry, seed, number, remarks)
+        jobs.extend((job, work if home is None else work.placed_by(home)) for job, work in found)
         if len(jobs) > JOBS_MAX:
             raise entry.error(None, f"with it there are more than {JOBS_MAX} jobs")
     if not jobs:

@@ -69,7 +69,8 @@ fn scenario(allocator: &str) -> Scenario {
         priority: 1,
         arrival_seconds: 0.0,
     };
-    let file = |text: &&str| File { job: 0, placement: Placement::Layout((*text).into()), bytes: 0 };
+    let file =
+        |text: &&str| File { job: 0, placement: Placement::Layout((*text).into()), bytes: 0, home: None };
     Scenario {
         seed: 3,
         mode: Mode::Flow,
