@@ -174,9 +174,9 @@ impl Files {
         state.held.fill(begin, end);
         for &(target, bytes) in needed {
             machines.targets[target as usize].workload_bytes += bytes;
-            match state.room.iter_mut().find(|(known, _)| *known == target) {
-                Some((_, room)) => *room += bytes,
-                None => state.room.push((target, bytes)),
+            match state.room.binary_search_by_key(&target, |&(known, _)| known) {
+                Ok(place) => state.room[place].1 += bytes,
+                Err(place) => state.room.insert(place, (target, bytes)),
             }
         }
     }
@@ -215,7 +215,9 @@ pub(crate) fn parts(
         let (start, component) = layout.component_at(begin);
         let until = end.min(component.end);
         let request = if request_bytes == 0 { component.stripe_bytes } else { request_bytes };
-        for (stripe, &target) in component.targets.iter().enumerate() {
+        // The targets of one component differ.
+        let count_before = parts.len();
+        for stripe in stripes_touched(component, (begin - start, until - start)) {
             let bytes = component.share(stripe, until - start) - component.share(stripe, begin - start);
             if bytes == 0 {
                 continue;
@@ -227,8 +229,8 @@ pub(crate) fn parts(
                     * component.stripe_bytes.div_ceil(request) as f64)
                     .ceil() as u64,
             };
-            let target = machines.number(target);
-            match parts.iter_mut().find(|part| part.target == target) {
+            let target = machines.number(component.targets[stripe]);
+            match parts[..count_before].iter_mut().find(|part| part.target == target) {
                 Some(part) => (part.bytes, part.requests) = (part.bytes + bytes, part.requests + requests),
                 None => parts.push(Part { target, bytes, requests }),
             }
@@ -236,4 +238,35 @@ pub(crate) fn parts(
         begin = until;
     }
     parts
+}
+
+/// The stripes of a component that hold some of its bytes `[from, until)`, ascending.
+fn stripes_touched(component: &Component, (from, until): (u64, u64)) -> impl Iterator<Item = usize> {
+    let count = component.targets.len() as u64;
+    let (first, last) = (from / component.stripe_bytes, (until - 1) / component.stripe_bytes);
+    let (head, tail) = match (first % count, last % count) {
+        _ if last - first + 1 >= count => (0, 0..count),
+        (one, other) if one <= other => (0, one..other + 1),
+        (one, other) => (other + 1, one..count),
+    };
+    (0..head).chain(tail).map(|stripe| stripe as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_placement::ServerId;
+
+    proptest! {
+        #[test]
+        fn touched_stripes_are_those_with_bytes(count in 1..9_u16, from in 0..60_u64, bytes in 1..60_u64) {
+            let targets = (0..count).map(|server| TargetId { server: ServerId(server), index: 0 }).collect();
+            let component = Component { end: END_OF_FILE, stripe_bytes: 4, targets };
+            let until = from + bytes;
+            let holds = |&stripe: &usize| component.share(stripe, until) > component.share(stripe, from);
+            let holding: Vec<usize> = (0..usize::from(count)).filter(holds).collect();
+            prop_assert_eq!(stripes_touched(&component, (from, until)).collect::<Vec<_>>(), holding);
+        }
+    }
 }
