@@ -7,10 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from waits import PATIENCE_SECONDS
 from ways import Way
-
-_END_SECONDS = 60.0
-"""An agent ends at the end of its input; one that does not has failed."""
 
 TwoWays = Callable[[Callable[[Path], None], str, str], "list[Remote]"]
 """Starts an agent by each of two ways into one directory: the fixture `two_ways`."""
@@ -69,7 +67,7 @@ class Remote:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            err = self.process.communicate(timeout=_END_SECONDS)[1]
+            err = self.process.communicate(timeout=PATIENCE_SECONDS)[1]
             raise AssertionError(f"{self.way.name}: ended with {self.process.returncode} in {self.log[-1]}\n{err}")
         answer = json.loads(line)
         if "errno" in answer:
@@ -79,7 +77,7 @@ class Remote:
     def end(self) -> None:
         """End the agent in order, and check that it did."""
         try:
-            out, err = self.process.communicate(timeout=_END_SECONDS)
+            out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
         finally:
             self.process.kill()
         assert self.process.returncode == 0, f"{out}{err}"
@@ -87,4 +85,4 @@ class Remote:
     def kill(self) -> None:
         """End the agent wherever it is."""
         self.process.kill()
-        self.process.communicate(timeout=_END_SECONDS)
+        self.process.communicate(timeout=PATIENCE_SECONDS)

@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 import weir
+from waits import PATIENCE_SECONDS
 
 _PACKAGES = Path(weir.__file__).resolve().parents[1]
-COMMAND_SECONDS = 60.0
-"""No command of a test may take longer."""
 _PORTS = 500
 """Ports of one worker of pytest, above those that the system gives away: more than its stores have at once."""
 _FIRST_PORT = 61_000
@@ -67,7 +66,7 @@ class Store:
             identity = {"user": uid, "group": uid, "extra_groups": []}
             variables.update(search_path())
         answer = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, **identity
+            command, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, **identity
         )
         if code is not None:
             assert answer.returncode == code, f"{command} gave {answer.returncode}\n{answer.stdout}{answer.stderr}"
@@ -141,7 +140,7 @@ def kill(pid: int) -> None:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
-        assert poller.poll(COMMAND_SECONDS * 1000), f"process {pid} outlives SIGKILL"
+        assert poller.poll(PATIENCE_SECONDS * 1000), f"process {pid} outlives SIGKILL"
     finally:
         os.close(descriptor)
 
@@ -172,7 +171,7 @@ def can_execute(interpreter: str, uid: int) -> bool:
             user=uid,
             group=uid,
             extra_groups=[],
-            timeout=COMMAND_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
             cwd="/",
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from store import Store, program, search_path
+from waits import PATIENCE_SECONDS
 
 MOUNT = "mount"
 """`weir run --no-preload`: the kernel's calls alone."""
@@ -29,8 +30,6 @@ KERNEL_WITH_MOUNT = frozenset({"list", "lock", "map", "seek", "sync", "truncate"
 """Kinds of calls that the preload library leaves to the kernel where there is a mount."""
 
 PREFIX_PATH = "/weir"
-PROGRAM_SECONDS = 600.0
-"""No program of a test may take longer; on a quiet machine none takes a tenth, so only a hang meets this bound."""
 
 _CALL = """
 import importlib.util, pathlib, sys, json
@@ -96,7 +95,7 @@ class Way:
         code: int | None = 0,
         served: Collection[str] = (),
         text: str | None = None,
-        seconds: float = PROGRAM_SECONDS,
+        seconds: float = PATIENCE_SECONDS,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program and check its exit code, unless `code` is None.
 

@@ -11,7 +11,8 @@ from subprocess import Popen
 from typing import Any
 
 import pytest
-from store import COMMAND_SECONDS, Store, program, search_path
+from store import Store, program, search_path
+from waits import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("root_only")
 
@@ -49,7 +50,7 @@ def programs() -> Iterator[list[Popen[str]]]:
     yield started
     for each in started:
         os.killpg(each.pid, signal.SIGKILL)
-        each.communicate(timeout=COMMAND_SECONDS)
+        each.communicate(timeout=PATIENCE_SECONDS)
 
 
 def bring_up(store: Store, *, shares: str = "", mount: bool) -> None:
@@ -89,7 +90,7 @@ def run_without_credential(folder: Path) -> Popen[str]:
 
 def owed(store: Store, names: set[str]) -> dict[str, tuple[str, float]]:
     """The user of each job, and the share that the target owes it, at a moment when all of them have work there."""
-    deadline = time.monotonic() + COMMAND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         found = {}
         for job in store.json("jobs"):

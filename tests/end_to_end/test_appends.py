@@ -9,6 +9,7 @@ from subprocess import Popen
 
 import pytest
 from store import Store
+from waits import PATIENCE_SECONDS
 from ways import ALL, MOUNT, MOUNTED, PREFIX, Way, has_fuse, make_way
 from weir.store.control import servers_of
 
@@ -18,8 +19,6 @@ LARGE_BYTES = 3 << 20
 """At the speed of these targets longer than the lease of a turn."""
 SPEED = "350kB/s"
 """So that a record takes three seconds: a busy machine must find its program in the midst of it."""
-OUTLIVED_SECONDS = 90
-"""Waits end by what happens; this only ends a test that has failed."""
 
 
 def append(folder: Path, letter: str, length: int) -> None:
@@ -46,13 +45,13 @@ def bring_up(store: Store, name: str) -> Way:
 
 def outstanding(store: Store) -> int:
     """Requests that the server has in hand."""
-    (server,) = servers_of(store.home / "cluster.json", timeout_seconds=OUTLIVED_SECONDS)
+    (server,) = servers_of(store.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
     return server.status().outstanding
 
 
 def await_writing(store: Store) -> None:
     """Wait until the server is at a write: no other request here is in hand twice in a row."""
-    limit = time.monotonic() + OUTLIVED_SECONDS
+    limit = time.monotonic() + PATIENCE_SECONDS
     seen = 0
     while seen < 2:
         seen = seen + 1 if outstanding(store) > 0 else 0
@@ -71,7 +70,7 @@ def programs() -> Iterator[list[Popen[str]]]:
     for program in started:
         if program.poll() is None:
             os.killpg(program.pid, signal.SIGKILL)
-        program.communicate(timeout=OUTLIVED_SECONDS)
+        program.communicate(timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -91,13 +90,13 @@ def test_a_client_that_stops_in_its_turn_blocks_nobody_and_loses_nothing(
     os.kill(group, signal.SIGSTOP)
     try:
         other = Way(PREFIX, store, way.sibling(PREFIX))
-        other.call(append, "b", RECORD_BYTES, seconds=OUTLIVED_SECONDS)
-        other.call(append, "c", 10, seconds=OUTLIVED_SECONDS)
+        other.call(append, "b", RECORD_BYTES, seconds=PATIENCE_SECONDS)
+        other.call(append, "c", 10, seconds=PATIENCE_SECONDS)
         assert late.poll() is None
         assert "append turn" in log(store)
     finally:
         os.kill(group, signal.SIGCONT)
-    words = late.communicate(timeout=OUTLIVED_SECONDS)
+    words = late.communicate(timeout=PATIENCE_SECONDS)
     assert late.returncode == 0, words
     other.call(check, {"a": RECORD_BYTES, "b": RECORD_BYTES, "c": 10})
 
@@ -108,7 +107,7 @@ def test_a_turn_that_is_slow_is_not_taken(store: Store, programs: list[Popen[str
     for letter in ("a", "b"):
         programs.append(way.start(*way.python(append, letter, LARGE_BYTES), start_new_session=True))
     for program in programs:
-        words = program.communicate(timeout=OUTLIVED_SECONDS)
+        words = program.communicate(timeout=PATIENCE_SECONDS)
         assert program.returncode == 0, words
     way.call(check, {"a": LARGE_BYTES, "b": LARGE_BYTES})
     assert "append turn" not in log(store), log(store)

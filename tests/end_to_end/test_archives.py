@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 from ways import Way
 
 TREE = """
@@ -41,7 +42,7 @@ def tree(way: Way, tmp_path: Path) -> Path:
 
 def local(folder: Path, script: str) -> str:
     answer = subprocess.run(
-        ["bash", "-euc", script], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-euc", script], cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
     )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 from ways import MOUNTED, PREFIX, Way
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -53,7 +54,12 @@ def test_make_builds_a_project_and_runs_it(way: Way, project: Path) -> None:
 def outside(command: list[str], **environment: str) -> None:
     """Build something on the machine's own disk."""
     answer = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=120
+        command,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert answer.returncode == 0, f"{answer.stdout}{answer.stderr}"
 

@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ways import MOUNTED, PROGRAM_SECONDS, Way
+from waits import PATIENCE_SECONDS
+from ways import MOUNTED, Way
 
 LISTING = (
     "find . -mindepth 1 -printf '%P %y %m %n %U %G %l ' \\( -type f -printf '%s %T@' -o -true \\) -printf '\\n' | sort"
@@ -81,7 +82,7 @@ def test_coreutils_do_what_they_do_elsewhere(way: Way, name: str, tmp_path: Path
 def on_the_disk(script: str, folder: Path) -> str:
     refused = 'refused() { if "$@" 2>/dev/null; then echo "not refused: $*" >&2; exit 1; fi; }'
     command = ["bash", "-c", f"set -euo pipefail; {refused}\ncd {folder}\n{script}"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_SECONDS)
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 

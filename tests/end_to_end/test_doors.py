@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from store import COMMAND_SECONDS, Store, kill, program
-from waits import wait_until
+from store import Store, kill, program
+from waits import PATIENCE_SECONDS, wait_until
 from ways import PREFIX_PATH
 from weir.store.control import TIMEOUT_SECONDS
 
@@ -93,17 +93,17 @@ def test_a_command_waits_once_for_stopped_servers(store: Store, fuse: None) -> N
 
 def test_one_lost_server_of_three_holds_up_no_figures(store: Store, fuse: None) -> None:
     """`df` once took the whole bound where one of three servers was dead, and so did `weir rebalance`."""
-    bring_up(store, "--servers", "3", "--targets", "1", "--capacity", "64MiB", seconds=COMMAND_SECONDS)
+    bring_up(store, "--servers", "3", "--targets", "1", "--capacity", "64MiB", seconds=PATIENCE_SECONDS)
     for number in range(9):
         (store.mount / f"folder-{number}").mkdir()
     whole = os.statvfs(store.mount)
     kill(store.server_pids()[1])
     took, answer = seconds_of(["stat", "--file-system", "--format", "%b %S", store.mount], store)
     blocks, size = map(int, answer.stdout.split())
-    assert took < COMMAND_SECONDS, answer.stderr
+    assert took < PATIENCE_SECONDS, answer.stderr
     assert blocks * size == whole.f_blocks * whole.f_frsize * 2 // 3, "those that answer"
     took, answer = seconds_of([*program(), "rebalance", "--dry-run"], store)
-    assert took < COMMAND_SECONDS, answer.stderr
+    assert took < PATIENCE_SECONDS, answer.stderr
     assert "its home, server 1, does not answer" in answer.stderr
     assert answer.returncode == 1
 
@@ -157,7 +157,7 @@ def test_the_lock_of_a_home_is_its_owners_alone(store: Store, root_only: None) -
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=COMMAND_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert "PermissionError" in answer.stderr
@@ -177,7 +177,7 @@ def test_a_full_control_port_serves_those_who_ask(store: Store) -> None:
     halves = []
     try:
         for _ in range(200):
-            half = socket.create_connection((host, int(port)), timeout=COMMAND_SECONDS)
+            half = socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
             half.sendall(b"GET /metrics HTTP/1.1\r\n")
             halves.append(half)
         assert store.weir("status").returncode == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from store import Store, kill
+from waits import PATIENCE_SECONDS
 from ways import ALL, MOUNT, MOUNTED, PREFIX, PRELOAD, Way, has_fuse, make_way
 
 BOUND_SECONDS = 2
@@ -20,8 +21,6 @@ BLOCK = 5000
 FILES = 3
 CAPACITY_BYTES = 16 << 20
 """Of each of two targets."""
-OUTLIVED_SECONDS = 60
-"""Waits end by what happens; this only ends a test that has failed."""
 
 
 def write_for_ever(folder: Path) -> None:
@@ -93,7 +92,7 @@ class Writer:
             return sum(each[0] == word for each in self.said[since:]) >= count
 
         with self.changed:
-            assert self.changed.wait_for(there, OUTLIVED_SECONDS), f"no {word} in {self.said[since:][-5:]}"
+            assert self.changed.wait_for(there, PATIENCE_SECONDS), f"no {word} in {self.said[since:][-5:]}"
             return len(self.said)
 
     def last(self, word: str) -> int:
@@ -104,8 +103,8 @@ class Writer:
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.reader.join(OUTLIVED_SECONDS)
-        self.process.communicate(timeout=OUTLIVED_SECONDS)
+        self.reader.join(PATIENCE_SECONDS)
+        self.process.communicate(timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -170,7 +169,7 @@ def test_killed_servers_in_memory_say_so(store: Store, make_writer: Callable[[Wa
         return errno.ESTALE in writer.failures()
 
     with writer.changed:
-        assert writer.changed.wait_for(said_stale, OUTLIVED_SECONDS), writer.said[-3:]
+        assert writer.changed.wait_for(said_stale, PATIENCE_SECONDS), writer.said[-3:]
     writer.kill()
     assert writer.failures() <= {errno.EIO, errno.ESTALE, errno.ENOENT}
     again = make_way(name, store, "again")
@@ -240,7 +239,7 @@ def test_a_full_disk_below_a_directory_target(store: Store, root_only: None) -> 
 
     disk = store.root / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk], check=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk], check=True, timeout=PATIENCE_SECONDS)
     try:
         config = store.root / "cluster.toml"
         config.write_text(
@@ -254,7 +253,7 @@ def test_a_full_disk_below_a_directory_target(store: Store, root_only: None) -> 
         assert store.weir("status").returncode == 0
     finally:
         store.weir("down", "--force", "--discard", code=None)
-        subprocess.run(["umount", "-l", disk], check=True, timeout=30)
+        subprocess.run(["umount", "-l", disk], check=True, timeout=PATIENCE_SECONDS)
 
 
 def test_a_wrong_credential_is_refused(store: Store) -> None:

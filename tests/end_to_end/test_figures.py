@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 from store import program
-from waits import wait_until
+from waits import PATIENCE_SECONDS, wait_until
 from weir.experiments.jobs import Job, run_jobs
 from weir.experiments.store import Store
 
 SPEED = "16MB/s"
 RATE = 16e6
-EXPERIMENT_SECONDS = 300.0
-"""No experiment of these tests may take longer."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -32,7 +30,7 @@ def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env=environment(folder),
         capture_output=True,
         text=True,
-        timeout=EXPERIMENT_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -137,7 +135,7 @@ def test_an_experiment_that_is_ended_takes_all_with_it(tmp_path: Path) -> None:
         wait_until("a job was started", lambda: bool(list(folder.glob("*/job-2.log"))) or experiment.poll() is not None)
         assert experiment.poll() is None
         experiment.send_signal(signal.SIGTERM)
-        output, words = experiment.communicate(timeout=60)
+        output, words = experiment.communicate(timeout=PATIENCE_SECONDS)
     assert (experiment.returncode, output) == (130, "")
     assert "error: interrupted" in words
     assert list(folder.iterdir()) == []

@@ -10,13 +10,12 @@ from types import ModuleType
 
 import pytest
 from store import Store
+from waits import PATIENCE_SECONDS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ROUNDS = 3
 SEED = 20_000
 STEPS = 300
-PROGRAM_SECONDS = 600.0
-"""Three rounds take some seconds on a quiet machine."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def test_nothing_is_lost_by_kills(fuse: None, store: Store) -> None:
         env=store.variables(),
         capture_output=True,
         text=True,
-        timeout=PROGRAM_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert answer.returncode == 0, f"{answer.stdout}{answer.stderr}"

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from store import COMMAND_SECONDS, Store
+from store import Store
+from waits import PATIENCE_SECONDS
 from weir.native import preload_library
 from weir.placement.database import END_OF_FILE, Component, write
 
@@ -61,7 +62,7 @@ class Lustre:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=COMMAND_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=True,
         )
 
@@ -80,7 +81,7 @@ def lustre(store: Store, tmp_path: Path) -> Iterator[Lustre]:
     library = tmp_path / "lib" / "liblustreapi.so.1"
     library.parent.mkdir()
     compiler = ["gcc", "-shared", "-fPIC", "-o", str(library), str(PROGRAMS / "lustreapi.c"), "-ldl"]
-    subprocess.run(compiler, check=True, timeout=COMMAND_SECONDS)
+    subprocess.run(compiler, check=True, timeout=PATIENCE_SECONDS)
     with tempfile.TemporaryDirectory(prefix="weir-lustre-", dir=SHARED_MEMORY) as folder:
         log, database, report = (tmp_path / name for name in ("log", "placement.db", "report"))
         yield Lustre(Path(folder), library, log, database, report, store)
@@ -186,7 +187,7 @@ def test_a_signal_handler_goes_without_liblustreapi(lustre: Lustre, tmp_path: Pa
         "int main(void) { signal(SIGUSR1, handler); raise(SIGUSR1);\n"
         'return close(open("after", O_CREAT | O_WRONLY, 0644)); }\n'
     )
-    subprocess.run(["gcc", "-o", program, source], check=True, timeout=COMMAND_SECONDS)
+    subprocess.run(["gcc", "-o", program, source], check=True, timeout=PATIENCE_SECONDS)
     lustre.foresee(lustre.component("handled", "1"), lustre.component("after", "2"))
     lustre.run(program)
     assert (lustre.folder / "handled").exists()

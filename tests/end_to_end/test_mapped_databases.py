@@ -1,6 +1,7 @@
 """Databases that read and write through shared mappings beside calls on descriptors: LMDB and RocksDB."""
 
 import pytest
+from waits import PATIENCE_SECONDS
 from ways import PREFIX, Way
 
 RECORDS = 20_000
@@ -48,7 +49,7 @@ def test_lmdb_is_read_while_it_is_written(way: Way) -> None:
     seen = way.shell(
         "for i in 1 2 3 4 5; do test -s db/data.mdb && mdb_stat db | sed -n 's/ *Entries: //p'; done || true"
     ).split()
-    _, err = writer.communicate(timeout=120)
+    _, err = writer.communicate(timeout=PATIENCE_SECONDS)
     assert (writer.returncode, err) == (0, "")
     counts = [int(count) for count in seen]
     assert counts == sorted(counts)

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 from ways import Way
 
 PROCESSES = 4
@@ -26,7 +27,9 @@ def collective(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no mpich")
     result = tmp_path_factory.mktemp("mpi") / "collective"
     source = Path(__file__).parent / "programs" / "collective.c"
-    subprocess.run(["mpicc.mpich", "-O1", "-Wall", "-Werror", "-o", result, source], check=True, timeout=120)
+    subprocess.run(
+        ["mpicc.mpich", "-O1", "-Wall", "-Werror", "-o", result, source], check=True, timeout=PATIENCE_SECONDS
+    )
     return result
 
 

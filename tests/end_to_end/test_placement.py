@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from store import Store, kill
+from waits import PATIENCE_SECONDS
 from weir import _core
 
 JOB = """
@@ -89,7 +90,7 @@ def test_files_are_made_while_a_server_is_gone(store: Store, fuse: None) -> None
         answer = subprocess.run(
             ["python3", "-c", "import sys; open(sys.argv[1], 'x').write('x' * 9)", str(folder / f"file-{time.time()}")],
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         made = [targets_of(path) for path in folder.iterdir() if path.is_file()]

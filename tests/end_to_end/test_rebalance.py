@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from store import Store, program
+from waits import PATIENCE_SECONDS
 
 CAPACITY = "64MiB"
 MIB = 1 << 20
@@ -109,7 +110,7 @@ def test_what_is_interrupted_is_whole_and_can_be_gone_on_with(full: Store) -> No
         assert running.poll() is None, "it ended before it was seen"
         jobs = {job["job"] for job in full.json("jobs")}
     running.send_signal(signal.SIGINT)
-    answer = json.loads(running.communicate(timeout=60)[0])
+    answer = json.loads(running.communicate(timeout=PATIENCE_SECONDS)[0])
     assert running.returncode == 130 and answer["interrupted"]
     check(full)
     assert full.json("rebalance")["left"] == 0
@@ -163,7 +164,7 @@ def test_mapped_pages_of_a_moved_file_are_those_of_its_new_place(full: Store) ->
             full.weir("run", "--prefix", "/weir", "--", sys.executable, "-c", writing)
             assert load(offset) == byte, target
         mapper.stdin.close()
-        assert mapper.wait(timeout=60) == 0
+        assert mapper.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def test_what_cannot_be_done_is_said(full: Store, tmp_path: Path) -> None:

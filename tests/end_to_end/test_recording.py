@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 from store import Store, program
-from waits import wait_until
+from waits import PATIENCE_SECONDS, wait_until
 from ways import FAST, PREFIX, PREFIX_PATH, Way
 
 OBSERVED = "observed"
-PATIENCE_SECONDS = 60.0
-"""For what happens within a second or two; only a hang meets it."""
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -106,7 +104,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             result,
             PROGRAMS / f"{name}.c",
         ]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
         return result
 
     return compile_one
@@ -281,7 +279,9 @@ def test_a_program_that_cannot_be_recorded_is_told(store: Store, tmp_path: Path)
     assert "trace" not in answer.stderr, "`env` itself is recorded"
     source, program = tmp_path / "static.c", tmp_path / "static"
     source.write_text("int main(void) { return 0; }\n")
-    built = subprocess.run(["cc", "-static", "-o", program, source], capture_output=True, timeout=60, check=False)
+    built = subprocess.run(
+        ["cc", "-static", "-o", program, source], capture_output=True, timeout=PATIENCE_SECONDS, check=False
+    )
     if built.returncode != 0:
         pytest.skip("this machine cannot link static programs")
     answer = store.weir("run", "--observe", tmp_path, "--trace", tmp_path / "u", "--", program)
@@ -326,7 +326,10 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(store: Store, tmp_path: 
     traces.mkdir()
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", traces], capture_output=True, timeout=60, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", traces],
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     if mounted.returncode != 0:
         pytest.skip("this test cannot mount a small file system")
@@ -334,7 +337,7 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(store: Store, tmp_path: 
         store.weir("run", "--observe", folder, "--trace", traces, "--", sys.executable, "-c", _MANY, folder)
         answer = store.weir("trace", "show", traces, "--output", "json")
     finally:
-        subprocess.run(["umount", traces], timeout=60, check=True)
+        subprocess.run(["umount", traces], timeout=PATIENCE_SECONDS, check=True)
     assert len(list(folder.iterdir())) == 200
     (run,) = json.loads(answer.stdout)
     paths = [file["path"] for file in run["creations"]]

@@ -1,6 +1,7 @@
 """SQLite keeps databases on the store, from two processes at once, with a rollback journal and with a write-ahead log."""
 
 import pytest
+from waits import PATIENCE_SECONDS
 from ways import PREFIX, Way
 
 ROWS = 150
@@ -30,7 +31,7 @@ def test_two_processes_write_one_database(way: Way, mode: str) -> None:
         each.stdin.close()
         each.stdin = None
     for each in writers:
-        out, err = each.communicate(timeout=120)
+        out, err = each.communicate(timeout=PATIENCE_SECONDS)
         assert (each.returncode, err) == (0, ""), out
     found = way.shell(
         """sqlite3 data.db 'PRAGMA integrity_check; SELECT n FROM total; SELECT count(*), count(DISTINCT writer) FROM log;'"""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from store import Store
+from waits import PATIENCE_SECONDS
 from ways import MOUNT, PREFIX, PRELOAD, Way, make_way
 
 ALICE, BOB = 54321, 54322
@@ -63,7 +64,7 @@ done
 
 def as_user(uid: int, groups: tuple[int, ...], *command: str) -> str:
     answer = subprocess.run(
-        command, user=uid, group=uid, extra_groups=list(groups), capture_output=True, text=True, check=False, timeout=60,
+        command, user=uid, group=uid, extra_groups=list(groups), capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
         env={"PATH": os.environ["PATH"]}, cwd="/",
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
@@ -285,7 +286,7 @@ def test_a_descriptor_that_another_user_sent_keeps_its_rights(open_store: Store,
                 break
             time.sleep(0.1)
         bob.run("python3", "-c", RECEIVED, str(path), str(address))
-        out, err = sender.communicate(timeout=60)
+        out, err = sender.communicate(timeout=PATIENCE_SECONDS)
     finally:
         sender.kill()
     assert sender.returncode == 0, err

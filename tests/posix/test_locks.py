@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 from libc import refused
 from store import Store
+from waits import PATIENCE_SECONDS
 from ways import ALL, MOUNT, MOUNTED, PREFIX, PRELOAD, Way, has_fuse, make_way
 
 KINDS = ("process", "description", "flock")
-PATIENCE_SECONDS = 60
-"""For a lock whose holder was killed: its server must first see that it is gone."""
 
 
 def lock(file: int, kind: str, exclusive: bool, wait: bool = False, start: int = 0, length: int = 0) -> None:

@@ -14,14 +14,13 @@ import numpy.typing as npt
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from places import Gated
+from waits import PATIENCE_SECONDS
 from weir import adaptive
 from weir.adaptive import lanes
 from weir.adaptive.manifest import manifest_name
 
 Array = npt.NDArray[Any]
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
-LIMIT_SECONDS = 60.0
-"""No step of a test takes so long, however busy the machine is: what takes longer hangs."""
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +237,7 @@ def test_a_place_that_is_well_again_is_read_although_earlier_reads_never_return(
             assert next(reader).augmentation == 0.0
     # Those that hang go on hanging.
     del gates["shared"]
-    deadline = time.monotonic() + LIMIT_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and adaptive_of(reader) < 1.0:
         pass
     assert time.monotonic() < deadline
@@ -270,7 +269,7 @@ def test_threads_that_hang_are_few_and_serve_again(
     assert len(hanging) <= lanes.HANGING_READS_MAX + adaptive.Tier("x").connections
     gates["shared"].set()
     for thread in hanging:
-        thread.join(LIMIT_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     whole = adaptive.open(tiers).step(29)
     assert whole.augmentation == 1.0
@@ -295,7 +294,7 @@ def test_a_stream_that_is_followed_onto_a_place_that_hangs_tells_so(
     tiers = [f"gated://{tmp_path}/fast", str(tmp_path / "shared")]
     written(tiers, field[:2], steps=1)
     Path(tmp_path, "fast", "end.json").unlink()
-    reader = adaptive.open(tiers, follow_seconds=LIMIT_SECONDS, open_seconds=1.0)
+    reader = adaptive.open(tiers, follow_seconds=PATIENCE_SECONDS, open_seconds=1.0)
     assert next(reader).number == 0
     gates["list "] = threading.Event()
     with pytest.raises(adaptive.NoAnswerError):
@@ -325,7 +324,7 @@ def test_the_next_step_is_read_ahead(tmp_path: Path, field: Array, gates: dict[s
     next(reader)
     # Nobody has asked for step 1 yet.
     with Gated.came:
-        assert Gated.came.wait_for(lambda: second in Gated.asked, LIMIT_SECONDS)
+        assert Gated.came.wait_for(lambda: second in Gated.asked, PATIENCE_SECONDS)
         assert third not in Gated.asked
     assert [step.number for step in reader] == [1, 2]
     assert len([name for name in Gated.asked if name == second]) == 1
@@ -339,7 +338,7 @@ def test_threads_share_a_reader(tiers: list[str], field: Array) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LIMIT_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     assert sorted(step.number for step in seen) == list(range(12))
     for step in seen:
@@ -363,14 +362,14 @@ def test_tasks_go_on_while_a_step_is_read(tmp_path: Path, field: Array, gates: d
         await task
         return numbers
 
-    assert asyncio.run(asyncio.wait_for(reads(), LIMIT_SECONDS)) == [0, 1, 2]
+    assert asyncio.run(asyncio.wait_for(reads(), PATIENCE_SECONDS)) == [0, 1, 2]
 
 
 def test_a_stream_is_read_while_it_is_written(tiers: list[str], field: Array) -> None:
     writer = adaptive.Writer(tiers, chunk_bytes=1 << 16)
     writer.write(field)
     read: list[int] = []
-    reader = adaptive.open(tiers, follow_seconds=LIMIT_SECONDS)
+    reader = adaptive.open(tiers, follow_seconds=PATIENCE_SECONDS)
     first = threading.Event()
 
     def follow() -> None:
@@ -380,11 +379,11 @@ def test_a_stream_is_read_while_it_is_written(tiers: list[str], field: Array) ->
 
     thread = threading.Thread(target=follow)
     thread.start()
-    assert first.wait(LIMIT_SECONDS)
+    assert first.wait(PATIENCE_SECONDS)
     writer.write(field)
     writer.write(field)
     writer.end()
-    thread.join(LIMIT_SECONDS)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), "the end of the stream ends the reading at once"
     assert read == [0, 1, 2]
 
@@ -577,13 +576,13 @@ def test_an_analysis_may_start_before_the_simulation(tiers: list[str], field: Ar
 
     def follow() -> None:
         opened.set()
-        read.extend(step.number for step in adaptive.open(tiers, follow_seconds=LIMIT_SECONDS))
+        read.extend(step.number for step in adaptive.open(tiers, follow_seconds=PATIENCE_SECONDS))
 
     thread = threading.Thread(target=follow)
     thread.start()
-    assert opened.wait(LIMIT_SECONDS)
+    assert opened.wait(PATIENCE_SECONDS)
     written(tiers, field[:1], steps=2)
-    thread.join(LIMIT_SECONDS)
+    thread.join(PATIENCE_SECONDS)
     assert read == [0, 1]
 
 
@@ -599,9 +598,9 @@ def test_closing_wakes_who_waits_for_a_step(tiers: list[str], field: Array) -> N
 
     thread = threading.Thread(target=follow)
     thread.start()
-    assert first.wait(LIMIT_SECONDS)
+    assert first.wait(PATIENCE_SECONDS)
     reader.close()
-    thread.join(LIMIT_SECONDS)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()
 
 

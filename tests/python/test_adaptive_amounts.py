@@ -9,6 +9,7 @@ from statistics import pvariance
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waits import PATIENCE_SECONDS
 from weir.adaptive import Accuracy, AdaptiveError, Budget, Plot, Tier, Zone
 from weir.adaptive.budget import Solver
 from weir.adaptive.manifest import Manifest, ManifestError, Part, Stream, manifest_name, number_of
@@ -17,7 +18,6 @@ from weir.adaptive.tiers import REQUEST_BYTES, divide, tiers_of
 from weir.prediction.bandwidth import Forecast, background
 
 MB = 1e6
-LIMIT_SECONDS = 60.0
 _BANDWIDTHS = st.floats(0.0, 1e12)
 _SIZES = st.integers(0, 1 << 40)
 
@@ -25,7 +25,7 @@ _SIZES = st.integers(0, 1 << 40)
 @pytest.fixture(autouse=True)
 def _learnt(monkeypatch: pytest.MonkeyPatch) -> None:
     # However busy the machine is, a plan is from the step just before it.
-    monkeypatch.setattr(background, "FIT_WAIT_SECONDS", LIMIT_SECONDS)
+    monkeypatch.setattr(background, "FIT_WAIT_SECONDS", PATIENCE_SECONDS)
 
 
 @st.composite

@@ -11,14 +11,14 @@ import numpy
 import pytest
 import zarr
 from scipy.io import netcdf_file
+from waits import PATIENCE_SECONDS
 
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
-COMMAND_SECONDS = 60.0
 
 
 def adapt(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "weir.cli", "adapt", *map(str, arguments)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert answer.returncode == code, answer.stdout + answer.stderr
     return answer
 

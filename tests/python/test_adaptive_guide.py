@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "adaptive.md"
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND_SECONDS = 120.0
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     program = "\n".join(body for kind, body in blocks if kind == "python")
     answer = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert "(32, 64, 1)" in answer.stdout
@@ -31,7 +31,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     for command in ours:
         answer = subprocess.run(
             [sys.executable, "-m", "weir.cli", *command],
-            cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
         assert answer.returncode == 0, f"{command}: {answer.stderr}"
         assert answer.stdout

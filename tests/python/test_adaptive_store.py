@@ -7,11 +7,10 @@ import answers
 import numpy
 import pytest
 from store import Store
+from waits import PATIENCE_SECONDS
 from weir import adaptive
 from weir.adaptive.server_forecast import ServerForecast, ServerPoll, available_of, server_forecast_of
 from weir.prediction.bandwidth import Forecast
-
-LIMIT_SECONDS = 60.0
 
 
 class Scripted(ServerPoll):
@@ -39,7 +38,7 @@ def test_a_stream_on_a_mount_is_read_with_the_servers_figures(
     assert server_forecast_of(tiers[0]) is None, "a tier elsewhere has no servers"
     figures = server_forecast_of(tiers[1])
     assert figures is not None
-    deadline = time.monotonic() + LIMIT_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     # Two targets of 100 MB/s, of which the only job may use all, once what it read itself is past.
     while (available := figures.available()) != pytest.approx(2e8, rel=0.01) and time.monotonic() < deadline:
         time.sleep(0.05)

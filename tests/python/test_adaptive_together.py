@@ -13,11 +13,10 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 from places import Gated
+from waits import PATIENCE_SECONDS
 from weir import adaptive
 
 Array = NDArray[Any]
-LIMIT_SECONDS = 60.0
-"""No test takes so long, however busy the machine is: what takes longer hangs."""
 STEPS = 40
 
 
@@ -38,7 +37,7 @@ def written(tiers: list[str], steps: int = STEPS) -> None:
 
 def joined(threads: list[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(LIMIT_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
 
@@ -47,7 +46,7 @@ def joined(threads: list[threading.Thread]) -> None:
 @pytest.mark.parametrize("policy", ["best-effort", adaptive.Budget(seconds=900.0)])
 def test_each_of_eight_threads_gets_other_steps(tiers: list[str], policy: Any, prefetch: bool) -> None:
     written(tiers)
-    reader = adaptive.open(tiers, policy=policy, prefetch=prefetch, deadline_seconds=LIMIT_SECONDS)
+    reader = adaptive.open(tiers, policy=policy, prefetch=prefetch, deadline_seconds=PATIENCE_SECONDS)
     seen: list[adaptive.Step] = []
     threads = [threading.Thread(target=lambda: seen.extend(reader)) for _ in range(8)]
     for thread in threads:
@@ -70,7 +69,7 @@ def test_each_of_eight_tasks_gets_other_steps(tiers: list[str], prefetch: bool) 
         async with adaptive.open(tiers, prefetch=prefetch) as reader:
             return await asyncio.gather(*(numbers(reader) for _ in range(8)))
 
-    each = asyncio.run(asyncio.wait_for(together(), LIMIT_SECONDS))
+    each = asyncio.run(asyncio.wait_for(together(), PATIENCE_SECONDS))
     assert sorted(chain.from_iterable(each)) == list(range(STEPS))
 
 
@@ -80,7 +79,7 @@ def test_closing_gives_up_what_is_read_ahead(tiers: list[str], gates: dict[str, 
     gate = gates["00000001.1"] = threading.Event()
     next(reader)
     with Gated.came:
-        assert Gated.came.wait_for(lambda: any(name.startswith("00000001.1") for name in Gated.asked), LIMIT_SECONDS)
+        assert Gated.came.wait_for(lambda: any(name.startswith("00000001.1") for name in Gated.asked), PATIENCE_SECONDS)
     closing = threading.Thread(target=reader.close)
     closing.start()
     joined([closing])
@@ -99,7 +98,7 @@ def test_who_waits_for_a_step_when_it_is_closed_still_gets_it(
     waiting = threading.Thread(target=lambda: seen.extend(reader))
     waiting.start()
     with Gated.came:
-        assert Gated.came.wait_for(lambda: any(name.startswith("00000000.1") for name in Gated.asked), LIMIT_SECONDS)
+        assert Gated.came.wait_for(lambda: any(name.startswith("00000000.1") for name in Gated.asked), PATIENCE_SECONDS)
     reader.close()
     gate.set()
     joined([waiting])

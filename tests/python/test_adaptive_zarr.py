@@ -12,6 +12,7 @@ import numpy
 import pytest
 import zarr
 from numpy.typing import NDArray
+from waits import PATIENCE_SECONDS
 from weir import _core, adaptive
 from weir.adaptive import hdf5
 from weir.adaptive import zarr as groups
@@ -21,7 +22,6 @@ from zarr.storage import LocalStore
 
 Array = NDArray[Any]
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
-COMMAND_SECONDS = 60.0
 
 register_codec(NAME, RefactoredCodec)
 
@@ -45,7 +45,7 @@ def test_an_existing_reader_decodes(tmp_path: Path, field: Array) -> None:
     stored(tmp_path / "a.zarr", field, exact=True)
     program = "import sys, numpy, zarr; numpy.save(sys.argv[2], zarr.open(sys.argv[1], mode='r')[:])"
     command = [sys.executable, "-c", program, str(tmp_path / "a.zarr"), str(tmp_path / "back.npy")]
-    subprocess.run(command, check=True, timeout=COMMAND_SECONDS)
+    subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
     assert numpy.array_equal(numpy.load(tmp_path / "back.npy"), field)
     (entry,) = entry_points(group="zarr.codecs", name=NAME)
     assert entry.load() is RefactoredCodec

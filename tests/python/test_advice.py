@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from waits import PATIENCE_SECONDS
 from weir import _core
 from weir.cli.advise import advise as command
 from weir.placement.advice import Finding, Usage, advise, usages_of_creations
@@ -264,7 +265,7 @@ def test_a_trace_of_our_own(tmp_path: Path) -> None:
         "-c",
         script,
     ]
-    subprocess.run(command_line, check=True, timeout=60)
+    subprocess.run(command_line, check=True, timeout=PATIENCE_SECONDS)
     result = run(traces, "--tune", "--targets", "8", "--output", "json")
     assert result.exit_code == 0, result.output
     (document,) = json.loads(result.stdout)

@@ -13,6 +13,7 @@ from adaptive import blobs, generated, meshes, pressure, quality, rendering
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from waits import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = ROOT / "tests/data/fields"
@@ -198,7 +199,7 @@ def test_the_code_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_the_example_finds_all_blobs_in_part_of_the_bytes() -> None:
     command = [sys.executable, str(ROOT / "examples/enough.py")]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     _, *rows, last = answer.stdout.splitlines()
     asked, _, got, _, part, f1, _ = last.split()
     assert len(rows) == 4

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rust_sources import Crate
+from waits import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,7 +87,7 @@ PRELOAD_FLOORS = (("symbols",), ("calls",), ("recorder", "placement"), ("files",
 @pytest.fixture(scope="module")
 def packages() -> dict[str, dict[str, Any]]:
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     return {package["name"]: package for package in json.loads(answer.stdout)["packages"]}
 
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from waits import PATIENCE_SECONDS
 from weir.prediction.bandwidth import NAMES, Background, Forecast, Forecaster, NothingObservedError, Outlook, make
 from weir.prediction.bandwidth.inverse import inverse_of
 
 SEED = 5
 CADENCE = 25.0
-LIMIT_SECONDS = 60.0
-"""What takes longer hangs, however busy the machine is."""
 CAPACITY = 100.0
 Disturbed = Callable[[float], float]
 Series = Sequence[tuple[float, float | None]]
@@ -235,7 +234,7 @@ def test_what_is_learnt_in_the_background_is_the_same() -> None:
     for time, value in even(60, LEARNERS["comb"], noise=0.03):
         here.observe(time, value)
         beside.observe(time, value)
-        assert beside.settle(LIMIT_SECONDS)
+        assert beside.settle(PATIENCE_SECONDS)
     assert beside.forecast(60 * CADENCE) == here.forecast(60 * CADENCE)
 
 
@@ -254,7 +253,7 @@ class Slow(Forecaster):
         self.observe_all([(time, value)])
 
     def observe_all(self, steps: Sequence[tuple[float, float | None]]) -> None:
-        assert self.gate.wait(LIMIT_SECONDS)
+        assert self.gate.wait(PATIENCE_SECONDS)
         self._inner.observe_all(steps)
 
     def forecast(self, time: float) -> Forecast:
@@ -266,13 +265,13 @@ def test_no_forecast_waits_for_a_long_fit() -> None:
     slow.gate.set()
     beside = Background(slow)
     beside.observe(0.0, 1.0)
-    assert beside.settle(LIMIT_SECONDS)
+    assert beside.settle(PATIENCE_SECONDS)
     slow.gate.clear()
     beside.observe(25.0, 2.0)
     assert beside.forecast(50.0).value == 1.0, "what was known before"
     assert not beside.settle(0.0)
     slow.gate.set()
-    assert beside.settle(LIMIT_SECONDS)
+    assert beside.settle(PATIENCE_SECONDS)
     assert beside.forecast(50.0).value == 2.0
 
 
@@ -292,7 +291,7 @@ def test_a_step_that_is_refused_in_the_background_is_told_once() -> None:
     beside = Background(make("last-value"))
     beside.observe(25.0, 1.0)
     beside.observe(0.0, 2.0)
-    assert beside.settle(LIMIT_SECONDS)
+    assert beside.settle(PATIENCE_SECONDS)
     with pytest.raises(ValueError, match="tell of steps in their order"):
         beside.forecast(50.0)
     assert beside.forecast(50.0).value == 1.0

@@ -16,12 +16,12 @@ import answers
 import control_api
 import pytest
 import weir
+from waits import PATIENCE_SECONDS
 from weir.store import StoreError
 from weir.store.answers import Jobs, Refusal, Sharing, Status, WantedSpeed
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
 
-WAIT_SECONDS = 60.0
 SPEED = 'speed = { read = "5MB/s", write = "5MB/s", fixed = "1ms" }'
 SERVER = f'[[server]]\n[[server.target]]\nbackend = "dir"\n{SPEED}\n'
 """Of a store that keeps files, which has journals, and whose devices are slow enough to be waited for."""
@@ -31,7 +31,7 @@ WRITER = "while :; do dd if=/dev/zero of=/weir/$0 bs=64k count=16 status=none; d
 def raw(server: Server, method: str, path: str, body: object = None, token: str = "") -> Any:
     """What a server answers, as it is."""
     host, _, port = server.control.rpartition(":")
-    with closing(http.client.HTTPConnection(host, int(port), timeout=WAIT_SECONDS)) as connection:
+    with closing(http.client.HTTPConnection(host, int(port), timeout=PATIENCE_SECONDS)) as connection:
         text = None if body is None else json.dumps(body)
         connection.request(method, path, text, {"Authorization": f"Bearer {token}"})
         return json.loads(connection.getresponse().read())
@@ -67,7 +67,7 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
     changed = {"Sharing", "Allocator", "Changed"}
-    limit = time.monotonic() + WAIT_SECONDS
+    limit = time.monotonic() + PATIENCE_SECONDS
     while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
         for server in store.servers:
@@ -189,7 +189,7 @@ def test_answers_of_something_else_are_told_of_with_a_hint(
         thread.start()
         try:
             with pytest.raises(StoreError, match=words) as refused:
-                Server(3, f"127.0.0.1:{foreign.server_address[1]}", timeout_seconds=WAIT_SECONDS).status()
+                Server(3, f"127.0.0.1:{foreign.server_address[1]}", timeout_seconds=PATIENCE_SECONDS).status()
         finally:
             foreign.shutdown()
             thread.join()

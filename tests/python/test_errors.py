@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from store import COMMAND_SECONDS, Store, ports, program
+from store import Store, ports, program
+from waits import PATIENCE_SECONDS
 from weir import native
 
 TARGET = '[[server]]\n[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n'
@@ -137,7 +138,7 @@ def test_a_missing_program(store: Store, tmp_path: Path) -> None:
     code = f"{module}; native._program_folders = lambda: iter(()); from weir.cli import main; main()"
     command = [program()[0].replace("bin/weir", "bin/python"), "-c", code, "up"]
     answer = subprocess.run(
-        command, env=store.variables(), capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        command, env=store.variables(), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert answer.returncode == 1
     assert "weir-server is in none of" in answer.stderr
@@ -226,7 +227,7 @@ def namespaced(
         env=store.variables(),
         capture_output=True,
         text=True,
-        timeout=COMMAND_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -289,5 +290,5 @@ def test_a_program_whose_words_are_lost_ends_as_with_them(find: Callable[[], Pat
     for log in (os.devnull, "/dev/full"):
         with Path(log).open("w") as words:
             command = [str(find()), "--no-such-option"]
-            codes.append(subprocess.run(command, stderr=words, timeout=COMMAND_SECONDS, check=False).returncode)
+            codes.append(subprocess.run(command, stderr=words, timeout=PATIENCE_SECONDS, check=False).returncode)
     assert codes == [2, 2]

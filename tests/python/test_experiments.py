@@ -14,6 +14,7 @@ import answers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waits import PATIENCE_SECONDS
 from weir.experiments import convergence, figures, plots, records, windows
 from weir.experiments.jobs import Job, Run, coarser
 from weir.experiments.policies import shares_owed, shares_owed_by_device
@@ -339,7 +340,7 @@ class TestLoad:
         with self.start(tmp_path / "files") as load:
             assert load.stdout is not None
             assert load.stdout.readline() == "ready\n"
-            output, words = load.communicate(f"{time.monotonic()}\n", timeout=60)
+            output, words = load.communicate(f"{time.monotonic()}\n", timeout=PATIENCE_SECONDS)
         assert (load.returncode, words) == (0, "")
         done = [Done(**window) for window in json.loads(output)]
         assert len(done) == 4
@@ -350,7 +351,7 @@ class TestLoad:
 
     def test_without_a_beginning_it_does_nothing(self, tmp_path: Path) -> None:
         with self.start(tmp_path / "files") as load:
-            output, _ = load.communicate("", timeout=60)
+            output, _ = load.communicate("", timeout=PATIENCE_SECONDS)
         assert load.returncode == 0
         ready, report = output.splitlines()
         assert ready == "ready"
@@ -358,7 +359,7 @@ class TestLoad:
 
     def test_a_process_that_fails_fails_the_job(self, tmp_path: Path) -> None:
         with self.start(tmp_path / "missing" / "files") as load:
-            _, words = load.communicate("", timeout=60)
+            _, words = load.communicate("", timeout=PATIENCE_SECONDS)
         assert load.returncode == 1
         assert "No such file" in words
 

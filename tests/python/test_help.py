@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from waits import PATIENCE_SECONDS
 from weir import cli
 
 COMMANDS = cli.weir.list_commands(click.Context(cli.weir))
@@ -13,7 +14,7 @@ COMMANDS = cli.weir.list_commands(click.Context(cli.weir))
 
 def run_help(*arguments: str) -> str:
     command = [sys.executable, "-m", "weir.cli", *arguments, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True).stdout
 
 
 def test_every_command_is_listed_with_a_line() -> None:
@@ -53,7 +54,9 @@ def test_help_imports_nothing_heavy() -> None:
         "heavy = {'http.client', 'urllib.request', 'ssl', 'numpy', 'tomllib', 'weir._core', 'asyncio', 'subprocess'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
-    answer = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", question], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
     assert answer.stderr == "[]\n"
 
 
@@ -88,7 +91,7 @@ def test_every_result_can_be_had_as_json() -> None:
 )
 def test_wrong_usage_is_one_line_a_hint_and_exit_code_2(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "weir.cli", *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert answer.returncode == 2
     assert answer.stdout == ""
     first, second = answer.stderr.splitlines()
@@ -98,12 +101,14 @@ def test_wrong_usage_is_one_line_a_hint_and_exit_code_2(arguments: list[str]) ->
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m weir.cli config show | true"
-    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert answer.stderr == ""
 
 
 def test_the_reference_page_is_what_the_settings_say() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
     command = [sys.executable, "-m", "weir.cli", "config", "reference"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     assert page.read_text() == answer.stdout, f"write it anew: weir config reference > {page}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from changed import files_of_tests, rust_commands
 from everything import counted
+from waits import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +41,7 @@ def test_every_part_runs_whatever_fails(tmp_path: Path, targets: list[str]) -> N
         "second:\n\t@echo '4 passed in 0.1s'\n"
     )
     command: list[str | Path] = [sys.executable, tests / "everything.py", *targets]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert answer.returncode == 1
     assert answer.stdout.count("test result") == 2
     first, second = sorted(answer.stdout.splitlines()[-2:])

@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import pytest
+from waits import PATIENCE_SECONDS
 from weir.cli import errors, output
 from weir.placement import emit
 
@@ -55,5 +56,7 @@ def test_a_name_from_elsewhere_gives_a_terminal_no_orders(
 def test_a_word_for_a_shell_is_the_name_again(name: str) -> None:
     word = emit.shell_word(name)
     assert word.isprintable()
-    answer = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=60)
+    answer = subprocess.run(
+        ["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=PATIENCE_SECONDS
+    )
     assert answer.stdout == os.fsencode(name)

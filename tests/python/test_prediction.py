@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waits import PATIENCE_SECONDS
 from weir.prediction.accuracy import accuracy
 from weir.prediction.context import NextRun
 from weir.prediction.creations import MODELS, predict
@@ -306,7 +307,7 @@ def test_real_runs_that_were_traced(tmp_path: Path) -> None:
             tmp_path,
         ]
         program: list[str | Path] = [sys.executable, script, output, str(steps), str(cells)]
-        subprocess.run([*recording, "--", *program], check=True, timeout=60)
+        subprocess.run([*recording, "--", *program], check=True, timeout=PATIENCE_SECONDS)
         made += read_runs([traces], note=print)
     *past, came = made
     prediction = predict(past, NextRun.like(came))

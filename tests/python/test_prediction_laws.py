@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from waits import PATIENCE_SECONDS
 from weir.prediction.arima import forecast
 from weir.prediction.context import Context, context_of
 from weir.prediction.laws import Observation, law_of
@@ -108,4 +109,4 @@ def test_statsmodels_is_imported_only_to_fit() -> None:
         "forecast([1, 2, 3, 4, 5, 6, 7, 8, 9], 2)\n"
         "assert 'statsmodels' not in sys.modules and 'numpy' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE_SECONDS)

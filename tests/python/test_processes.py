@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 from weir.store import processes
 from weir.store.processes import Process
 
-LIMIT_SECONDS = 60.0
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 
 
@@ -54,7 +54,7 @@ def test_a_process_whose_threads_end_after_its_first_one_is_reaped(tmp_path: Pat
     )
     process = Process.recorded(tmp_path / "pid")
     assert process is not None
-    deadline = time.monotonic() + LIMIT_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while process.is_alive():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -115,7 +115,7 @@ def test_a_server_does_not_become_a_client_of_itself(tmp_path: Path, monkeypatch
     child = processes.start(
         ["/usr/bin/env"], record=tmp_path / "pid", log=tmp_path / "log", folder=tmp_path, read_output=True
     )
-    seen = dict(line.split("=", 1) for line in child.communicate(timeout=10)[0].splitlines())
+    seen = dict(line.split("=", 1) for line in child.communicate(timeout=PATIENCE_SECONDS)[0].splitlines())
     assert "WEIR_CLUSTER" not in seen
     assert seen["WEIR_TRANSPORT"] == "tcp"
     assert seen["LD_PRELOAD"] == "/nonexistent-other.so"

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from store import COMMAND_SECONDS, Store, program
+from store import Store, program
+from waits import PATIENCE_SECONDS
 
 OTHER = 54321
 """A user without an account."""
@@ -100,7 +101,7 @@ def test_signals_are_handed_on(up: Store, number: signal.Signals) -> None:
             assert child.stdout
             assert child.stdout.readline() == "ready\n"
             child.send_signal(number)
-            assert child.communicate(timeout=COMMAND_SECONDS)[0] == "got\n"
+            assert child.communicate(timeout=PATIENCE_SECONDS)[0] == "got\n"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -239,7 +240,7 @@ def test_a_grant_can_be_printed(up: Store) -> None:
 def test_the_environment_can_be_put_into_a_shell(up: Store) -> None:
     script = f'eval "$({program()[0]} env)"; echo "$WEIR_CLUSTER $WEIR_CREDENTIAL"'
     answer = subprocess.run(
-        ["sh", "-c", script], env=up.variables(), capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True
+        ["sh", "-c", script], env=up.variables(), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
     )
     assert answer.stdout.split() == [
         str(up.home / "cluster.json"),

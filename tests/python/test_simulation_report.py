@@ -14,13 +14,13 @@ import pytest
 import simulated
 from pages import check_needs_nothing, elements
 from pyarrow import parquet
+from waits import PATIENCE_SECONDS
 from weir.simulation.alone import Baseline
 from weir.simulation.errors import SimulationError
 from weir.simulation.records import INTERVALS_MAX, read, write
 from weir.simulation.report.page import page, sections
 from weir.simulation.runs import record
 
-COMMAND_SECONDS = 120
 MANY = simulated.TWO_WRITERS.replace("[[jobs]]", "[[jobs]]\ncount = 40\nevery = '1s'").replace("400MiB", "64MiB")
 LONG = simulated.TWO_WRITERS.replace('"400MiB"', '"1MiB"\nsegments = 250000\nmode = "shared"')
 """A million writes, for those who interrupt them."""
@@ -28,7 +28,7 @@ LONG = simulated.TWO_WRITERS.replace('"400MiB"', '"1MiB"\nsegments = 250000\nmod
 
 def weir(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "weir.cli", "simulate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,7 @@ def test_a_job_that_cannot_end_is_a_negative_answer(tmp_path: Path) -> None:
     assert "2 of 2 jobs did not end" in answer.stderr
 
 
-def read_until(descriptor: int, part: str, seconds_max: float = COMMAND_SECONDS) -> str:
+def read_until(descriptor: int, part: str, seconds_max: float = PATIENCE_SECONDS) -> str:
     text = ""
     end = time.monotonic() + seconds_max
     while part not in text:
@@ -234,7 +234,7 @@ def test_a_terminal_has_a_bar_and_an_interruption_keeps_what_was_done(tmp_path: 
         read_until(ours, "1%")
         program.send_signal(signal.SIGINT)
         words = read_until(ours, "what was done until then is kept")
-        stdout, _ = program.communicate(timeout=COMMAND_SECONDS)
+        stdout, _ = program.communicate(timeout=PATIENCE_SECONDS)
     os.close(ours)
     assert program.returncode == 130
     assert "interrupted at" in words

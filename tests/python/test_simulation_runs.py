@@ -13,6 +13,7 @@ import numpy
 import pytest
 import simulated
 import weir
+from waits import PATIENCE_SECONDS
 from weir import _core
 from weir.simulation import Progress, ScenarioError
 from weir.simulation.alone import Baseline
@@ -178,7 +179,7 @@ def test_threads_and_processes_have_one_answer() -> None:
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -189,7 +190,7 @@ def test_the_interpreter_is_free_during_a_run() -> None:
     """Two threads meet in the middle of two runs: each waits until the other has been told of progress."""
     text = simulated.TWO_WRITERS.replace("[[jobs]]", "[[jobs]]\ncount = 3000\nevery = '1s'")
     scenario = simulated.scenario(text.replace("400MiB", "4MiB"))
-    meeting = threading.Barrier(2, timeout=60)
+    meeting = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
     def run(_: int) -> bool:
         met = False

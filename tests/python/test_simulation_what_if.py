@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import simulated
 from store import Store
+from waits import PATIENCE_SECONDS
 from weir.simulation import alternatives
 from weir.simulation.errors import ScenarioError
 from weir.simulation.intervals import Interval, interval_of, ratio_of
@@ -21,13 +22,12 @@ from weir.simulation.what_if import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "tests/data/darshan"
-COMMAND_SECONDS = 300
 BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def weir(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "weir.cli", "simulate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, **options)
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_the_store_itself_is_the_present(store: Store, logs: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "weir.cli", "simulate", "what-if", "--logs", str(logs),
          "--from-store", "--policy", "size-fair", "--seeds", "2", "--output", "json"],
-        capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, env=store.variables(),
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=store.variables(),
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     present, other = json.loads(answer.stdout)["settings"]

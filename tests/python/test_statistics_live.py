@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import zmq
+from waits import PATIENCE_SECONDS
 from weir.lustre.message import TOPIC
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lustre"
-WAIT_SECONDS = 60.0
 STATS = [sys.executable, "-m", "weir.cli", "stats"]
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -36,7 +36,7 @@ def start() -> Iterator[Start]:
     for process in running:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=WAIT_SECONDS)
+        process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def publisher(start: Start, root: Path, server: str) -> "tuple[subprocess.Popen[str], str]":
@@ -52,7 +52,7 @@ def publisher(start: Start, root: Path, server: str) -> "tuple[subprocess.Popen[
 
 def eventually(path: Path, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The first document in `path` of which something holds."""
-    until = time.monotonic() + WAIT_SECONDS
+    until = time.monotonic() + PATIENCE_SECONDS
     document: dict[str, Any] = {}
     while time.monotonic() < until:
         with contextlib.suppress(FileNotFoundError):
@@ -70,7 +70,7 @@ def heard(document: dict[str, Any]) -> list[str]:
 def end(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTERM) -> str:
     """What it said after the lines that were read already."""
     process.send_signal(number)
-    code = process.wait(WAIT_SECONDS)
+    code = process.wait(PATIENCE_SECONDS)
     assert process.stderr is not None
     words = process.stderr.read()
     assert code == 0, words
@@ -79,7 +79,7 @@ def end(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTER
 
 def show(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*STATS, "show", *arguments], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+        [*STATS, "show", *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
 
 
@@ -172,7 +172,7 @@ def test_once_ends_with_the_first_reading_of_all(start: Start) -> None:
     assert process.stderr is not None
     address = process.stderr.readline().split()[2]
     subscriber = start("subscribe", "--connect", address, "--once", "--wait", "60", stdout=subprocess.PIPE)
-    out, words_said = subscriber.communicate(timeout=WAIT_SECONDS)
+    out, words_said = subscriber.communicate(timeout=PATIENCE_SECONDS)
     assert subscriber.returncode == 0, words_said
     document = json.loads(out.splitlines()[-1])
     assert heard(document) == ["oss1"]
@@ -185,7 +185,7 @@ def test_once_says_who_was_not_heard(start: Start) -> None:
         port = nobody.bind_to_random_port("tcp://127.0.0.1")
         words = ["--connect", f"tcp://127.0.0.1:{port}", "--once", "--wait", "1"]
         subscriber = start("subscribe", *words, stdout=subprocess.PIPE)
-        out, said = subscriber.communicate(timeout=WAIT_SECONDS)
+        out, said = subscriber.communicate(timeout=PATIENCE_SECONDS)
     assert subscriber.returncode == 1
     assert "0 of 1 publishers were heard within 1 s" in said
     assert heard(json.loads(out.splitlines()[-1])) == []
@@ -203,7 +203,7 @@ def test_once_says_who_was_not_heard(start: Start) -> None:
     ],
 )
 def test_a_users_error_is_a_line_and_a_hint(arguments: list[str], error: str) -> None:
-    answer = subprocess.run([*STATS, *arguments], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    answer = subprocess.run([*STATS, *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert answer.returncode in (1, 2)
     first, second = answer.stderr.splitlines()
     assert first.startswith(error)
@@ -214,7 +214,7 @@ def test_a_users_error_is_a_line_and_a_hint(arguments: list[str], error: str) ->
 def test_an_address_that_is_taken_is_said(start: Start) -> None:
     process, address = publisher(start, DATA / "2.5", "oss1")
     second = start("publish", "--bind", address)
-    _, said = second.communicate(timeout=WAIT_SECONDS)
+    _, said = second.communicate(timeout=PATIENCE_SECONDS)
     assert second.returncode == 1
     assert f"error: cannot publish at {address}: Address already in use" in said
     end(process)
@@ -241,7 +241,7 @@ def test_an_old_file_is_told_of(tmp_path: Path, start: Start) -> None:
     process, address = publisher(start, DATA / "2.5", "oss1")
     path = tmp_path / "statistics.json"
     once = start("subscribe", "--connect", address, "--file", str(path), "--once")
-    once.communicate(timeout=WAIT_SECONDS)
+    once.communicate(timeout=PATIENCE_SECONDS)
     assert once.returncode == 0
     end(process)
     document = json.loads(path.read_text())

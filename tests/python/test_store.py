@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from seeds import seeded
-from store import COMMAND_SECONDS, Store, kill, program
+from store import Store, kill, program
+from waits import PATIENCE_SECONDS
 
 SERVICES = ("weir-server", "weir-mount")
 OTHER = 65534
@@ -160,7 +161,7 @@ def test_up_can_be_killed_at_any_moment_and_run_again(store: Store) -> None:
 def test_two_commands_at_once_do_not_start_it_twice(store: Store) -> None:
     command = [*program(), "up", "--no-mount"]
     both = [subprocess.Popen(command, env=store.variables(), stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    words = [each.communicate(timeout=COMMAND_SECONDS)[1] for each in both]
+    words = [each.communicate(timeout=PATIENCE_SECONDS)[1] for each in both]
     assert sorted(each.returncode for each in both) == [0, 1]
     assert sum("already up" in text for text in words) == 1
     assert len(living_services(store)) == 1

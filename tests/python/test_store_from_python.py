@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import weir
-from store import COMMAND_SECONDS
+from waits import PATIENCE_SECONDS
 from weir.store import SettingsError, StoreError
 from weir.store.processes import Process
 
@@ -20,7 +20,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     yield place
     command = [sys.executable, "-m", "weir.cli", "--home", str(place), "down", "--force", "--discard"]
     if place.is_dir():
-        subprocess.run(command, timeout=COMMAND_SECONDS, check=False)
+        subprocess.run(command, timeout=PATIENCE_SECONDS, check=False)
 
 
 def processes(home: Path) -> list[Process]:
@@ -79,10 +79,10 @@ def test_a_home_that_is_named_keeps_its_files_and_goes_on(home: Path) -> None:
 def test_the_command_and_the_program_have_the_same_store(home: Path) -> None:
     status = [sys.executable, "-m", "weir.cli", "--home", str(home), "status", "--output", "json"]
     with weir.store.up(home=home, mount=False, servers=3, targets=1, policy="job-fair"):
-        answer = subprocess.run(status, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
+        answer = subprocess.run(status, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
         servers = json.loads(answer.stdout)["servers"]
         assert [server["policy"] for server in servers] == ["job-fair"] * 3
-    assert subprocess.run(status, capture_output=True, timeout=COMMAND_SECONDS, check=False).returncode == 1
+    assert subprocess.run(status, capture_output=True, timeout=PATIENCE_SECONDS, check=False).returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_program_with_threads_may_start_servers() -> None:
         "assert not forks\n"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert answer.returncode == 0, answer.stderr
 
@@ -146,7 +146,7 @@ def test_a_temporary_store_goes_with_the_program_that_forgot_it(tmp_path: Path) 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=COMMAND_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
@@ -164,7 +164,7 @@ def test_a_fork_does_not_take_the_store_with_it() -> None:
         "store.run(['sh', '-c', 'echo words >/weir/file'], check=True)\n"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert answer.returncode == 0, answer.stderr
 
@@ -187,7 +187,7 @@ def test_the_guide_runs_as_it_is_printed(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=COMMAND_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         assert answer.returncode == 0, f"{block}\n{answer.stderr}"
@@ -195,6 +195,8 @@ def test_the_guide_runs_as_it_is_printed(tmp_path: Path) -> None:
 
 def test_importing_the_package_imports_no_part_of_it() -> None:
     command = "import sys, weir; print([name for name in sys.modules if name.startswith('weir.')])"
-    answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
     assert answer.stdout == "[]\n"
     assert not hasattr(weir, "nothing")

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "sweeps.md"
 BLOCK = re.compile(r"`([a-z]+\.toml)`[^`]*(?:`[a-z]+`[^`]*)*?\n\n?```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND_SECONDS = 600.0
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     answers = [
         subprocess.run(
             [sys.executable, "-W", "error", "-m", "weir.cli", *command],
-            cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
         )
         for command in commands
     ]  # fmt: skip

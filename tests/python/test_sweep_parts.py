@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE_SECONDS
 from weir.simulation.intervals import spelled
 from weir.simulation.sweeps.errors import SweepError
 from weir.simulation.sweeps.ledger import Header, Record, opened, read_records
@@ -62,7 +63,7 @@ def test_a_sweep_that_is_killed_keeps_its_finished_points(tmp_path: Path) -> Non
         "        ledger.add(Record(str(number), {}, {'x': number}))\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    answer = subprocess.run([sys.executable, "-c", script, tmp_path / "out"], timeout=60, check=False)
+    answer = subprocess.run([sys.executable, "-c", script, tmp_path / "out"], timeout=PATIENCE_SECONDS, check=False)
     assert answer.returncode == -9
     with opened(tmp_path / "out", Header("f", "d", {}, {})) as ledger:
         assert list(ledger.records) == ["0", "1", "2", "3", "4"]
@@ -192,7 +193,7 @@ def test_threads_end_what_is_under_way_when_nobody_wants_it() -> None:
 
     with closing(Threads(2).answers(wait, [Number(str(value), value) for value in range(50)])) as answers:
         next(answers)
-        begun.acquire(timeout=60)
+        begun.acquire(timeout=PATIENCE_SECONDS)
     assert 1 <= len(heard) <= 2
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from pages import check_needs_nothing, elements
-from simulate_command import COMMAND_SECONDS, WAIT_SECONDS, simulate, until
+from simulate_command import simulate, until
 from slurm import missing, slurm
+from waits import PATIENCE_SECONDS
 from weir.errors import WeirError
 from weir.simulation import intervals
 from weir.simulation.report.sweep import sweep_page
@@ -146,7 +147,7 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(files: Path, alone: P
         lambda: process.poll() is not None or (file.exists() and file.read_bytes().count(b"\n") >= 2), "no point ended"
     )
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=COMMAND_SECONDS)
+    _, words = process.communicate(timeout=PATIENCE_SECONDS)
     done = points(files / "results")
     if process.returncode == 0:
         pytest.skip("the sweep ended before it was interrupted")
@@ -301,7 +302,7 @@ def running(module: str, *words: str, folder: Path, name: str) -> Iterator[subpr
             yield process
         finally:
             process.kill()
-            process.wait(WAIT_SECONDS)
+            process.wait(PATIENCE_SECONDS)
 
 
 @pytest.mark.slow
@@ -323,7 +324,7 @@ def test_a_killed_worker_changes_no_bit(files: Path, alone: Path) -> None:
         )
         was_running = sweep.poll() is None
         workers[0].kill()
-        _, words = sweep.communicate(timeout=COMMAND_SECONDS)
+        _, words = sweep.communicate(timeout=PATIENCE_SECONDS)
         assert sweep.returncode == 0, words
         assert was_running, "the sweep ended before a worker was killed"
         assert workers[1].poll() is None
@@ -346,7 +347,9 @@ def test_workers_that_slurm_starts_give_the_same_bits(files: Path, alone: Path) 
         words = ("--dask", "slurm", "--slurm-jobs", "2", "--slurm-memory", "1GiB", "--slurm-interface", "lo")
         answer = simulate(files, "sweep", "sweep.toml", "--out", "results", *words, environment=environment)
         assert answer.returncode == 0, answer.stderr
-        left = subprocess.run(["squeue", "-h", "-t", "R"], env=environment, capture_output=True, text=True, timeout=60)
+        left = subprocess.run(
+            ["squeue", "-h", "-t", "R"], env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+        )
         assert left.stdout == "", "jobs of the sweep outlive it"
         logs = list((files / "results").glob("dask-worker-*.out"))
         assert logs, "no job of Slurm wrote a log"

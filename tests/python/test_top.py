@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from store import COMMAND_SECONDS, Store, kill, program
-from waits import wait_until
+from store import Store, kill, program
+from waits import PATIENCE_SECONDS, wait_until
 
 LOAD = """
 import os, sys
@@ -41,7 +41,7 @@ def jobs_at_work(store: Store) -> Iterator[None]:
     finally:
         stop.touch()
         for each in running:
-            each.wait(timeout=COMMAND_SECONDS)
+            each.wait(timeout=PATIENCE_SECONDS)
 
 
 def test_one_interval_says_what_each_job_was_owed_received_and_waited_for(store: Store) -> None:
@@ -118,7 +118,7 @@ def test_the_terminal_is_refreshed_and_left_as_it_was(store: Store, colours: boo
     assert "Traceback" not in text
 
 
-def read_until(screen: int, is_enough: Callable[[bytes], bool], *, seconds: float = COMMAND_SECONDS) -> bytes:
+def read_until(screen: int, is_enough: Callable[[bytes], bool], *, seconds: float = PATIENCE_SECONDS) -> bytes:
     """What a terminal shows until it is enough, or until the time is over."""
     seen = b""
     deadline = time.monotonic() + seconds

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulate_command import COMMAND_SECONDS, simulate, until
+from simulate_command import simulate, until
 from store import Store
+from waits import PATIENCE_SECONDS
 from weir import _core
 from weir.simulation.documents import Document, parse_document
 from weir.simulation.errors import ScenarioError, SimulationError
@@ -358,7 +359,7 @@ def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None
 
     until(has_begun, "no trial ended")
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=COMMAND_SECONDS)
+    _, words = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130, words
     assert "the trials that ended are in out; the same command goes on" in words
 
@@ -413,13 +414,13 @@ def test_a_found_setting_is_set_on_a_real_store(fuse: None, make_store: Callable
     more = ("--training", "2", "--held-out", "4", "--trials", "6", "--out", "out", "--apply", str(folder))
     answer = subprocess.run(
         [sys.executable, "-m", "weir.cli", *words, *more, "--output", "json"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     wanted = json.loads(answer.stdout)["found"]["layout.components"]
     got = subprocess.run(
         [sys.executable, "-m", "weir.cli", "--home", str(store.home), "layout", "get", str(folder), "--output", "json"],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
     )  # fmt: skip
     assert json.loads(got.stdout)["components"] == _core.parse_layout(wanted)
 
