@@ -236,7 +236,7 @@ BESIDE = """\
 | locks | on files that nobody locked before, one user can have as much as is left free of 256 MiB at each server: some 70,000 files with one lock each for one user alone; otherwise ENOLCK |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
 | full targets | a file goes on elsewhere behind its end. ENOSPC if its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
-| room of a file that was just removed | a write that needs it waits for it up to 30 s; ENOSPC if no server is about to free any |
+| room of a file that was just removed | a write or a new file that needs it waits for it up to 30 s; ENOSPC if no server is about to free any |
 | `inotify` | reports changes through the mount of the watcher. A process that watches the store, and the children that it forks then, go through the mount for all their calls on the store until they end, so their watches report their own changes. Watches do not report changes by the fast path of other programs: run those with `weir run --no-preload` |
 | `fanotify` | reports changes through the mount of the watcher, and no change by the fast path of any process |
 | descriptor from another user | keeps its opener's rights, with a mount at the kernel's speed; without a mount its reads and writes answer EACCES |

@@ -70,13 +70,15 @@ impl Client {
         self.lines[server].as_mut()
     }
 
-    /// A request about a path, sent on to the home that the reply names.
+    /// A request about a path, sent on to the homes that the replies name.
     fn at(&mut self, path: &str, request: impl Fn(At) -> Request, payload: &[u8]) -> (Reply, Vec<u8>) {
         let mut at = At::new(Ino::ROOT, path);
         loop {
             let server = usize::from(at.ino.home().0);
             match self.call(server, &request(at), payload) {
                 (Reply::Redirect { at: elsewhere }, _) => at = elsewhere,
+                // What the path led to was removed since.
+                (Reply::Stale, _) => at = At::new(Ino::ROOT, path),
                 reply => return reply,
             }
         }
