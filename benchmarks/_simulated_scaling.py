@@ -210,12 +210,13 @@ def plot(rates: Rates, targets: Sequence[int]) -> None:
                 values = [mean(rates, name, count, allocator, way) for count in targets]
                 axis.plot(targets, values, marker=marker, markersize=4, label=allocator)
             axis.grid(alpha=0.3)
-            axis.set_ylim(bottom=0)
             if row == 0:
                 axis.set_title(name)
             else:
                 axis.set_xlabel("targets")
         axes[row][0].set_ylabel(f"{way}, GB/s")
+        # The axis of a row is shared: its limits hold once all columns are drawn.
+        axes[row][0].set_ylim(bottom=0)
     axes[0][0].legend()
     figure.savefig(PLOTS / "scaling.svg", metadata={"Date": None})
     plt.close(figure)
