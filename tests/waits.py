@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 PATIENCE_SECONDS = 600.0
 """The bound on all that a test waits for. A quiet machine takes no tenth of it, so only a hang meets it."""
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.02
 
 
 def wait_until(what: str, condition: Callable[[], bool]) -> None:

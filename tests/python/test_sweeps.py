@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from pages import check_needs_nothing, elements
-from simulate_command import simulate, until
+from simulate_command import simulate
 from slurm import missing, slurm
-from waits import PATIENCE_SECONDS
+from waits import PATIENCE_SECONDS, wait_until
 from weir.errors import WeirError
 from weir.simulation import intervals
 from weir.simulation.report.sweep import sweep_page
@@ -143,8 +143,9 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(files: Path, alone: P
     ]
     process = subprocess.Popen(command, cwd=files, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     file = files / "results/points.ndjson"
-    until(
-        lambda: process.poll() is not None or (file.exists() and file.read_bytes().count(b"\n") >= 2), "no point ended"
+    wait_until(
+        "a point has ended",
+        lambda: process.poll() is not None or (file.exists() and file.read_bytes().count(b"\n") >= 2),
     )
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=PATIENCE_SECONDS)
@@ -275,7 +276,7 @@ def dask_scheduler(folder: Path) -> Iterator[str]:
     file = folder / "scheduler.json"
     words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-jupyter", "--scheduler-file", str(file))
     with running("distributed.cli.dask_scheduler", *words, folder=folder, name="scheduler"):
-        until(lambda: file.exists() and file.read_text().endswith("}"), "the scheduler did not start")
+        wait_until("the scheduler has started", lambda: file.exists() and file.read_text().endswith("}"))
         yield json.loads(file.read_text())["address"]
 
 
@@ -318,9 +319,9 @@ def test_a_killed_worker_changes_no_bit(files: Path, alone: Path) -> None:
             )
         )  # fmt: skip
         file = files / "results/points.ndjson"
-        until(
+        wait_until(
+            "points have ended on the cluster",
             lambda: sweep.poll() is not None or (file.exists() and file.read_bytes().count(b"\n") >= 4),
-            "no point ended on the cluster",
         )
         was_running = sweep.poll() is None
         workers[0].kill()

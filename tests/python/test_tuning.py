@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulate_command import simulate, until
+from simulate_command import simulate
 from store import Store
-from waits import PATIENCE_SECONDS
+from waits import PATIENCE_SECONDS, wait_until
 from weir import _core
 from weir.simulation.documents import Document, parse_document
 from weir.simulation.errors import ScenarioError, SimulationError
@@ -357,7 +357,7 @@ def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None
         except sqlite3.OperationalError:
             return False
 
-    until(has_begun, "no trial ended")
+    wait_until("a trial has ended", has_begun)
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130, words

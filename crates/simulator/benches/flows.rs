@@ -80,16 +80,7 @@ fn memory_mib() -> u64 {
 fn topology(node_rate: f64) -> Topology {
     let hop = |bytes_per_second| Hop { bytes_per_second, latency_seconds: 1e-6 };
     let transfer = Transfer { bytes_per_second: 1e9, fixed_seconds: 0.0 };
-    let target = Target {
-        class: String::new(),
-        capacity_bytes: 1 << 44,
-        used_bytes: 0,
-        read: transfer,
-        write: transfer,
-        seek_penalty: 0.0,
-        seek_floor: 1.0,
-        fullness: Vec::new(),
-    };
+    let target = Target::plain(1 << 44, transfer);
     let server = Server {
         link: hop(12.5e9),
         processor_bytes_per_second: None,

@@ -206,16 +206,7 @@ fn scenario(arguments: &Arguments) -> (Scenario, Vec<f64>) {
 fn topology(servers: usize, nodes: u32) -> Topology {
     let link = |gigabytes: f64| Hop { bytes_per_second: gigabytes * 1e9, latency_seconds: 2e-6 };
     let transfer = Transfer { bytes_per_second: TARGET_BYTES_PER_SECOND, fixed_seconds: 10e-6 };
-    let target = Target {
-        class: String::new(),
-        capacity_bytes: 1 << 50,
-        used_bytes: 0,
-        read: transfer,
-        write: transfer,
-        seek_penalty: 0.0,
-        seek_floor: 1.0,
-        fullness: Vec::new(),
-    };
+    let target = Target::plain(1 << 50, transfer);
     let server = Server {
         link: link(12.5),
         processor_bytes_per_second: None,

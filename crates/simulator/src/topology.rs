@@ -113,6 +113,22 @@ pub struct Target {
     pub fullness: Vec<Fullness>,
 }
 
+impl Target {
+    /// An empty target of this capacity, equally fast in both directions, whose rate neither concurrency nor fullness lowers.
+    pub fn plain(capacity_bytes: u64, transfer: Transfer) -> Target {
+        Target {
+            class: String::new(),
+            capacity_bytes,
+            used_bytes: 0,
+            read: transfer,
+            write: transfer,
+            seek_penalty: 0.0,
+            seek_floor: whole(),
+            fullness: Vec::new(),
+        }
+    }
+}
+
 /// The speed of a target in one direction: a request takes `fixed_seconds` and its bytes at the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

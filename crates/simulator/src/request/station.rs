@@ -75,16 +75,7 @@ impl Station {
     /// The metadata service of a server, each of whose operations takes so long.
     pub(super) fn metadata(seconds: f64, sharing: &Sharing, seed: u64) -> Station {
         let transfer = Transfer { bytes_per_second: f64::INFINITY, fixed_seconds: seconds };
-        let target = Target {
-            class: String::new(),
-            capacity_bytes: 0,
-            used_bytes: 0,
-            read: transfer,
-            write: transfer,
-            seek_penalty: 0.0,
-            seek_floor: 1.0,
-            fullness: Vec::new(),
-        };
+        let target = Target::plain(0, transfer);
         Station::target(&target, sharing, seed)
     }
 
@@ -189,16 +180,7 @@ mod tests {
 
     fn station(seek_penalty: f64, seek_floor: f64) -> Station {
         let transfer = Transfer { bytes_per_second: 1e9, fixed_seconds: 0.0 };
-        let target = Target {
-            class: String::new(),
-            capacity_bytes: 1,
-            used_bytes: 0,
-            read: transfer,
-            write: transfer,
-            seek_penalty,
-            seek_floor,
-            fullness: Vec::new(),
-        };
+        let target = Target { seek_penalty, seek_floor, ..Target::plain(1, transfer) };
         Station::target(&target, &Sharing::of("job-fair".parse().expect("a policy")), 0)
     }
 

@@ -16,16 +16,7 @@ pub(crate) fn hop(bytes_per_second: f64) -> Hop {
 /// A target of this rate in both directions.
 pub(crate) fn target(bytes_per_second: f64) -> Target {
     let transfer = Transfer { bytes_per_second, fixed_seconds: 0.0 };
-    Target {
-        class: String::new(),
-        capacity_bytes: 1 << 40,
-        used_bytes: 0,
-        read: transfer,
-        write: transfer,
-        seek_penalty: 0.0,
-        seek_floor: 1.0,
-        fullness: Vec::new(),
-    }
+    Target::plain(1 << 40, transfer)
 }
 
 /// Servers with targets of 1 GB/s, and links of which none is ever used up by one of them.

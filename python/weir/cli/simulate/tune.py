@@ -11,7 +11,7 @@ from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
 from weir.cli.simulate.present import now_of_store
-from weir.cli.simulate.words import skipped_document, tell_skipped
+from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_skipped
 
 if TYPE_CHECKING:
     from weir.simulation.documents import Document
@@ -34,9 +34,7 @@ _COMMAND_SECONDS = 120
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of Darshan logs: the workloads are mixes of them, in place of the scenario's jobs.",
 )
-@click.option(
-    "--skip-unreadable", is_flag=True, help="Leave out logs that cannot be read or have no I/O, and name them."
-)
+@skip_unreadable_option
 @click.option(
     "--skip-too-large", is_flag=True, help="Leave out logs whose files the targets cannot hold, and name them."
 )

@@ -10,6 +10,7 @@ import click
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
 from weir.cli.simulate.present import now_of_store
+from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_remarks
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ _COPIES_MAX = 10_000
     type=click.Path(exists=True, path_type=Path),
     help="A Darshan log, or a folder of logs; may be given again.",
 )
-@click.option(
-    "--skip-unreadable", is_flag=True, help="Leave out logs that cannot be read or have no I/O, and name them."
-)
+@skip_unreadable_option
 @click.option("--from-store", is_flag=True, help="The machines and settings of now are those of the running store.")
 @click.option("--topology", metavar="NAME|FILE", help="The machines of now.  [default: testbed-35]")
 @click.option(
@@ -72,7 +71,6 @@ def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: s
     arrive, unless --arrivals tells it.
     """
     from weir.cli.simulate.progress import bars
-    from weir.cli.simulate.words import tell_remarks
     from weir.simulation.what_if import ask
 
     settings = _settings(options, is_together=is_together)
@@ -150,7 +148,6 @@ def _tell_unfinished(answers: "Sequence[Answer]") -> int:
 
 def _show(answers: "Sequence[Answer]", seeds: int, skipped: "Sequence[SkippedLog]", output: str) -> None:
     from weir.cli.output import show
-    from weir.cli.simulate.words import skipped_document
     from weir.simulation.intervals import LEVEL, METHOD
 
     rows = [_row(answer) for answer in answers]

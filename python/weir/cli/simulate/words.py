@@ -1,7 +1,9 @@
-"""Figures of simulated runs in the cells of tables, and remarks about the logs that their work was made of."""
+"""Figures of simulated runs in the cells of tables, and words about the logs that their work is made of."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import click
 
 from weir.cli.errors import warn
 from weir.cli.output import Quantity, size
@@ -11,6 +13,11 @@ if TYPE_CHECKING:
 
 _SKIPPED_MAX = 10
 """Logs that are named where some were left out."""
+
+skip_unreadable_option = click.option(
+    "--skip-unreadable", is_flag=True, help="Leave out logs that cannot be read or have no I/O, and name them."
+)
+"""Flag of commands that make their work of logs."""
 
 
 def tell_remarks(workload: "Workload") -> None:

@@ -28,7 +28,7 @@ GENERATORS = {
 SOURCES = ("generator", "log", "trace")
 """Keys of which each table of jobs has one."""
 UNREADABLE = ("error", "skip")
-"""What happens to logs that cannot be used."""
+"""Logs that cannot be used are an error, or are left out."""
 JOBS_MAX = 1_000_000
 """Jobs of a scenario: a mistyped count must not take the machine's memory."""
 NODES_MAX = 1 << 24

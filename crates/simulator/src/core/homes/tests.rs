@@ -45,16 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
 fn scenario(allocator: &str) -> Scenario {
     let hop = Hop { bytes_per_second: 1e9, latency_seconds: 0.0 };
     let transfer = Transfer { bytes_per_second: 1e9, fixed_seconds: 0.0 };
-    let target = Target {
-        class: String::new(),
-        capacity_bytes: CAPACITY,
-        used_bytes: 0,
-        read: transfer,
-        write: transfer,
-        seek_penalty: 0.0,
-        seek_floor: 1.0,
-        fullness: Vec::new(),
-    };
+    let target = Target::plain(CAPACITY, transfer);
     let server = Server {
         link: hop,
         processor_bytes_per_second: None,
