@@ -79,6 +79,11 @@ impl Allocator for Balanced {
 }
 
 impl Balanced {
+    /// The first turn among equals is that of this place.
+    pub fn starting_at(place: u32) -> Balanced {
+        Balanced { rotation: place, ..Balanced::default() }
+    }
+
     /// Choose the targets of one demand on a view that is kept up to date, and append them to `targets`.
     ///
     /// Equals take turns. Takes time that grows with the logarithm of the number of targets, as long as few of them change

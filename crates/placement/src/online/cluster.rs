@@ -1,7 +1,8 @@
 //! The targets of the store as a home server sees them: rebuilt once an exchange, kept up to date by every file made.
 
+use super::unheard::{level, Unheard};
 use crate::{busy_factors, queue_excess, ServerId, ServerState, TargetId, TargetState, View};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 
 /// Half-life of a placed byte, in seconds: files that are made within some minutes are used together.
@@ -79,8 +80,18 @@ pub(crate) struct Cluster {
     waits_seconds: Vec<f64>,
     /// Files whose first bytes are late, by target.
     late: Vec<u32>,
-    /// For the allocator; those that are not to be used have no speed.
-    pub(crate) view: RefCell<View>,
+    /// Speed and load of each target, and of each server of the view, as of the last exchange. Those that are not to be
+    /// used have no speed.
+    heard: Vec<(f64, f64)>,
+    heard_servers: Vec<(f64, f64)>,
+    /// The bytes that this server placed on each target since.
+    since: Vec<f64>,
+    unheard: Unheard,
+    /// For the allocator.
+    view: RefCell<View>,
+    /// The bytes that other servers are expected to have placed since, as the view has them; none while the view does not
+    /// have the figures of the last exchange.
+    expected: Cell<Option<f64>>,
     /// The targets that take stripes; slow targets are missing where the allocator avoids them.
     pub(crate) open: Vec<u32>,
     /// Slow targets that would take stripes, the fastest first.
@@ -128,7 +139,12 @@ impl Cluster {
             slow: Vec::new(),
             full: Vec::new(),
             dead: Vec::new(),
+            heard: Vec::new(),
+            heard_servers: Vec::new(),
+            since: vec![0.0; targets.len()],
+            unheard: Unheard::default(),
             view: RefCell::new(view),
+            expected: Cell::new(None),
             is_open: vec![true; targets.len()],
             is_balanced: true,
             mean_load_bytes: 0.0,
@@ -147,11 +163,11 @@ impl Cluster {
         is_balanced: bool,
         heard: impl Fn(TargetId) -> Option<Figures>,
     ) {
-        let faded = 0.5f64.powf((seconds - self.seconds).max(0.0) / HALF_LIFE_SECONDS);
+        let left = part_left(seconds - self.seconds);
         (self.seconds, self.is_balanced) = (seconds, is_balanced);
         let mut returned = Vec::new();
         for index in 0..self.targets.len() {
-            self.placed[index] *= faded;
+            self.placed[index] *= left;
             let was_open = self.is_open[index];
             self.figures[index] = heard(self.targets[index]).unwrap_or(self.figures[index]);
             self.is_open[index] =
@@ -174,9 +190,15 @@ impl Cluster {
         let speed = |index: u32| self.figures[index as usize].speed;
         slow.sort_by(|&one, &other| speed(other).total_cmp(&speed(one)));
         (self.slow, self.full, self.dead) = (slow, full, dead);
+        self.unheard.hear(self.placed_by_all(), seconds);
         self.settle_busy();
         self.settle_returned(&returned);
-        self.fill_view();
+        self.unheard.settle(self.placed_by_all());
+        self.take_figures();
+    }
+
+    fn placed_by_all(&self) -> f64 {
+        self.placed.iter().zip(&self.figures).map(|(own, figures)| own + figures.placed_bytes).sum()
     }
 
     /// A target that comes back is owed nothing: else all new files would go there at once.
@@ -212,6 +234,7 @@ impl Cluster {
         self.placed[index] += bytes;
         // Lustre's allocator knows nothing of future writes.
         if self.is_balanced {
+            self.since[index] += bytes;
             self.view.get_mut().place(index, bytes as u64);
         }
     }
@@ -239,9 +262,8 @@ impl Cluster {
 
     /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
     pub(crate) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
-        let half_lives = age_seconds.max(0.0) / HALF_LIFE_SECONDS;
-        if half_lives < HALF_LIVES_MAX {
-            self.placed[index] = (self.placed[index] - bytes * 0.5f64.powf(half_lives)).max(0.0);
+        if age_seconds < HALF_LIVES_MAX * HALF_LIFE_SECONDS {
+            self.placed[index] = (self.placed[index] - bytes * part_left(age_seconds)).max(0.0);
         }
     }
 
@@ -262,6 +284,11 @@ impl Cluster {
         let index = *self.first.get(usize::from(target.server.0))? as usize + usize::from(target.index);
         let is_found = self.targets.get(index) == Some(&target);
         is_found.then_some(index).or_else(|| self.targets.binary_search(&target).ok())
+    }
+
+    /// The place among equals at which a server's turn begins: the number of targets of the servers before.
+    pub(crate) fn turn_of(&self, server: ServerId) -> u32 {
+        self.targets.partition_point(|target| target.server < server) as u32
     }
 
     /// The targets of a server that take stripes, but for those whose queue is far above the others'.
@@ -311,7 +338,8 @@ impl Cluster {
         }
     }
 
-    fn fill_view(&mut self) {
+    /// The speed and the load of each target and server follow from the figures that were heard.
+    fn take_figures(&mut self) {
         self.compare_queues();
         let free = |index: usize| {
             let Figures { free_bytes, capacity_bytes, .. } = self.figures[index];
@@ -319,50 +347,97 @@ impl Cluster {
         };
         let mean_free =
             self.open.iter().map(|&index| free(index as usize)).sum::<f64>() / self.open.len().max(1) as f64;
-        let states: Vec<(f64, f64)> = (0..self.targets.len())
-            .map(|index| {
-                let figures = &self.figures[index];
-                let waits = self.waits_seconds[index] * figures.bytes_per_second;
-                let load = self.placed[index] + figures.placed_bytes + waits;
-                let room = (free(index) / (ROOM_USUAL * mean_free)).clamp(ROOM_PART_MIN, 1.0);
-                let room = if room.is_nan() { 1.0 } else { room };
-                (
-                    if self.is_open[index] { self.speed(index).max(f64::MIN_POSITIVE) * room } else { 0.0 },
-                    load,
-                )
-            })
-            .collect();
+        let state = |index: usize| {
+            let figures = &self.figures[index];
+            let waits = self.waits_seconds[index] * figures.bytes_per_second;
+            let load = self.placed[index] + figures.placed_bytes + waits;
+            let room = (free(index) / (ROOM_USUAL * mean_free)).clamp(ROOM_PART_MIN, 1.0);
+            let room = if room.is_nan() { 1.0 } else { room };
+            let speed = self.speed(index).max(f64::MIN_POSITIVE) * room;
+            (if self.is_open[index] { speed } else { 0.0 }, load)
+        };
+        self.heard = (0..self.targets.len()).map(state).collect();
         let view = self.view.get_mut();
-        let mut servers = vec![(0.0, 0.0); view.servers().len()];
+        self.heard_servers = vec![(0.0, 0.0); view.servers().len()];
         let mut sum = 0.0;
-        for (index, &(speed, load)) in states.iter().enumerate() {
+        for (index, &(speed, load)) in self.heard.iter().enumerate().filter(|(_, (speed, _))| *speed > 0.0) {
+            let server = &mut self.heard_servers[view.server_of(index)];
+            *server = (server.0 + speed, server.1 + load);
+            sum += load;
+        }
+        self.mean_load_bytes = sum / self.open.len().max(1) as f64;
+        self.since.fill(0.0);
+        self.expected.set(None);
+    }
+
+    /// The view for a server that placed `own_bytes` between the last two exchanges between which it placed any.
+    pub(crate) fn view(&self, own_bytes: f64) -> RefMut<'_, View> {
+        let mut view = self.view.borrow_mut();
+        // Lustre's allocator knows nothing of the other servers' files either.
+        let homes = if self.is_balanced { view.servers().len() } else { 1 };
+        let expected = self.unheard.expected(own_bytes, homes);
+        if self.expected.replace(Some(expected)) != Some(expected) {
+            self.fill(&mut view, expected);
+        }
+        view
+    }
+
+    /// The moment of the last exchange.
+    pub(crate) fn heard_seconds(&self) -> f64 {
+        self.unheard.seconds()
+    }
+
+    /// Gives the view the figures of the last exchange, the `expected` bytes of other servers, and those placed here since.
+    fn fill(&self, view: &mut View, expected: f64) {
+        let level = |bins: &[(f64, f64)]| match expected {
+            0.0 => 0.0,
+            bytes => level(bins.iter().copied(), bytes),
+        };
+        let of_targets = level(&self.heard);
+        let mut since = vec![0.0; self.heard_servers.len()];
+        for (index, &(speed, load)) in self.heard.iter().enumerate() {
             // The size of a new file is not known: any target that is not full has room.
             let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
             let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
-            let _ = view.update_target(index, speed, load + late, free);
-            if speed > 0.0 {
-                let server = &mut servers[view.server_of(index)];
-                *server = (server.0 + speed, server.1 + load);
-                sum += load;
-            }
+            let load = load.max(of_targets * speed) + late + self.since[index];
+            let _ = view.update_target(index, speed, load, free);
+            since[view.server_of(index)] += self.since[index];
         }
-        for (index, (speed, load)) in servers.into_iter().enumerate() {
-            let _ = view.update_server(index, speed, load);
+        let of_servers = level(&self.heard_servers);
+        for (number, (&(speed, load), since)) in self.heard_servers.iter().zip(since).enumerate() {
+            let _ = view.update_server(number, speed, load.max(of_servers * speed) + since);
         }
-        self.mean_load_bytes = sum / self.open.len().max(1) as f64;
     }
 }
 
-/// Adds to the work of a target and its server; the sum stays at nothing or more.
-pub(crate) fn add_load(view: &mut View, index: usize, bytes: f64) {
-    add_target_load(view, index, bytes);
+/// The part of a placed byte that counts after so many seconds.
+pub(crate) fn part_left(seconds: f64) -> f64 {
+    0.5f64.powf(seconds.max(0.0) / HALF_LIFE_SECONDS)
+}
+
+/// The work of a target and of its server, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loads {
+    pub(crate) target: f64,
+    pub(crate) server: f64,
+}
+
+/// The work of the target of this index and of its server.
+pub(crate) fn loads(view: &View, index: usize) -> Loads {
+    let server = &view.servers()[view.server_of(index)];
+    Loads { target: view.targets()[index].load_bytes, server: server.load_bytes }
+}
+
+/// Gives the target of this index and its server other work.
+pub(crate) fn set_loads(view: &mut View, index: usize, loads: Loads) {
+    let TargetState { speed, free_bytes, .. } = view.targets()[index];
+    let _ = view.update_target(index, speed, loads.target, free_bytes);
     let number = view.server_of(index);
-    let ServerState { speed, load_bytes, .. } = view.servers()[number];
-    let _ = view.update_server(number, speed, (load_bytes + bytes).max(0.0));
+    let _ = view.update_server(number, view.servers()[number].speed, loads.server);
 }
 
 /// Adds load to a target and not to its server.
 fn add_target_load(view: &mut View, index: usize, bytes: f64) {
-    let TargetState { speed, load_bytes, free_bytes, .. } = view.targets()[index];
-    let _ = view.update_target(index, speed, (load_bytes + bytes).max(0.0), free_bytes);
+    let Loads { target, server } = loads(view, index);
+    set_loads(view, index, Loads { target: (target + bytes).max(0.0), server });
 }

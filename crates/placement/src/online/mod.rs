@@ -11,6 +11,7 @@ mod heard;
 mod placer;
 mod record;
 mod refusal;
+mod unheard;
 
 pub use cluster::Figures;
 pub use heard::Heard;

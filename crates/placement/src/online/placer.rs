@@ -1,7 +1,7 @@
 //! The choice of targets for files that are made, and the memory of choices.
 
 use super::awaited::{Awaited, Turn};
-use super::cluster::{add_load, Cluster, Figures, Unfit};
+use super::cluster::{loads, set_loads, Cluster, Figures, Loads, Unfit};
 use super::record::{self, LeftOut, Record};
 use super::refusal::Refusal;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     View, END_OF_FILE,
 };
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 
 /// Name in records and metrics of a choice that the client made.
@@ -70,6 +70,35 @@ pub struct Tally {
 pub struct Seat {
     server: ServerId,
     chooser: RefCell<Chooser>,
+    own: Own,
+}
+
+/// The bytes that a server placed between two exchanges.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    /// Since the exchange of this moment.
+    bytes: f64,
+    heard_seconds: f64,
+    /// Between the two exchanges before between which it placed any.
+    bytes_before: f64,
+}
+
+impl Own {
+    fn count(&mut self, bytes: f64, heard_seconds: f64) {
+        if heard_seconds != self.heard_seconds {
+            *self = Own { bytes: 0.0, heard_seconds, bytes_before: self.bytes };
+        }
+        self.bytes += bytes;
+    }
+
+    /// The bytes of the last time between two exchanges that is over, where the last exchange was at this moment.
+    fn complete(&self, heard_seconds: f64) -> f64 {
+        if heard_seconds == self.heard_seconds {
+            self.bytes_before
+        } else {
+            self.bytes
+        }
+    }
 }
 
 /// The allocator and its state from file to file.
@@ -89,9 +118,9 @@ enum Chosen {
 }
 
 impl Chooser {
-    fn of(name: AllocatorName, seed: u64) -> Chooser {
+    fn of(name: AllocatorName, seed: u64, turn: u32) -> Chooser {
         let allocator = match name {
-            AllocatorName::Balanced => Chosen::Balanced(Box::default()),
+            AllocatorName::Balanced => Chosen::Balanced(Box::new(Balanced::starting_at(turn))),
             AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
             AllocatorName::Random => Chosen::Random(Random::default()),
         };
@@ -109,9 +138,15 @@ impl Chooser {
 }
 
 impl Seat {
-    /// For files of `server`, with dice that begin at `seed`.
-    pub fn new(server: ServerId, allocator: AllocatorName, seed: u64) -> Seat {
-        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed)) }
+    /// For files of `server`, with dice that begin at `seed`. Equals take turns from place `turn` on: homes that begin at
+    /// different places choose different targets among equals.
+    pub fn new(server: ServerId, allocator: AllocatorName, seed: u64, turn: u32) -> Seat {
+        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed, turn)), own: Own::default() }
+    }
+
+    /// The server placed a file of this layout after the exchange at `heard_seconds`, and no placer of this seat knows.
+    pub fn placed(&mut self, layout: &Layout, heard_seconds: f64) {
+        each_stripe(layout, |_, bytes| self.own.count(bytes, heard_seconds));
     }
 }
 
@@ -119,12 +154,13 @@ impl Placer {
     /// For the files of `server`; every target is as good as any until [`Placer::refresh`].
     pub fn new(server: ServerId, targets: &[TargetId], defaults: LayoutDefaults) -> Placer {
         let seed = u64::from(server.0);
+        let cluster = Cluster::new(targets, defaults.stripe_bytes);
         let mut placer = Placer {
-            seat: Seat::new(server, AllocatorName::default(), seed),
+            seat: Seat::new(server, AllocatorName::default(), seed, cluster.turn_of(server)),
             defaults,
             usual: LayoutSpecification::striped(None, Stripes::Default),
             name: AllocatorName::default(),
-            cluster: Cluster::new(targets, defaults.stripe_bytes),
+            cluster,
             awaited: Awaited::default(),
             probes: Vec::new(),
             probed: BTreeMap::new(),
@@ -141,13 +177,19 @@ impl Placer {
     /// Begins the dice of the allocator anew. Without a call they follow from the server's number.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
-        self.seat = Seat::new(self.seat.server, self.name, seed);
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        let server = self.seat.server;
+        self.seat = Seat::new(server, self.name, self.seed, self.cluster.turn_of(server));
     }
 
     /// Places files of another server from now on, whose seat is `seat`; afterwards `seat` is that of the server before. The
     /// figures and the placed bytes stay: both servers know the same of the store.
     pub fn change_seat(&mut self, seat: &mut Seat) {
         std::mem::swap(&mut self.seat.server, &mut seat.server);
+        std::mem::swap(&mut self.seat.own, &mut seat.own);
         self.seat.chooser.get_mut().swap_turns(seat.chooser.get_mut());
     }
 
@@ -161,7 +203,7 @@ impl Placer {
         if name != self.name {
             self.name = name;
             self.seed = self.seed.wrapping_add(1);
-            self.seat = Seat::new(self.seat.server, name, self.seed);
+            self.begin();
             self.awaited = Awaited::default();
             self.cluster.release_all();
             self.refresh(self.seconds, |_| None);
@@ -226,6 +268,7 @@ impl Placer {
     /// A file of this layout was made at `unix_seconds`.
     pub fn placed(&mut self, layout: &Layout, unix_seconds: i64) {
         self.wall_seconds = unix_seconds;
+        self.seat.placed(layout, self.cluster.heard_seconds());
         let (cluster, seconds) = (&mut self.cluster, self.seconds);
         let (given, probes, probed) = (&mut self.given, &mut self.probes, &mut self.probed);
         each_stripe(layout, |target, bytes| {
@@ -291,10 +334,11 @@ impl Placer {
         }
         let asked = asked.unwrap_or(&self.usual);
         let mut components = Vec::with_capacity(asked.components.len());
-        let chosen = self.choose_components(sequence, asked, &mut components);
-        if asked.components.len() > 1 {
-            self.forget_components(&components);
-        }
+        let mut before = Vec::new();
+        let chosen = self.choose_components(sequence, asked, (&mut components, &mut before));
+        let mut view = self.view();
+        before.into_iter().rev().for_each(|(index, loads)| set_loads(&mut view, index, loads));
+        drop(view);
         chosen?;
         let layout = Layout::new(components).map_err(|_| Refusal::Layout)?;
         let is_explicit =
@@ -312,12 +356,13 @@ impl Placer {
         is_possible.then_some(()).ok_or(Refusal::Layout)
     }
 
-    /// Appends the components one after the other; the next finds the stripes of those before as work.
+    /// Appends the components one after the other; the next finds the stripes of those before as work. Appends to `before`
+    /// the targets that got such work, with the loads that they had.
     fn choose_components(
         &self,
         sequence: u64,
         asked: &LayoutSpecification,
-        components: &mut Vec<Component>,
+        (components, before): (&mut Vec<Component>, &mut Vec<(usize, Loads)>),
     ) -> Result<(), Refusal> {
         let (mut left, mut begin) = (limits::STRIPES, 0);
         for component in &asked.components {
@@ -338,7 +383,7 @@ impl Placer {
             left = left.checked_sub(targets.len()).ok_or(Refusal::Layout)?;
             components.push(Component { end, stripe_bytes, targets });
             if asked.components.len() > 1 {
-                self.count_component(components.last(), begin, 1.0);
+                self.count_component(components.last(), begin, before);
             }
             begin = end;
         }
@@ -376,7 +421,7 @@ impl Placer {
         (count, bytes): (usize, f64),
         chosen: &mut Vec<u32>,
     ) -> bool {
-        let view = self.cluster.view.borrow();
+        let view = self.view();
         let demand = Demand { stripes: count as u16, stripe_bytes: bytes as u64, program: 0 };
         let mut random = || random.draw();
         let allocation = match allocator {
@@ -391,6 +436,10 @@ impl Placer {
             Chosen::Random(uniform) => uniform.allocate(&view, &[demand], &mut random),
         };
         allocation.map(|allocation| chosen.extend_from_slice(allocation.targets())).is_ok()
+    }
+
+    fn view(&self) -> RefMut<'_, View> {
+        self.cluster.view(self.seat.own.complete(self.cluster.heard_seconds()))
     }
 
     /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.
@@ -446,20 +495,14 @@ impl Placer {
         }
     }
 
-    fn count_component(&self, component: Option<&Component>, begin: u64, sign: f64) {
+    fn count_component(&self, component: Option<&Component>, begin: u64, before: &mut Vec<(usize, Loads)>) {
         let Some(component) = component else { return };
-        let mut view = self.cluster.view.borrow_mut();
+        let mut view = self.view();
         let bytes = weight(begin, component.end, component.stripe_bytes, component.targets.len());
         for index in component.targets.iter().filter_map(|&target| self.cluster.find(target)) {
-            add_load(&mut view, index, sign * bytes);
-        }
-    }
-
-    fn forget_components(&self, components: &[Component]) {
-        let mut begin = 0;
-        for component in components {
-            self.count_component(Some(component), begin, -1.0);
-            begin = component.end;
+            let loads = loads(&view, index);
+            before.push((index, loads));
+            set_loads(&mut view, index, Loads { target: loads.target + bytes, server: loads.server + bytes });
         }
     }
 
@@ -492,7 +535,7 @@ impl Placer {
             mean_load_bytes: cluster.mean_load_bytes as f32,
             chosen: Vec::with_capacity(layout.stripes().min(record::STRIPES_MAX)),
         };
-        let view = cluster.view.borrow();
+        let view = self.view();
         for target in
             layout.components().iter().flat_map(|component| &component.targets).take(record::STRIPES_MAX)
         {

@@ -32,6 +32,7 @@ pub(crate) struct Homes {
 
 #[derive(Debug)]
 struct Home {
+    /// Where it has a placer of its own, that one has its seat.
     seat: Seat,
     /// Files that it made.
     files: u64,
@@ -94,7 +95,9 @@ impl Homes {
     fn start(&self, number: u32) -> Home {
         // Seed 0 throws the dice of the product.
         let seed = u64::from(number) ^ self.seed << 16;
-        let seat = Seat::new(ServerId(number as u16), self.allocator, seed);
+        let server = ServerId(number as u16);
+        let turn = self.targets.partition_point(|target| target.server < server) as u32;
+        let seat = Seat::new(server, self.allocator, seed, turn);
         Home { seat, files: 0, busy_exchange: 0, own: None }
     }
 
@@ -125,8 +128,12 @@ impl Homes {
     /// The placer of a home, to be told.
     pub(crate) fn placer(&mut self, home: u32) -> &mut Placer {
         let Homes { targets, homes, defaults, allocator, .. } = self;
-        let new = || Box::new(new_placer(home, targets, (*defaults, *allocator)));
-        homes[home as usize].own.get_or_insert_with(new)
+        let Home { own, seat, .. } = &mut homes[home as usize];
+        own.get_or_insert_with(|| {
+            let mut placer = Box::new(new_placer(home, targets, (*defaults, *allocator)));
+            placer.change_seat(seat);
+            placer
+        })
     }
 
     /// The server of this number, which the model tells, starts anew, and knows of no file that it placed lately.
@@ -202,11 +209,13 @@ impl Homes {
             self.copy_where_needed(home, (machines, now));
         }
         let Homes { homes, common, .. } = self;
-        let server = &mut homes[home as usize];
-        let placer = server.own.as_deref_mut().unwrap_or(&mut common.placer);
-        placer.change_seat(&mut server.seat);
-        let answer = question(placer);
-        placer.change_seat(&mut server.seat);
+        let Home { own, seat, .. } = &mut homes[home as usize];
+        if let Some(own) = own {
+            return question(own);
+        }
+        common.placer.change_seat(seat);
+        let answer = question(&mut common.placer);
+        common.placer.change_seat(seat);
         answer
     }
 
@@ -237,14 +246,29 @@ impl Homes {
     /// The common placer learns the figures of the last exchange.
     fn hear(&mut self, machines: &Machines, now: Nanos) {
         let (exchange, at) = (self.exchange(now), self.exchange_seconds(now));
-        let Homes { homes, common, silent_max, .. } = self;
+        let Homes { homes, common, silent_max, lambda, exchanges_before, .. } = self;
         if common.exchange == exchange {
             return;
         }
-        common.copied.drain(..).for_each(|home| homes[home as usize].own = None);
         let count = common.news.partition_point(|news| news.exchange < exchange);
+        let mut told = common.exchange;
         for news in common.news.drain(..count) {
+            if news.exchange > told {
+                told = news.exchange;
+                common.seconds = seconds(Nanos((told - *exchanges_before) * lambda.0));
+                common.placer.refresh(common.seconds, |_| None);
+            }
             news.count(&mut common.placer, common.seconds);
+            let Home { own, seat, .. } = &mut homes[news.home as usize];
+            if own.is_none() && news.removed_of.is_none() {
+                seat.placed(&news.layout, common.seconds);
+            }
+        }
+        for home in common.copied.drain(..) {
+            let Home { own, seat, .. } = &mut homes[home as usize];
+            if let Some(mut own) = own.take() {
+                own.change_seat(seat);
+            }
         }
         (common.exchange, common.seconds) = (exchange, at);
         common.placer.refresh(at, |target| {
@@ -263,6 +287,7 @@ impl Homes {
             return;
         }
         let mut copy = Box::new(common.placer.clone());
+        copy.change_seat(&mut server.seat);
         if is_deaf {
             copy.refresh(common.seconds, |target| {
                 let number = machines.number(target);

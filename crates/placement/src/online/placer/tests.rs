@@ -200,14 +200,12 @@ fn every_component_gets_its_targets_within_the_limits() {
 #[test]
 fn a_choice_that_comes_to_nothing_leaves_no_load() {
     let placer = placer(0, 2, 3);
-    let before: Vec<f64> =
-        placer.cluster.view.borrow().targets().iter().map(|state| state.load_bytes).collect();
+    let loads = || placer.view().targets().iter().map(|state| state.load_bytes).collect::<Vec<f64>>();
+    let before = loads();
     for text in ["-E 1M -c 1 -E -1 -c 4", "-E 1M -c 2 -E -1 -o 7.7", "-c 3"] {
         let _ = layout(&placer, 1, text);
     }
-    let after: Vec<f64> =
-        placer.cluster.view.borrow().targets().iter().map(|state| state.load_bytes).collect();
-    assert_eq!(before, after);
+    assert_eq!(before, loads());
 }
 
 #[test]
@@ -304,13 +302,13 @@ fn a_server_on_a_busy_machine_gets_little_and_afterwards_its_part() {
     let calm = [Some(0.3), Some(0.2), None, Some(0.2)];
     let mut busy = calm;
     busy[1] = Some(0.9);
-    for text in ["-c 1", "-c 2"] {
-        let before = by_server(&mut placer, 0.0, &calm, text, 80);
+    for (text, seconds) in [("-c 1", 1.0), ("-c 2", 4.0)] {
+        let before = by_server(&mut placer, seconds, &calm, text, 80);
         assert!(before.iter().max() == before.iter().min(), "{text}: {before:?}");
-        let during = by_server(&mut placer, 0.0, &busy, text, 160);
+        let during = by_server(&mut placer, seconds + 1.0, &busy, text, 160);
         let expected = during[0] / 5;
         assert!(during[1].abs_diff(expected) <= 2, "a fifth of the processors is left: {text}: {during:?}");
-        let after = by_server(&mut placer, 0.0, &calm, text, 80);
+        let after = by_server(&mut placer, seconds + 2.0, &calm, text, 80);
         assert!(after.iter().all(|&count| count.abs_diff(after[0]) <= 2), "{text}: {after:?}");
     }
 }
@@ -328,7 +326,7 @@ fn only_balanced_watches_for_first_bytes() {
     let mut placer = placer(0, 1, 2);
     let layout = make(&mut placer, "-o 0.1").unwrap().layout;
     let at = |millis: u32| NOW as f64 + f64::from(millis) / 1e3;
-    let late = |placer: &Placer| placer.cluster.view.borrow().targets()[1].load_bytes > 8e6;
+    let late = |placer: &Placer| placer.view().targets()[1].load_bytes > 8e6;
     let write_others = |placer: &mut Placer| {
         placer.awaits(1, &layout, at(0));
         for number in 2..20 {
@@ -346,4 +344,28 @@ fn only_balanced_watches_for_first_bytes() {
     assert!(late(&placer));
     placer.set_allocator(AllocatorName::Random);
     assert!(!late(&placer), "what was late is forgotten");
+}
+
+/// Each home makes a file between two exchanges, and knows of the others' files only at the next.
+#[test]
+fn homes_that_make_files_at_once_choose_different_targets() {
+    let mut homes: Vec<Placer> = (0..64).map(|server| placer(server, 64, 8)).collect();
+    let mut stripes: BTreeMap<TargetId, usize> = BTreeMap::new();
+    for second in 1..=8 {
+        for home in &mut homes {
+            for &target in make(home, "-c 4").unwrap().layout.targets() {
+                *stripes.entry(target).or_default() += 1;
+            }
+        }
+        let placed = homes.iter().map(|home| home.placed_lately().collect());
+        let placed: Vec<BTreeMap<TargetId, f64>> = placed.collect();
+        for (home, own) in homes.iter_mut().zip(&placed) {
+            home.refresh(f64::from(second), |target| {
+                let all: f64 = placed.iter().map(|placed| placed[&target]).sum();
+                Some(Figures { placed_bytes: (all - own[&target]).max(0.0), ..healthy() })
+            });
+        }
+    }
+    let most = stripes.values().max();
+    assert!(stripes.len() == 512 && most <= Some(&7), "the mean is 4: {most:?} of {}", stripes.len());
 }

@@ -96,6 +96,8 @@ struct Each {
     placers: Vec<Placer>,
     files: Vec<u64>,
     silent_max: Nanos,
+    /// The moment of the last exchange.
+    exchanged: Nanos,
 }
 
 impl Each {
@@ -106,13 +108,20 @@ impl Each {
             placer
         };
         let placers = (0..SERVERS).map(placer).collect();
-        Each { placers, files: vec![0; SERVERS as usize], silent_max: homes.silent_max }
+        Each {
+            placers,
+            files: vec![0; SERVERS as usize],
+            silent_max: homes.silent_max,
+            exchanged: Nanos::ZERO,
+        }
     }
 
     /// Every home hears the figures, and the bytes that the others placed.
     fn exchange(&mut self, machines: &Machines, now: Nanos) {
-        self.placers.iter_mut().for_each(|placer| placer.refresh(seconds(now), |_| None));
-        let told = |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes).collect();
+        let half_lives = (now.0 - self.exchanged.0) / (LAMBDA_SECONDS * 1_000_000_000);
+        self.exchanged = now;
+        let left = 0.5_f64.powi(half_lives as i32);
+        let told = |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes * left).collect();
         let told: Vec<Vec<f64>> = self.placers.iter().map(told).collect();
         for (home, placer) in self.placers.iter_mut().enumerate() {
             placer.refresh(seconds(now), |target| {
