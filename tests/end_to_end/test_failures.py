@@ -16,7 +16,7 @@ from waits import PATIENCE_SECONDS
 from ways import ALL, MOUNT, MOUNTED, PREFIX, PRELOAD, Way, has_fuse, make_way
 
 BOUND_SECONDS = 2
-"""WEIR_TIMEOUT_SECONDS of these tests' clients."""
+"""WEIR_TIMEOUT_SECONDS of clients whose servers are killed."""
 BLOCK = 5000
 FILES = 3
 CAPACITY_BYTES = 16 << 20
@@ -121,11 +121,12 @@ def make_writer() -> Iterator[Callable[[Way], Writer]]:
             writer.kill()
 
 
-def bring_up(store: Store, name: str, *arguments: str) -> Way:
-    """A store of its own, with clients that wait shortly."""
+def bring_up(store: Store, name: str, *arguments: str, are_patient: bool = False) -> Way:
+    """A store of its own, with clients that wait shortly for a server unless they are patient."""
     if name in MOUNTED and not has_fuse():
         pytest.skip("there is no /dev/fuse")
-    store.environment["WEIR_TIMEOUT_SECONDS"] = str(BOUND_SECONDS)
+    if not are_patient:
+        store.environment["WEIR_TIMEOUT_SECONDS"] = str(BOUND_SECONDS)
     store.json("up", "--servers", "2", "--targets", "1", *arguments, *([] if name in MOUNTED else ["--no-mount"]))
     return make_way(name, store, "load")
 
@@ -179,7 +180,7 @@ def test_killed_servers_in_memory_say_so(store: Store, make_writer: Callable[[Wa
 @pytest.mark.parametrize("name", [MOUNT, PRELOAD, PREFIX])
 def test_killed_clients_harm_nobody(store: Store, make_writer: Callable[[Way], Writer], name: str) -> None:
     """Clients die with requests in flight; the others' bytes are right and nothing of the dead is left."""
-    way = bring_up(store, name)
+    way = bring_up(store, name, are_patient=True)
     survivor = make_writer(way)
     for _ in range(3):
         victims = [make_writer(make_way(name, store, f"victim-{time.monotonic_ns()}")) for _ in range(3)]

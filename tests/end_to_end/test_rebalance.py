@@ -17,6 +17,8 @@ from waits import PATIENCE_SECONDS
 CAPACITY = "64MiB"
 MIB = 1 << 20
 FILES = 12
+RATE = "500kB/s"
+"""Of a rebalancing that is to be seen under way: all that it moves takes about 40 s."""
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_a_target_is_drained_and_files_are_gathered(full: Store) -> None:
 
 
 def test_what_is_interrupted_is_whole_and_can_be_gone_on_with(full: Store) -> None:
-    command = [*program(), "rebalance", "--rate", "2MB/s", "--output", "json"]
+    command = [*program(), "rebalance", "--rate", RATE, "--output", "json"]
     running = subprocess.Popen(command, env=full.variables(), stdout=subprocess.PIPE, text=True)
     jobs: set[str] = set()
     while not any(job.startswith("rebalance-") for job in jobs):
@@ -118,7 +120,7 @@ def test_what_is_interrupted_is_whole_and_can_be_gone_on_with(full: Store) -> No
 
 
 def test_a_mover_that_is_killed_leaves_everything_whole(full: Store) -> None:
-    command = [*program(), "rebalance", "--rate", "2MB/s"]
+    command = [*program(), "rebalance", "--rate", RATE]
     running = subprocess.Popen(command, env=full.variables(), start_new_session=True)
     while not any(job["job"].startswith("rebalance-") for job in full.json("jobs")):
         assert running.poll() is None, "it ended before it was seen"

@@ -22,7 +22,7 @@ from weir.store.answers import Jobs, Refusal, Sharing, Status, WantedSpeed
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
 
-SPEED = 'speed = { read = "5MB/s", write = "5MB/s", fixed = "1ms" }'
+SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
 SERVER = f'[[server]]\n[[server.target]]\nbackend = "dir"\n{SPEED}\n'
 """Of a store that keeps files, which has journals, and whose devices are slow enough to be waited for."""
 WRITER = "while :; do dd if=/dev/zero of=/weir/$0 bs=64k count=16 status=none; done"
