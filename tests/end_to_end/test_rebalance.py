@@ -18,7 +18,7 @@ CAPACITY = "64MiB"
 MIB = 1 << 20
 FILES = 12
 RATE = "500kB/s"
-"""Of a rebalancing that is to be seen under way: all that it moves takes about 40 s."""
+"""The rate of a rebalancing that is to be seen under way: all its moves take about 40 s."""
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_what_a_replay_costs(tmp_path: Path) -> None:
     assert answer["summary"]["seconds_variance"] >= 0.0
     assert document("replay", *tiers, "--policy", "isolation")["summary"]["augmentation_mean"] == 0.0
     plot = ("--policy", "plot", "--low", "1000TB/s", "--high", "2000TB/s", "--warm-up", 1)
-    answer = document("replay", *tiers, *plot, "--forecaster", "paper-dft", "--steps", 2)
+    answer = document("replay", *tiers, *plot, "--forecaster", "paper-dft", "--steps", 2, "--period", 2)
     assert [step["augmentation"] for step in answer["steps"]] == [1.0, 0.0]
     answer = document("replay", *tiers, "--policy", "budget", "--seconds", 60, "--prefetch")
     assert answer["summary"]["late"] == 0

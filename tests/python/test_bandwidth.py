@@ -275,6 +275,16 @@ def test_no_forecast_waits_for_a_long_fit() -> None:
     assert beside.forecast(50.0).value == 2.0
 
 
+def test_the_first_forecast_waits_for_the_first_fit() -> None:
+    slow = Slow()
+    beside = Background(slow)
+    beside.observe(0.0, 1.0)
+    opening = threading.Timer(0.1, slow.gate.set)
+    opening.start()
+    assert beside.forecast(25.0).value == 1.0
+    opening.join()
+
+
 @pytest.mark.parametrize("name", ["last-value", "online"])
 def test_steps_may_be_learnt_together(name: str) -> None:
     series = even(100, LEARNERS["seasonal"], noise=0.03)

@@ -152,7 +152,7 @@ impl Cluster {
             seconds: 0.0,
             targets,
         };
-        cluster.refresh(0.0, true, |_| None);
+        cluster.sort_targets(true);
         cluster
     }
 
@@ -164,12 +164,21 @@ impl Cluster {
         heard: impl Fn(TargetId) -> Option<Figures>,
     ) {
         let left = part_left(seconds - self.seconds);
-        (self.seconds, self.is_balanced) = (seconds, is_balanced);
+        self.seconds = seconds;
+        for (index, &target) in self.targets.iter().enumerate() {
+            self.placed[index] *= left;
+            self.figures[index] = heard(target).unwrap_or(self.figures[index]);
+        }
+        self.unheard.hear(self.placed_by_all(), left);
+        self.sort_targets(is_balanced);
+    }
+
+    /// Which targets take stripes follows from the figures, and from whether the allocator avoids slow targets.
+    pub(crate) fn sort_targets(&mut self, is_balanced: bool) {
+        self.is_balanced = is_balanced;
         let mut returned = Vec::new();
         for index in 0..self.targets.len() {
-            self.placed[index] *= left;
             let was_open = self.is_open[index];
-            self.figures[index] = heard(self.targets[index]).unwrap_or(self.figures[index]);
             self.is_open[index] =
                 self.unfit(index).is_none() && !(is_balanced && self.figures[index].is_slow);
             if self.is_open[index] && !was_open {
@@ -190,7 +199,6 @@ impl Cluster {
         let speed = |index: u32| self.figures[index as usize].speed;
         slow.sort_by(|&one, &other| speed(other).total_cmp(&speed(one)));
         (self.slow, self.full, self.dead) = (slow, full, dead);
-        self.unheard.hear(self.placed_by_all(), seconds);
         self.settle_busy();
         self.settle_returned(&returned);
         self.unheard.settle(self.placed_by_all());
@@ -286,16 +294,15 @@ impl Cluster {
         is_found.then_some(index).or_else(|| self.targets.binary_search(&target).ok())
     }
 
-    /// The place among equals at which a server's turn begins: the number of targets of the servers before.
-    pub(crate) fn turn_of(&self, server: ServerId) -> u32 {
-        self.targets.partition_point(|target| target.server < server) as u32
+    /// Index of the first target of a server: the number of targets of the servers before.
+    pub(crate) fn first_of(&self, server: ServerId) -> usize {
+        self.first.get(usize::from(server.0)).map_or(self.targets.len(), |&first| first as usize)
     }
 
     /// The targets of a server that take stripes, but for those whose queue is far above the others'.
     pub(crate) fn home(&self, server: ServerId) -> impl Iterator<Item = u32> + '_ {
-        let first = self.first.get(usize::from(server.0)).map_or(self.targets.len(), |&first| first as usize);
         let is_own = move |&index: &usize| self.targets[index].server == server;
-        (first..self.targets.len())
+        (self.first_of(server)..self.targets.len())
             .take_while(is_own)
             .map(|index| index as u32)
             .filter(move |&index| self.is_home(server, index))
@@ -384,7 +391,7 @@ impl Cluster {
 
     /// The moment of the last exchange.
     pub(crate) fn heard_seconds(&self) -> f64 {
-        self.unheard.seconds()
+        self.seconds
     }
 
     /// Gives the view the figures of the last exchange, the `expected` bytes of other servers, and those placed here since.
@@ -393,25 +400,27 @@ impl Cluster {
             0.0 => 0.0,
             bytes => level(bins.iter().copied(), bytes),
         };
+        // Loads are filled up to whole bytes: the order in which stripes are added to these does not matter.
+        let filled = |load: f64, level: f64, speed: f64| load.max((level * speed).floor());
         let of_targets = level(&self.heard);
         let mut since = vec![0.0; self.heard_servers.len()];
         for (index, &(speed, load)) in self.heard.iter().enumerate() {
             // The size of a new file is not known: any target that is not full has room.
             let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
             let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
-            let load = load.max(of_targets * speed) + late + self.since[index];
+            let load = filled(load, of_targets, speed) + late + self.since[index];
             let _ = view.update_target(index, speed, load, free);
             since[view.server_of(index)] += self.since[index];
         }
         let of_servers = level(&self.heard_servers);
         for (number, (&(speed, load), since)) in self.heard_servers.iter().zip(since).enumerate() {
-            let _ = view.update_server(number, speed, load.max(of_servers * speed) + since);
+            let _ = view.update_server(number, speed, filled(load, of_servers, speed) + since);
         }
     }
 }
 
 /// The part of a placed byte that counts after so many seconds.
-pub(crate) fn part_left(seconds: f64) -> f64 {
+fn part_left(seconds: f64) -> f64 {
     0.5f64.powf(seconds.max(0.0) / HALF_LIFE_SECONDS)
 }
 

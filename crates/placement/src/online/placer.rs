@@ -138,9 +138,10 @@ impl Chooser {
 }
 
 impl Seat {
-    /// For files of `server`, with dice that begin at `seed`. Equals take turns from place `turn` on: homes that begin at
-    /// different places choose different targets among equals.
-    pub fn new(server: ServerId, allocator: AllocatorName, seed: u64, turn: u32) -> Seat {
+    /// Equals take turns from the first target of the server on: homes that begin at different places choose different
+    /// targets among equals.
+    fn new(server: ServerId, allocator: AllocatorName, seed: u64, cluster: &Cluster) -> Seat {
+        let turn = cluster.first_of(server) as u32;
         Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed, turn)), own: Own::default() }
     }
 
@@ -156,7 +157,7 @@ impl Placer {
         let seed = u64::from(server.0);
         let cluster = Cluster::new(targets, defaults.stripe_bytes);
         let mut placer = Placer {
-            seat: Seat::new(server, AllocatorName::default(), seed, cluster.turn_of(server)),
+            seat: Seat::new(server, AllocatorName::default(), seed, &cluster),
             defaults,
             usual: LayoutSpecification::striped(None, Stripes::Default),
             name: AllocatorName::default(),
@@ -177,12 +178,12 @@ impl Placer {
     /// Begins the dice of the allocator anew. Without a call they follow from the server's number.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
-        self.begin();
+        self.seat = self.new_seat(self.seat.server, seed);
     }
 
-    fn begin(&mut self) {
-        let server = self.seat.server;
-        self.seat = Seat::new(server, self.name, self.seed, self.cluster.turn_of(server));
+    /// A seat for files of `server`, by the allocator in use, with dice that begin at `seed`.
+    pub fn new_seat(&self, server: ServerId, seed: u64) -> Seat {
+        Seat::new(server, self.name, seed, &self.cluster)
     }
 
     /// Places files of another server from now on, whose seat is `seat`; afterwards `seat` is that of the server before. The
@@ -202,11 +203,11 @@ impl Placer {
     pub fn set_allocator(&mut self, name: AllocatorName) {
         if name != self.name {
             self.name = name;
-            self.seed = self.seed.wrapping_add(1);
-            self.begin();
+            self.set_seed(self.seed.wrapping_add(1));
             self.awaited = Awaited::default();
             self.cluster.release_all();
-            self.refresh(self.seconds, |_| None);
+            self.cluster.sort_targets(name == AllocatorName::Balanced);
+            self.find_probes();
         }
     }
 

@@ -4,8 +4,6 @@
 //! the next exchange, the others place as much as was placed between two exchanges lately, on the targets with the least
 //! load. Below the level up to which these bytes fill the targets, no target is known to be emptier than another.
 
-use super::cluster::part_left;
-
 /// An account of the bytes that all homes placed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unheard {
@@ -13,27 +11,20 @@ pub(crate) struct Unheard {
     known_bytes: Option<f64>,
     /// Most bytes that were placed between two exchanges; older ones count for less.
     most_bytes: f64,
-    /// The moment of the last exchange.
-    seconds: f64,
 }
 
 impl Unheard {
-    /// The figures of an exchange at `seconds` hold `bytes` that all homes placed lately.
-    pub(crate) fn hear(&mut self, bytes: f64, seconds: f64) {
-        let left = part_left(seconds - self.seconds);
-        self.seconds = seconds;
+    /// The figures of an exchange hold `bytes` that all homes placed lately. Of a byte that was placed by the exchange before,
+    /// the part `left` counts.
+    pub(crate) fn hear(&mut self, bytes: f64, left: f64) {
         let new = self.known_bytes.map_or(0.0, |known| bytes - known * left);
         self.most_bytes = (self.most_bytes * left).max(new);
-    }
-
-    /// The bytes that were heard of count for so many from now on.
-    pub(crate) fn settle(&mut self, bytes: f64) {
         self.known_bytes = Some(bytes);
     }
 
-    /// The moment of the last exchange.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.seconds
+    /// The bytes that were heard of, if any exchange was, count for so many from now on.
+    pub(crate) fn settle(&mut self, bytes: f64) {
+        self.known_bytes = self.known_bytes.map(|_| bytes);
     }
 
     /// The bytes that others are expected to place until the next exchange. This home is one of `homes`, and placed
@@ -67,19 +58,17 @@ mod tests {
     #[test]
     fn a_home_expects_what_was_placed_between_two_exchanges_less_its_own_part() {
         let mut unheard = Unheard::default();
-        for (seconds, bytes) in [(0.0, 1e9), (180.0, 5e8)] {
-            unheard.hear(bytes, seconds);
-            unheard.settle(bytes);
+        for (bytes, left) in [(1e9, 1.0), (5e8, 0.5)] {
+            unheard.hear(bytes, left);
             assert_eq!(unheard.expected(0.0, 10), 0.0, "old bytes are no sign of new ones");
         }
         unheard.settle(0.0);
-        unheard.hear(1000.0, 181.0);
-        unheard.settle(1000.0);
+        unheard.hear(1000.0, 0.9);
         assert_eq!(unheard.expected(0.0, 10), 900.0);
         assert_eq!(unheard.expected(400.0, 10), 600.0);
         assert_eq!(unheard.expected(1000.0, 10), 0.0, "all was placed here");
         assert_eq!(unheard.expected(0.0, 1), 0.0, "there is no other home");
-        unheard.hear(500.0, 361.0);
+        unheard.hear(500.0, 0.5);
         assert_eq!(unheard.expected(0.0, 10), 450.0, "half of it after a half-life without new files");
     }
 

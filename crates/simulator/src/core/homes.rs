@@ -95,9 +95,7 @@ impl Homes {
     fn start(&self, number: u32) -> Home {
         // Seed 0 throws the dice of the product.
         let seed = u64::from(number) ^ self.seed << 16;
-        let server = ServerId(number as u16);
-        let turn = self.targets.partition_point(|target| target.server < server) as u32;
-        let seat = Seat::new(server, self.allocator, seed, turn);
+        let seat = self.common.placer.new_seat(ServerId(number as u16), seed);
         Home { seat, files: 0, busy_exchange: 0, own: None }
     }
 

@@ -10,6 +10,8 @@ _PENDING_MAX = 192
 """Most steps that wait to be learnt; the forecasters would forget further steps in any case."""
 FIT_WAIT_SECONDS = 0.004
 """Longest wait of a forecast for the fit of the step before it: most fits take half of this."""
+_FIRST_FIT_WAIT_SECONDS = 1.0
+"""Longest wait of a forecast for the first fit: a step without a forecast reads everything, which costs more."""
 _PAUSE_SECONDS = 0.001
 """Pause in which the caller goes on: without it the interpreter gives the new thread its turn first."""
 _REST = 4.0
@@ -52,7 +54,7 @@ class Background:
 
     def forecast(self, time: float) -> Forecast:
         """See `Forecaster`."""
-        self.settle(FIT_WAIT_SECONDS)
+        self.settle(_FIRST_FIT_WAIT_SECONDS if self._outlook is None else FIT_WAIT_SECONDS)
         with self._changed:
             failure, self._failure = self._failure, None
             outlook = self._outlook

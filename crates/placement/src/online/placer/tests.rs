@@ -369,3 +369,16 @@ fn homes_that_make_files_at_once_choose_different_targets() {
     let most = stripes.values().max();
     assert!(stripes.len() == 512 && most <= Some(&7), "the mean is 4: {most:?} of {}", stripes.len());
 }
+
+/// A server that starts hears of files that were placed long before, which are no sign of new ones.
+#[test]
+fn bytes_of_the_first_exchange_are_not_expected_again() {
+    let mut placer = Placer::new(ServerId(0), &targets(2, 2), DEFAULTS);
+    placer.set_allocator(AllocatorName::Random);
+    placer.set_allocator(AllocatorName::Balanced);
+    placer.refresh(1.0, |asked| {
+        Some(Figures { placed_bytes: if asked == target(1, 1) { 1e9 } else { 0.0 }, ..healthy() })
+    });
+    let loads: Vec<f64> = placer.view().targets().iter().map(|state| state.load_bytes).collect();
+    assert_eq!(loads, [0.0, 0.0, 0.0, 1e9]);
+}
