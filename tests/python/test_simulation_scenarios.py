@@ -139,6 +139,12 @@ def test_a_fault_names_the_file_the_line_and_the_key(before: str, after: str, wo
     assert error.hint and "\n" not in error.message
 
 
+def test_the_layout_is_that_of_the_topology_unless_the_scenario_has_one() -> None:
+    titan = SMALL.replace("testbed-35", "titan")
+    assert parsed(titan.replace("[layout]\nstripe_count = 4\n", "")).layout == "-c 4 -S 1M"
+    assert (parsed(titan).layout, parsed(titan).stripe_count) == (None, 4)
+
+
 def test_what_cannot_be_read_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot read"):
         read_scenario(tmp_path / "none.toml")

@@ -66,6 +66,12 @@ def test_presets_as_a_whole_have_the_published_volumes_and_rates() -> None:
     assert total("frontier-orion-like", "write", "bytes_per_second") == pytest.approx(14.6e12, rel=0.01)
 
 
+def test_presets_have_the_layout_of_their_file_systems() -> None:
+    assert topology_named("titan").layout == "-c 4 -S 1M"
+    assert str(topology_named("frontier-orion-like").layout).count("-E") == 3
+    assert topology_named("testbed-35").layout is None
+
+
 @pytest.mark.parametrize("name", [*preset_names(), "3x2"])
 def test_a_printed_topology_reads_as_the_same(name: str) -> None:
     found = topology_named(name)
@@ -114,6 +120,7 @@ STAGES = some.fixed_dictionaries(
 DOCUMENTS = some.fixed_dictionaries(
     {
         "name": some.sampled_from(["one", "zwei ü"]),
+        "layout": some.sampled_from([None, "-c 4 -S 1M"]),
         "clients": some.fixed_dictionaries({"nodes": some.integers(1, 1 << 20), "link": HOPS}),
         "routers": some.lists(STAGES, max_size=2),
         "servers": some.lists(SERVERS, min_size=1, max_size=2).flatmap(

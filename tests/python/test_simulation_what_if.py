@@ -17,7 +17,7 @@ from store import Store
 from waits import PATIENCE_SECONDS
 from weir.simulation import alternatives
 from weir.simulation.errors import ScenarioError
-from weir.simulation.intervals import Interval, interval_of, ratio_of
+from weir.simulation.intervals import Interval, interval_of, ratio_of, spelled
 from weir.simulation.what_if import ask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,6 +61,22 @@ def test_a_ratio_compares_seed_by_seed() -> None:
     assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
     assert ratio_of([1.0], [4.0]) == Interval(0.25, None, None)
     assert ratio_of([1.0, 0.0], [1.0, 1.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (None, "-"),
+        (Interval(1.3164, None, None), "1.316"),
+        (Interval(1.3164, 1.2, 1.4328), "1.316 ± 0.12"),
+        (Interval(7.974e9, 7.664e9, 8.284e9), "7.974 ± 0.31 G"),
+        (Interval(-25e3, None, None), "-25 k"),
+        (Interval(2e30, None, None), "2e+12 E"),
+        (Interval(1e-14, 0.0, 2e-14), "0 ± 0"),
+    ],
+)
+def test_means_are_spelled_with_their_half_width(found: Interval | None, text: str) -> None:
+    assert spelled(found) == text
 
 
 def test_settings_stand_beside_that_of_now() -> None:

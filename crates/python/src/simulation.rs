@@ -6,7 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 use weir_simulator::{Outcome, Progress, Scenario, Step, StepKind};
+
+/// Least time between two calls of `progress`, which takes the interpreter's lock.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 
 /// The columns of the steps: their names, and the types of their numbers.
 const COLUMNS: [(&str, &str); 9] = [
@@ -67,11 +71,17 @@ pub(crate) fn simulate(
     }
     let (outcome, raised) = py.detach(move || {
         let mut raised = None;
-        let mut observe = |at: Progress| match told(progress.as_ref(), at) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                raised = Some(error);
+        let mut told_at: Option<Instant> = None;
+        let mut observe = |at: Progress| {
+            if told_at.is_some_and(|moment| moment.elapsed() < PROGRESS_PAUSE) {
+                return ControlFlow::Continue(());
+            }
+            raised = told(progress.as_ref(), at).err();
+            told_at = Some(Instant::now());
+            if raised.is_some() {
                 ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         };
         (weir_simulator::run(&scenario, &mut observe), raised)

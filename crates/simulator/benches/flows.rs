@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 use weir_placement::SplitMix64;
 use weir_simulator::{
-    run, Clients, File, Hop, Job, Mode, Placement, Scenario, Server, Step, StepKind, Stream, Target,
-    Topology, Transfer, Workload,
+    run, Clients, File, Hop, Job, Placement, Scenario, Server, Step, StepKind, Stream, Target, Topology,
+    Transfer, Workload,
 };
 
 const SERVERS: usize = 450;
@@ -89,6 +89,7 @@ fn topology(node_rate: f64) -> Topology {
     };
     Topology {
         name: "3600 targets".into(),
+        layout: None,
         clients: Clients { nodes: NODES, link: hop(node_rate) },
         routers: Vec::new(),
         servers: vec![server; SERVERS],
@@ -96,24 +97,8 @@ fn topology(node_rate: f64) -> Topology {
 }
 
 fn scenario(topology: Topology, policy: &str, workload: Workload) -> Scenario {
-    Scenario {
-        seed: 1,
-        mode: Mode::Flow,
-        policy: policy.into(),
-        scheduler: None,
-        entitlements: Vec::new(),
-        allocator: "balanced".into(),
-        stripe_bytes: MEBIBYTE,
-        stripe_count: 1,
-        lambda_seconds: 0.5,
-        exchange_loss: 0.0,
-        exchange_delay_seconds: 0.0,
-        sample_seconds: 0.0,
-        until_seconds: None,
-        topology,
-        workload,
-        faults: Vec::new(),
-    }
+    let store = Scenario::of(topology, workload);
+    Scenario { seed: 1, policy: policy.into(), stripe_count: 1, lambda_seconds: 0.5, ..store }
 }
 
 fn job(number: u32, arrival_seconds: f64) -> Job {

@@ -187,18 +187,12 @@ fn scenario(arguments: &Arguments) -> (Scenario, Vec<f64>) {
         mode: Mode::Request,
         policy: arguments.policy.clone(),
         scheduler: Some(arguments.scheduler.clone()),
-        entitlements: Vec::new(),
-        allocator: "balanced".into(),
-        stripe_bytes: 1 << 20,
         stripe_count: 1,
         lambda_seconds: arguments.lambda_seconds,
         exchange_loss: arguments.loss,
-        exchange_delay_seconds: 0.0,
         sample_seconds: WINDOW_SECONDS,
         until_seconds: Some(seconds),
-        topology: topology(servers, jobs as u32),
-        workload,
-        faults: Vec::new(),
+        ..Scenario::of(topology(servers, jobs as u32), workload)
     };
     (scenario, owed)
 }
@@ -215,6 +209,7 @@ fn topology(servers: usize, nodes: u32) -> Topology {
     };
     Topology {
         name: "sharing".into(),
+        layout: None,
         clients: Clients { nodes, link: link(12.5) },
         routers: Vec::new(),
         servers: vec![server; servers],

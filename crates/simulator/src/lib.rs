@@ -27,8 +27,8 @@ pub use scenario::{Fault, FaultKind, Mode, Scenario};
 pub use topology::{Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer};
 pub use workload::{File, Job, Placement, Step, StepKind, Stream, Workload};
 
-/// Runs a scenario. `observe` is called at most every some 10,000 events; its `Break` ends the run early, with an outcome that is
-/// not complete.
+/// Runs a scenario. `observe` is called every some hundred events; its `Break` ends the run early, with an outcome that is not
+/// complete.
 ///
 /// # Errors
 /// [`ScenarioError`] where the scenario cannot be run.

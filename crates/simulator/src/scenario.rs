@@ -52,6 +52,31 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
 }
 
+impl Scenario {
+    /// A run of this work on these machines with the settings of a store that names none: sharing by size, balanced placement,
+    /// files over all targets in stripes of 1 MiB, and 100 ms between exchanges.
+    pub fn of(topology: Topology, workload: Workload) -> Scenario {
+        Scenario {
+            seed: 0,
+            mode: Mode::default(),
+            policy: "size-fair".into(),
+            scheduler: None,
+            entitlements: Vec::new(),
+            allocator: "balanced".into(),
+            stripe_bytes: 1 << 20,
+            stripe_count: 0,
+            lambda_seconds: 0.1,
+            exchange_loss: 0.0,
+            exchange_delay_seconds: 0.0,
+            sample_seconds: 0.0,
+            until_seconds: None,
+            topology,
+            workload,
+            faults: Vec::new(),
+        }
+    }
+}
+
 /// The model of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -15,6 +15,10 @@ pub(crate) const TARGETS_OF_SERVER_MAX: usize = u8::MAX as usize - 1;
 pub struct Topology {
     /// Name for reports.
     pub name: String,
+    /// The file system's layout, in the spelling of `lfs setstripe`: that of files for which nobody names one. Absent: it
+    /// has none of its own.
+    #[serde(default)]
+    pub layout: Option<String>,
     /// The client nodes.
     pub clients: Clients,
     /// Stages of routers between clients and servers, the clients' first; empty where clients reach servers directly.

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 LEVEL = 0.95
 """Part of such intervals that hold the mean over all seeds."""
 METHOD = "Student's t over seeds"
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+"""Decimal prefixes: each is a thousand times the one before."""
+_PLAIN_MAX = 1e4
+"""Numbers below it have no prefix."""
 ROUNDING = 1e-12
 """Differences below this part of a figure, or below this part of 1, come from the rounding of sums alone."""
 
@@ -30,14 +34,18 @@ def spelled(found: Interval | None) -> str:
         found: The mean; None where there is none.
 
     Returns:
-        Text such as `1.316 ± 0.12`, or a dash. Numbers that only the rounding of sums keeps from zero are zero.
+        Text such as `1.316 ± 0.12`, `7.974 ± 0.31 G` with a decimal prefix for both, or a dash. Numbers that only the
+        rounding of sums keeps from zero are zero.
     """
     if found is None:
         return "-"
-    mean = f"{_unless_rounding(found.mean, 1.0):.4g}"
+    size = abs(found.mean)
+    power = 0 if size < _PLAIN_MAX else min(int(math.log10(size) // 3), len(_PREFIXES) - 1)
+    scale, prefix = 1000.0**power, f" {_PREFIXES[power]}".rstrip()
+    mean = f"{_unless_rounding(found.mean, 1.0) / scale:.4g}"
     if found.high is None:
-        return mean
-    return f"{mean} ± {_unless_rounding(found.high - found.mean, abs(found.mean)):.2g}"
+        return mean + prefix
+    return f"{mean} ± {_unless_rounding(found.high - found.mean, size) / scale:.2g}{prefix}"
 
 
 def rounded(found: Interval) -> tuple[float, float | None, float | None]:

@@ -93,7 +93,7 @@ class Scenario:
     allocator: str = ALLOCATOR
     layout: str | None = None
     """Layout of the files whose job names none, in the spelling of `lfs setstripe`; None is one component of the
-    default stripes."""
+    default stripes. A scenario's file without `[layout]` has that of the topology."""
     stripe_bytes: int = STRIPE_BYTES
     """Bytes of a stripe, where a layout names none."""
     stripe_count: int = 0
@@ -304,8 +304,9 @@ def _layout(table: Table, topology: Topology) -> dict[str, Any]:
         return found
 
     example = "a layout such as -E 128M -c 1 -E -1 -c 8"
+    given = [key for key in ("components", "stripe_size", "stripe_count") if table.has(key)]
     found: dict[str, Any] = {
-        "layout": table.value("components", None, example, read),
+        "layout": table.value("components", None if given else topology.layout, example, read),
         "stripe_bytes": table.size("stripe_size", STRIPE_BYTES, least=4096),
         "stripe_count": table.whole("stripe_count", 0, most=0xFFFF),
     }

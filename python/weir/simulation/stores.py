@@ -124,7 +124,7 @@ def topology_of_configuration(document: Document) -> Topology:
 
 def _topology(name: str, servers: list[dict[str, Any]]) -> Topology:
     clients = {"nodes": CLIENT_NODES, "link": _link()}
-    return Topology({"name": name, "clients": clients, "routers": [], "servers": servers})
+    return Topology({"name": name, "layout": None, "clients": clients, "routers": [], "servers": servers})
 
 
 def _link() -> dict[str, float]:

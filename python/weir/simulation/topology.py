@@ -51,6 +51,12 @@ class Topology:
         return str(self.document["name"])
 
     @property
+    def layout(self) -> str | None:
+        """The file system's layout, in the spelling of `lfs setstripe`; None where it has none of its own."""
+        found = self.document.get("layout")
+        return None if found is None else str(found)
+
+    @property
     def nodes(self) -> int:
         """Number of client nodes."""
         return int(self.document["clients"]["nodes"])
@@ -176,10 +182,10 @@ def _presets() -> Any:
 def _described(document: dict[str, Any]) -> dict[str, Any]:
     """A topology's document in the words of its text."""
     clients = document["clients"]
-    described: dict[str, Any] = {
-        "name": document["name"],
-        "clients": {"nodes": clients["nodes"], "link": _hop(clients["link"])},
-    }
+    described: dict[str, Any] = {"name": document["name"]}
+    if document.get("layout") is not None:
+        described["layout"] = document["layout"]
+    described["clients"] = {"nodes": clients["nodes"], "link": _hop(clients["link"])}
     if document["routers"]:
         described["routers"] = [
             {"name": stage["name"], "count": stage["count"], "side": stage["side"], "link": _hop(stage["link"])}

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use weir_fairshare::{Direction, Nanos};
 
 /// Events between two looks of the observer.
-const OBSERVED_EVENTS: u64 = 10_000;
+const OBSERVED_EVENTS: u64 = 256;
 
 /// How operations and transfers take their time.
 pub(crate) trait Model {

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use toml::Spanned;
 use weir_device::{parse_rate, parse_size, parse_time};
 use weir_fairshare::parse_fraction;
+use weir_placement::LayoutSpecification;
 
 /// Machines of one kind: the identifiers of servers have 16 bits.
 const COUNT_MAX: u32 = u16::MAX as u32;
@@ -21,6 +22,7 @@ const NODES_MAX: u32 = 1 << 24;
 #[serde(deny_unknown_fields)]
 struct TopologyText {
     name: Option<String>,
+    layout: Option<Spanned<String>>,
     clients: Spanned<ClientsText>,
     #[serde(default)]
     routers: Vec<RouterText>,
@@ -144,7 +146,17 @@ impl Reader<'_> {
                 None => DescriptionError { line: None, key: Some("servers".into()), message },
             });
         }
-        Ok(Topology { name: described.name.unwrap_or_else(|| "unnamed".into()), clients, routers, servers })
+        let layout = described.layout.as_ref().map(|layout| self.layout(layout)).transpose()?;
+        let name = described.name.unwrap_or_else(|| "unnamed".into());
+        Ok(Topology { name, layout, clients, routers, servers })
+    }
+
+    fn layout(&self, described: &Spanned<String>) -> Result<String, DescriptionError> {
+        let text = described.get_ref();
+        match text.parse::<LayoutSpecification>() {
+            Ok(_) => Ok(text.clone()),
+            Err(error) => Err(self.fault(described, error.to_string())),
+        }
     }
 
     fn routers(&self, stage: &RouterText) -> Result<RouterStage, DescriptionError> {

@@ -178,6 +178,7 @@ mod tests {
         };
         Topology {
             name: String::new(),
+            layout: None,
             clients: Clients { nodes: 4, link: hop(1.0, 5.0) },
             routers,
             servers: vec![server.clone(), server],

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use weir_simulator::{
-    run, Clients, File, Hop, Job, Mode, Outcome, Placement, Scenario, Server, Step, StepKind, Stream, Target,
+    run, Clients, File, Hop, Job, Outcome, Placement, Scenario, Server, Step, StepKind, Stream, Target,
     Topology, Transfer, Workload,
 };
 
@@ -29,6 +29,7 @@ pub(crate) fn topology(servers: usize, targets: usize, nodes: u32) -> Topology {
     };
     Topology {
         name: format!("{servers}x{targets}"),
+        layout: None,
         clients: Clients { nodes, link: hop(100.0 * GIGABYTES) },
         routers: Vec::new(),
         servers: (0..servers).map(|_| server()).collect(),
@@ -37,24 +38,8 @@ pub(crate) fn topology(servers: usize, targets: usize, nodes: u32) -> Topology {
 
 /// A scenario without work.
 pub(crate) fn idle(topology: Topology) -> Scenario {
-    Scenario {
-        seed: 0,
-        mode: Mode::Flow,
-        policy: "job-fair".into(),
-        scheduler: None,
-        entitlements: Vec::new(),
-        allocator: "balanced".into(),
-        stripe_bytes: MEBIBYTE,
-        stripe_count: 1,
-        lambda_seconds: 0.1,
-        exchange_loss: 0.0,
-        exchange_delay_seconds: 0.0,
-        sample_seconds: 0.0,
-        until_seconds: None,
-        topology,
-        workload: Workload::default(),
-        faults: Vec::new(),
-    }
+    let store = Scenario::of(topology, Workload::default());
+    Scenario { policy: "job-fair".into(), stripe_count: 1, ..store }
 }
 
 pub(crate) fn step(stream: u32, kind: StepKind, file: u32, bytes: u64) -> Step {

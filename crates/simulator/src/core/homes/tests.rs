@@ -4,9 +4,7 @@
 //! equal in both, and the choices have to be the same.
 
 use super::*;
-use crate::{
-    Clients, File, Hop, Job, Mode, Placement, Scenario, Server, Target, Topology, Transfer, Workload,
-};
+use crate::{Clients, File, Hop, Job, Placement, Scenario, Server, Target, Topology, Transfer, Workload};
 use proptest::prelude::*;
 
 const SERVERS: u32 = 5;
@@ -62,32 +60,22 @@ fn scenario(allocator: &str) -> Scenario {
     };
     let file =
         |text: &&str| File { job: 0, placement: Placement::Layout((*text).into()), bytes: 0, home: None };
+    let topology = Topology {
+        name: "small".into(),
+        layout: None,
+        clients: Clients { nodes: 1, link: hop },
+        routers: Vec::new(),
+        servers: vec![server; SERVERS as usize],
+    };
+    let files = LAYOUTS.iter().map(file).collect();
+    let store = Scenario::of(topology, Workload { jobs: vec![job], files, ..Workload::default() });
     Scenario {
         seed: 3,
-        mode: Mode::Flow,
         policy: "fifo".into(),
-        scheduler: None,
-        entitlements: Vec::new(),
         allocator: allocator.into(),
-        stripe_bytes: 1 << 20,
         stripe_count: 1,
         lambda_seconds: LAMBDA_SECONDS as f64,
-        exchange_loss: 0.0,
-        exchange_delay_seconds: 0.0,
-        sample_seconds: 0.0,
-        until_seconds: None,
-        topology: Topology {
-            name: "small".into(),
-            clients: Clients { nodes: 1, link: hop },
-            routers: Vec::new(),
-            servers: vec![server; SERVERS as usize],
-        },
-        workload: Workload {
-            jobs: vec![job],
-            files: LAYOUTS.iter().map(file).collect(),
-            ..Workload::default()
-        },
-        faults: Vec::new(),
+        ..store
     }
 }
 

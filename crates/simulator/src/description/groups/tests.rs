@@ -1,6 +1,7 @@
 use super::*;
 
 const TEXT: &str = r#"name = "small"
+layout = "-E 8M -c 1 -E -1 -c 4"
 
 [clients]
 nodes = 2
@@ -39,6 +40,7 @@ write = 2.5
 fn groups_are_expanded() {
     let topology = parse_topology(TEXT).unwrap();
     assert_eq!((topology.name.as_str(), topology.clients.nodes), ("small", 2));
+    assert_eq!(topology.layout.as_deref(), Some("-E 8M -c 1 -E -1 -c 4"));
     assert_eq!(topology.clients.link, Hop { bytes_per_second: 1.25e9, latency_seconds: 50e-6 });
     assert_eq!(topology.routers.len(), 1);
     assert_eq!((topology.routers[0].count, topology.routers[0].side), (4, Side::Client));
@@ -70,22 +72,23 @@ fn fault(part: &str, by: &str) -> DescriptionError {
 #[test]
 fn a_fault_names_its_line_and_key_and_what_is_allowed() {
     for (part, by, line, key, message) in [
-        ("nodes = 2", "nodes = 0", 4, Some("nodes"), "0 is not from 1 to"),
-        ("\"1.25GB/s\", latency", "\"quick\", latency", 5, Some("rate"), "\"quick\" is not a rate"),
-        ("rate = 5e9", "rate = -1", 11, Some("rate"), "-1 is not a rate above 0"),
-        ("side = \"client\"", "side = \"left\"", 10, Some("side"), "expected `client` or `server`"),
-        ("count = 7", "count = 70000", 14, Some("count"), "70000 is not from 1 to 65535"),
-        ("metadata = \"200us\"", "metadata = \"long\"", 17, Some("metadata"), "\"long\" is not a time"),
-        ("metadata", "meta", 17, None, "unknown field `meta`, expected one of"),
-        ("used = \"1GiB\"", "used = \"11GiB\"", 23, Some("used"), "more is used than"),
-        ("\"10GiB\"", "0", 22, Some("capacity"), "at least one byte"),
-        ("read = \"100MB/s\"", "read = true", 24, Some("read"), "expected a rate such as"),
-        ("fixed = \"1ms\"", "fixed = \"x\"", 25, Some("fixed"), "\"x\" is not a time"),
-        ("seek_floor = 0.5", "seek_floor = 0.0", 27, Some("seek_floor"), "0 is not from"),
-        ("used = \"80%\"", "used = 2", 28, Some("used"), "2 is not a fraction"),
-        ("used = \"80%\"", "used = 1", 28, None, "in the order of `used`"),
-        ("link = { rate = 5e9 }", "link = { }", 11, Some("link"), "missing field `rate`"),
-        ("[[servers]]", "[[servers", 13, None, ""),
+        ("-c 1 -E", "-c x -E", 2, Some("layout"), "`x` is not a stripe count"),
+        ("nodes = 2", "nodes = 0", 5, Some("nodes"), "0 is not from 1 to"),
+        ("\"1.25GB/s\", latency", "\"quick\", latency", 6, Some("rate"), "\"quick\" is not a rate"),
+        ("rate = 5e9", "rate = -1", 12, Some("rate"), "-1 is not a rate above 0"),
+        ("side = \"client\"", "side = \"left\"", 11, Some("side"), "expected `client` or `server`"),
+        ("count = 7", "count = 70000", 15, Some("count"), "70000 is not from 1 to 65535"),
+        ("metadata = \"200us\"", "metadata = \"long\"", 18, Some("metadata"), "\"long\" is not a time"),
+        ("metadata", "meta", 18, None, "unknown field `meta`, expected one of"),
+        ("used = \"1GiB\"", "used = \"11GiB\"", 24, Some("used"), "more is used than"),
+        ("\"10GiB\"", "0", 23, Some("capacity"), "at least one byte"),
+        ("read = \"100MB/s\"", "read = true", 25, Some("read"), "expected a rate such as"),
+        ("fixed = \"1ms\"", "fixed = \"x\"", 26, Some("fixed"), "\"x\" is not a time"),
+        ("seek_floor = 0.5", "seek_floor = 0.0", 28, Some("seek_floor"), "0 is not from"),
+        ("used = \"80%\"", "used = 2", 29, Some("used"), "2 is not a fraction"),
+        ("used = \"80%\"", "used = 1", 29, None, "in the order of `used`"),
+        ("link = { rate = 5e9 }", "link = { }", 12, Some("link"), "missing field `rate`"),
+        ("[[servers]]", "[[servers", 14, None, ""),
     ] {
         let found = fault(part, by);
         assert_eq!((found.line, found.key.as_deref()), (Some(line), key), "{by}: {found}");
@@ -101,7 +104,7 @@ fn a_topology_without_targets_is_refused() {
     assert!(found.to_string().starts_with("servers: the topology has no targets"), "{found}");
     let targets = TEXT.find("[[servers.targets]]").unwrap();
     let found = parse_topology(&TEXT[..targets]).unwrap_err();
-    assert_eq!(found.line, Some(13));
+    assert_eq!(found.line, Some(14));
     assert!(found.message.contains("no targets"));
 }
 
