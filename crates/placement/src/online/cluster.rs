@@ -396,13 +396,9 @@ impl Cluster {
 
     /// Gives the view the figures of the last exchange, the `expected` bytes of other servers, and those placed here since.
     fn fill(&self, view: &mut View, expected: f64) {
-        let level = |bins: &[(f64, f64)]| match expected {
-            0.0 => 0.0,
-            bytes => level(bins.iter().copied(), bytes),
-        };
         // Loads are filled up to whole bytes: the order in which stripes are added to these does not matter.
         let filled = |load: f64, level: f64, speed: f64| load.max((level * speed).floor());
-        let of_targets = level(&self.heard);
+        let of_targets = level(&self.heard, expected);
         let mut since = vec![0.0; self.heard_servers.len()];
         for (index, &(speed, load)) in self.heard.iter().enumerate() {
             // The size of a new file is not known: any target that is not full has room.
@@ -412,7 +408,7 @@ impl Cluster {
             let _ = view.update_target(index, speed, load, free);
             since[view.server_of(index)] += self.since[index];
         }
-        let of_servers = level(&self.heard_servers);
+        let of_servers = level(&self.heard_servers, expected);
         for (number, (&(speed, load), since)) in self.heard_servers.iter().zip(since).enumerate() {
             let _ = view.update_server(number, speed, filled(load, of_servers, speed) + since);
         }

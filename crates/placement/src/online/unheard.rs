@@ -34,20 +34,31 @@ impl Unheard {
     }
 }
 
-/// The load over speed up to which `bytes` fill the emptiest of `bins`, given by speed and load; 0 where no bin has a
-/// speed.
-pub(crate) fn level(bins: impl Iterator<Item = (f64, f64)>, bytes: f64) -> f64 {
-    let mut bins: Vec<(f64, f64)> = bins.filter(|(speed, _)| *speed > 0.0).collect();
-    bins.sort_unstable_by(|one, other| (one.1 / one.0).total_cmp(&(other.1 / other.0)));
-    let (mut speeds, mut loads) = (0.0, 0.0);
-    for (number, &(speed, load)) in bins.iter().enumerate() {
-        (speeds, loads) = (speeds + speed, loads + load);
-        let height = (loads + bytes) / speeds;
-        if bins.get(number + 1).is_none_or(|next| height <= next.1 / next.0) {
-            return height;
-        }
+/// The load over speed up to which `bytes` fill the emptiest of `bins`, given by speed and load; 0 for no bytes, and where no
+/// bin has a speed.
+pub(crate) fn level(bins: &[(f64, f64)], bytes: f64) -> f64 {
+    if bytes <= 0.0 {
+        return 0.0;
     }
-    0.0
+    // The bytes fill at first all bins, and then those that are below the level of the time before: some rounds instead of
+    // a sort.
+    let mut level = f64::INFINITY;
+    loop {
+        let (mut speeds, mut loads) = (0.0, 0.0);
+        for &(speed, load) in bins {
+            let is_below = speed > 0.0 && load < level * speed;
+            speeds += if is_below { speed } else { 0.0 };
+            loads += if is_below { load } else { 0.0 };
+        }
+        if speeds == 0.0 {
+            return 0.0;
+        }
+        let next = (loads + bytes) / speeds;
+        if next >= level {
+            return level;
+        }
+        level = next;
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +90,7 @@ mod tests {
             bins in prop::collection::vec((0.01_f64..10.0, 0.0_f64..1e9), 1..30),
             bytes in 0.0_f64..1e10,
         ) {
-            let level = level(bins.iter().copied(), bytes);
+            let level = level(&bins, bytes);
             let filled: f64 = bins.iter().map(|(speed, load)| (level * speed - load).max(0.0)).sum();
             prop_assert!((filled - bytes).abs() <= 1e-6 * (bytes + 1e9), "{filled} of {bytes}");
         }
@@ -87,6 +98,7 @@ mod tests {
 
     #[test]
     fn nothing_is_filled_where_no_bin_has_a_speed() {
-        assert_eq!(level([(0.0, 5.0), (-1.0, 3.0)].into_iter(), 9.0), 0.0);
+        assert_eq!(level(&[(0.0, 5.0), (-1.0, 3.0)], 9.0), 0.0);
+        assert_eq!(level(&[(1.0, 5.0)], 0.0), 0.0);
     }
 }
