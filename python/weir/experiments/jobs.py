@@ -115,6 +115,8 @@ def run_jobs(
             time.sleep(max(0.0, due - time.monotonic()))
             run.samples.append(_sample(store, epoch))
             run.polls += run.samples[-1] if edge * window_seconds < poll_seconds else []
+        # A server answers some time after it was asked, and the jobs may have ended by then.
+        run.polls = [poll for poll in run.polls if poll.time_seconds < poll_seconds]
         deadline = time.monotonic() + _END_SECONDS
         for name, load in loads.items():
             run.done[name] = _done(store, name, load, deadline)
