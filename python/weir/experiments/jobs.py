@@ -114,7 +114,7 @@ def run_jobs(
                 time.sleep(poll_pause_seconds)
             time.sleep(max(0.0, due - time.monotonic()))
             run.samples.append(_sample(store, epoch))
-            run.polls += run.samples[-1] if edge * window_seconds < poll_seconds else []
+            run.polls += run.samples[-1]
         # A server answers some time after it was asked, and the jobs may have ended by then.
         run.polls = [poll for poll in run.polls if poll.time_seconds < poll_seconds]
         deadline = time.monotonic() + _END_SECONDS

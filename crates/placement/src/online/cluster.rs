@@ -173,7 +173,8 @@ impl Cluster {
         self.sort_targets(is_balanced);
     }
 
-    /// Which targets take stripes follows from the figures, and from whether the allocator avoids slow targets.
+    /// Sorts the targets by their figures into those that take stripes and slow, full and dead ones. A balanced allocator gives slow
+    /// targets no stripes.
     pub(crate) fn sort_targets(&mut self, is_balanced: bool) {
         self.is_balanced = is_balanced;
         let mut returned = Vec::new();
