@@ -211,13 +211,13 @@ def exchange(_: Path) -> dict[str, float]:
     exchanges, errors = [], []
     for panel in itertools.chain.from_iterable(run("figure-14", Options(5.0), _quiet).panels for _ in range(REPEATS)):
         found = panel.convergence
-        if found is None or found.exchanges_max is None or found.share_error_max is None:
+        if found is None or found.exchanges is None or found.share_error_max is None:
             sys.exit(f"{panel.title}: the weights never became right")
-        exchanges.append(found.exchanges_max)
+        exchanges.append(found.exchanges)
         errors.append(found.share_error_max)
-        announce(panel.title, f"right after {found.exchanges_max} exchanges", "at most 2", found.exchanges_max / 2)
+        announce(panel.title, f"right after {found.exchanges} exchanges", "at most 2", found.exchanges / 2)
         key = f"exchanges_to_fair_at_{found.lambda_milliseconds}ms"
-        figures[key] = max(figures.get(key, 0), found.exchanges_max)
+        figures[key] = max(figures.get(key, 0), found.exchanges)
     return {"exchanges_to_fair_max": max(exchanges), "exchange_share_error_max": max(errors), **figures}
 
 

@@ -21,7 +21,7 @@ def test_jobs_of_several_servers_are_merged() -> None:
         owed_seconds=6.0,
         received_seconds=9.0,
         waited_for=waited(c=5.0),
-        devices=(DeviceAccount("1.metadata", 0.0, 1.0),),
+        devices=(DeviceAccount("1.metadata", 0.0, 2.0, 1.0),),
         queue_wait_seconds_p90=0.4,
         active=False,
         queue_wait_seconds_p99=0.5,
@@ -53,7 +53,7 @@ def test_an_interval_is_the_difference_of_what_was_counted() -> None:
         owed_seconds=8.25,
         received_seconds=7.5,
         waited_for=waited(b=3.4, d=2.0),
-        devices=(DeviceAccount("0.0", 0.25, 1.5),),
+        devices=(DeviceAccount("0.0", 0.25, 2.0, 1.5),),
     )
     others = [replace(ENTRY, id=name, job=name, user="v", device_seconds=5.0) for name in "bd"]
     others_later = [replace(other, device_seconds=5.0 + more) for other, more in zip(others, (0.3, 0.1), strict=True)]
@@ -63,7 +63,7 @@ def test_an_interval_is_the_difference_of_what_was_counted() -> None:
     # No job was waited for longer than it received; d was among the others before, for a time that nobody told.
     assert [entry.job for entry in since.waited_for] == ["b", "d"]
     assert [entry.seconds for entry in since.waited_for] == pytest.approx([0.3, 0.1])
-    assert since.devices == (DeviceAccount("0.0", 0.25, 0.5),)
+    assert since.devices == (DeviceAccount("0.0", 0.25, 2.0, 0.5),)
 
 
 def test_a_job_that_is_new_counts_from_nothing_and_one_that_did_nothing_has_no_share() -> None:

@@ -131,7 +131,7 @@ def test_a_field_that_nobody_knows_is_refused_by_the_tests_alone() -> None:
     with pytest.raises(DecodingError, match="has colour, which nobody knows"):
         decode(weir.store.answers.Job, more, is_exact=True)
     with pytest.raises(DecodingError, match=r"devices\[0\] has colour"):
-        devices = [{"device": "0.0", "share_owed": 0.0, "device_seconds": 0.0, "colour": 1}]
+        devices = [{**answers.JOB["devices"][0], "colour": 1}]
         decode(weir.store.answers.Job, {**answers.JOB, "devices": devices}, is_exact=True)
 
 

@@ -129,7 +129,8 @@ def run_of_pair(*, late_seconds: float = 0.0, outstanding: float = 4.0, bytes_of
         when = edge + (late_seconds if edge == 4 else 0.0)
         shared = min(max(when - 2, 0.0), 4.0)
         seconds = {"a": (when - shared) + 0.8 * shared, "b": 0.2 * shared}
-        run.samples.append([Sample(0, when, {name: Account({"0.0": each}, {}, 0) for name, each in seconds.items()})])
+        jobs = {name: Account({"0.0": each}, {}, {}, 0) for name, each in seconds.items()}
+        run.samples.append([Sample(0, when, jobs)])
     waited = int(outstanding * 1e9)
     alone, idle = Done(1000, 0, 1, waited), [IDLE]
     run.done["a"] = [Done(bytes_of_a, 0, 1, waited) if 2 <= window < 6 else alone for window in range(8)] + idle
@@ -192,7 +193,7 @@ class TestWindows:
 
         def sample(server: int, edge: int) -> Sample:
             worked = zip(jobs, speeds, strict=True)
-            accounts = {each.name: Account({f"{server}.0": edge * speed}, {}, 0) for each, speed in worked}
+            accounts = {each.name: Account({f"{server}.0": edge * speed}, {}, {}, 0) for each, speed in worked}
             return Sample(server, edge + 0.01 * server, accounts)
 
         samples = [[sample(server, edge) for server in range(servers)] for edge in range(3)]
@@ -217,71 +218,76 @@ class TestWindows:
 
     def test_metadata_is_not_a_target(self) -> None:
         devices = [
-            {"device": "1.0", "share_owed": 0.5, "device_seconds": 3.0},
-            {"device": "1.metadata", "share_owed": 0.1, "device_seconds": 6.0},
+            {"device": "1.0", "share_owed": 0.5, "share_owed_for_seconds": 2.0, "device_seconds": 3.0},
+            {"device": "1.metadata", "share_owed": 0.1, "share_owed_for_seconds": 2.0, "device_seconds": 6.0},
         ]
         line = answers.job(bytes_read=1, bytes_written=2, device_seconds=9.0, devices=devices)
-        assert windows.accounts([line]) == {"a": Account({"1.0": 3.0}, {"1.0": 0.5}, 3)}
+        assert windows.accounts([line]) == {"a": Account({"1.0": 3.0}, {"1.0": 0.5}, {"1.0": 2.0}, 3)}
 
 
-def owing(server: int, when: float, *shares: float) -> Sample:
-    jobs = {str(number): Account({}, {f"{server}.0": share}, 0) for number, share in enumerate(shares)}
+def owing(server: int, when: float, *shares: float, since: float = 0.0) -> Sample:
+    device = f"{server}.0"
+    jobs = {str(n): Account({}, {device: share}, {device: when - since}, 0) for n, share in enumerate(shares)}
     return Sample(server, when, jobs)
 
 
 class TestExchange:
     RIGHT = {"0.0": {"0": 0.5, "1": 0.5}, "1.0": {"0": 0.5, "2": 0.5}}  # noqa: RUF012
 
-    def looks(self, *polls: Sample) -> tuple[float, float] | None:
-        return convergence.right_weights(polls, self.RIGHT)
+    def moment(self, *polls: Sample) -> float | None:
+        return convergence.right_since(polls, self.RIGHT)
 
     def test_the_last_server_counts(self) -> None:
         polls = [
-            owing(0, 0.1, 0.5, 0.5),
+            owing(0, 0.1, 0.5, 0.5, since=0.01),
             owing(1, 0.1, 0.67, 0, 0.33),
-            owing(0, 0.2, 0.5, 0.5),
-            owing(1, 0.3, 0.5, 0, 0.5),
+            owing(0, 0.2, 0.5, 0.5, since=0.01),
+            owing(1, 0.3, 0.5, 0, 0.5, since=0.12),
         ]
-        assert self.looks(*polls) == (0.1, 0.3)
+        assert self.moment(*polls) == pytest.approx(0.12)
+
+    def test_the_job_whose_share_became_right_last_counts(self) -> None:
+        early, late = owing(1, 0.3, 0.5, 0, 0.5, since=0.1), owing(1, 0.3, 0.5, 0, 0.5, since=0.25)
+        jobs = {"0": early.jobs["0"], "2": late.jobs["2"]}
+        assert self.moment(owing(0, 0.1, 0.5, 0.5), Sample(1, 0.3, jobs)) == pytest.approx(0.25)
 
     def test_weights_that_turn_wrong_again_were_not_right(self) -> None:
         polls = [
             owing(1, 0.0, 0.5, 0, 0.5),
             owing(0, 0.1, 0.5, 0.5),
             owing(0, 0.2, 0.67, 0.33),
-            owing(0, 0.3, 0.5, 0.5),
+            owing(0, 0.3, 0.5, 0.5, since=0.27),
         ]
-        assert self.looks(*polls) == (0.2, 0.3)
-        assert self.looks(*polls[:-1]) is None
+        assert self.moment(*polls) == pytest.approx(0.27)
+        assert self.moment(*polls[:-1]) is None
+
+    def test_weights_are_not_right_before_a_sample_that_is_wrong(self) -> None:
+        polls = [owing(0, 0.1, 0.5, 0.5), owing(1, 0.2, 0.67, 0, 0.33), owing(1, 0.3, 0.5, 0, 0.5, since=0.19)]
+        assert self.moment(*polls) == 0.2
 
     def test_before_the_first_request_nothing_counts(self) -> None:
         polls = [
             owing(0, -0.1, 0.5, 0.5),
             owing(1, -0.1, 0.5, 0, 0.5),
-            owing(0, 0.1, 0.5, 0.5),
-            owing(1, 0.2, 0.5, 0, 0.5),
+            owing(0, 0.1, 0.5, 0.5, since=-0.2),
+            owing(1, 0.2, 0.5, 0, 0.5, since=-0.2),
         ]
-        assert self.looks(*polls) == (0.0, 0.2)
+        assert self.moment(*polls) == 0.0
+        assert self.moment(*polls[:2]) is None
 
     def test_a_server_that_does_not_say_is_not_right(self) -> None:
-        silent = Sample(1, 0.1, {"0": Account({"1.0": 1.0}, {}, 0), "2": Account({"1.0": 1.0}, {}, 0)})
-        assert self.looks(owing(0, 0.1, 0.5, 0.5), silent) is None
+        silent = Sample(1, 0.1, {name: Account({"1.0": 1.0}, {}, {}, 0) for name in ("0", "2")})
+        assert self.moment(owing(0, 0.1, 0.5, 0.5), silent) is None
 
-    @pytest.mark.parametrize(
-        ("right_at", "exchanges"), [(0.01, (1, 1)), (0.05, (1, 1)), (0.07, (2, 2)), (0.102, (2, 3))]
-    )
-    def test_an_exchange_that_has_begun_counts_whole(self, right_at: float, exchanges: tuple[int, int]) -> None:
+    @pytest.mark.parametrize(("right_at", "exchanges"), [(0.01, 1), (0.05, 1), (0.07, 2), (0.102, 3)])
+    def test_an_exchange_that_has_begun_counts_whole(self, right_at: float, exchanges: int) -> None:
         places = {"0": ("0.0", "1.0"), "1": ("0.0",), "2": ("1.0",)}
         jobs = [job(name, nodes=8 * len(targets), targets=targets) for name, targets in places.items()]
         run = Run(jobs, 1.0)
-        run.polls = [
-            owing(0, right_at - 0.004, 0.67, 0.33),
-            owing(0, right_at, 0.5, 0.5),
-            owing(1, right_at, 0.5, 0, 0.5),
-        ]
+        run.polls = [owing(0, 0.3, 0.5, 0.5, since=right_at), owing(1, 0.3, 0.5, 0, 0.5, since=0.01)]
         found = convergence.convergence_of(run, "size-fair", [], 50)
-        assert found.right_seconds == right_at
-        assert (found.exchanges_min, found.exchanges_max) == exchanges
+        assert found.right_seconds == pytest.approx(right_at)
+        assert found.exchanges == exchanges
 
 
 def figure() -> figures.Figure:

@@ -202,10 +202,8 @@ def _rows(figure: "Figure") -> list[tuple[object, ...]]:
 def _convergence_words(convergence: Any) -> str:
     if convergence.right_seconds is None:
         return "the servers never owed the shares that are right for the whole store"
-    least, most = convergence.exchanges_min, convergence.exchanges_max
     return (
-        f"every server owed the right shares from {1000 * convergence.wrong_seconds:.0f} to"
-        f" {1000 * convergence.right_seconds:.0f} ms after the first request on, exchange"
-        f" {least if least == most else f'{least} or {most}'}; shares over the second that followed were at most"
+        f"every server owed the right shares {1000 * convergence.right_seconds:.0f} ms after the first request,"
+        f" in exchange {convergence.exchanges}; shares over the second that followed were at most"
         f" {100 * (convergence.share_error_max or 0):.2f} points off"
     )

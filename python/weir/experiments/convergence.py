@@ -24,14 +24,10 @@ class Convergence:
 
     lambda_milliseconds: int
     """Interval of the exchange."""
-    wrong_seconds: float | None
-    """Time of the last sample in which some server did not owe the right shares; None if that was so to the end."""
     right_seconds: float | None
-    """Time of the first sample from which on every server owed them; None if none was."""
-    exchanges_min: int | None
-    """Number of exchanges until `wrong_seconds`."""
-    exchanges_max: int | None
-    """Number of exchanges until `right_seconds`."""
+    """Time from which on every server owed the right shares; None if none was found."""
+    exchanges: int | None
+    """Number of exchanges until then."""
     share_error_max: float | None
     """Greatest distance of a job's share from the right one, over the second that followed."""
 
@@ -46,7 +42,7 @@ def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) ->
         interval: Interval of the exchange, in milliseconds.
 
     Returns:
-        The convergence; its times are None where the servers never owed the right shares to the end.
+        The convergence; its figures are None where the servers never owed the right shares to the end.
 
     Raises:
         ValueError: The policy owes no shares.
@@ -54,42 +50,34 @@ def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) ->
     right = shares_owed_by_device(policy, run.jobs, {job.name: job.targets for job in run.jobs})
     if right is None:
         raise ValueError(f"policy {policy} owes nothing, so there are no right weights")
-    looks = right_weights(run.polls, right)
-    if looks is None:
-        return Convergence(interval, None, None, None, None, None)
-    seconds = interval / 1000
-    return Convergence(
-        lambda_milliseconds=interval,
-        wrong_seconds=looks[0],
-        right_seconds=looks[1],
-        exchanges_min=math.ceil(looks[0] / seconds),
-        exchanges_max=math.ceil(looks[1] / seconds),
-        share_error_max=_error_after(rows, looks[1]),
-    )
+    moment = right_since(run.polls, right)
+    if moment is None:
+        return Convergence(interval, None, None, None)
+    exchanges = math.ceil(moment / (interval / 1000))
+    return Convergence(interval, moment, exchanges, _error_after(rows, moment))
 
 
-def right_weights(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> tuple[float, float] | None:
-    """Find the samples between which every server came to owe the right shares, and none else later.
+def right_since(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Find the time from which on every server owed the right shares.
 
     Args:
         polls: Samples of every server; samples before the first request do not count.
         right: The right share of each job, by device.
 
     Returns:
-        Seconds of the last sample with another share, or 0, and of the first one from which on all are right; None if
-        there is no such one.
+        Seconds from the first request; None where the last sample of a server owes other shares.
     """
-    last_wrong = first_right = 0.0
+    moment = 0.0
     for device, shares in right.items():
         server = int(device.partition(".")[0])
         looks = [poll for poll in polls if poll.server == server and poll.time_seconds >= 0]
-        wrong = [poll.time_seconds for poll in looks if not _owes(poll, device, shares)]
-        last_wrong = max([last_wrong, *wrong])
-        right_since = [poll.time_seconds for poll in looks if poll.time_seconds > max(wrong, default=-1.0)]
-        if not right_since:
+        wrong = max((poll.time_seconds for poll in looks if not _owes(poll, device, shares)), default=-1.0)
+        first = next((poll for poll in looks if poll.time_seconds > wrong), None)
+        if first is None:
             return None
-        first_right = max(first_right, min(right_since))
-    return last_wrong, first_right
+        owed_for = min(first.jobs[job].owed_for_seconds[device] for job in shares)
+        moment = max(moment, first.time_seconds - owed_for, wrong)
+    return moment
 
 
 def _owes(poll: Sample, device: str, shares: Mapping[str, float]) -> bool:

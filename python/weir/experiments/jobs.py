@@ -152,12 +152,11 @@ def _added(parts: Sequence[Done]) -> Done:
 
 
 def _sample(store: Store, epoch: float) -> list[Sample]:
-    """The accounts of each server now."""
+    """The accounts of each server now. A server makes its answer just before it sends it, and may wait until then."""
     samples = []
     for server in store.servers:
-        before = time.monotonic()
         table = server.jobs()
-        samples.append(Sample(server.number, (before + time.monotonic()) / 2 - epoch, accounts(table)))
+        samples.append(Sample(server.number, time.monotonic() - epoch, accounts(table)))
     return samples
 
 

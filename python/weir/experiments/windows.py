@@ -28,6 +28,8 @@ class Account:
     """Time that each target worked for the job, since the server started."""
     owed: Mapping[str, float]
     """Share of each target that the job is owed now."""
+    owed_for_seconds: Mapping[str, float]
+    """Time for which the job has been owed this share of each target."""
     bytes_total: int
 
 
@@ -140,7 +142,8 @@ def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
         targets = [device for device in job.devices if not device.device.endswith(_METADATA)]
         seconds = {device.device: device.device_seconds for device in targets}
         owed = {device.device: device.share_owed for device in targets}
-        found[job.job] = Account(seconds, owed, job.bytes_read + job.bytes_written)
+        owed_for = {device.device: device.share_owed_for_seconds for device in targets}
+        found[job.job] = Account(seconds, owed, owed_for, job.bytes_read + job.bytes_written)
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from weir.store.answers import DeviceAccount, Job, WaitedFor
+from weir.store.answers import Job, WaitedFor
 
 Times = dict[tuple[str, str], float]
 """Seconds by the name and the user of a job."""
@@ -112,7 +112,7 @@ def _since(job: Job, earlier: Job | None) -> Job:
     counted = {name: max(0, getattr(job, name) - getattr(earlier, name)) for name in _COUNTED}
     spent = {device.device: device.device_seconds for device in earlier.devices}
     devices = tuple(
-        DeviceAccount(device.device, device.share_owed, device.device_seconds - spent.get(device.device, 0.0))
+        replace(device, device_seconds=device.device_seconds - spent.get(device.device, 0.0))
         for device in job.devices
     )
     return _with_shares(replace(job, devices=devices, **counted))

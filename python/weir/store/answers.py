@@ -219,6 +219,8 @@ class DeviceAccount:
     """A target, such as `0.1`, or the metadata of a server, such as `0.metadata`."""
     share_owed: float
     """Share of the device's time that the policy owes the job now; 0 while the job is not active there."""
+    share_owed_for_seconds: float
+    """Time for which the policy has owed the job this share, within half a point."""
     device_seconds: float
     """Time that the device worked for the job."""
 

@@ -17,6 +17,9 @@ const JOBS_MAX: usize = 20_000;
 /// Jobs by name in the list of the delays of a job; the server knows some more, and the rest as a sum.
 const WAITED_FOR_SHOWN: usize = 8;
 
+/// A share that moves by no more than this is the same share: half a point.
+const STEADY_SHARE: f64 = 0.005;
+
 /// Encoded bytes of a job's report beside its names, at most.
 const REPORT_FIXED_BYTES: usize = 64;
 /// Encoded bytes of a job's use of one device, at most.
@@ -51,13 +54,16 @@ pub(crate) struct Job {
 }
 
 /// A job's account with one device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct DeviceAccount {
     device: usize,
     spent: Nanos,
     /// Share that the policy owed it when the device was accounted at `owed_at`.
     owed: f64,
     owed_at: Nanos,
+    /// The share from which it has not moved away by `STEADY_SHARE` since `steady_since`.
+    steady: f64,
+    steady_since: Nanos,
     /// Time with requests queued there, as of the same moment.
     backlogged: Nanos,
 }
@@ -142,6 +148,8 @@ pub(crate) struct DeviceLine {
     pub(crate) device: String,
     /// Share of its time that the policy owes the job now; 0 while the job is not active there.
     pub(crate) share_owed: f64,
+    /// Time for which the policy has owed it this share, give or take `STEADY_SHARE`.
+    pub(crate) share_owed_for_seconds: f64,
     pub(crate) device_seconds: f64,
 }
 
@@ -405,8 +413,7 @@ impl Job {
 
 impl DeviceAccount {
     fn new(device: usize) -> DeviceAccount {
-        let zero = Nanos::ZERO;
-        DeviceAccount { device, spent: zero, owed: 0.0, owed_at: zero, backlogged: zero }
+        DeviceAccount { device, ..DeviceAccount::default() }
     }
 
     /// Takes over the device's own account, and answers the part of the interval in which the job had requests
@@ -414,6 +421,10 @@ impl DeviceAccount {
     fn note(&mut self, share: &JobShare, interval: &Interval<'_>) -> f64 {
         let queued = share.backlogged.saturating_since(self.backlogged);
         self.backlogged = share.backlogged;
+        let was_owed_until_now = self.owed_at == interval.began;
+        if !was_owed_until_now || (share.owed - self.steady).abs() > STEADY_SHARE {
+            (self.steady, self.steady_since) = (share.owed, interval.ended);
+        }
         (self.owed, self.owed_at) = (share.owed, interval.ended);
         let length = interval.ended.saturating_since(interval.began);
         if length == Nanos::ZERO {
@@ -425,9 +436,11 @@ impl DeviceAccount {
     fn line(&self, accounted: &[Accounted]) -> DeviceLine {
         let device = accounted.get(self.device);
         let is_current = device.is_some_and(|device| device.at == self.owed_at);
+        let (owed, since) = if is_current { (self.owed, self.steady_since) } else { (0.0, self.owed_at) };
         DeviceLine {
             device: device.map_or_else(String::new, |device| device.device.clone()),
-            share_owed: if is_current { self.owed } else { 0.0 },
+            share_owed: owed,
+            share_owed_for_seconds: device.map_or(0.0, |device| seconds(device.at.saturating_since(since))),
             device_seconds: seconds(self.spent),
         }
     }
@@ -455,5 +468,48 @@ pub(crate) fn attributes_of(
         group: GroupId(name_number(group)),
         nodes,
         priority: Priority(priority),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: u64 = 1_000_000;
+
+    /// Notes the owed shares of one job in intervals that end at so many milliseconds; answers its line after the last.
+    fn line_after(account: &mut DeviceAccount, notes: &[(u64, u64, f64)]) -> DeviceLine {
+        for &(began, ended, owed) in notes {
+            let (began, ended) = (Nanos(began * MILLI), Nanos(ended * MILLI));
+            let (charged, backlogged) = (Nanos::ZERO, Nanos::ZERO);
+            let share = JobShare { job: JobId(1), owed, active: true, queued: 1, charged, backlogged };
+            account.note(&share, &Interval { began, ended, shares: &[], received: &HashMap::new() });
+        }
+        account.line(&[Accounted { device: "0.0".into(), at: account.owed_at }])
+    }
+
+    #[test]
+    fn a_share_is_owed_since_it_last_moved() {
+        let mut account = DeviceAccount::new(0);
+        let first = line_after(&mut account, &[(0, 1, 0.5), (1, 2, 0.502), (2, 4, 0.5)]);
+        assert_eq!((first.share_owed, first.share_owed_for_seconds), (0.5, 0.003));
+        let moved = line_after(&mut account, &[(4, 5, 0.7), (5, 9, 0.7)]);
+        assert_eq!((moved.share_owed, moved.share_owed_for_seconds), (0.7, 0.004));
+    }
+
+    #[test]
+    fn a_share_that_creeps_is_another_one_after_half_a_point() {
+        let mut account = DeviceAccount::new(0);
+        let notes: Vec<_> = (0..10).map(|step| (step, step + 1, 0.5 + 0.002 * step as f64)).collect();
+        assert!(line_after(&mut account, &notes).share_owed_for_seconds <= 0.002);
+    }
+
+    #[test]
+    fn a_job_that_was_away_is_owed_its_share_since_it_came_back() {
+        let mut account = DeviceAccount::new(0);
+        let back = line_after(&mut account, &[(0, 1, 0.5), (3, 4, 0.5), (4, 6, 0.5)]);
+        assert_eq!(back.share_owed_for_seconds, 0.002);
+        let away = account.line(&[Accounted { device: "0.0".into(), at: Nanos(7 * MILLI) }]);
+        assert_eq!((away.share_owed, away.share_owed_for_seconds), (0.0, 0.001));
     }
 }
