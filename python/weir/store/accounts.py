@@ -112,8 +112,7 @@ def _since(job: Job, earlier: Job | None) -> Job:
     counted = {name: max(0, getattr(job, name) - getattr(earlier, name)) for name in _COUNTED}
     spent = {device.device: device.device_seconds for device in earlier.devices}
     devices = tuple(
-        replace(device, device_seconds=device.device_seconds - spent.get(device.device, 0.0))
-        for device in job.devices
+        replace(device, device_seconds=device.device_seconds - spent.get(device.device, 0.0)) for device in job.devices
     )
     return _with_shares(replace(job, devices=devices, **counted))
 
