@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from weir import simulation, store
 
+    __version__: str
+
 __all__ = ["simulation", "store"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the packages that `import weir` promises when they are first named."""
+    """Find the version, and import the packages that `import weir` promises when they are first named."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version(__name__)
     if name in __all__:
         from importlib import import_module
 

@@ -141,3 +141,27 @@ def test_what_is_not_toml_is_refused_with_its_place(write: Callable[[str], Path]
         resolved(write(text))
     assert exit_code(failure.value) == 2
     assert failure.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("WEIR_POLICI", "WEIR_POLICY"),
+        ("WEIR_SPEED", "WEIR_READ_SPEED"),
+        ("WEIR_TARGET", "WEIR_TARGETS"),
+        ("WEIR_CREDENTIALS", "WEIR_CREDENTIAL"),
+        ("WEIR_TRACES", "WEIR_TRACE"),
+        ("WEIR_TIMEOUT", "WEIR_TIMEOUT_SECONDS"),
+    ],
+)
+def test_a_mistyped_variable_is_refused(name: str, near: str) -> None:
+    with pytest.raises(SettingsError, match=f"has {name}, which is no setting") as refused:
+        settings.check_names(["PATH", name])
+    assert near in refused.value.hint
+
+
+def test_variables_of_settings_of_programs_and_of_modules_are_allowed() -> None:
+    settings.check_names([setting.environment for setting in (*settings.STORE, *settings.CLIENT)])
+    settings.check_names(["WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD"])
+    settings.check_names([f"WEIR_{word}" for word in ("ROOT", "DIR", "BASE", "BIN", "LIB", "INC", "VERSION", "DOC")])
+    settings.check_names(["WEIR_SEED", "WEIR_SUITES", "WEIRD_POLICY"])

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 import pytest
+import weir
 from waits import PATIENCE_SECONDS
-from weir import cli
+from weir import cli, native
 
 COMMANDS = cli.weir.list_commands(click.Context(cli.weir))
 
@@ -75,6 +76,8 @@ def test_every_result_can_be_had_as_json() -> None:
     silent = {
         "weir run",
         "weir layout set",
+        "weir logs",
+        "weir help",
         "weir config reference",
         "weir stats publish",
         "weir stats subscribe",
@@ -112,3 +115,46 @@ def test_the_reference_page_is_what_the_settings_say() -> None:
     command = [sys.executable, "-m", "weir.cli", "config", "reference"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     assert page.read_text() == answer.stdout, f"write it anew: weir config reference > {page}"
+
+
+def test_help_is_a_command_too() -> None:
+    def words(*arguments: str) -> str:
+        command = [sys.executable, "-m", "weir.cli", "help", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True).stdout
+
+    assert words() == run_help()
+    assert words("layout", "set") == run_help("layout", "set")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["statsu"], "there is no command 'statsu'; did you mean `weir stats` or `weir status`?"),
+        (["zzz"], "there is no command 'zzz'"),
+        (["help", "layot"], "there is no command 'layot'; did you mean `weir layout`?"),
+        (["help", "up", "now"], "`weir up` has no command 'now'"),
+        (["layout", "sett"], "No such command 'sett'"),
+        (["--hom", "x", "status"], "No such option"),
+    ],
+)
+def test_a_mistyped_command_is_told_the_nearest_ones(words: list[str], told: str) -> None:
+    command = [sys.executable, "-m", "weir.cli", *words]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert f"error: {told}" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ([sys.executable, "-m", "weir.cli"], "weir"),
+        ([native.server_program()], "weir-server"),
+        ([native.mount_program()], "weir-mount"),
+        ([native.mover_program()], "weir-move"),
+    ],
+)
+def test_every_program_tells_the_version_of_the_package(program: list[str | Path], name: str) -> None:
+    command = [*program, "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
+    assert answer.stdout == f"{name} {weir.__version__}\n"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,19 @@ def test_the_environment_can_be_put_into_a_shell(up: Store) -> None:
         str(up.home / "cluster.json"),
         str(up.home / "credentials" / f"uid-{os.getuid()}.json"),
     ]
+
+
+def test_a_home_on_the_command_line_wins_over_the_environment(up: Store, make_store: Callable[[], Store]) -> None:
+    other = make_store()
+    other.up(mount=False)
+    lines = up.weir("env").stdout.splitlines()
+    of_first = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+    def cluster_of(*words: str | Path) -> str:
+        return str(json.loads(other.weir(*words, "--output", "json", environment=of_first).stdout)["cluster"])
+
+    assert cluster_of("status") == of_first["WEIR_CLUSTER"]
+    assert cluster_of("--home", other.home, "status") == str(other.home / "cluster.json")
+    words = ("run", "--prefix", "/weir", "--", "sh", "-c", "echo $WEIR_CLUSTER")
+    ran = other.weir("--home", other.home, *words, environment=of_first)
+    assert ran.stdout.strip() == str(other.home / "cluster.json")

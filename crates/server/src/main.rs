@@ -8,6 +8,7 @@ use weir_server::{run, ClusterConfig};
 
 const USAGE: &str = "usage: weir-server --config CLUSTER.toml --home DIR --server N [--accept-journal-loss]
        weir-server --config CLUSTER.toml --check
+       weir-server --version
 
 Runs one server of a store in the foreground until SIGTERM; `weir up` starts all of them.
   --config FILE  the store's configuration
@@ -16,10 +17,12 @@ Runs one server of a store in the foreground until SIGTERM; `weir up` starts all
   --accept-journal-loss
                  start also where the journal lost changes that were on stable storage; says what is lost
   --check        only check the configuration and print it as JSON
+  --version      only print the version
 ";
 
 enum Task {
     Help,
+    Version,
     Check(PathBuf),
     Run { config: PathBuf, home: PathBuf, server: u16, losses: Losses },
 }
@@ -35,6 +38,10 @@ fn main() -> ExitCode {
     match task {
         Task::Help => {
             print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Task::Version => {
+            println!("weir-server {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
         Task::Check(path) => check(&path),
@@ -55,6 +62,7 @@ fn parse() -> Result<Task, lexopt::Error> {
             Long("accept-journal-loss") => losses = Losses::Accepted,
             Long("check") => only_check = true,
             Long("help") | Short('h') => return Ok(Task::Help),
+            Long("version") => return Ok(Task::Version),
             other => return Err(other.unexpected()),
         }
     }

@@ -4,6 +4,7 @@ Each command is a module that is imported when it is called, so that `weir --hel
 """
 
 import errno
+import os
 import sys
 from importlib import import_module
 
@@ -26,6 +27,7 @@ _COMMANDS = {
     "up": "weir.cli.up:up",
     "down": "weir.cli.down:down",
     "status": "weir.cli.status:status",
+    "logs": "weir.cli.logs:logs",
     "run": "weir.cli.run:run",
     "mount": "weir.cli.mount:mount",
     "umount": "weir.cli.mount:umount",
@@ -44,6 +46,7 @@ _COMMANDS = {
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
     "simulate": "weir.cli.simulate:simulate",
+    "help": "weir.cli.help:show_help",
 }
 
 
@@ -63,6 +66,21 @@ class _LazyGroup(click.Group):
             raise TypeError(f"{place} is not a command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"there is no command {args[0]!r}{_nearest(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _nearest(mistyped: str) -> str:
+    """The commands that are spelled nearly so, in words."""
+    from difflib import get_close_matches
+
+    near = [f"`weir {name}`" for name in get_close_matches(mistyped, _COMMANDS, n=2)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
@@ -78,8 +96,15 @@ def weir(context: click.Context, home: str | None) -> None:
 
     Start a store with `weir up`, run a program on it with `weir run -- CMD`, and end it with `weir down`.
     """
-    from weir.store.home import Home
+    from click.core import ParameterSource
 
+    from weir.store.environment import forget_store
+    from weir.store.home import Home
+    from weir.store.settings import check_names
+
+    check_names(os.environ)
+    if context.get_parameter_source("home") is ParameterSource.COMMANDLINE:
+        forget_store(os.environ)
     context.obj = Home.at(home)
 
 
@@ -116,8 +141,6 @@ def _run() -> int:
 
 def _close_broken_pipe() -> int:
     """End quietly when the reader of the output went away, as with `weir jobs | head`."""
-    import os
-
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     return FAILED

@@ -1,9 +1,22 @@
 """Environments of programs, with a store and without one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 _KEPT = ("WEIR_TRANSPORT", "WEIR_TIMEOUT_SECONDS")
 """Variables about the way to any store, which name no store."""
+
+_OF_ONE_STORE = ("WEIR_CLUSTER", "WEIR_CREDENTIAL", "WEIR_MOUNT")
+"""Variables that name a store, or a place or a right in it; `weir env` prints them."""
+
+
+def forget_store(environment: MutableMapping[str, str]) -> None:
+    """Take the variables of one store away, for a command whose user named a store otherwise.
+
+    Args:
+        environment: Variables by their names.
+    """
+    for name in _OF_ONE_STORE:
+        environment.pop(name, None)
 
 
 def without_store(environment: Mapping[str, str], *, kept: tuple[str, ...] = _KEPT) -> dict[str, str]:

@@ -3,7 +3,10 @@
 A setting is one named value of a store, or of programs that use one; a configuration is the document of a cluster.toml.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from weir.store.errors import SettingsError
 
 
 @dataclass(frozen=True)
@@ -250,3 +253,36 @@ CLIENT = (
     PROGRAMS,
 )
 """Settings of programs that use a store."""
+
+_BETWEEN_PROGRAMS = ("WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD")
+"""Variables by which Weir's own programs tell each other something."""
+_ALIKE = 0.7
+"""Likeness from which a variable is taken for a mistyped setting: a site may have variables of its own."""
+
+
+def check_names(environment: Iterable[str]) -> None:
+    """Refuse variables that look like a mistyped setting or a part of one, which would be ignored without a word.
+
+    Args:
+        environment: Names of variables.
+
+    Raises:
+        SettingsError: The name of a variable is nearly that of a setting.
+    """
+    known = [setting.environment for setting in (*STORE, *CLIENT, TRACE, OBSERVE)]
+    strange = [
+        name for name in environment if name.startswith("WEIR_") and name not in known and name not in _BETWEEN_PROGRAMS
+    ]
+    if not strange:
+        return
+    from difflib import get_close_matches
+
+    stems = [name.removeprefix("WEIR_") for name in known]
+    for name in strange:
+        word = name.removeprefix("WEIR_")
+        near = [stem for stem in stems if word in stem] or get_close_matches(word, stems, n=1, cutoff=_ALIKE)
+        if near:
+            raise SettingsError(
+                f"the environment has {name}, which is no setting",
+                hint=f"write WEIR_{near[0]}, or unset {name}; `weir config reference` lists the settings",
+            )

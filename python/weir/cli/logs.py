@@ -1,0 +1,111 @@
+"""`weir logs`: the words of a store's servers and mounts."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from weir.cli.plain_text import plain
+from weir.store.home import Home
+
+_LOOK_SECONDS = 0.2
+"""Pause between two looks at logs that are followed."""
+_BLOCK_BYTES = 1 << 16
+"""Bytes of a log that are read at once."""
+_END_BYTES = 16 << 20
+"""Bytes of a log in which its last lines are looked for."""
+_LINE_BYTES = 4096
+"""Bytes of a line that are shown."""
+
+
+@click.command()
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, type=click.IntRange(min=0))
+@click.option(
+    "--mounts", "with_mounts", is_flag=True, help="Show the logs of the mounts, alone where no SERVER is named."
+)
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=0), default=20, show_default=True, help="Last lines of each log."
+)
+@click.option("-f", "--follow", is_flag=True, help="Wait for new lines, until Ctrl-C.")
+@click.pass_obj
+def logs(home: Home, servers: tuple[int, ...], with_mounts: bool, lines: int, follow: bool) -> None:
+    """Show the last lines of the servers' logs, each behind the name of its program.
+
+    Logs stay when a store is stopped, and only the user who started the store may read them.
+    """
+    found = _logs(home, servers, with_mounts)
+    for log in found:
+        for line in log.last(lines):
+            _show(log, line)
+    while follow:
+        time.sleep(_LOOK_SECONDS)
+        for log in found:
+            for line in log.fresh():
+                _show(log, line)
+
+
+@dataclass
+class _Log:
+    """A log, and the place up to which it was shown."""
+
+    name: str
+    path: Path
+    offset: int = 0
+    begun: bytes = b""
+    """A line that is not at its end yet."""
+
+    def last(self, count: int) -> list[bytes]:
+        """The last lines, without those before them; nothing where there is no log."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            self.offset = at = file.seek(0, 2)
+            read = b""
+            while at > 0 and len(read) < _END_BYTES and read.count(b"\n") <= count:
+                size = min(_BLOCK_BYTES, at)
+                at = file.seek(at - size)
+                read = file.read(size) + read
+        *whole, self.begun = read.split(b"\n")
+        return whole[len(whole) - min(count, len(whole)) :]
+
+    def fresh(self) -> Iterator[bytes]:
+        """The lines that came since the last look; a log that began anew is read from its beginning."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            if file.seek(0, 2) < self.offset:
+                self.offset, self.begun = 0, b""
+            file.seek(self.offset)
+            while block := file.read(_BLOCK_BYTES):
+                self.offset += len(block)
+                *whole, begun = (self.begun + block).split(b"\n")
+                self.begun = begun[:_LINE_BYTES]
+                yield from whole
+
+
+def _logs(home: Home, servers: tuple[int, ...], with_mounts: bool) -> list[_Log]:
+    from weir.cli.errors import CommandError
+    from weir.store import mounts
+
+    present = home.server_numbers()
+    if not present:
+        raise CommandError(
+            f"{home.root} has no servers, and so no logs", hint="name the store with --home or WEIR_HOME"
+        )
+    for number in servers:
+        if number not in present:
+            raise CommandError(
+                f"there is no server {number} in {home.root}", hint=f"its servers are {', '.join(map(str, present))}"
+            )
+    wanted = servers or (() if with_mounts else tuple(present))
+    found = [_Log(f"server {number}", home.log(number)) for number in wanted]
+    if with_mounts:
+        found += [_Log(f"mount {mount.point}", mount.log) for mount in mounts.mounts_of(home)]
+    return found
+
+
+def _show(log: _Log, line: bytes) -> None:
+    words = line[:_LINE_BYTES].decode(errors="replace")
+    print(f"{log.name} | {plain(words)}", flush=True)

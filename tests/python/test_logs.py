@@ -1,0 +1,80 @@
+"""`weir logs` shows the last words of servers and mounts, and those that come."""
+
+import select
+import subprocess
+from pathlib import Path
+
+import pytest
+from store import Store, program
+from weir.cli.logs import _Log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> _Log:
+    return _Log("server 0", tmp_path / "log")
+
+
+def test_the_last_lines_are_found_in_a_long_log(log: _Log) -> None:
+    lines = [f"line {number} {'x' * (number % 90)}" for number in range(20_000)]
+    log.path.write_text("\n".join(lines) + "\nbegun")
+    assert log.last(3) == [line.encode() for line in lines[-3:]]
+    assert log.last(0) == []
+    assert len(log.last(50_000)) == 20_000
+    with log.path.open("a") as file:
+        file.write(" and ended\n")
+    assert list(log.fresh()) == [b"begun and ended"]
+    assert list(log.fresh()) == []
+
+
+def test_a_log_that_began_anew_is_read_from_its_beginning(log: _Log) -> None:
+    assert log.last(5) == list(log.fresh()) == []
+    log.path.write_text("one\ntwo\n")
+    assert list(log.fresh()) == [b"one", b"two"]
+    log.path.write_text("new\n")
+    assert list(log.fresh()) == [b"new"]
+
+
+def test_a_log_without_ends_of_lines_takes_no_memory(log: _Log) -> None:
+    log.path.write_bytes(b"x" * 1_000_000)
+    assert list(log.fresh()) == []
+    assert len(log.begun) <= 4096
+
+
+def test_each_line_names_its_program(store: Store) -> None:
+    store.up(mount=False, servers=2)
+    store.weir("policy", "set", "job-fair")
+    lines = store.weir("logs").stdout.splitlines()
+    assert {line.split(" | ")[0] for line in lines} == {"server 0", "server 1"}
+    of_one = store.weir("logs", "1", "-n", "1").stdout
+    assert of_one.startswith("server 1 | ")
+    assert "job-fair" in of_one
+    assert len(of_one.splitlines()) == 1
+    assert store.weir("logs", "--mounts").stdout == ""
+
+    command = [*program(), "logs", "--follow", "--lines", "0"]
+    with subprocess.Popen(command, env=store.variables(), stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        try:
+            store.weir("policy", "set", "size-fair")
+            # The follower may begin after the change, so the store changes until a line comes.
+            assert "policy" in _next_line(store, follower)
+        finally:
+            follower.kill()
+
+    store.weir("down")
+    assert "server 0 | " in store.weir("logs").stdout
+    refused = store.weir("logs", "7", code=1).stderr
+    assert "there is no server 7" in refused
+    assert "its servers are 0, 1" in refused
+    store.weir("down", "--discard")
+    assert "has no servers" in store.weir("logs", code=1).stderr
+
+
+def _next_line(store: Store, follower: "subprocess.Popen[str]") -> str:
+    assert follower.stdout is not None
+    policies = ["job-fair", "user-fair"]
+    for turn in range(600):
+        if select.select([follower.stdout], [], [], 1.0)[0]:
+            return follower.stdout.readline()
+        store.weir("policy", "set", policies[turn % 2])
+    raise AssertionError("the follower saw no line")
