@@ -24,6 +24,8 @@ PROCESSES = 48
 NODES = {"victim": 4, "neighbour": 1}
 SPEED = ["--read-speed", "20MB/s", "--write-speed", "20MB/s", "--fixed-time", "100us"]
 WAIT_SECONDS = 600
+REST_OVER_ALONE = 4
+"""Time of both runs beside the flood, and of its starts, over that of the victim alone."""
 
 
 def say(text: str) -> None:
@@ -88,6 +90,8 @@ def measure(directory: Path) -> dict[str, Any]:
     try:
         say("the victim alone")
         alone = victim("victim-alone", tarball)
+        took = alone["total"]
+        say(f"that took {took:.0f} s; the two runs beside a flood take about {REST_OVER_ALONE * took:.0f} s more")
         runs = {}
         for policy in ("fifo", "size-fair"):
             say(f"the victim beside {PROCESSES} flooding processes, under {policy}")
@@ -110,9 +114,17 @@ def table(figures: dict[str, Any]) -> list[str]:
         slowdowns = [runs[policy]["seconds"][part] / seconds for policy in ("fifo", "size-fair")]
         lines.append(f"{part:12}{seconds:10.2f}" + "".join(f"{slowdown:13.2f}x" for slowdown in slowdowns))
     for title, name in (("share owed", "share_owed"), ("received", "share_received")):
+        # The policy fifo owes nobody a share.
         cells = [runs[policy]["job"][name] for policy in ("fifo", "size-fair")]
-        lines.append(f"{title:12}{'':10}" + "".join(f"{100 * cell:13.1f}%" for cell in cells))
+        shown = ["-" if cell is None else f"{100 * cell:.1f}%" for cell in cells]
+        lines.append(f"{title:12}{'':10}" + "".join(f"{cell:>14}" for cell in shown))
     return lines
+
+
+def conclusion(figures: dict[str, Any]) -> str:
+    alone = figures["alone"]["total"]
+    fifo, fair = (figures["runs"][policy]["seconds"]["total"] / alone for policy in ("fifo", "size-fair"))
+    return f"the flood slowed your job {fifo:.1f} times; with size-fair sharing {fair:.1f} times"
 
 
 def main() -> None:
@@ -130,6 +142,7 @@ def main() -> None:
         return
     print("\n".join(table(figures)))
     say("every byte that was read back was what had been written")
+    say(conclusion(figures))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ JOB: dict[str, Any] = {
     "waited_for_others_seconds": 0.5,
     "devices": [{"device": "0.0", "share_owed": 0.8, "share_owed_for_seconds": 2.0, "device_seconds": 1.0}],
     "contended_seconds": 10.0,
+    "owing_seconds": 10.0,
     "owed_seconds": 8.0,
     "received_seconds": 7.0,
     "share_owed": 0.8,

@@ -36,7 +36,7 @@ From Python, `weir.store.control.Server` has a method for each request, and so h
 """
 
 _JOBS = """
-A job's shares over the whole store are the sums of `owed_seconds` and of `received_seconds` over all servers, divided by the sum of `contended_seconds`.
+A job's shares over the whole store are the sum of `owed_seconds` over all servers, divided by the sum of `owing_seconds`, and the sum of `received_seconds`, divided by the sum of `contended_seconds`.
 
 **Who waited for whom.** The server looks at each accounting interval of a device (1 ms and more) by itself. If a job had requests queued for a part
 of the interval, the job waited for each other job by that part of the device time that the other job received. So one list never sums to more than the other

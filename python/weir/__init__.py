@@ -19,9 +19,9 @@ __all__ = ["simulation", "store"]
 def __getattr__(name: str) -> Any:
     """Find the version, and import the packages that `import weir` promises when they are first named."""
     if name == "__version__":
-        from importlib.metadata import version
+        from weir.distribution import version
 
-        return version(__name__)
+        return version()
     if name in __all__:
         from importlib import import_module
 

@@ -58,7 +58,7 @@ def test_processes_servers_and_devices_account_for_the_same() -> None:
     ]
     with Store(policy="job-fair", servers=2, speed=SPEED) as store:
         assert store.device_rates() == [RATE, RATE]
-        run = run_jobs(store, jobs, window_seconds=0.25, poll_seconds=0.1)
+        run = run_jobs(store, jobs, window_seconds=0.25, poll_seconds=PATIENCE_SECONDS)
     assert len(run.samples) == 9
     assert {poll.server for poll in run.polls} == {0, 1}
     for job in jobs:

@@ -18,6 +18,7 @@ def test_jobs_of_several_servers_are_merged() -> None:
     idle = replace(
         ENTRY,
         contended_seconds=30.0,
+        owing_seconds=30.0,
         owed_seconds=6.0,
         received_seconds=9.0,
         waited_for=waited(c=5.0),
@@ -26,7 +27,7 @@ def test_jobs_of_several_servers_are_merged() -> None:
         active=False,
         queue_wait_seconds_p99=0.5,
     )
-    silent = replace(ENTRY, id="3", device_seconds=0.0, contended_seconds=0.0)
+    silent = replace(ENTRY, id="3", device_seconds=0.0, contended_seconds=0.0, owing_seconds=0.0)
     other = replace(ENTRY, id="2", device_seconds=9.0)
     first, second, third = merge([[ENTRY, other], [idle, silent]])
     assert first.id == "2"
@@ -44,12 +45,22 @@ def test_jobs_of_several_servers_are_merged() -> None:
     assert ENTRY.waited_for == waited(b=3.0, c=1.0), "what was given is left as it is"
 
 
+def test_time_under_fifo_is_owed_to_nobody() -> None:
+    """A job that was active under `fifo` for three quarters of its time, and owed half of the rest."""
+    entry = replace(ENTRY, contended_seconds=40.0, owing_seconds=10.0, owed_seconds=5.0, received_seconds=20.0)
+    mixed = merge([[entry]])[0]
+    assert (mixed.share_owed, mixed.share_received) == (0.5, 0.5)
+    alone = merge([[replace(ENTRY, owing_seconds=0.0, owed_seconds=0.0)]])[0]
+    assert (alone.share_owed, alone.share_received) == (None, 0.7)
+
+
 def test_an_interval_is_the_difference_of_what_was_counted() -> None:
     later = replace(
         ENTRY,
         operations=25,
         connections=2,
         contended_seconds=11.0,
+        owing_seconds=11.0,
         owed_seconds=8.25,
         received_seconds=7.5,
         waited_for=waited(b=3.4, d=2.0),

@@ -12,7 +12,7 @@ from weir.placement import emit
 
 def test_a_table_aligns_text_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
     output.show("table", None, ("NAME", "BYTES"), [("a", output.size(5)), ("long name", output.size(1234))])
-    assert capsys.readouterr().out == "NAME       BYTES\na              5\nlong name   1234\n"
+    assert capsys.readouterr().out == "NAME         BYTES\na              5 B\nlong name  1.2 KiB\n"
 
 
 def test_json_and_ndjson_carry_the_document(capsys: pytest.CaptureFixture[str]) -> None:

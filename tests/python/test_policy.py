@@ -1,5 +1,6 @@
 """Policy and scheduler: chosen, refused, changed while jobs run, and remembered."""
 
+import json
 import threading
 import tomllib
 
@@ -59,6 +60,25 @@ def test_a_change_keeps_the_scheduler_where_it_can_and_is_remembered(store: Stor
     assert store.json("policy", "set", "fifo")["scheduler"] == "fifo"
     assert "scheduler" not in tomllib.loads((store.home / "cluster.toml").read_text())
     assert store.json("policy", "set", "size-fair")["scheduler"] == "virtual-time"
+
+
+def test_a_server_that_is_down_hides_nothing_and_follows_when_it_is_back(store: Store) -> None:
+    store.up(mount=False, servers=2)
+    kill(store.server_pids()[1])
+    for words in (["jobs"], ["policy", "show"], ["targets"], ["status"]):
+        answer = store.weir(*words, "--output", "json", code=1)
+        assert json.loads(answer.stdout) is not None
+        assert "server 1" in answer.stderr
+        assert "`weir logs 1`" in answer.stderr
+    changed = store.weir("policy", "set", "user-fair", "--output", "json", code=1)
+    assert [server["server"] for server in json.loads(changed.stdout)["servers"]] == [0]
+    assert "`weir up` starts it again if it ended, with this policy" in changed.stderr
+    store.weir("up", "--no-mount")
+    assert {server["policy"] for server in store.json("policy", "show")["servers"]} == {"user-fair"}
+
+    for pid in store.server_pids().values():
+        kill(pid)
+    assert "no server answers, so no policy was changed" in store.weir("policy", "set", "job-fair", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_one_interval_says_what_each_job_was_owed_received_and_waited_for(store:
     assert re.search(r"^targets   0\.0 \d+\.\d% \(\d+\)$", table, re.MULTILINE)
     assert re.search(r"^large .* small \d+\.\d%$", table, re.MULTILINE)
     assert "\x1b" not in table
-    assert re.search(r"^small .* large \d+\.\d+$", jobs, re.MULTILINE)
+    assert re.search(r"^small .* large \d+(\.\d)? (s|ms|us)$", jobs, re.MULTILINE)
 
 
 def test_what_is_no_terminal_gets_one_interval(store: Store) -> None:

@@ -91,7 +91,7 @@ mod tests {
     fn share(job: u64, charged_millis: u64, backlogged_millis: u64) -> JobShare {
         JobShare {
             job: JobId(job),
-            owed: 0.5,
+            owed: Some(0.5),
             active: true,
             queued: 0,
             charged: Nanos::from_millis(charged_millis),

@@ -59,6 +59,35 @@ impl Claims {
         self.leaves.iter().map(|&leaf| owed[leaf]).collect()
     }
 
+    /// The same where the tree has `whole` of the time to divide, and no job may have more than its part of `most`: the
+    /// others divide by weight what it leaves.
+    pub(crate) fn owed_within(&self, whole: f64, most: &[f64]) -> Vec<f64> {
+        let mut caps = vec![0.0; self.nodes.len()];
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        for (&leaf, &most) in self.leaves.iter().zip(most) {
+            caps[leaf] = most;
+        }
+        for (number, node) in self.nodes.iter().enumerate().skip(1).rev() {
+            caps[node.parent] += caps[number];
+            children[node.parent].push(number);
+        }
+        let mut owed = vec![whole.min(caps[ROOT]); self.nodes.len()];
+        for (number, mut below) in children.into_iter().enumerate() {
+            // Those that are capped first leave the most to the others.
+            if below.iter().any(|&child| caps[child].is_finite()) {
+                let turn = |&child: &usize| caps[child] / self.nodes[child].weight;
+                below.sort_by(|left, right| turn(left).total_cmp(&turn(right)));
+            }
+            let (mut left, mut weight) = (owed[number], self.nodes[number].children_weight);
+            for child in below {
+                owed[child] = (left * self.nodes[child].weight / weight).min(caps[child]);
+                left -= owed[child];
+                weight -= self.nodes[child].weight;
+            }
+        }
+        self.leaves.iter().map(|&leaf| owed[leaf]).collect()
+    }
+
     /// One more than the greatest number of a node.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.len()

@@ -26,7 +26,7 @@ pub struct Entitlement {
 }
 
 /// The holder of an entitlement. A grant for a job name holds for each job of that name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// All jobs of a group together.
     Group(GroupId),

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod claims;
 mod cost;
 mod division;

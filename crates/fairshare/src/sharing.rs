@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::claims::Claims;
+use crate::bounded;
 use crate::entitlement::{Entitlements, Holder};
 use crate::job::JobAttributes;
 use crate::policy::{nearest, Entity, Level, Policy};
@@ -173,11 +173,13 @@ impl Sharing {
         branches
     }
 
-    /// The fraction of a device's time that each of these distinct jobs is owed while exactly these want more than theirs,
-    /// reservations and limits left out. Each job comes with the portions of its weights that it spends there, outermost
-    /// first; without portions it spends all.
+    /// The fraction of a device's time that each of these distinct jobs is owed while exactly these want more than theirs.
+    /// Each job comes with the portions of its weights that it spends there, outermost first; without portions it spends
+    /// all.
     pub fn owed(&self, jobs: &[(&JobAttributes, &[f64])]) -> Vec<f64> {
-        Claims::of(jobs.iter().map(|(job, portions)| self.path(job, portions))).owed()
+        let paths: Vec<Vec<Branch>> = jobs.iter().map(|(job, portions)| self.path(job, portions)).collect();
+        let attributes: Vec<&JobAttributes> = jobs.iter().map(|&(job, _)| job).collect();
+        bounded::owed(&paths, &attributes, &self.entitlements)
     }
 }
 

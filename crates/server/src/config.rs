@@ -17,6 +17,9 @@ const FILE_VERSION: u32 = 1;
 const SERVERS_MAX: usize = 1024;
 /// Targets of one server.
 const TARGETS_MAX: usize = 64;
+/// A job that is silent for less is not finished: its clients may connect again.
+const FINISHED_JOBS_KEPT_MIN: Duration = Duration::from_secs(1);
+const FINISHED_JOBS_KEPT_MAX: Duration = Duration::from_secs(366 * 86_400);
 const EXAMPLE: &str = "see docs/reference/configuration.md";
 
 /// A whole store.
@@ -40,6 +43,13 @@ pub struct ClusterConfig {
     /// Ports for the addresses with port 0; absent: those that the system gives to no program by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Ports>,
+    /// How long a job is listed after its last sign of life.
+    #[serde(
+        default = "default_finished_jobs_kept",
+        deserialize_with = "duration",
+        serialize_with = "seconds"
+    )]
+    pub finished_jobs_kept: Duration,
     /// Layout of files in directories that ask for nothing else.
     #[serde(default)]
     pub layout: LayoutConfig,
@@ -166,6 +176,9 @@ impl ClusterConfig {
         if !(1..=60_000).contains(&self.lambda_milliseconds) {
             return Err("lambda_milliseconds must be 1 to 60000; try 100".into());
         }
+        if !(FINISHED_JOBS_KEPT_MIN..=FINISHED_JOBS_KEPT_MAX).contains(&self.finished_jobs_kept) {
+            return Err("finished_jobs_kept must be 1s to 366days; try \"1h\"".into());
+        }
         if self.servers.is_empty() || self.servers.len() > SERVERS_MAX {
             return Err(format!("a store has 1 to {SERVERS_MAX} [[server]] tables; {EXAMPLE}"));
         }
@@ -258,6 +271,11 @@ fn default_policy() -> Policy {
 
 fn default_lambda() -> u64 {
     100
+}
+
+/// Long enough to ask about a job that just ended.
+fn default_finished_jobs_kept() -> Duration {
+    Duration::from_secs(600)
 }
 
 fn default_stripe_size() -> u64 {
@@ -452,6 +470,8 @@ mod tests {
             (&format!("version = 2\n{TARGET}"), "version = 2"),
             (&format!("version = 1\npolicy = \"fastest\"\n{TARGET}"), "line 2"),
             (&format!("version = 1\ncolour = 3\n{TARGET}"), "unknown field `colour`"),
+            (&format!("version = 1\nfinished_jobs_kept = \"0s\"\n{TARGET}"), "must be 1s to 366days"),
+            (&format!("version = 1\nfinished_jobs_kept = \"ever\"\n{TARGET}"), "not a time"),
             (&format!("version = 1\n{TARGET}speed = {{ read = \"quick\" }}"), "not a rate"),
             ("version = 1\n[[server]]\n[[server.target]]\nbackend = \"ram\"\n", "needs a capacity"),
             ("version = 1\n[[server]]\nlisten = \"nowhere\"\ntarget = []\n", "listen"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.adaptive.errors import AdaptiveError, told
+from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -213,7 +214,7 @@ class Place:
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise AdaptiveError("fsspec is not installed", hint="pip install 'weir[adaptive]'") from error
+            raise AdaptiveError("fsspec is not installed", hint=install_command("adaptive")) from error
         self.tier = tier
         try:
             self._files, root = url_to_fs(tier.url, **tier.storage_options)

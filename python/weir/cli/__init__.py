@@ -10,6 +10,7 @@ from importlib import import_module
 
 import click
 
+from weir import distribution
 from weir.cli.errors import FAILED, USAGE, exit_code, report
 from weir.errors import WeirError
 
@@ -89,7 +90,7 @@ def _nearest(mistyped: str) -> str:
     type=click.Path(file_okay=False),
     help="State directory of the store.  [default: $XDG_STATE_HOME/weir]  [env: WEIR_HOME]",
 )
-@click.version_option(package_name="weir", message="weir %(version)s")
+@click.version_option(package_name=distribution.NAME, message="weir %(version)s")
 @click.pass_context
 def weir(context: click.Context, home: str | None) -> None:
     """Weir: a burst buffer that divides its I/O time among jobs by policy.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import CommandError
+from weir.distribution import install_command
 
 if TYPE_CHECKING:
     import numpy
@@ -244,7 +245,7 @@ def _from_zarr(source: Source) -> "numpy.ndarray[Any, Any]":
     try:
         import zarr
     except ImportError as error:
-        raise CommandError("zarr is not installed", hint="pip install 'weir[zarr]'") from error
+        raise CommandError("zarr is not installed", hint=install_command("zarr")) from error
     node = zarr.open(source.path, mode="r")
     if isinstance(node, zarr.Group):
         names = [name for name, member in node.members(max_depth=None) if isinstance(member, zarr.Array)]

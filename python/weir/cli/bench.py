@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import output_option
+from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.experiments.figures import Experiment, Figure, Options
@@ -151,7 +152,7 @@ def _draw(figure: "Figure", out: Path) -> Path | None:
     try:
         return plots.draw(figure, out)
     except ImportError as error:
-        warn(f"nothing is drawn: {error}", hint="install matplotlib: `pip install 'weir[plots]'`")
+        warn(f"nothing is drawn: {error}", hint=f"install matplotlib: `{install_command('plots')}`")
         return None
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.plain_text import plain
-from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -125,15 +124,10 @@ def _record(file: Path) -> dict[str, Any] | None:
 
 
 def _now(home: Home) -> "dict[str, Line]":
-    """Ask for the figures of every target whose server answers."""
+    """Ask for the figures of every target whose server answers; other targets are shown without figures."""
+    from weir.cli.asking import ask_store
     from weir.cli.targets import target_lines
-    from weir.store.control import Server, ask_all, servers_of
-    from weir.store.home import find_cluster
+    from weir.store.control import Server
 
-    answers = []
-    for answer in ask_all(servers_of(find_cluster(home)), Server.status):
-        if isinstance(answer, StoreError):
-            warn(answer.message, hint="its targets are shown without figures")
-        else:
-            answers.append(answer)
+    answers = [answer for _, answer in ask_store(home, Server.status) if answer is not None]
     return {line.target.target: line for line in target_lines(answers)}

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.errors import FAILED
 from weir.cli.output import output_option
 from weir.store.home import Home
 
@@ -30,29 +31,31 @@ _HEADER = (
 @click.option("--all", "everyone", is_flag=True, help="Show also jobs that are not active.")
 @output_option
 @click.pass_obj
-def jobs(home: Home, everyone: bool, output: str) -> None:
+def jobs(home: Home, everyone: bool, output: str) -> int:
     """Show the jobs that use the store.
 
     DEVICE is the time that targets and metadata services really worked for the job. CHARGED is the time that its
     requests were expected to take. OWED and RECEIVED are shares of the device time that all servers gave to all jobs
     while the job was active. WAIT is the time that a request waits for its turn, on the worst server. WAITS FOR is the
     job that received most while this one had requests queued, with the device time it received meanwhile. --output json
-    has more.
+    has more. The policy fifo owes no shares. The exit code is 1 where a server does not answer.
     """
+    from weir.cli.asking import ask_store
     from weir.cli.output import show
     from weir.store.accounts import merge
-    from weir.store.control import servers_of
+    from weir.store.control import Server
     from weir.store.decoding import encode
-    from weir.store.home import find_cluster
 
-    answers = [server.jobs() for server in servers_of(find_cluster(home))]
-    merged = [job for job in merge(answers) if everyone or job.active]
+    answers = [table for _, table in ask_store(home, Server.jobs)]
+    known = [table for table in answers if table is not None]
+    merged = [job for job in merge(known) if everyone or job.active]
     header: tuple[str, ...] = _HEADER
     rows = [_row(job) for job in merged]
     if everyone:
         header += ("ACTIVE",)
         rows = [(*row, "yes" if job.active else "no") for row, job in zip(rows, merged, strict=True)]
     show(output, encode(merged), header, rows)
+    return 0 if len(known) == len(answers) else FAILED
 
 
 def _row(job: "Job") -> tuple[object, ...]:

@@ -110,10 +110,8 @@ def size(count: float) -> Quantity:
         count: The number.
 
     Returns:
-        Text with a binary unit on a terminal, plain elsewhere.
+        Text with a binary unit.
     """
-    if not sys.stdout.isatty():
-        return Quantity(int(count))
     return Quantity(human_size(count))
 
 
@@ -140,10 +138,8 @@ def seconds(duration: float) -> Quantity:
         duration: The duration in seconds.
 
     Returns:
-        Text with a fitting unit on a terminal, plain seconds elsewhere.
+        Text with a fitting unit.
     """
-    if not sys.stdout.isatty():
-        return Quantity(f"{duration:.6f}")
     if duration < 1e-3:
         return Quantity(f"{duration * 1e6:.0f} us")
     if duration < 1:

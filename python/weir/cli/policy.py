@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.output import output_option
-from weir.store.errors import StoreError
+from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -26,22 +27,26 @@ def policy() -> None:
 @output_option
 @click.pass_obj
 def show(home: Home, output: str) -> int:
-    """Show the policy and the scheduler of each server. The exit code is 1 where they differ."""
-    from weir.cli.output import show as show_result
-    from weir.store.control import servers_of
-    from weir.store.decoding import encode
-    from weir.store.home import find_cluster
+    """Show the policy and the scheduler of each server.
 
-    answers = [{"server": server.number, **encode(server.sharing())} for server in servers_of(find_cluster(home))]
+    The exit code is 1 where they differ, and where a server does not answer.
+    """
+    from weir.cli.asking import ask_store
+    from weir.cli.output import show as show_result
+    from weir.store.control import Server
+    from weir.store.decoding import encode
+
+    asked = ask_store(home, Server.sharing)
+    answers = [{"server": server.number, **encode(sharing)} for server, sharing in asked if sharing is not None]
     sharings = {(answer["policy"], answer["scheduler"]) for answer in answers}
     policy, scheduler = sharings.pop() if len(sharings) == 1 else (None, None)
     document = {"policy": policy, "scheduler": scheduler, "servers": answers}
     rows = [(each["server"], each["policy"], each["scheduler"]) for each in answers]
     show_result(output, document, ("SERVER", "POLICY", "SCHEDULER"), rows)
-    if policy is None:
+    if len(sharings) > 1:
         warn("the servers follow different policies", hint="set one with `weir policy set`")
         return FAILED
-    return 0
+    return 0 if len(answers) == len(asked) else FAILED
 
 
 @policy.command(name="set")
@@ -51,8 +56,10 @@ def show(home: Home, output: str) -> int:
 )
 @output_option
 @click.pass_obj
-def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> None:
+def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> int:
     """Change the policy of every server at once, while jobs run.
+
+    A server that is down follows when `weir up` starts it again; the exit code is then 1.
 
     POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
     size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
@@ -74,42 +81,51 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> N
             f"permission denied: only a user who can read the key of {cluster} may change its policy",
             hint="ask the owner of the store, or set --home to it",
         )
-    changed = _set_everywhere(servers_of(cluster), wanted, _core.control_token(site_key))
+    servers = servers_of(cluster)
+    changed = _set_everywhere(servers, wanted, _core.control_token(site_key))
+    if not changed:
+        raise CommandError("no server answers, so no policy was changed", hint="`weir up` starts the servers again")
     _remember(home, changed[0].now)
     rows = [
         (
-            each.server,
+            each.server.number,
             sharing_name(each.was.policy, each.was.scheduler),
             sharing_name(each.now.policy, each.now.scheduler),
         )
         for each in changed
     ]
-    answers = [{"server": each.server, "was": each.was.policy, "was_scheduler": each.was.scheduler} for each in changed]
+    answers = [
+        {"server": each.server.number, "was": each.was.policy, "was_scheduler": each.was.scheduler} for each in changed
+    ]
     show_result(output, {**encode(changed[0].now), "servers": answers}, ("SERVER", "WAS", "IS"), rows)
+    return 0 if len(changed) == len(servers) else FAILED
 
 
 @dataclass(frozen=True)
 class _Change:
     """A server's policy and scheduler before and after the change."""
 
-    server: int
+    server: "Server"
     was: "Sharing"
     now: "Sharing"
 
 
 def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str) -> list[_Change]:
-    """Change every server, or none if one refuses."""
+    """Change every server that answers, or none if one refuses."""
     changed: list[_Change] = []
     for server in servers:
         try:
             was = server.sharing()
             now = server.set_sharing(*wanted, token)
+        except SilentServerError as error:
+            warn_of_silence(server, error.message, then=", with this policy")
+            continue
         except StoreError:
-            for earlier, before in zip(servers, changed, strict=False):
+            for before in changed:
                 with contextlib.suppress(StoreError):
-                    earlier.set_sharing(before.was.policy, before.was.scheduler, token)
+                    before.server.set_sharing(before.was.policy, before.was.scheduler, token)
             raise
-        changed.append(_Change(server.number, was, now))
+        changed.append(_Change(server, was, now))
     return changed
 
 

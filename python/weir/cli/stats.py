@@ -9,6 +9,7 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
+from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.lustre.view import Target, View
@@ -297,7 +298,7 @@ def _zmq_errors(doing: str) -> Iterator[None]:
     try:
         import zmq
     except ImportError as error:
-        raise CommandError("ZeroMQ is not installed", hint="pip install 'weir[placement]'") from error
+        raise CommandError("ZeroMQ is not installed", hint=install_command("placement")) from error
     try:
         yield
     except zmq.ZMQError as error:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
@@ -11,6 +12,7 @@ from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.store.answers import Status, Target
+    from weir.store.control import Server
 
 _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "QUEUED", "KEEPS")
 
@@ -37,13 +39,13 @@ def status(home: Home, output: str) -> int:
     known = servers_of(cluster)
     for server, answer in zip(known, ask_all(known, Server.status), strict=True):
         if isinstance(answer, StoreError):
-            warn(answer.message, hint=f"see {home.log(server.number)}; `weir up` starts it again")
-            servers.append({"up": False, "server": server.number, "error": answer.message})
+            warn_of_silence(server, answer.message)
+            servers.append({"up": False, "server": server.number, **_addresses(server), "error": answer.message})
             rows.append((server.number, "-", "no answer", "-", "-", "-", "-", "-", "-"))
             silent += 1
         else:
             answering.append(answer)
-            servers.append({"up": True, **encode(answer)})
+            servers.append({"up": True, **_addresses(server), **encode(answer)})
             if answer.full:
                 warn(
                     f"server {server.number}: the file system of its journal is full; names can be removed and files "
@@ -66,6 +68,10 @@ def status(home: Home, output: str) -> int:
     for point in lost:
         warn(f"the mount at {point} is not served: its program ended", hint="`weir up` mounts it again")
     return FAILED if silent or stopped or lost else 0
+
+
+def _addresses(server: "Server") -> dict[str, str]:
+    return {"control": server.control, "metrics": f"http://{server.control}/metrics"}
 
 
 def _target_row(server: int, target: "Target") -> tuple[object, ...]:

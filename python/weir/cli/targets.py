@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, CommandError, warn
+from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
-from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -57,19 +56,13 @@ def targets(context: click.Context, output: str) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
+    from weir.cli.asking import ask_store
     from weir.cli.output import show
-    from weir.store.control import Server, ask_all, servers_of
-    from weir.store.home import find_cluster
+    from weir.store.control import Server
 
-    answers: list[Status] = []
-    silent: list[int] = []
-    servers = servers_of(find_cluster(context.obj))
-    for server, answer in zip(servers, ask_all(servers, Server.status), strict=True):
-        if isinstance(answer, StoreError):
-            warn(answer.message, hint=f"see {context.obj.log(server.number)}; `weir up` starts it again")
-            silent.append(server.number)
-        else:
-            answers.append(answer)
+    asked = ask_store(context.obj, Server.status)
+    answers = [answer for _, answer in asked if answer is not None]
+    silent = [server.number for server, answer in asked if answer is None]
     lines = target_lines(answers)
     allocators = {str(answer.server): answer.allocator for answer in answers}
     stripes: dict[str, int] = {}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, warn
+from weir.cli.asking import warn_of_silence
+from weir.cli.errors import FAILED
 from weir.cli.output import output_option
 from weir.cli.plain_text import plain
 from weir.store.errors import StoreError
@@ -161,8 +162,9 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     before = _sample(servers)
     time.sleep(interval_seconds)
     after = _sample(servers)
-    for number, why in after.silent.items():
-        warn(why, hint=f"see {home.log(number)}; `weir up` starts it again")
+    for server in servers:
+        if server.number in after.silent:
+            warn_of_silence(server, after.silent[server.number])
     shown = interval(before, after)
     if output == "table":
         first, *lines = _headline(shown)

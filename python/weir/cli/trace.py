@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import CommandError, warn
 from weir.cli.output import output_option
+from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.tracing.records import Creation, Run
@@ -69,7 +70,7 @@ def export_traces(paths: tuple[Path, ...], target: Path) -> None:
         (write_csv if kind == "CSV" else write_parquet)(runs, target)
     except ImportError as error:
         raise CommandError(
-            "pyarrow is not installed", hint="pip install 'weir[placement]', or export as CSV"
+            "pyarrow is not installed", hint=f"{install_command('placement')}, or export as CSV"
         ) from error
 
 

@@ -141,7 +141,7 @@ def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
     for job in table:
         targets = [device for device in job.devices if not device.device.endswith(_METADATA)]
         seconds = {device.device: device.device_seconds for device in targets}
-        owed = {device.device: device.share_owed for device in targets}
+        owed = {device.device: device.share_owed for device in targets if device.share_owed is not None}
         owed_for = {device.device: device.share_owed_for_seconds for device in targets}
         found[job.job] = Account(seconds, owed, owed_for, job.bytes_read + job.bytes_written)
     return found

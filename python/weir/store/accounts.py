@@ -16,6 +16,7 @@ _COUNTED = (
     "device_seconds",
     "queue_wait_seconds_total",
     "contended_seconds",
+    "owing_seconds",
     "owed_seconds",
     "received_seconds",
     "waited_for_others_seconds",
@@ -130,10 +131,10 @@ def _waited_since(later: Sequence[WaitedFor], earlier: Sequence[WaitedFor], rece
 
 
 def _with_shares(job: Job) -> Job:
-    whole = job.contended_seconds
+    whole, owing = job.contended_seconds, job.owing_seconds
     return replace(
         job,
-        share_owed=job.owed_seconds / whole if whole > 0 else None,
+        share_owed=job.owed_seconds / owing if owing > 0 else None,
         share_received=job.received_seconds / whole if whole > 0 else None,
     )
 

@@ -217,8 +217,8 @@ class DeviceAccount:
 
     device: str
     """A target, such as `0.1`, or the metadata of a server, such as `0.metadata`."""
-    share_owed: float
-    """Share of the device's time that the policy owes the job now; 0 while the job is not active there."""
+    share_owed: float | None
+    """Share of the device's time that the policy owes the job now: 0 where it is not active, null under `fifo`."""
     share_owed_for_seconds: float
     """Time for which the policy has owed the job this share, within half a point."""
     device_seconds: float
@@ -275,12 +275,14 @@ class Job:
     """Devices that the job has used."""
     contended_seconds: float
     """Device time that the server gave to all jobs while this job was active."""
+    owing_seconds: float
+    """Part of `contended_seconds` that was given under a policy that owes shares; `fifo` owes none."""
     owed_seconds: float
-    """Part of `contended_seconds` that the policy owed to the job."""
+    """Part of `owing_seconds` that the policy owed to the job."""
     received_seconds: float
     """Part of `contended_seconds` that the job received."""
     share_owed: float | None
-    """`owed_seconds` as a part of `contended_seconds`; null before the job was active."""
+    """`owed_seconds` as a part of `owing_seconds`; null before the job was active, and under `fifo`."""
     share_received: float | None
     """`received_seconds` as a part of `contended_seconds`; null before the job was active."""
     last_seen_seconds: float

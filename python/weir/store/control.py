@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from weir.store.answers import Allocator, Changed, Job, Jobs, Sharing, Status, WantedSharing, WantedSpeed
 from weir.store.decoding import DecodingError, decode, encode
-from weir.store.errors import AnswerError, StoreError
+from weir.store.errors import AnswerError, SilentServerError, StoreError
 
 TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
@@ -159,7 +159,8 @@ class Server:
 
         Raises:
             AnswerError: The answer is not of the request's type.
-            StoreError: The server does not answer, or refuses.
+            SilentServerError: The server does not answer.
+            StoreError: The server refuses.
         """
         path = request.path.format(target=target)
         document = self._send(request.method, path, body, token)
@@ -188,7 +189,7 @@ class Server:
                     raise ValueError(f"its answer is longer than {_ANSWER_BYTES_MAX} bytes")
                 document = json.loads(text or b"null")
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise StoreError(
+            raise SilentServerError(
                 f"server {self.number} at {self.control} does not answer: {error}",
                 hint="see `weir status` and the server's log",
             ) from error

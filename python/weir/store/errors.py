@@ -11,5 +11,9 @@ class SettingsError(StoreError):
     """Settings of a store that cannot be used; nothing was started."""
 
 
+class SilentServerError(StoreError):
+    """A server that does not answer: it is down, or cannot be reached."""
+
+
 class AnswerError(StoreError):
     """An answer that is not that of a server of this version."""

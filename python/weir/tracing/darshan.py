@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.distribution import install_command
 from weir.errors import WeirError
 from weir.tracing.records import SHARED, Creation, Run
 
@@ -209,7 +210,7 @@ def _refusal(path: Path) -> DarshanError | None:
     if importlib.util.find_spec("darshan") is None:
         return DarshanError(
             f"{path}: Darshan logs are read by the package darshan, which is not installed",
-            hint="pip install 'weir[placement]'",
+            hint=install_command("placement"),
         )
     try:
         if path.exists() and not path.is_file():

@@ -47,21 +47,7 @@ impl Discipline for Fifo {
         Some(started.dispatch)
     }
 
-    /// Order of arrival owes each job the fraction of the queued device time that is its own;
-    /// while nothing is queued, an equal fraction to each active job.
-    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
-        let demand =
-            |slot: usize| -> f64 { jobs.queue(slot).iter().map(|request| request.cost.0 as f64).sum() };
-        let active = jobs.occupied().filter(|&slot| jobs.is_active_at(slot, now)).count();
-        let total: f64 = jobs.occupied().map(demand).sum();
-        let mut owed = vec![0.0; jobs.slots()];
-        for slot in jobs.occupied() {
-            owed[slot] = match () {
-                () if total > 0.0 => demand(slot) / total,
-                () if jobs.is_active_at(slot, now) => 1.0 / active as f64,
-                () => 0.0,
-            };
-        }
-        owed
+    fn owed(&self, _jobs: &JobTable, _now: Nanos) -> Option<Vec<f64>> {
+        None
     }
 }

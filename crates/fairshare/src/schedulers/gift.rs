@@ -200,7 +200,7 @@ impl Discipline for Gift {
         self.paths.set_portions(jobs, portions);
     }
 
-    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
-        self.paths.owed_at(jobs, now)
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Option<Vec<f64>> {
+        Some(self.paths.owed_at(jobs, now))
     }
 }

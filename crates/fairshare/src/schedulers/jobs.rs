@@ -286,13 +286,13 @@ impl JobTable {
         Some(slot)
     }
 
-    /// The accounts of all jobs by ascending id; `owed` holds the claim of each job, by slot.
-    pub(crate) fn shares(&self, now: Nanos, owed: &[f64]) -> Vec<JobShare> {
+    /// The accounts of all jobs by ascending id; `owed` holds the claim of each job, by slot, where jobs have claims.
+    pub(crate) fn shares(&self, now: Nanos, owed: Option<&[f64]>) -> Vec<JobShare> {
         let account = |slot: usize| {
             let entry = self.entry(slot);
             JobShare {
                 job: entry.job,
-                owed: owed.get(slot).copied().unwrap_or(0.0),
+                owed: owed.map(|owed| owed.get(slot).copied().unwrap_or(0.0)),
                 active: self.is_active_at(slot, now),
                 queued: entry.queue.len(),
                 charged: Nanos(entry.charged.max(0).unsigned_abs()),

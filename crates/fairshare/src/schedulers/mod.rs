@@ -118,8 +118,9 @@ pub struct JobShare {
     /// The job.
     pub job: JobId,
     /// The fraction of the target's time the policy owes this job while the jobs now active all
-    /// want more than theirs; 0 for an inactive job. The fractions sum to 1 where any is active.
-    pub owed: f64,
+    /// want more than theirs; 0 for an inactive job. The fractions sum to 1 where any is active, and to
+    /// less where limits leave the target idle. None under `fifo`, which owes nobody anything.
+    pub owed: Option<f64>,
     /// Whether the job has requests queued or in service, or had within the grace period.
     pub active: bool,
     /// Its queued requests.

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::claims::Claims;
+use crate::bounded;
+use crate::job::JobAttributes;
 use crate::policy::Entity;
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::Portions;
@@ -70,7 +71,9 @@ impl Paths {
 
     /// The fraction of the device's time owed to each of `slots` while exactly these want more than theirs.
     pub(crate) fn owed(&self, jobs: &JobTable, slots: &[usize]) -> Vec<f64> {
-        Claims::of(slots.iter().map(|&slot| self.of(jobs, slot))).owed()
+        let paths: Vec<Vec<Branch>> = slots.iter().map(|&slot| self.of(jobs, slot)).collect();
+        let attributes: Vec<&JobAttributes> = slots.iter().map(|&slot| jobs.attributes(slot)).collect();
+        bounded::owed(&paths, &attributes, self.sharing.entitlements())
     }
 
     /// The fraction owed to each job while exactly those active at `now` want more than theirs, by slot.

@@ -50,8 +50,8 @@ pub(crate) trait Discipline: Send + Sized {
     fn set_portions(&mut self, _jobs: &JobTable, _portions: &Portions) {}
 
     /// The fraction of the device's time that each job is owed among those active at `now`, by slot; a slot
-    /// beyond the end is owed nothing.
-    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64>;
+    /// beyond the end is owed nothing. None where the policy promises nobody anything.
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Option<Vec<f64>>;
 }
 
 /// A scheduler: the jobs of a device, and the discipline that orders them.
@@ -151,7 +151,7 @@ impl<D: Discipline> Scheduler for Queues<D> {
     }
 
     fn shares(&self, now: Nanos) -> Vec<JobShare> {
-        self.jobs.shares(now, &self.discipline.owed(&self.jobs, now))
+        self.jobs.shares(now, self.discipline.owed(&self.jobs, now).as_deref())
     }
 
     fn into_jobs(self: Box<Self>) -> JobTable {

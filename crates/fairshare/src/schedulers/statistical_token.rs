@@ -135,7 +135,7 @@ impl Discipline for StatisticalToken {
         self.is_stale = true;
     }
 
-    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
-        self.paths.owed_at(jobs, now)
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Option<Vec<f64>> {
+        Some(self.paths.owed_at(jobs, now))
     }
 }

@@ -332,8 +332,8 @@ impl Discipline for Tbf {
         self.is_stale = true;
     }
 
-    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
-        self.paths.owed_at(jobs, now)
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Option<Vec<f64>> {
+        Some(self.paths.owed_at(jobs, now))
     }
 }
 

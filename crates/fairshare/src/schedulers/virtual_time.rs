@@ -173,8 +173,11 @@ impl Discipline for VirtualTime {
         }
     }
 
-    fn owed(&self, jobs: &JobTable, now: Nanos) -> Vec<f64> {
-        self.turns.owed(jobs.occupied().filter(|&slot| jobs.is_active_at(slot, now)))
+    fn owed(&self, jobs: &JobTable, now: Nanos) -> Option<Vec<f64>> {
+        if !self.bounds.is_empty() {
+            return Some(self.paths.owed_at(jobs, now));
+        }
+        Some(self.turns.owed(jobs.occupied().filter(|&slot| jobs.is_active_at(slot, now))))
     }
 }
 

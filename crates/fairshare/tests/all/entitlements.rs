@@ -76,12 +76,22 @@ impl Device {
     fn fractions(&self) -> Vec<f64> {
         self.served.values().map(|&served| served as f64 / self.now.0 as f64).collect()
     }
+
+    /// Fractions of the time that the device owes its jobs.
+    fn owed(&self) -> Vec<f64> {
+        let shares = self.scheduler.shares(self.now);
+        shares.iter().map(|share| share.owed.expect("a policy that owes")).collect()
+    }
 }
 
-/// Within three parts in a thousand: a second is ten thousand requests.
+/// Asserts what the jobs were served, within three parts in a thousand, because a second is ten thousand requests; and
+/// that the device says that it owes them the same.
 fn assert_fractions(device: &Device, expected: &[f64]) {
     for (fraction, expected) in device.fractions().iter().zip(expected) {
         assert!((fraction - expected).abs() < 0.003, "{:?} where {expected:?} is right", device.fractions());
+    }
+    for (owed, expected) in device.owed().iter().zip(expected) {
+        assert!((owed - expected).abs() < 1e-4, "{:?} owed where {expected:?} is right", device.owed());
     }
 }
 
@@ -249,6 +259,9 @@ proptest! {
             }
             let reservation = granted.reservation.unwrap();
             prop_assert!(*fraction >= reservation - 4.0 * request, "{fraction} of {reservation}");
+        }
+        for (fraction, owed) in device.fractions().iter().zip(device.owed()) {
+            prop_assert!((fraction - owed).abs() < 6.0 * request, "{fraction} where {owed} is owed");
         }
         let used: f64 = device.fractions().iter().sum();
         prop_assert!(used >= all_limits.min(1.0) - 0.02, "{used} used of {}", all_limits.min(1.0));

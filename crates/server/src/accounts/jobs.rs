@@ -6,12 +6,9 @@ use crate::clock::seconds;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
 use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
 
-/// How long a job is listed after its last sign of life: long enough to ask about a job that just ended.
-const JOB_EXPIRY: Duration = Duration::from_secs(600);
 /// Jobs remembered at once; beyond it the longest silent one is forgotten first.
 const JOBS_MAX: usize = 20_000;
 /// Jobs by name in the list of the delays of a job; the server knows some more, and the rest as a sum.
@@ -46,8 +43,10 @@ pub(crate) struct Job {
     delays: Delays,
     /// Its account with each device that it has used.
     devices: Vec<DeviceAccount>,
-    /// Device time that the server gave to anybody while this job was active, and the part of it that was owed to the job.
+    /// Device time that the server gave to anybody while this job was active, the part of it that was given under a policy
+    /// that owes shares, and the part of that which was owed to the job.
     contended: f64,
+    owing: f64,
     owed: f64,
     received: f64,
     active: bool,
@@ -58,11 +57,11 @@ pub(crate) struct Job {
 struct DeviceAccount {
     device: usize,
     spent: Nanos,
-    /// Share that the policy owed it when the device was accounted at `owed_at`.
-    owed: f64,
+    /// Share that the policy owed it when the device was accounted at `owed_at`; none where the policy owes nobody anything.
+    owed: Option<f64>,
     owed_at: Nanos,
     /// The share from which it has not moved away by `STEADY_SHARE` since `steady_since`.
-    steady: f64,
+    steady: Option<f64>,
     steady_since: Nanos,
     /// Time with requests queued there, as of the same moment.
     backlogged: Nanos,
@@ -115,12 +114,14 @@ pub(crate) struct JobLine {
     pub(crate) waited_for_others_seconds: f64,
     /// The devices that it has used.
     pub(crate) devices: Vec<DeviceLine>,
-    /// Device time that this server gave to anybody while the job was active, and the parts of it that the policy owed to
-    /// the job and the job received; sums over servers give its shares of the whole store.
+    /// Device time that this server gave to anybody while the job was active, the part of it that was given under a policy
+    /// that owes shares, and the parts that were owed to the job and received; sums over servers give its shares of the
+    /// whole store.
     pub(crate) contended_seconds: f64,
+    pub(crate) owing_seconds: f64,
     pub(crate) owed_seconds: f64,
     pub(crate) received_seconds: f64,
-    /// Share of the device time that the policy owed the job while it was active; absent before it was.
+    /// Share of the device time that the policy owed the job while it was active; absent before it was, and under `fifo`.
     pub(crate) share_owed: Option<f64>,
     /// Share that it received.
     pub(crate) share_received: Option<f64>,
@@ -146,8 +147,9 @@ pub(crate) struct WaitedForLine {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DeviceLine {
     pub(crate) device: String,
-    /// Share of its time that the policy owes the job now; 0 while the job is not active there.
-    pub(crate) share_owed: f64,
+    /// Share of its time that the policy owes the job now: 0 while the job is not active there, and none where the policy
+    /// owes nobody anything.
+    pub(crate) share_owed: Option<f64>,
     /// Time for which the policy has owed it this share, give or take `STEADY_SHARE`.
     pub(crate) share_owed_for_seconds: f64,
     pub(crate) device_seconds: f64,
@@ -190,7 +192,10 @@ impl Jobs {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let own = interval.received.get(&share.job).map_or(0.0, |&time| seconds(time));
             job.contended += given;
-            job.owed += given * share.owed;
+            if let Some(owed) = share.owed {
+                job.owing += given;
+                job.owed += given * owed;
+            }
             job.received += own;
             job.active |= share.active;
             let queued_part = job.device_account(device).note(share, interval);
@@ -200,13 +205,13 @@ impl Jobs {
         }
     }
 
-    /// Forgets jobs that have been silent for long, and returns them.
-    pub(crate) fn expire(&mut self, now: Nanos) -> Vec<JobId> {
+    /// Forgets jobs that have been silent for longer than finished jobs are `kept`, and returns them.
+    pub(crate) fn expire(&mut self, now: Nanos, kept: Nanos) -> Vec<JobId> {
         let silent = |job: &Job| now.saturating_since(job.last_seen);
         let mut gone: Vec<JobId> = self
             .jobs
             .iter()
-            .filter(|(_, job)| job.connections == 0 && silent(job) > Nanos::from(JOB_EXPIRY))
+            .filter(|(_, job)| job.connections == 0 && silent(job) > kept)
             .map(|(&id, _)| id)
             .collect();
         let excess = (self.jobs.len() - gone.len()).saturating_sub(JOBS_MAX);
@@ -309,6 +314,7 @@ impl Job {
             delays: Delays::default(),
             devices: Vec::new(),
             contended: 0.0,
+            owing: 0.0,
             owed: 0.0,
             received: 0.0,
             active: false,
@@ -362,7 +368,7 @@ impl Job {
 
     /// Share of the device time that the policy owed the job while it was active.
     pub(crate) fn share_owed(&self) -> Option<f64> {
-        (self.contended > 0.0).then(|| self.owed / self.contended)
+        (self.owing > 0.0).then(|| self.owed / self.owing)
     }
 
     /// Share of the device time that it received while it was active.
@@ -402,6 +408,7 @@ impl Job {
             waited_for_others_seconds: waited_for.1,
             devices: Vec::new(),
             contended_seconds: self.contended,
+            owing_seconds: self.owing,
             owed_seconds: self.owed,
             received_seconds: self.received,
             share_owed: self.share_owed(),
@@ -421,8 +428,12 @@ impl DeviceAccount {
     fn note(&mut self, share: &JobShare, interval: &Interval<'_>) -> f64 {
         let queued = share.backlogged.saturating_since(self.backlogged);
         self.backlogged = share.backlogged;
-        let was_owed_until_now = self.owed_at == interval.began;
-        if !was_owed_until_now || (share.owed - self.steady).abs() > STEADY_SHARE {
+        let is_steady = match (share.owed, self.steady) {
+            (Some(owed), Some(steady)) => (owed - steady).abs() <= STEADY_SHARE,
+            (owed, steady) => owed == steady,
+        };
+        let was_active_until_now = self.owed_at == interval.began;
+        if !(was_active_until_now && is_steady) {
             (self.steady, self.steady_since) = (share.owed, interval.ended);
         }
         (self.owed, self.owed_at) = (share.owed, interval.ended);
@@ -436,7 +447,10 @@ impl DeviceAccount {
     fn line(&self, accounted: &[Accounted]) -> DeviceLine {
         let device = accounted.get(self.device);
         let is_current = device.is_some_and(|device| device.at == self.owed_at);
-        let (owed, since) = if is_current { (self.owed, self.steady_since) } else { (0.0, self.owed_at) };
+        let (owed, since) = match is_current {
+            true => (self.owed, self.steady_since),
+            false => (self.owed.map(|_| 0.0), self.owed_at),
+        };
         DeviceLine {
             device: device.map_or_else(String::new, |device| device.device.clone()),
             share_owed: owed,
@@ -482,6 +496,7 @@ mod tests {
         for &(began, ended, owed) in notes {
             let (began, ended) = (Nanos(began * MILLI), Nanos(ended * MILLI));
             let (charged, backlogged) = (Nanos::ZERO, Nanos::ZERO);
+            let owed = Some(owed);
             let share = JobShare { job: JobId(1), owed, active: true, queued: 1, charged, backlogged };
             account.note(&share, &Interval { began, ended, shares: &[], received: &HashMap::new() });
         }
@@ -492,9 +507,19 @@ mod tests {
     fn a_share_is_owed_since_it_last_moved() {
         let mut account = DeviceAccount::new(0);
         let first = line_after(&mut account, &[(0, 1, 0.5), (1, 2, 0.502), (2, 4, 0.5)]);
-        assert_eq!((first.share_owed, first.share_owed_for_seconds), (0.5, 0.003));
+        assert_eq!((first.share_owed, first.share_owed_for_seconds), (Some(0.5), 0.003));
         let moved = line_after(&mut account, &[(4, 5, 0.7), (5, 9, 0.7)]);
-        assert_eq!((moved.share_owed, moved.share_owed_for_seconds), (0.7, 0.004));
+        assert_eq!((moved.share_owed, moved.share_owed_for_seconds), (Some(0.7), 0.004));
+    }
+
+    #[test]
+    fn a_finished_job_is_kept_for_as_long_as_the_site_says() {
+        let mut jobs = Jobs::default();
+        let claims = weir_testing::claims(7);
+        jobs.meet(&claims, Nanos::ZERO);
+        let kept = Nanos(50 * MILLI);
+        assert_eq!(jobs.expire(kept, kept), []);
+        assert_eq!(jobs.expire(kept + Nanos(1), kept), [claims.job_id()]);
     }
 
     #[test]
@@ -510,6 +535,6 @@ mod tests {
         let back = line_after(&mut account, &[(0, 1, 0.5), (3, 4, 0.5), (4, 6, 0.5)]);
         assert_eq!(back.share_owed_for_seconds, 0.002);
         let away = account.line(&[Accounted { device: "0.0".into(), at: Nanos(7 * MILLI) }]);
-        assert_eq!((away.share_owed, away.share_owed_for_seconds), (0.0, 0.001));
+        assert_eq!((away.share_owed, away.share_owed_for_seconds), (Some(0.0), 0.001));
     }
 }

@@ -9,15 +9,41 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Error;
 use std::sync::Arc;
 use weir_wire::MachineLoad;
 
-/// Content type of the exposition.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A format of the exposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Prometheus's text format, for people and for programs that name no format.
+    Text,
+    /// OpenMetrics, which Prometheus asks for.
+    OpenMetrics,
+}
+
+impl Format {
+    pub(crate) const COUNT: usize = 2;
+
+    /// The format for a caller with this `Accept` header.
+    pub(crate) fn of(accept: Option<&str>) -> Format {
+        match accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+            true => Format::OpenMetrics,
+            false => Format::Text,
+        }
+    }
+
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 type JobCounter = (&'static str, &'static str, fn(&JobLine) -> f64);
+type JobGauge = (&'static str, &'static str, fn(&JobLine) -> Option<f64>);
 type Gauge = (&'static str, &'static str, f64);
 
 /// Counters of each job: name, help, value.
@@ -30,28 +56,45 @@ const JOB_COUNTERS: [JobCounter; 5] = [
     }),
     ("weir_job_device_seconds", "Device time that the job received", |job| job.device_seconds),
 ];
-/// Gauges of each job.
-const JOB_GAUGES: [JobCounter; 3] = [
-    ("weir_job_share_owed_ratio", "Share of device time owed while the job was active", |job| {
-        job.share_owed.unwrap_or(0.0)
-    }),
+/// Gauges of each job that has a value.
+const JOB_GAUGES: [JobGauge; 3] = [
+    ("weir_job_share_owed_ratio", "Share of device time owed while the job was active", |job| job.share_owed),
     ("weir_job_share_received_ratio", "Share of device time received while the job was active", |job| {
-        job.share_received.unwrap_or(0.0)
+        job.share_received
     }),
     ("weir_job_active", "1 while the job has requests, or had within the grace period", |job| {
-        f64::from(u8::from(job.active))
+        Some(f64::from(u8::from(job.active)))
     }),
 ];
 
 /// The exposition of one moment.
-pub(crate) fn encode(snapshot: Arc<Snapshot>) -> String {
+pub(crate) fn encode(snapshot: Arc<Snapshot>, format: Format) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exposition(snapshot)));
     let mut text = String::new();
-    match text::encode(&mut text, &registry) {
-        Ok(()) => text,
-        Err(Error) => String::new(),
+    match (text::encode(&mut text, &registry), format) {
+        (Ok(()), Format::OpenMetrics) => text,
+        (Ok(()), Format::Text) => as_text_format(&text),
+        (Err(Error), _) => String::new(),
     }
+}
+
+/// An exposition in OpenMetrics, in the text format: there a counter's own name ends in `_total`, and units and the end are not
+/// told.
+fn as_text_format(exposition: &str) -> String {
+    let counter = |line: &str| line.strip_prefix("# TYPE ")?.strip_suffix(" counter").map(str::to_owned);
+    let counters: HashSet<String> = exposition.lines().filter_map(counter).collect();
+    let mut text = String::with_capacity(exposition.len());
+    for line in exposition.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(kind), Some(name), Some(rest)) if counters.contains(name) => {
+                text.push_str(&format!("# {kind} {name}_total {rest}\n"));
+            }
+            _ => text.extend([line, "\n"]),
+        }
+    }
+    text
 }
 
 #[derive(Debug)]
@@ -69,7 +112,9 @@ impl Collector for Exposition {
         for (name, help, value) in JOB_GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for job in self.jobs() {
-                ConstGauge::new(value(job)).encode(family.encode_family(&labels(job))?)?;
+                if let Some(value) = value(job) {
+                    ConstGauge::new(value).encode(family.encode_family(&labels(job))?)?;
+                }
             }
         }
         self.encode_waits(&mut encoder)?;
@@ -136,7 +181,8 @@ impl Exposition {
         for job in self.jobs() {
             for other in &job.waited_for {
                 let [name, user, group, uid] = labels(job);
-                let (for_job, for_user) = (("for_job", other.job.clone()), ("for_user", other.user.clone()));
+                let (for_job, for_user) =
+                    (("for_job_name", other.job.clone()), ("for_user", other.user.clone()));
                 let labels = [name, user, group, uid, for_job, for_user];
                 ConstCounter::new(other.seconds).encode(family.encode_family(&labels)?)?;
             }
@@ -301,7 +347,7 @@ impl Exposition {
 
 fn labels(job: &JobLine) -> [(&'static str, String); 4] {
     [
-        ("job", job.job.clone()),
+        ("job_name", job.job.clone()),
         ("user", job.user.clone()),
         ("group", job.group.clone()),
         ("uid", job.uid.to_string()),

@@ -35,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// Value of the `Authorization` header.
     pub(crate) authorization: Option<String>,
+    /// Value of the `Accept` header.
+    pub(crate) accept: Option<String>,
     /// The body.
     pub(crate) body: Vec<u8>,
 }
@@ -170,12 +172,14 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, u16> {
     };
     let path = head.path.unwrap_or_default().split('?').next().unwrap_or_default().to_string();
     let method = head.method.unwrap_or_default().to_string();
-    let mut request = Request { method, path, authorization: None, body: Vec::new() };
+    let mut request = Request { method, path, authorization: None, accept: None, body: Vec::new() };
     let mut body_bytes = None;
     for header in head.headers.iter() {
         let value = std::str::from_utf8(header.value).map_err(|_| 400u16)?;
         if header.name.eq_ignore_ascii_case("authorization") {
             request.authorization = Some(value.to_string());
+        } else if header.name.eq_ignore_ascii_case("accept") {
+            request.accept = Some(value.to_string());
         } else if header.name.eq_ignore_ascii_case("content-length") {
             let length = value.parse().map_err(|_| 400u16)?;
             if body_bytes.is_some_and(|earlier| earlier != length) {
@@ -300,6 +304,7 @@ mod tests {
             method: "PUT".into(),
             path: "/v1/policy".into(),
             authorization: Some("Bearer 12".into()),
+            accept: None,
             body: b"body".to_vec(),
         };
         for piece in 1..bytes.len() {

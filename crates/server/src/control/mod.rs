@@ -85,7 +85,8 @@ pub(crate) fn start(
 fn respond(request: &Request, desk: &Desk) -> Response {
     let (status, body, content_type) = match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/metrics") => {
-            answer(desk.table(), |table| (200, table.metrics_text(), metrics::CONTENT_TYPE))
+            let format = metrics::Format::of(request.accept.as_deref());
+            answer(desk.table(), |table| (200, table.metrics_text(format), format.content_type()))
         }
         ("GET", "/v1/status") => answer(desk.status(), |status| json(200, &**status)),
         ("GET", "/v1/jobs") => answer(desk.table(), |table| (200, table.jobs_text(), JSON)),

@@ -2,7 +2,7 @@
 
 use super::snapshot::Snapshot;
 use crate::accounts::jobs::JobLine;
-use crate::accounts::metrics;
+use crate::accounts::metrics::{self, Format};
 use serde::Serialize;
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Table {
     snapshot: Arc<Snapshot>,
     jobs_text: OnceLock<Arc<str>>,
-    metrics_text: OnceLock<Arc<str>>,
+    metrics_texts: [OnceLock<Arc<str>>; Format::COUNT],
 }
 
 #[derive(Serialize)]
@@ -22,8 +22,7 @@ struct Jobs<'a> {
 impl Table {
     /// The texts of `snapshot`, which are not written yet.
     pub(crate) fn new(snapshot: Snapshot) -> Table {
-        let (jobs_text, metrics_text) = (OnceLock::new(), OnceLock::new());
-        Table { snapshot: Arc::new(snapshot), jobs_text, metrics_text }
+        Table { snapshot: Arc::new(snapshot), jobs_text: OnceLock::new(), metrics_texts: Default::default() }
     }
 
     /// `/v1/jobs`.
@@ -37,7 +36,8 @@ impl Table {
     }
 
     /// `/metrics`.
-    pub(crate) fn metrics_text(&self) -> Arc<str> {
-        Arc::clone(self.metrics_text.get_or_init(|| metrics::encode(Arc::clone(&self.snapshot)).into()))
+    pub(crate) fn metrics_text(&self, format: Format) -> Arc<str> {
+        let encode = || metrics::encode(Arc::clone(&self.snapshot), format).into();
+        Arc::clone(self.metrics_texts[format as usize].get_or_init(encode))
     }
 }

@@ -83,7 +83,8 @@ impl Server {
         self.peers.confirmations().expire(now);
         self.pages.watches().expire(now);
         self.tell_homes();
-        for job in self.accounts.jobs().expire(now) {
+        let kept = Nanos::from(self.site.config.finished_jobs_kept);
+        for job in self.accounts.jobs().expire(now, kept) {
             self.devices.remove_job(job, now);
             self.links.visits().remove_job(job, now);
         }

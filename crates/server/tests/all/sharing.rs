@@ -199,12 +199,13 @@ fn the_account_says_what_was_charged_where_and_who_waited_for_whom() {
     let metrics = parse(&get(&scene.cluster.address(0).control, "/metrics").body).1;
     let waits = &metrics["weir_job_waited_for_seconds_total"];
     for (name, other) in [("large", "small"), ("small", "large")] {
-        let waited = waits.iter().find(|(labels, _)| [&labels["job"], &labels["for_job"]] == [name, other]);
+        let waited =
+            waits.iter().find(|(labels, _)| [&labels["job_name"], &labels["for_job_name"]] == [name, other]);
         let (labels, seconds) =
             waited.unwrap_or_else(|| panic!("{name} does not wait for {other}: {waits:?}"));
         assert!(*seconds > 0.0, "{waits:?}");
         let names: Vec<&str> = labels.keys().map(String::as_str).collect();
-        assert_eq!(names, ["for_job", "for_user", "group", "job", "uid", "user"]);
+        assert_eq!(names, ["for_job_name", "for_user", "group", "job_name", "uid", "user"]);
         let (entry, other_entry) = (entry(&scene.cluster, name), entry(&scene.cluster, other));
         let spent = number(&entry["device_seconds"]);
         assert!((number(&entry["charged_seconds"]) - spent).abs() < 1e-9, "the speeds are known: {entry}");
@@ -433,11 +434,11 @@ fn a_caller_that_sends_no_body_harms_nobody() {
 /// One sample of an exposition: its labels and value.
 type Sample = (BTreeMap<String, String>, f64);
 
-/// Reads an OpenMetrics text, checking its grammar: types before samples, names, labels, values, the end.
+/// Reads an exposition in the text format, checking its grammar: types before samples, names, labels, values.
 fn parse(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, Vec<Sample>>) {
     let (mut types, mut samples) = (BTreeMap::new(), BTreeMap::<String, Vec<Sample>>::new());
-    assert!(text.ends_with("# EOF\n"));
-    for line in text.lines().filter(|line| *line != "# EOF") {
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
         if let Some(comment) = line.strip_prefix("# ") {
             let (word, rest) = comment.split_once(' ').expect("a word");
             let (name, value) = rest.split_once(' ').expect("a name");
@@ -482,7 +483,7 @@ fn metrics_are_what_is_declared() {
     let text = get(&cluster.address(0).control, "/metrics").body;
     let (types, samples) = parse(&text);
 
-    let job_labels = ["group", "job", "uid", "user"];
+    let job_labels = ["group", "job_name", "uid", "user"];
     for (name, kind, labels) in [
         ("weir_job_operations", "counter", &job_labels[..]),
         ("weir_job_read_bytes", "counter", &job_labels),
@@ -513,12 +514,9 @@ fn metrics_are_what_is_declared() {
         ("weir_credentials_refused", "counter", &[]),
         ("weir_frames_malformed", "counter", &[]),
     ] {
-        assert_eq!(types.get(name).map(String::as_str), Some(kind), "{name}");
-        let suffix = match kind {
-            "counter" => "_total",
-            "histogram" => "_count",
-            _ => "",
-        };
+        let name = if kind == "counter" { format!("{name}_total") } else { name.to_string() };
+        assert_eq!(types.get(&name).map(String::as_str), Some(kind), "{name}");
+        let suffix = if kind == "histogram" { "_count" } else { "" };
         let found = samples.get(&format!("{name}{suffix}")).unwrap_or_else(|| panic!("no sample of {name}"));
         for (found, _) in found {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
@@ -526,9 +524,9 @@ fn metrics_are_what_is_declared() {
     }
     // These have samples only of jobs that waited, devices where bytes cost something, refusals, targets that
     // served more than one request of a size, and machines that were watched for long enough.
-    assert_eq!(types.get("weir_job_waited_for_seconds").map(String::as_str), Some("counter"));
+    assert_eq!(types.get("weir_job_waited_for_seconds_total").map(String::as_str), Some("counter"));
     assert_eq!(types.get("weir_device_cost_bytes_per_second").map(String::as_str), Some("gauge"));
-    assert_eq!(types.get("weir_placement_refused").map(String::as_str), Some("counter"));
+    assert_eq!(types.get("weir_placement_refused_total").map(String::as_str), Some("counter"));
     for name in ["weir_target_achieved_bytes_per_second", "weir_target_expected_bytes_per_second"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
@@ -539,17 +537,14 @@ fn metrics_are_what_is_declared() {
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");
-    for (name, kind) in &types {
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        assert!(
-            page.contains(&format!("| `{name}{suffix}` |")),
-            "{name} is not in docs/reference/metrics.md"
-        );
+    for name in types.keys() {
+        assert!(page.contains(&format!("| `{name}` |")), "{name} is not in docs/reference/metrics.md");
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} has no help");
     }
 
     let of_job = |name: &str| {
         let samples = samples[name].iter();
-        let found: Vec<&Sample> = samples.filter(|(labels, _)| labels["job"] == "metered").collect();
+        let found: Vec<&Sample> = samples.filter(|(labels, _)| labels["job_name"] == "metered").collect();
         found.iter().map(|(labels, value)| (labels.get("le").cloned(), *value)).collect::<Vec<_>>()
     };
     assert_eq!(of_job("weir_job_written_bytes_total"), [(None, 10_000.0)]);

@@ -91,7 +91,7 @@ impl Flows {
         Flows {
             network,
             routes,
-            shares: Shares::new(&settings.sharing, &settings.jobs, &settings.holders, (targets, servers)),
+            shares: Shares::new(&settings.sharing, &settings.jobs, (targets, servers)),
             classes: Classes::default(),
             completions: Completions::default(),
             steps: vec![StepState::default(); world.streams.count()],

@@ -8,7 +8,7 @@
 use crate::core::accounts::Accounts;
 use crate::core::time::seconds;
 use weir_device::USED_MIN;
-use weir_fairshare::{divide, Holder, JobAttributes, Level, Nanos, Policy, Presence, Sharing, Use};
+use weir_fairshare::{divide, JobAttributes, Level, Nanos, Policy, Presence, Sharing, Use};
 
 /// Portions that move by less than this leave the weights as they are.
 const PORTION_MOVED: f64 = 0.01;
@@ -18,7 +18,6 @@ const PORTION_MOVED: f64 = 0.01;
 pub(crate) struct Shares {
     sharing: Sharing,
     jobs: Vec<JobAttributes>,
-    reserved: Vec<(Holder, f64)>,
     /// The targets, and behind them the metadata services of the servers.
     devices: Vec<Vec<JobHere>>,
     targets: u32,
@@ -64,11 +63,8 @@ impl Shares {
     pub(crate) fn new(
         sharing: &Sharing,
         jobs: &[JobAttributes],
-        holders: &[(Holder, Option<f64>, Option<f64>)],
         (targets, servers): (usize, usize),
     ) -> Shares {
-        let reserved =
-            |&(holder, reservation, _): &(Holder, Option<f64>, Option<f64>)| Some((holder, reservation?));
         let is_flat = match sharing.policy() {
             Policy::Fifo => true,
             Policy::Fair(levels) => matches!(levels[..], [Level::Job | Level::Size | Level::Priority]),
@@ -77,7 +73,6 @@ impl Shares {
             has_classes: !is_flat,
             sharing: sharing.clone(),
             jobs: jobs.to_vec(),
-            reserved: holders.iter().filter_map(reserved).collect(),
             devices: vec![Vec::new(); targets + servers],
             windows: vec![0.0; targets + servers],
             is_stale: vec![false; targets + servers],
@@ -166,9 +161,8 @@ impl Shares {
         } else if std::mem::take(&mut self.is_stale[target as usize]) {
             let jobs: Vec<(&JobAttributes, &[f64])> =
                 here.iter().map(|one| (&self.jobs[one.job as usize], &one.portions[..])).collect();
-            let mut shares = self.sharing.owed(&jobs);
-            reserve(&self.reserved, &jobs, &mut shares);
-            for (one, share) in here.iter_mut().zip(shares) {
+            let owed = self.sharing.owed(&jobs);
+            for (one, share) in here.iter_mut().zip(owed) {
                 one.share = share;
             }
         }
@@ -279,33 +273,5 @@ impl JobHere {
             accounts.owes(self.job, self.share * seconds(now.saturating_since(self.since)));
         }
         self.since = now;
-    }
-}
-
-/// Raises the shares of holders to their reservations. The others divide what is left as before.
-fn reserve(reserved: &[(Holder, f64)], jobs: &[(&JobAttributes, &[f64])], shares: &mut [f64]) {
-    let mut is_raised = vec![false; jobs.len()];
-    for &(holder, reservation) in reserved {
-        let is_of = |place: usize, is_raised: &[bool]| holder.holds(jobs[place].0) && !is_raised[place];
-        let sum_of = |shares: &[f64], counts: &dyn Fn(usize) -> bool| -> f64 {
-            (0..shares.len()).filter(|&place| counts(place)).map(|place| shares[place]).sum()
-        };
-        let own = sum_of(shares, &|place| is_of(place, &is_raised));
-        let others = sum_of(shares, &|place| !is_of(place, &is_raised) && !is_raised[place]);
-        let left = (own + others - reservation).max(0.0);
-        if own == 0.0 || own >= reservation || others == 0.0 {
-            continue;
-        }
-        let raised = reservation.min(own + others);
-        for place in 0..shares.len() {
-            if is_of(place, &is_raised) {
-                shares[place] *= raised / own;
-            } else if !is_raised[place] {
-                shares[place] *= left / others;
-            }
-        }
-        for place in 0..shares.len() {
-            is_raised[place] |= holder.holds(jobs[place].0);
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from weir.distribution import install_command
 from weir.simulation.errors import SimulationError
 from weir.simulation.report.section import Cell
 
@@ -18,7 +19,7 @@ def check_libraries() -> None:
     except ImportError as error:
         raise SimulationError(
             f"the page needs the package {error.name}, which is not installed",
-            hint="pip install 'weir[simulation]'",
+            hint=install_command("simulation"),
         ) from error
 
 

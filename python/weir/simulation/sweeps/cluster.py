@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weir.distribution import install_command
 from weir.simulation.sweeps.errors import SweepError
 from weir.simulation.sweeps.pools import Dask
 
@@ -65,7 +66,7 @@ def connected(address: str, options: SlurmOptions) -> Iterator[Dask]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise SweepError(f"--dask needs a package: {error}", hint="pip install 'weir[simulation]'") from error
+        raise SweepError(f"--dask needs a package: {error}", hint=install_command("simulation")) from error
     # Lost workers and points that travel whole are no news to the user; a sweep that fails says why itself.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -94,7 +95,7 @@ def _slurm_client(options: SlurmOptions) -> "Iterator[Client]":
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
-        raise SweepError(f"--dask slurm needs a package: {error}", hint="pip install 'weir[simulation]'") from error
+        raise SweepError(f"--dask slurm needs a package: {error}", hint=install_command("simulation")) from error
     with SLURMCluster(
         cores=options.cores,
         processes=1,

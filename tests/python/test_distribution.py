@@ -1,0 +1,21 @@
+"""The hints that name packages are those of pyproject.toml."""
+
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from weir import distribution
+
+PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+
+
+@pytest.mark.parametrize("extra", sorted(PROJECT["optional-dependencies"]))
+def test_the_command_installs_the_packages_of_the_extra(extra: str) -> None:
+    command = shlex.split(distribution.install_command(extra))
+    assert command[:2] == ["pip", "install"]
+    assert sorted(command[2:]) == sorted(PROJECT["optional-dependencies"][extra])
+
+
+def test_the_name_and_the_version_are_those_of_the_project() -> None:
+    assert (distribution.NAME, distribution.version()) == (PROJECT["name"], PROJECT["version"])
