@@ -9,6 +9,8 @@ use std::sync::Arc;
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
 use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
 
+/// Time of silence after which a job has no place in devices and in reports to other servers.
+const RETIREMENT: Nanos = Nanos::from_millis(600_000);
 /// Jobs remembered at once; beyond it the longest silent one is forgotten first.
 const JOBS_MAX: usize = 20_000;
 /// Jobs by name in the list of the delays of a job; the server knows some more, and the rest as a sum.
@@ -33,6 +35,8 @@ pub(crate) struct Job {
     attributes: JobAttributes,
     connections: usize,
     last_seen: Nanos,
+    /// Whether it lost its place in devices and reports, because it was silent for [`RETIREMENT`].
+    is_retired: bool,
     operations: u64,
     bytes_read: u64,
     bytes_written: u64,
@@ -167,7 +171,7 @@ impl Jobs {
         let attributes = attributes(claims);
         let job = self.jobs.entry(claims.job_id()).or_insert_with(|| Job::new(claims, attributes, now));
         job.attributes = attributes;
-        job.last_seen = now;
+        job.note_sign_of_life(now);
         attributes
     }
 
@@ -205,25 +209,31 @@ impl Jobs {
         }
     }
 
-    /// Forgets jobs that have been silent for longer than finished jobs are `kept`, and returns them.
+    /// Retires jobs that have been silent for [`RETIREMENT`], and forgets jobs that have been silent for longer than finished
+    /// jobs are `kept`. Returns the jobs that lose their places in devices.
     pub(crate) fn expire(&mut self, now: Nanos, kept: Nanos) -> Vec<JobId> {
-        let silent = |job: &Job| now.saturating_since(job.last_seen);
-        let mut gone: Vec<JobId> = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.connections == 0 && silent(job) > kept)
-            .map(|(&id, _)| id)
-            .collect();
+        let (mut leaving, mut gone) = (Vec::new(), Vec::new());
+        for (&id, job) in self.jobs.iter_mut().filter(|(_, job)| job.connections == 0) {
+            let silent = now.saturating_since(job.last_seen);
+            if silent > RETIREMENT.min(kept) && !std::mem::replace(&mut job.is_retired, true) {
+                leaving.push(id);
+            }
+            if silent > kept {
+                gone.push(id);
+            }
+        }
         let excess = (self.jobs.len() - gone.len()).saturating_sub(JOBS_MAX);
         if excess > 0 {
             let mut idle: Vec<_> = self.jobs.iter().filter(|(_, job)| job.connections == 0).collect();
             idle.sort_by_key(|(_, job)| job.last_seen);
-            gone.extend(idle.into_iter().take(excess).map(|(&id, _)| id));
+            let forgotten = &idle[..idle.len().min(gone.len() + excess)];
+            leaving.extend(forgotten.iter().filter(|(_, job)| !job.is_retired).map(|(&id, _)| id));
+            gone = forgotten.iter().map(|(&id, _)| id).collect();
         }
         for id in &gone {
             self.jobs.remove(id);
         }
-        gone
+        leaving
     }
 
     /// The jobs there are now.
@@ -261,7 +271,7 @@ impl Jobs {
         (lines, others)
     }
 
-    /// The table, for other servers; where it does not fit one frame, without the jobs that do nothing
+    /// The jobs that are not retired, for other servers; where the table does not fit one frame, without the jobs that do nothing
     /// and have been silent for longest. `uses` is the use that each job makes of this server's devices now.
     pub(crate) fn reports(&self, mut uses: HashMap<JobId, Vec<DeviceUse>>) -> Vec<JobReport> {
         let report = |(&id, job): (&JobId, &Job)| JobReport {
@@ -280,7 +290,8 @@ impl Jobs {
             let names = report.name.len() + report.user.len() + report.group.len();
             REPORT_FIXED_BYTES + names + USE_BYTES * report.uses.len()
         };
-        let mut reports: Vec<JobReport> = self.jobs.iter().map(report).collect();
+        let present = self.jobs.iter().filter(|(_, job)| !job.is_retired);
+        let mut reports: Vec<JobReport> = present.map(report).collect();
         if reports.iter().map(length).sum::<usize>() > REPORTS_BYTES_MAX {
             let last_seen = |report: &JobReport| self.jobs.get(&report.job).map(|job| job.last_seen);
             reports
@@ -305,6 +316,7 @@ impl Job {
             attributes,
             connections: 0,
             last_seen: now,
+            is_retired: false,
             operations: 0,
             bytes_read: 0,
             bytes_written: 0,
@@ -337,6 +349,7 @@ impl Job {
     /// The job gave a sign of life.
     pub(crate) fn note_sign_of_life(&mut self, now: Nanos) {
         self.last_seen = now;
+        self.is_retired = false;
     }
 
     /// A connection of the job was proved.
@@ -512,14 +525,54 @@ mod tests {
         assert_eq!((moved.share_owed, moved.share_owed_for_seconds), (Some(0.7), 0.004));
     }
 
+    fn jobs_of(uids: std::ops::Range<u32>) -> Jobs {
+        let mut jobs = Jobs::default();
+        for uid in uids {
+            jobs.meet(&weir_testing::claims(uid), Nanos(u64::from(uid)));
+        }
+        jobs
+    }
+
     #[test]
     fn a_finished_job_is_kept_for_as_long_as_the_site_says() {
-        let mut jobs = Jobs::default();
-        let claims = weir_testing::claims(7);
-        jobs.meet(&claims, Nanos::ZERO);
-        let kept = Nanos(50 * MILLI);
-        assert_eq!(jobs.expire(kept, kept), []);
-        assert_eq!(jobs.expire(kept + Nanos(1), kept), [claims.job_id()]);
+        let (mut jobs, id) = (jobs_of(0..1), weir_testing::claims(0).job_id());
+        let kept = Nanos(RETIREMENT.0 * 9);
+        assert_eq!(jobs.expire(RETIREMENT, kept), []);
+        assert_eq!(jobs.reports(HashMap::new()).len(), 1);
+        assert_eq!(jobs.expire(RETIREMENT + Nanos(1), kept), [id], "it leaves the devices");
+        assert_eq!(jobs.reports(HashMap::new()), []);
+        assert_eq!(jobs.expire(kept, kept), [], "it has left them");
+        assert_eq!(jobs.ids(), [id]);
+        assert_eq!(jobs.expire(kept + Nanos(1), kept), []);
+        assert_eq!(jobs.ids(), []);
+    }
+
+    #[test]
+    fn a_job_that_is_kept_for_a_short_time_leaves_the_devices_with_the_table() {
+        let (mut jobs, kept) = (jobs_of(0..1), Nanos(50 * MILLI));
+        assert_eq!(jobs.expire(kept + Nanos(1), kept), [weir_testing::claims(0).job_id()]);
+        assert_eq!(jobs.ids(), []);
+    }
+
+    #[test]
+    fn a_retired_job_that_comes_back_is_reported_again() {
+        let mut jobs = jobs_of(0..1);
+        let later = RETIREMENT + Nanos(1);
+        assert_eq!(jobs.expire(later, Nanos(u64::MAX)).len(), 1);
+        jobs.meet(&weir_testing::claims(0), later);
+        assert_eq!(jobs.reports(HashMap::new()).len(), 1);
+        assert_eq!(jobs.expire(later + later, Nanos(u64::MAX)).len(), 1, "and retires again");
+    }
+
+    #[test]
+    fn of_too_many_jobs_the_longest_silent_are_forgotten() {
+        let mut jobs = jobs_of(0..JOBS_MAX as u32 + 2);
+        let mut gone = jobs.expire(Nanos(0), RETIREMENT);
+        gone.sort();
+        let mut oldest = [0, 1].map(|uid| weir_testing::claims(uid).job_id());
+        oldest.sort();
+        assert_eq!(gone, oldest);
+        assert_eq!(jobs.ids().len(), JOBS_MAX);
     }
 
     #[test]
