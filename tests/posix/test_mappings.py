@@ -308,6 +308,8 @@ class Game:
         length = min(length, len(self.file) - source, SIZE_MAX - target)
         if handle and length > 0 and abs(source - target) >= length:
             self.sync_for(agent)
+            # The kernel compares with the size that it knows and asks nobody, so a program looks at the size first, as cp does.
+            self.agents[agent]("sizes", handle)
             assert self.call(agent, "copy", handle, source, target, length) == length
             self.put(target, self.file[source : source + length].decode())
 

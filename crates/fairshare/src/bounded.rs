@@ -84,19 +84,20 @@ fn bounds_of(paths: &[Vec<Branch>], jobs: &[&JobAttributes], entitlements: &Enti
     if !entitlements.bound_anyone() {
         return Vec::new();
     }
-    let mut holders: BTreeMap<(Holder, Option<JobId>), (Vec<usize>, f64, f64)> = BTreeMap::new();
+    // A grant for a job name holds for each job of the name by itself.
+    let mut holders: BTreeMap<(Holder, Option<JobId>), Bound> = BTreeMap::new();
     for (place, job) in jobs.iter().enumerate() {
         for (holder, granted) in entitlements.bounds(job) {
-            // A grant for a job name holds for each job of the name by itself.
             let alone = matches!(holder, Holder::Job(_)).then_some(job.job);
-            let bounds = (granted.reservation.unwrap_or(0.0), granted.limit.unwrap_or(1.0));
-            let new = || (Vec::new(), bounds.0, bounds.1);
-            holders.entry((holder, alone)).or_insert_with(new).0.push(place);
+            let (reservation, limit) = (granted.reservation.unwrap_or(0.0), granted.limit.unwrap_or(1.0));
+            let bound = Bound { members: Vec::new(), reservation, limit, given: 0.0 };
+            holders.entry((holder, alone)).or_insert(bound).members.push((place, 1.0));
         }
     }
-    let bound = |(members, reservation, limit): (Vec<usize>, f64, f64)| {
-        let parts = Claims::of(members.iter().map(|&place| paths[place].clone())).owed();
-        Bound { members: members.into_iter().zip(parts).collect(), reservation, limit, given: 0.0 }
-    };
-    holders.into_values().map(bound).collect()
+    let mut bounds: Vec<Bound> = holders.into_values().collect();
+    for bound in &mut bounds {
+        let parts = Claims::of(bound.members.iter().map(|&(place, _)| paths[place].clone())).owed();
+        bound.members.iter_mut().zip(parts).for_each(|(member, part)| member.1 = part);
+    }
+    bounds
 }
