@@ -28,15 +28,17 @@ def install_command(extra: str) -> str:
         extra: Name of the extra, such as `adaptive`.
 
     Returns:
-        The command, with the packages by name: it is right wherever this distribution came from.
-
-    Raises:
-        importlib.metadata.PackageNotFoundError: The package was not installed.
+        The command, with the packages by name: it is right wherever this distribution came from. In sources that were
+        not installed, it installs them with the extra.
     """
     import re
     import shlex
     from importlib import metadata
 
     wanted = re.compile(rf"""^(?P<package>[^;]+);\s*extra\s*==\s*["']{re.escape(extra)}["']$""")
-    found = [match["package"].strip() for line in metadata.requires(NAME) or [] if (match := wanted.match(line))]
+    try:
+        lines = metadata.requires(NAME) or []
+    except metadata.PackageNotFoundError:
+        return f"pip install '.[{extra}]'"
+    found = [match["package"].strip() for line in lines if (match := wanted.match(line))]
     return shlex.join(["pip", "install", *found])

@@ -17,5 +17,10 @@ def test_the_command_installs_the_packages_of_the_extra(extra: str) -> None:
     assert sorted(command[2:]) == sorted(PROJECT["optional-dependencies"][extra])
 
 
+def test_sources_that_are_not_installed_have_a_hint_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distribution, "NAME", "weir-that-is-not-installed")
+    assert distribution.install_command("zarr") == "pip install '.[zarr]'"
+
+
 def test_the_name_and_the_version_are_those_of_the_project() -> None:
     assert (distribution.NAME, distribution.version()) == (PROJECT["name"], PROJECT["version"])
