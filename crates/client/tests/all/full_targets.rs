@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 use weir_client::wire::*;
 use weir_client::{File, Place, Store, TransportChoice};
-use weir_testing::{servers, wait_until, Choices, Cluster, READ_WRITE};
+use weir_testing::{servers, wait_until, Choices, Cluster, Line, READ_WRITE};
 
 const SMALL_BYTES: usize = 256 << 10;
 const STRIPE_BYTES: usize = 1 << 20;
@@ -409,38 +409,84 @@ fn what_another_home_removes_is_free_for_the_next_write_on_disk() {
     what_another_home_removes_is_free_for_the_next_write("dir");
 }
 
+/// A home and its one full target, whose server does not answer: the home has decided a removal that is to give room there.
+struct Awaited {
+    cluster: Cluster,
+    store: Store,
+    directory: String,
+    /// A program that has a removed file open.
+    program: Option<Line>,
+    full: Pid,
+}
+
+impl Awaited {
+    fn new() -> Awaited {
+        let cluster = start_servers(2, 1, "ram", "8MiB");
+        let store = store_on(&cluster, TransportChoice::Unix);
+        let directory = directory_of_server_0(&store, "1.0");
+        let mut program = cluster.root(0);
+        program.open(&format!("{directory}/held"), READ_WRITE).expect("made");
+        let full = Pid::from_raw(cluster.pid(1) as i32).expect("a process");
+        let scene = Awaited { cluster, store, directory, program: Some(program), full };
+        scene.remove("held");
+        write_file(&scene.store, &scene.path("large"), &content(1, 16 << 20))
+            .expect_err("larger than the target");
+        let mut probes = 0;
+        wait_until("the home knows of the full target", || {
+            probes += 1;
+            make_file(&scene.store, &scene.path(&format!("probe-{probes}"))).is_none()
+        });
+        kill_process(full, Signal::STOP).expect("stopped");
+        scene.remove("large");
+        scene
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+
+    fn remove(&self, name: &str) {
+        self.store.unlink(&CALLER, Place::root(self.path(name).as_bytes()), false).expect("removed");
+    }
+
+    /// The program makes a file, which waits for room.
+    fn begin_file(&mut self, name: &str) {
+        let at = At::new(Ino::ROOT, self.path(name));
+        let request = Request::Open { at, flags: READ_WRITE, permissions: 0o644, layout: None };
+        self.program.as_mut().expect("a program").send(&request, &[]);
+        wait_until("the file waits", || self.cluster.figure(0, "outstanding") > 0);
+    }
+
+    fn go_on(&self) {
+        kill_process(self.full, Signal::CONT).expect("goes on");
+    }
+}
+
+#[test]
+fn a_file_waits_for_room_that_a_removal_is_to_give() {
+    let mut awaited = Awaited::new();
+    awaited.begin_file("late");
+    awaited.go_on();
+    let (_, reply, _) = awaited.program.as_mut().expect("a program").receive();
+    assert!(matches!(reply, Reply::Opened { .. }), "{reply:?}");
+    let late = open(&awaited.store, &awaited.path("late"), false);
+    assert_eq!(fill_file(&late, "late", &content(2, SMALL_BYTES)), Ok(()));
+}
+
 /// A program was killed while its new file waited for room. The home made the file once there was room, after it had released
 /// everything that the program held: nobody closed the file.
 #[test]
 fn a_file_that_waits_for_room_is_not_made_for_a_program_that_is_gone() {
-    let cluster = start_servers(2, 1, "ram", "8MiB");
-    let store = store_on(&cluster, TransportChoice::Unix);
-    let directory = directory_of_server_0(&store, "1.0");
-    let path = |name: &str| format!("{directory}/{name}");
-    let remove =
-        |name: &str| store.unlink(&CALLER, Place::root(path(name).as_bytes()), false).expect("removed");
-    let mut program = cluster.root(0);
-    // The home forgets this file as soon as it releases the program.
-    program.open(&path("held"), READ_WRITE).expect("made");
-    remove("held");
-    write_file(&store, &path("large"), &content(1, 16 << 20)).expect_err("larger than the target");
-    let mut probes = 0;
-    wait_until("the home knows of the full target", || {
-        probes += 1;
-        make_file(&store, &path(&format!("probe-{probes}"))).is_none()
-    });
-    let full = Pid::from_raw(cluster.pid(1) as i32).expect("a process");
-    kill_process(full, Signal::STOP).expect("stopped");
-    remove("large");
-    let inodes = cluster.figure(0, "inodes");
-    let at = At::new(Ino::ROOT, path("abandoned"));
-    program.send(&Request::Open { at, flags: READ_WRITE, permissions: 0o644, layout: None }, &[]);
-    wait_until("the file waits", || cluster.figure(0, "outstanding") > 0);
-    drop(program);
-    wait_until("the program is released", || cluster.figure(0, "inodes") < inodes);
-    kill_process(full, Signal::CONT).expect("goes on");
-    assert_eq!(write_file(&store, &path("fresh"), &content(2, SMALL_BYTES)), Ok(()));
-    cluster.await_figure(0, "outstanding", 0);
-    let found = store.attributes(&CALLER, Place::root(path("abandoned").as_bytes()), false);
+    let mut awaited = Awaited::new();
+    let inodes = awaited.cluster.figure(0, "inodes");
+    awaited.begin_file("abandoned");
+    drop(awaited.program.take());
+    wait_until("the program is released", || awaited.cluster.figure(0, "inodes") < inodes);
+    awaited.go_on();
+    let fresh = awaited.path("fresh");
+    assert_eq!(write_file(&awaited.store, &fresh, &content(2, SMALL_BYTES)), Ok(()));
+    awaited.cluster.await_figure(0, "outstanding", 0);
+    let path = awaited.path("abandoned");
+    let found = awaited.store.attributes(&CALLER, Place::root(path.as_bytes()), false);
     assert_eq!(found.map_err(|error| error.errno()).err(), Some(libc::ENOENT));
 }

@@ -39,8 +39,8 @@ impl Room {
     }
 
     /// All writes that wait: room was given.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Token> {
-        std::mem::take(&mut self.waiting).into_iter().map(|roomless| roomless.token)
+    pub(crate) fn take_all(&mut self) -> Vec<Token> {
+        self.take_if(|_| true)
     }
 
     /// The writes that waited too long at `now`.

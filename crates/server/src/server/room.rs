@@ -39,16 +39,15 @@ impl Server {
 
     /// Room was given on a target here: the writes that wait for some try again.
     pub(super) fn retry_roomless(&mut self) {
-        for token in self.requests.room().take_all() {
-            self.requests.wake(Woken::Enqueue(token));
-        }
+        let waiting = self.requests.room().take_all();
+        self.try_again(waiting, false, Woken::Enqueue);
     }
 
     /// Writes that waited too long for room try for the last time; for the others the question is put again.
     pub(super) fn expire_roomless(&mut self) {
         let now = self.clock.now();
         let overdue = self.requests.room().take_overdue(now);
-        self.try_last(overdue);
+        self.try_again(overdue, true, Woken::Enqueue);
         if self.requests.room().end_late_question(now) {
             self.end_question();
         }
@@ -77,14 +76,17 @@ impl Server {
         }
         // Room that was freed until now may have come between a write's try and its wait, so each tries once more.
         let asked_for = self.requests.room().take_asked_for();
-        self.try_last(asked_for);
+        self.try_again(asked_for, true, Woken::Enqueue);
         self.ask_for_room();
     }
 
-    fn try_last(&mut self, writes: Vec<Token>) {
-        for token in writes {
-            self.requests[&token].try_last();
-            self.requests.wake(Woken::Enqueue(token));
+    /// Requests that wait for room go on, as `next` says; the last time they are refused where they find none.
+    pub(super) fn try_again(&mut self, tokens: Vec<Token>, is_last: bool, next: fn(Token) -> Woken) {
+        for token in tokens {
+            if is_last {
+                self.requests[&token].try_last();
+            }
+            self.requests.wake(next(token));
         }
     }
 

@@ -73,7 +73,7 @@ impl Server {
     pub(super) fn expire_unplaced(&mut self) {
         let now = self.clock.now();
         let overdue = self.requests.vacancy().take_overdue(now);
-        self.place_again(overdue, true);
+        self.try_again(overdue, true, place);
         if self.requests.vacancy().end_late_question(now) {
             self.end_vacancy_question();
         }
@@ -88,18 +88,14 @@ impl Server {
         self.refresh_placement();
         if !self.requests.vacancy().is_promised() {
             let denied = self.requests.vacancy().take_denied();
-            self.place_again(denied, true);
+            self.try_again(denied, true, place);
         }
         let asked = self.requests.vacancy().take_asked_for();
-        self.place_again(asked, false);
+        self.try_again(asked, false, place);
     }
+}
 
-    fn place_again(&mut self, files: Vec<Token>, is_last: bool) {
-        for token in files {
-            if is_last {
-                self.requests[&token].try_last();
-            }
-            self.requests.wake(Woken::Continued(Continued::Execute(token)));
-        }
-    }
+/// A new file is placed anew.
+fn place(token: Token) -> Woken {
+    Woken::Continued(Continued::Execute(token))
 }

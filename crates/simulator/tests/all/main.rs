@@ -3,6 +3,7 @@
 mod agreement;
 mod checks;
 mod determinism;
+mod differences;
 mod faults;
 mod flow;
 mod loops;
