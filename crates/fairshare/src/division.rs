@@ -89,9 +89,8 @@ impl Settled<'_> {
     }
 
     fn shares(&self) -> Vec<f64> {
-        let mut prices = vec![0.0; self.market.rest.len()];
-        self.market.price(&mut prices);
-        (0..self.jobs.len()).map(|job| self.market.share_of(job, self.owed[job], &prices)).collect()
+        let yields = self.market.yields();
+        (0..self.jobs.len()).map(|job| self.market.share_of(job, self.owed[job], &yields)).collect()
     }
 
     /// The money that jobs spend on devices.
@@ -224,43 +223,45 @@ impl Market {
 
     /// Lets all jobs spend anew in proportion to their gains, until nothing changes.
     fn settle(&mut self) {
-        let mut prices = vec![0.0; self.rest.len()];
-        let mut gains = vec![0.0; self.bids.len()];
+        let mut yields = self.yields();
+        let mut spent = vec![0.0; self.rest.len()];
         for _ in 0..ROUNDS_MAX {
-            self.price(&mut prices);
-            for (gain, bid) in gains.iter_mut().zip(&self.bids) {
-                *gain = bid.money / prices[bid.device];
-            }
-            if self.spend(&gains) < SETTLED {
+            spent.fill(0.0);
+            if self.spend(&yields, &mut spent) {
                 return;
             }
-        }
-    }
-
-    /// Lets each buyer spend in proportion to what its bids gained; answers the greatest part of a buyer's money that moved.
-    fn spend(&mut self, gains: &[f64]) -> f64 {
-        let mut moved: f64 = 0.0;
-        for buyer in &mut self.buyers {
-            let gains = &gains[buyer.bids.clone()];
-            let got = buyer.own + gains.iter().sum::<f64>();
-            let mut moved_most: f64 = 0.0;
-            for (bid, gain) in self.bids[buyer.bids.clone()].iter_mut().zip(gains) {
-                let next = buyer.money * gain / got;
-                moved_most = moved_most.max((next - bid.money).abs());
-                bid.money = next;
+            for ((yielded, rest), spent) in yields.iter_mut().zip(&self.rest).zip(&spent) {
+                *yielded = rest / spent;
             }
-            moved = moved.max(moved_most / buyer.money);
-            buyer.own_bid = buyer.money * buyer.own / got.max(f64::MIN_POSITIVE);
         }
-        moved
     }
 
-    /// Finds the money for the whole of each device's rest.
-    fn price(&self, prices: &mut [f64]) {
-        prices.fill(0.0);
-        for bid in &self.bids {
-            prices[bid.device] += bid.money / self.rest[bid.device];
+    /// Lets each buyer spend in proportion to what its bids gained, and adds all money by device to `spent`. Answers whether
+    /// nobody's spending moved.
+    fn spend(&mut self, yields: &[f64], spent: &mut [f64]) -> bool {
+        let mut is_settled = true;
+        for buyer in &mut self.buyers {
+            let bids = &mut self.bids[buyer.bids.clone()];
+            let bought: f64 = bids.iter().map(|bid| bid.money * yields[bid.device]).sum();
+            let price = buyer.money / (buyer.own + bought).max(f64::MIN_POSITIVE);
+            for bid in bids {
+                let next = bid.money * yields[bid.device] * price;
+                is_settled &= (next - bid.money).abs() < SETTLED * buyer.money;
+                bid.money = next;
+                spent[bid.device] += next;
+            }
+            buyer.own_bid = if buyer.own > 0.0 { price * buyer.own } else { 0.0 };
         }
+        is_settled
+    }
+
+    /// The time that one unit of money buys on each device.
+    fn yields(&self) -> Vec<f64> {
+        let mut spent = vec![0.0; self.rest.len()];
+        for bid in &self.bids {
+            spent[bid.device] += bid.money;
+        }
+        self.rest.iter().zip(spent).map(|(rest, spent)| rest / spent).collect()
     }
 
     fn bids_of(&self, buyer: &Buyer) -> &[Bid] {
@@ -281,9 +282,9 @@ impl Market {
         spent.max(PORTION_MIN * owed)
     }
 
-    fn share_of(&self, job: usize, owed: f64, prices: &[f64]) -> f64 {
+    fn share_of(&self, job: usize, owed: f64, yields: &[f64]) -> f64 {
         let buyer = &self.buyers[self.buyer_of_job[job]];
-        let bought: f64 = self.bids_of(buyer).iter().map(|bid| bid.money / prices[bid.device]).sum();
+        let bought: f64 = self.bids_of(buyer).iter().map(|bid| bid.money * yields[bid.device]).sum();
         (buyer.own + bought) * owed / buyer.money
     }
 }

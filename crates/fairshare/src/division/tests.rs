@@ -190,23 +190,25 @@ fn naive_market(jobs: &[Presence], owed: &[f64], devices: usize) -> Vec<Vec<f64>
         bids.push(if *own > 0.0 { *money / parts } else { 0.0 });
     }
     for _ in 0..ROUNDS_MAX {
-        let mut prices = vec![0.0; devices];
+        let mut yields = vec![0.0; devices];
         for (all_of, _, _, bids) in &buyers {
-            all_of.iter().zip(bids).for_each(|(&device, bid)| prices[device] += bid / rest[device]);
+            all_of.iter().zip(bids).for_each(|(&device, bid)| yields[device] += bid);
         }
-        let mut moved: f64 = 0.0;
+        for (yielded, rest) in yields.iter_mut().zip(&rest) {
+            *yielded = rest / *yielded;
+        }
+        let mut is_settled = true;
         for (all_of, own, money, bids) in &mut buyers {
-            let gains: Vec<f64> =
-                all_of.iter().zip(&*bids).map(|(&device, bid)| bid / prices[device]).collect();
-            let got = *own + gains.iter().sum::<f64>();
-            for (bid, gain) in bids.iter_mut().zip(gains) {
-                let next = *money * gain / got;
-                moved = moved.max((next - *bid).abs() / *money);
+            let bought: f64 = all_of.iter().zip(&*bids).map(|(&device, bid)| bid * yields[device]).sum();
+            let price = *money / (*own + bought).max(f64::MIN_POSITIVE);
+            for (&device, bid) in all_of.iter().zip(bids.iter_mut()) {
+                let next = *bid * yields[device] * price;
+                is_settled &= (next - *bid).abs() < SETTLED * *money;
                 *bid = next;
             }
-            bids[all_of.len()] = *money * *own / got.max(f64::MIN_POSITIVE);
+            bids[all_of.len()] = if *own > 0.0 { price * *own } else { 0.0 };
         }
-        if moved < SETTLED {
+        if is_settled {
             break;
         }
     }

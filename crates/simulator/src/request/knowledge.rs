@@ -11,7 +11,7 @@ use weir_placement::online::{Figures, Heard};
 use weir_placement::TargetId;
 
 /// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
-const DIVISION_NANOSECONDS_PER_USE: u64 = 3_200;
+const DIVISION_NANOSECONDS_PER_USE: u64 = 2_100;
 
 /// One server's report.
 #[derive(Debug)]
