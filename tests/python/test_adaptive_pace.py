@@ -65,7 +65,7 @@ def test_a_read_that_has_begun_is_given_up_in_the_end(slowed: list[Any]) -> None
 
 
 def times_of(tiers: list[Any], policy: Policy | str) -> tuple[list[float], list[float]]:
-    """Seconds that the shared place takes for each step's reads, and augmentations. What a busy machine adds is left out."""
+    """Seconds that the shared place takes for each step's reads, without those of a busy machine; augmentations."""
     begun = time.monotonic()
     steps = []
     for step in adaptive.open(tiers, policy=policy, warm_up_steps=WARM_UP):
