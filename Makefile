@@ -39,6 +39,7 @@ SLURM_PACKAGES := munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
+DOCUMENTS := setup.py packaging/documents.py $(wildcard packaging/man/*)
 # `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
 BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))
@@ -84,7 +85,7 @@ $(VENV)/created: | demo-packages
 # Build tools lie beside the package, so that a second build downloads and isolates nothing; with them what the demo uses.
 $(VENV)/equipped: $(VENV)/created pyproject.toml
 	@echo 'downloading the build tools and the Python packages that the demo uses'
-	@$(BIN)/pip install --quiet --upgrade 'setuptools>=77' 'setuptools-rust>=1.12' wheel
+	@$(BIN)/pip install --quiet --upgrade 'click-man>=0.6' 'setuptools>=77' 'setuptools-rust>=1.12' wheel
 	@$(call requirements,dependencies h5py)
 	@touch $@
 
@@ -101,7 +102,7 @@ requirements = $(BIN)/python -c 'import sys, tomllib; project = tomllib.load(ope
 
 # setuptools copies what lies in build/, also what is gone from the sources, so it goes first. It is called directly: below pip
 # the compiler would have no terminal to show its progress on.
-$(VENV)/installed: $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES)
+$(VENV)/installed: $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES) $(DOCUMENTS)
 	@echo 'building the programs and libraries: the first time takes minutes'
 	@rm -rf build $(WHEEL)
 	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python -W ignore -c \

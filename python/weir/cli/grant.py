@@ -13,7 +13,7 @@ from weir.store.home import Home
 @click.command()
 @click.option("--uid", "who", required=True, metavar="UID|NAME", help="User of the job.")
 @click.option("--gid", type=click.IntRange(0), help="Primary group.  [default: the user's]")
-@click.option("--groups", metavar="GID,…", help="Supplementary groups.  [default: the user's]")
+@click.option("--groups", metavar="GID,...", help="Supplementary groups.  [default: the user's]")
 @click.option("--user", help="Name the job is accounted under.  [default: the user's]")
 @click.option("--group", help="Group the job is accounted under.  [default: the primary group's]")
 @click.option("--job", help="Name of the job, unique for its user.  [default: uid-UID]")

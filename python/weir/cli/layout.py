@@ -8,6 +8,7 @@ import click
 from weir.cli.advise import advise
 from weir.cli.errors import CommandError, warn
 from weir.cli.layout_attribute import ATTRIBUTE, failure, layout_of
+from weir.cli.options import complete_files
 from weir.cli.output import output_option, size
 from weir.store.home import Home
 
@@ -51,7 +52,7 @@ def show_layout(home: Home, path: Path, output: str) -> None:
 
 
 @layout.command(name="set", context_settings={"ignore_unknown_options": True})
-@click.argument("words", metavar="[LAYOUT] PATH", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", metavar="[LAYOUT] PATH", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files)
 @click.option(
     "--ini", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Take the layout from this .ini file."
 )

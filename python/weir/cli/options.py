@@ -1,11 +1,14 @@
 """Settings as flags of commands."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from weir.store.settings import STORE, Setting
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -46,6 +49,22 @@ def store_options(command: Command) -> Command:
     for setting in reversed(STORE):
         command = option(setting)(command)
     return command
+
+
+def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":
+    """Leave the completion of a word to the shell, which knows the files.
+
+    Args:
+        context: Click's context.
+        parameter: The argument.
+        incomplete: The begin of the word.
+
+    Returns:
+        The word itself, as the begin of a path.
+    """
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def _type(setting: Setting) -> click.ParamType[Any] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from weir.cli.errors import FAILED, CommandError
-from weir.cli.options import option
+from weir.cli.options import complete_files, option
 from weir.cli.recorder import check_recorded, recorder_variables
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -53,7 +53,9 @@ _FROM_KERNEL = 0x80
     type=click.Path(),
     help=f"{OBSERVE.meaning}  [env: {OBSERVE.environment}]",
 )
-@click.argument("command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files
+)
 @click.pass_obj
 def run(
     home: Home,
