@@ -43,6 +43,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 
 PACKAGES = {
     "cli": {
+        "deployment",
         "simulation",
         "adaptive",
         "experiments",
@@ -56,6 +57,7 @@ PACKAGES = {
         "errors",
     },
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
+    "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},
     "adaptive": {"prediction", "store", "distribution", "errors"},
     "placement": {"lustre", "tracing", "store", "errors"},

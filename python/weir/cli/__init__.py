@@ -26,7 +26,10 @@ _HINTS = {
 
 _COMMANDS = {
     "up": "weir.cli.up:up",
+    "deploy": "weir.cli.deploy:deploy",
     "down": "weir.cli.down:down",
+    "upgrade": "weir.cli.upgrade:upgrade",
+    "uninstall": "weir.cli.uninstall:uninstall",
     "status": "weir.cli.status:status",
     "logs": "weir.cli.logs:logs",
     "run": "weir.cli.run:run",
@@ -48,6 +51,7 @@ _COMMANDS = {
     "bench": "weir.cli.bench:bench",
     "simulate": "weir.cli.simulate:simulate",
     "help": "weir.cli.help:show_help",
+    "agent": "weir.cli.agent:agent",
 }
 
 

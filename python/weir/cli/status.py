@@ -26,7 +26,6 @@ def status(home: Home, output: str) -> int:
     The exit code is 1 where a server does not answer or takes no changes, and where a mount is not served.
     """
     from weir.cli.output import show
-    from weir.store import mounts
     from weir.store.control import Server, ask_all, servers_of
     from weir.store.decoding import encode
     from weir.store.home import find_cluster
@@ -53,7 +52,7 @@ def status(home: Home, output: str) -> int:
                     hint=f"make room on the file system of {home.server(server.number)}",
                 )
             rows.extend(_target_row(server.number, target) for target in answer.targets)
-    mounted = [{"point": str(mount.point), "served": mount.is_served()} for mount in mounts.mounts_of(home)]
+    mounted = _mounts(home)
     document = {"home": str(home.root), "cluster": str(cluster), "servers": servers, "mounts": mounted}
     show(output, document, _HEADER, rows)
     if output == "table":
@@ -64,10 +63,40 @@ def status(home: Home, output: str) -> int:
             f"server {number} takes no changes (EROFS): {journal.error}",
             hint="reads go on, and its journal begins anew by itself once the device works",
         )
-    lost = [mount["point"] for mount in mounted if not mount["served"]]
+    lost = [_place(mount) for mount in mounted if not mount["served"]]
     for point in lost:
-        warn(f"the mount at {point} is not served: its program ended", hint="`weir up` mounts it again")
+        warn(f"the mount at {point} is not served: its program ended", hint=f"`weir {_starter(home)}` mounts it again")
     return FAILED if silent or stopped or lost else 0
+
+
+def _mounts(home: Home) -> list[dict[str, Any]]:
+    """The mounts of the store, on all hosts that it was deployed on."""
+    from weir.deployment import deployment, record
+    from weir.store import mounts
+
+    described = record.read(home)
+    if described is None:
+        return [{"point": str(mount.point), "served": mount.is_served()} for mount in mounts.mounts_of(home)]
+    found: list[dict[str, Any]] = []
+    for host, state in deployment.states(described).items():
+        if isinstance(state, StoreError):
+            warn(state.message, hint=state.hint)
+            found.append({"host": host, "point": "unknown", "served": False})
+        else:
+            found += [{"host": host, "point": mount.point, "served": mount.served} for mount in state.mounts]
+    return found
+
+
+def _place(mount: dict[str, Any]) -> str:
+    """A mount in words."""
+    return f"{mount['host']}:{mount['point']}" if "host" in mount else str(mount["point"])
+
+
+def _starter(home: Home) -> str:
+    """The command that starts again what ended."""
+    from weir.deployment import record
+
+    return "up" if record.read(home) is None else "deploy"
 
 
 def _addresses(server: "Server") -> dict[str, str]:
@@ -104,6 +133,6 @@ def _print_summary(answering: "list[Status]", known: int, mounted: list[dict[str
         undurable = sum(journal.appended - journal.durable for journal in journals)
         print(f"journals {works} of {len(journals)} take changes; {undurable} changes not on stable storage yet")
     for mount in mounted:
-        print(f"mount    {mount['point']}{'' if mount['served'] else ' (not served)'}")
+        print(f"mount    {_place(mount)}{'' if mount['served'] else ' (not served)'}")
     if not mounted:
         print("mount    none")

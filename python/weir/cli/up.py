@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import say, tell
+from weir.cli.errors import CommandError, say, tell
 from weir.cli.options import store_options
 from weir.cli.output import output_option
 from weir.store.home import Home
@@ -43,11 +43,17 @@ def up(
     """
     from click.core import ParameterSource
 
+    from weir.deployment import record
     from weir.store import lifecycle
 
     if no_mount and point is not None:
         raise click.UsageError("--mount and --no-mount contradict each other")
     home: Home = context.obj
+    if record.read(home) is not None:
+        raise CommandError(
+            f"the store of {home.root} is on several hosts",
+            hint="bring it up with `weir deploy`, or choose another --home",
+        )
 
     def origin(name: str) -> str:
         source = context.get_parameter_source(name)

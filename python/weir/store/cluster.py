@@ -64,9 +64,9 @@ def start(
     """
     write_whole(home.configuration, configuration.text())
     numbers = list(range(len(configuration.servers)))
-    addresses = _start_servers(home, home.configuration, numbers, listener, accept_journal_loss)
+    addresses = start_servers(home, home.configuration, numbers, listener, accept_journal_loss=accept_journal_loss)
     try:
-        _publish(home, addresses)
+        publish(home, addresses)
     except BaseException:
         stop(home)
         raise
@@ -146,11 +146,26 @@ def restart(
         table.update(listen=address["tcp"], control=address["control"])
     pinned = home.root / "restart.toml"
     write_whole(pinned, Configuration(document).text())
-    started = _start_servers(home, pinned, numbers, listener, accept_journal_loss)
+    started = start_servers(home, pinned, numbers, listener, accept_journal_loss=accept_journal_loss)
     fresh = {address["server"]: address for address in started}
     addresses = [fresh.get(address["server"], address) for address in addresses]
-    _publish(home, addresses)
+    publish(home, addresses)
     return addresses
+
+
+def restart_server(home: Home, number: int, listener: Listener) -> None:
+    """Stop one server of a running store in order, and start it again at its address.
+
+    Args:
+        home: Home of the store.
+        number: Number of the server.
+        listener: As for `start`.
+
+    Raises:
+        StoreError: The server did not start again.
+    """
+    stop_servers(home, [number])
+    restart(home, [number], listener)
 
 
 def stop(home: Home) -> int:
@@ -169,7 +184,91 @@ def stop(home: Home) -> int:
         (announcement / ANNOUNCEMENT).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             announcement.rmdir()
-    return _stop_servers(home, home.server_numbers())
+    return stop_servers(home, home.server_numbers())
+
+
+def start_servers(
+    home: Home, configuration: Path, numbers: list[int], listener: Listener, *, accept_journal_loss: bool = False
+) -> list[dict[str, Any]]:
+    """Start servers of a store, and wait until they answer.
+
+    Args:
+        home: Home of the store.
+        configuration: File of their configuration.
+        numbers: Numbers of the servers.
+        listener: Called with the losses of the journals.
+        accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
+
+    Returns:
+        The servers' addresses, as in cluster.json.
+
+    Raises:
+        StoreError: A server did not start. None of these servers is left running.
+    """
+    program = native.server_program()
+    started: list[_Started] = []
+    try:
+        for number in numbers:
+            make_folder(home.server(number), home.passage)
+            home.address(number).unlink(missing_ok=True)
+            offset = home.log(number).stat().st_size if home.log(number).exists() else 0
+            command: list[str | Path] = [
+                program,
+                "--config",
+                configuration,
+                "--home",
+                home.root,
+                "--server",
+                str(number),
+                *(["--accept-journal-loss"] if accept_journal_loss else []),
+            ]
+            child = processes.start(command, record=home.record(number), log=home.log(number), folder=home.root)
+            started.append(_Started(number, child, offset))
+        deadline = time.monotonic() + _START_SECONDS
+        addresses = [_address(home, server, deadline) for server in started]
+        for address in addresses:
+            _await_status(Server(int(address["server"]), str(address["control"])), deadline)
+        if accept_journal_loss:
+            _tell_losses(home, started, listener)
+    except BaseException:
+        stop_servers(home, numbers)
+        for server in started:
+            server.child.wait()
+        raise
+    return addresses
+
+
+def stop_servers(home: Home, numbers: list[int]) -> int:
+    """Stop servers, and remove the files that show that they run.
+
+    Args:
+        home: Home of the store.
+        numbers: Numbers of the servers.
+
+    Returns:
+        Number of servers that ran.
+    """
+    recorded = [Process.recorded(home.record(number)) for number in numbers]
+    running = [process for process in recorded if process is not None and process.is_alive()]
+    for process in running:
+        process.request_stop()
+    for process in running:
+        process.stop()
+    for number in numbers:
+        for leftover in (home.record(number), home.address(number), home.server(number) / "socket"):
+            leftover.unlink(missing_ok=True)
+    return len(running)
+
+
+def publish(home: Home, addresses: list[dict[str, Any]]) -> None:
+    """Write down that the store is up, and its addresses.
+
+    Args:
+        home: Home of the store.
+        addresses: The addresses of all servers.
+    """
+    write_whole(home.cluster, json.dumps({"version": 1, "servers": addresses}, indent=2) + "\n", mode=0o644)
+    _announce(home, addresses)
 
 
 def discard(home: Home) -> list[str]:
@@ -228,43 +327,6 @@ def stored(home: Home) -> Configuration | None:
         return None
 
 
-def _start_servers(
-    home: Home, configuration: Path, numbers: list[int], listener: Listener, accept_journal_loss: bool
-) -> list[dict[str, Any]]:
-    """Start servers and wait for their addresses; on failure, none of them is left."""
-    program = native.server_program()
-    started: list[_Started] = []
-    try:
-        for number in numbers:
-            make_folder(home.server(number), home.passage)
-            home.address(number).unlink(missing_ok=True)
-            offset = home.log(number).stat().st_size if home.log(number).exists() else 0
-            command: list[str | Path] = [
-                program,
-                "--config",
-                configuration,
-                "--home",
-                home.root,
-                "--server",
-                str(number),
-                *(["--accept-journal-loss"] if accept_journal_loss else []),
-            ]
-            child = processes.start(command, record=home.record(number), log=home.log(number), folder=home.root)
-            started.append(_Started(number, child, offset))
-        deadline = time.monotonic() + _START_SECONDS
-        addresses = [_address(home, server, deadline) for server in started]
-        for address in addresses:
-            _await_status(Server(int(address["server"]), str(address["control"])), deadline)
-        if accept_journal_loss:
-            _tell_losses(home, started, listener)
-    except BaseException:
-        _stop_servers(home, numbers)
-        for server in started:
-            server.child.wait()
-        raise
-    return addresses
-
-
 @dataclass(frozen=True)
 class _Started:
     """A server that was started by this command; its log begins at `offset`."""
@@ -282,26 +344,6 @@ def _tell_losses(home: Home, started: list[_Started], listener: Listener) -> Non
             losses = [line.partition(": ")[2].strip() for line in log if _LOSS in line]
         for loss in losses:
             listener(Notice(f"server {server.number} {loss}"))
-
-
-def _stop_servers(home: Home, numbers: list[int]) -> int:
-    """Stop servers and remove the files that show that they run; return the number of servers that ran."""
-    recorded = [Process.recorded(home.record(number)) for number in numbers]
-    running = [process for process in recorded if process is not None and process.is_alive()]
-    for process in running:
-        process.request_stop()
-    for process in running:
-        process.stop()
-    for number in numbers:
-        for leftover in (home.record(number), home.address(number), home.server(number) / "socket"):
-            leftover.unlink(missing_ok=True)
-    return len(running)
-
-
-def _publish(home: Home, addresses: list[dict[str, Any]]) -> None:
-    """Write down that the store is up, and its addresses."""
-    write_whole(home.cluster, json.dumps({"version": 1, "servers": addresses}, indent=2) + "\n", mode=0o644)
-    _announce(home, addresses)
 
 
 def _is_alive(home: Home, number: int) -> bool:

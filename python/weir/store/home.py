@@ -185,6 +185,16 @@ class Home:
         # A user of the store may know its mount points.
         make_folder(self.mounts, self.passage | 0o044 if self.passage & 0o011 else self.passage)
 
+    def remove_empty(self) -> None:
+        """Remove the folders that `create` made, where nothing lies in the home."""
+        for folder in (self.mount_point, self.mounts, self.credentials, self.servers):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        with contextlib.suppress(OSError):
+            if [entry.name for entry in self.root.iterdir()] == [self.lock.name]:
+                self.lock.unlink()
+                self.root.rmdir()
+
     def _check(self) -> None:
         """Refuse a home that another user may have prepared: a user who knows the key could be every user of the
         store.

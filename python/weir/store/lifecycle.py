@@ -114,7 +114,7 @@ def bring_up(
         cluster.stop(home)
         _refuse_other_shape(home, wanted)
         _make_site_key(home)
-        _mint_credentials(home)
+        mint_credentials(home)
         servers = cluster.start(home, wanted, listener, accept_journal_loss=accept_journal_loss)
         try:
             return Running(wanted, servers, _mount(home, mounting, listener))
@@ -161,6 +161,25 @@ def remove(home: Home) -> None:
             _unmount(home, force=True)
             cluster.stop(home)
             cluster.discard(home)
+
+
+def mint_credentials(home: Home) -> None:
+    """Mint the credential of the mount, and that of this user's programs outside of `weir run`.
+
+    Args:
+        home: Home of the store, which has its key.
+
+    Raises:
+        StoreError: The key cannot be read.
+    """
+    site_key = home.read_site_key()
+    if site_key is None:
+        raise StoreError(f"cannot read {home.site_key}", hint="the user who brought the store up is its owner")
+    mine = Identity.of_process("default")
+    # Only root's mount is for every user, so only it speaks for others.
+    mount = Identity.of_process("mount").narrowed(role="mount" if os.geteuid() == 0 else "user")
+    write_whole(home.credentials / f"uid-{mine.uid}.json", mine.mint(site_key, LASTING_SECONDS))
+    write_whole(home.credentials / "mount.json", mount.mint(site_key, LASTING_SECONDS))
 
 
 def _unmount(home: Home, *, force: bool) -> list[Path]:
@@ -238,18 +257,6 @@ def _make_site_key(home: Home) -> None:
         write_whole(home.site_key, secrets.token_hex(32) + "\n")
 
 
-def _mint_credentials(home: Home) -> None:
-    """Mint the credential of the mount, and that of this user's programs outside of `weir run`."""
-    site_key = home.read_site_key()
-    if site_key is None:
-        raise StoreError(f"cannot read {home.site_key}", hint="the user who brought the store up is its owner")
-    mine = Identity.of_process("default")
-    # Only root's mount is for every user, so only it speaks for others.
-    mount = Identity.of_process("mount").narrowed(role="mount" if os.geteuid() == 0 else "user")
-    write_whole(home.credentials / f"uid-{mine.uid}.json", mine.mint(site_key, LASTING_SECONDS))
-    write_whole(home.credentials / "mount.json", mount.mint(site_key, LASTING_SECONDS))
-
-
 def _mount(home: Home, mounting: Mounting, listener: Listener) -> Path | None:
     """Mount the store. Where it cannot be mounted, and no mount point was named, notify the user and go on."""
     if not mounting.is_wanted:
@@ -269,9 +276,10 @@ def _mount(home: Home, mounting: Mounting, listener: Listener) -> Path | None:
 
 
 def _used_memory(home: Home) -> int:
-    """Bytes on `ram` targets of the servers that answer."""
+    """Bytes on `ram` targets of those servers of this host that answer."""
     if not home.cluster.is_file():
         return 0
-    answers = ask_all(servers_of(home.cluster), Server.status)
+    own = set(home.server_numbers())
+    answers = ask_all([server for server in servers_of(home.cluster) if server.number in own], Server.status)
     targets = [target for answer in answers if not isinstance(answer, StoreError) for target in answer.targets]
     return sum(target.used_bytes for target in targets if target.backend == "ram")

@@ -1,0 +1,28 @@
+"""`weir agent`: one operation on this host, for the host that a store is deployed from."""
+
+import json
+import sys
+
+import click
+
+_REQUEST_BYTES_MAX = 64 << 20
+"""Longest request that is read: the addresses of the most servers take less."""
+
+
+@click.command(hidden=True)
+@click.argument("operation")
+def agent(operation: str) -> None:
+    """Do one operation of a store on several hosts. `weir deploy` calls it on each host.
+
+    The request is a JSON document on standard input, and the last line of the output is the answer.
+    """
+    from weir.deployment.agent import NAMES, do
+    from weir.deployment.fanout import answer_line
+
+    if operation not in NAMES:
+        raise click.UsageError(f"there is no operation {operation}; they are {', '.join(NAMES)}")
+    try:
+        document = json.loads(sys.stdin.buffer.read(_REQUEST_BYTES_MAX))
+    except ValueError as error:
+        raise click.UsageError(f"the request is no JSON document: {error}") from error
+    print(answer_line(do(operation, document)))

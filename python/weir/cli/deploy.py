@@ -1,0 +1,201 @@
+"""`weir deploy`: a store whose servers and mounts are on several hosts."""
+
+import ipaddress
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import say, tell
+from weir.cli.options import store_options
+from weir.cli.output import output_option
+from weir.store.errors import SettingsError
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.deployment.deployment import Deployed
+    from weir.deployment.fanout import Reach
+    from weir.deployment.record import Record
+    from weir.store.configuration import Configuration
+
+_FIRST_PORT = 7700
+"""First port of a host's servers: no service of /etc/services has it or the next hundred."""
+_PORT_MAX = 65535
+
+
+class _Network(click.ParamType[Any]):
+    name = "network"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return ipaddress.ip_network(value)
+        except ValueError as error:
+            self.fail(f"{error}; a network is spelled as 10.1.0.0/16", param, ctx)
+
+
+@click.command()
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@click.option("--nodes", metavar="HOSTS", help="Hosts of the servers: node[01-16], or a file with such lists.")
+@click.option("--clients", metavar="HOSTS", help="Further hosts, which mount the store and have no server.")
+@click.option(
+    "--via",
+    type=click.Choice(("ssh", "srun", "flux")),
+    help="Program that reaches the hosts.  [default: ssh; inside of an allocation, that of its manager]",
+)
+@click.option("--ssh-options", metavar="OPTIONS", default="", help="Further options of ssh, such as '-F FILE'.")
+@click.option("--program", metavar="PATH", help="Path of `weir` on the hosts.  [default: that of this one]")
+@click.option("--network", type=_Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
+@click.option(
+    "--port",
+    type=click.IntRange(1024, _PORT_MAX),
+    default=_FIRST_PORT,
+    show_default=True,
+    help="First port of each host's servers; each server has two.",
+)
+@click.option("--mount", "point", metavar="PATH", help="Mount the store at PATH on every host.")
+@click.option("--no-mount", is_flag=True, help="Do not mount the store.")
+@click.option(
+    "--accept-journal-loss",
+    is_flag=True,
+    help="Start also where a journal lost changes that were on stable storage, and name the lost changes.",
+)
+@store_options
+@output_option
+@click.pass_context
+def deploy(
+    context: click.Context,
+    /,
+    file: Path | None,
+    nodes: str | None,
+    clients: str | None,
+    via: str | None,
+    ssh_options: str,
+    program: str | None,
+    network: Any,
+    port: int,
+    point: str | None,
+    no_mount: bool,
+    accept_journal_loss: bool,
+    output: str,
+    **given: object,
+) -> None:
+    """Bring a store up on several hosts: install its key and configuration, start its servers and mount it.
+
+    Without --nodes, the hosts are those of the Slurm or Flux allocation that this runs in. A store that was deployed
+    before is brought up again where servers or mounts of it do not run. One server runs on each host, unless the file
+    or --servers has more.
+    """
+    from weir.deployment import deployment, record
+
+    if no_mount and point is not None:
+        raise click.UsageError("--mount and --no-mount contradict each other")
+    if point is not None and not Path(point).is_absolute():
+        raise click.UsageError("--mount needs an absolute path: it is one of every host")
+    home: Home = context.obj
+    present = record.read(home)
+    if present is not None and nodes is None and file is None:
+        deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
+    else:
+        servers, reach = _hosts(nodes, clients, via, ssh_options, program)
+        wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
+        configuration = _configuration(context, home, file, present, given, len(wanted.servers))
+        deployed = deployment.deploy(home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss)
+    _report(home, deployed, output)
+
+
+def _hosts(
+    nodes: str | None, clients: str | None, via: str | None, ssh_options: str, program: str | None
+) -> "tuple[tuple[str, ...], Reach]":
+    """The hosts of the servers, and the way to all hosts."""
+    from weir.deployment.fanout import Reach
+    from weir.deployment.nodes import allocated, listed
+
+    inside = allocated(os.environ) if nodes is None or via in (None, "flux") else None
+    if nodes is None and inside is None:
+        raise click.UsageError("name the hosts with --nodes, such as --nodes node[01-16], or run it in an allocation")
+    servers = listed(nodes) if nodes is not None else inside or ()
+    chosen = via or _manager(inside)
+    ranks = {host: rank for rank, host in enumerate(inside or ())} if chosen == "flux" else {}
+    if chosen == "flux" and (strange := [host for host in (*servers, *_listed(clients)) if host not in ranks]):
+        raise SettingsError(
+            f"{', '.join(strange)} is not in this Flux instance", hint="`flux resource list` shows its hosts"
+        )
+    return servers, Reach(chosen, program or _own_program(), ssh_options, ranks)  # type: ignore[arg-type]
+
+
+def _listed(clients: str | None) -> tuple[str, ...]:
+    from weir.deployment.nodes import listed
+
+    return listed(clients) if clients is not None else ()
+
+
+def _manager(inside: tuple[str, ...] | None) -> str:
+    if inside is None:
+        return "ssh"
+    return "srun" if os.environ.get("SLURM_JOB_NODELIST") else "flux"
+
+
+def _own_program() -> str:
+    """The path of this program, which is the same on the hosts unless the user names another."""
+    import shutil
+
+    beside = Path(sys.executable).parent / "weir"
+    return str(beside if beside.is_file() else shutil.which("weir") or beside)
+
+
+def _configuration(
+    context: click.Context,
+    home: Home,
+    file: Path | None,
+    present: "Record | None",
+    given: dict[str, object],
+    hosts: int,
+) -> "Configuration":
+    from click.core import ParameterSource
+
+    from weir.deployment import record
+    from weir.store import lifecycle
+    from weir.store.configuration import read_toml
+
+    def origin(name: str) -> str:
+        source = context.get_parameter_source(name)
+        return "flag" if source is ParameterSource.COMMANDLINE else "environment"
+
+    chosen = file or (record.configuration_file(home) if present is not None else None)
+    if given.get("servers") is None and (chosen is None or "server" not in read_toml(chosen)):
+        given = {**given, "servers": hosts}
+    configuration = lifecycle.plan(home, chosen, given, origin)
+    if len(configuration.servers) < hosts:
+        raise SettingsError(
+            f"{len(configuration.servers)} servers cannot be on {hosts} hosts",
+            hint="name hosts that only mount the store with --clients",
+        )
+    return configuration
+
+
+def _report(home: Home, deployed: "Deployed", output: str) -> None:
+    from weir.cli.output import show
+    from weir.deployment.nodes import folded
+    from weir.store.decoding import encode
+
+    members = deployed.record.members
+    document = {
+        "home": str(home.root),
+        "cluster": str(home.cluster),
+        "deployment": deployed.record.deployment,
+        "hosts": [{**encode(member), "mount": deployed.mounts[member.host]} for member in members],
+        "servers": [encode(address) for address in deployed.addresses],
+    }
+    serving = [member.host for member in members if member.servers]
+    mounting = [host for host, point in deployed.mounts.items() if point]
+    points = sorted({point for point in deployed.mounts.values() if point})
+    rows = [
+        ("servers", f"{len(deployed.addresses)} on {folded(serving)}"),
+        ("mounts", f"{', '.join(points)} on {folded(mounting)}" if mounting else "none"),
+        ("home", home.root),
+    ]
+    show(output, document, ("STORE", "up"), rows)
+    if output == "table":
+        say("next: `weir run -- CMD` on a host runs a program on it, `weir status` shows it, `weir down` ends it")

@@ -1,0 +1,25 @@
+"""`weir upgrade`: the servers of a store, restarted one after the other with the program that is installed now."""
+
+import click
+
+from weir.cli.errors import say, tell
+from weir.cli.output import output_option
+from weir.store.home import Home
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Restart also servers whose targets are in memory: their files are lost.")
+@output_option
+@click.pass_obj
+def upgrade(home: Home, yes: bool, output: str) -> None:
+    """Restart the servers one after the other, with the version of Weir that is installed now.
+
+    Programs go on: requests to the server that is restarted wait for it. The next server is restarted once all servers
+    answer. Mounts go on with the program that they were started with, until they are unmounted and mounted again.
+    """
+    from weir.cli.output import show
+    from weir.deployment import rolling
+
+    restarted = rolling.restart_all(home, tell, with_loss=yes, begun=lambda number: say(f"restarting server {number}"))
+    document = {"restarted": restarted}
+    show(output, document, ("STORE", "upgraded"), [("servers restarted", len(restarted))])

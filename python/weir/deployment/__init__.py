@@ -1,0 +1,1 @@
+"""Stores whose servers and mounts are on several hosts."""

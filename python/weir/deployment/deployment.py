@@ -1,0 +1,541 @@
+"""The life of a store on several hosts: deployed, asked, restarted server by server, ended and removed.
+
+Everything is checked on every host before anything is changed on one. What was started for a deployment that fails is
+stopped again.
+"""
+
+import ipaddress
+import secrets
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from weir import distribution
+from weir.deployment import fanout, member, operations, record
+from weir.deployment.fanout import Reach
+from weir.deployment.nodes import folded
+from weir.deployment.operations import Member, Operation, Probed
+from weir.deployment.record import Record
+from weir.store import cluster, lifecycle
+from weir.store.configuration import Configuration, check, read_toml
+from weir.store.decoding import DecodingError, decode, encode
+from weir.store.errors import SettingsError, StoreError
+from weir.store.files import write_whole
+from weir.store.home import Home
+from weir.store.notices import Listener, Notice
+
+SKEW_SECONDS = 120.0
+"""Greatest difference between the clocks of two hosts: credentials hold from 300 s before they are minted."""
+_SHOWN_MAX = 5
+"""Most hosts whose errors are shown in one line."""
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A store that is to be deployed.
+
+    Attributes:
+        servers: Names of the hosts that have servers; server `i` is on the host `i` modulo their number.
+        clients: Names of further hosts, which only mount the store.
+        network: Network of the addresses at which servers listen; None is that of the hosts' names.
+        port: First of the ports that each host's servers listen at.
+        mount: Mount point on every host; None is `mnt` in the home, and empty is no mount.
+    """
+
+    servers: tuple[str, ...]
+    clients: tuple[str, ...]
+    network: "ipaddress.IPv4Network | ipaddress.IPv6Network | None"
+    port: int
+    mount: str | None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """All hosts, each once."""
+        return tuple(dict.fromkeys((*self.servers, *self.clients)))
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A store on several hosts that is up."""
+
+    record: Record
+    addresses: tuple[operations.Address, ...]
+    mounts: dict[str, str | None]
+    """Mount point on each host; None where the host does not mount the store."""
+
+
+def deploy(
+    home: Home,
+    wanted: Wanted,
+    reach: Reach,
+    configuration: Configuration,
+    listener: Listener,
+    *,
+    accept_journal_loss: bool,
+) -> Deployed:
+    """Deploy a store: install its parts on the hosts, start its servers, and mount it.
+
+    Args:
+        home: Home of the store, on this and on every host.
+        wanted: The hosts.
+        reach: The way to them.
+        configuration: Configuration of the servers, which need not have addresses.
+        listener: Called with further notices for the user.
+        accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
+
+    Returns:
+        The store as it runs.
+
+    Raises:
+        SettingsError: The configuration or the hosts cannot be used; nothing was changed.
+        StoreError: A host does not do its part. Servers that were started are stopped again.
+        OSError: The home cannot be written.
+    """
+    with _opened(home).locked():
+        present = record.read(home)
+        had_key = home.read_site_key() is not None
+        try:
+            return _deploy(home, present, wanted, reach, configuration, listener, accept_journal_loss)
+        except BaseException:
+            if present is None:
+                _forget(home, with_key=not had_key)
+            raise
+
+
+def _deploy(
+    home: Home,
+    present: Record | None,
+    wanted: Wanted,
+    reach: Reach,
+    configuration: Configuration,
+    listener: Listener,
+    accept_journal_loss: bool,
+) -> Deployed:
+    """Deploy a store while this command holds its folder."""
+    _refuse_other(home, present, wanted)
+    probed = probe(home, wanted.hosts, reach)
+    identity = present.deployment if present else uuid.uuid4().hex
+    _check_members(probed, identity, home)
+    addresses = {host: _address(host, probed[host], wanted.network, len(wanted.hosts)) for host in wanted.servers}
+    members = _members(identity, home, wanted, addresses, len(configuration.servers), probed, listener)
+    _place(configuration, members, wanted.port)
+    check(configuration, None)
+    site_key = home.read_site_key() or secrets.token_hex(32) + "\n"
+    described = Record(
+        record.VERSION,
+        identity,
+        str(home.root),
+        reach.via,
+        reach.program,
+        reach.options,
+        dict(reach.ranks),
+        members,
+    )
+    _keep(home, described, site_key, configuration)
+    try:
+        _install(home, described, configuration)
+        return _bring_up(home, described, listener, accept_journal_loss=accept_journal_loss)
+    except BaseException:
+        if present is None:
+            _remove_new(described, {host for host in probed if probed[host].member is None})
+        raise
+
+
+def bring_up(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
+    """Bring a deployed store up again: start the servers that do not run, and mount it where it is not mounted.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        listener: Called with further notices for the user.
+        accept_journal_loss: As for `deploy`.
+
+    Returns:
+        The store as it runs.
+
+    Raises:
+        StoreError: A host does not do its part. Servers that were started are stopped again.
+    """
+    with record.folder_of(home).locked():
+        _install(home, described, Configuration(read_toml(record.configuration_file(home))))
+        return _bring_up(home, described, listener, accept_journal_loss=accept_journal_loss)
+
+
+def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> lifecycle.Ended:
+    """Unmount a store on every host and stop its servers.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        force: Whether to unmount also where a program uses the mount.
+        discard: Whether to remove the store's files in the homes, too.
+
+    Returns:
+        The ended parts.
+
+    Raises:
+        StoreError: A host did not end its part; the other hosts did.
+    """
+    with record.folder_of(home).locked():
+        request = operations.EndRequest(described.home, described.deployment, force, discard)
+        ended = _all(described.reach(), operations.END, dict.fromkeys(described.hosts(), request))
+        home.cluster.unlink(missing_ok=True)
+        return _sum(ended)
+
+
+def uninstall(home: Home, described: Record) -> lifecycle.Ended:
+    """End a store and remove its homes on every host.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+
+    Returns:
+        The ended parts.
+
+    Raises:
+        StoreError: A host did not remove its part; the other hosts did, and the store stays known here.
+    """
+    with record.folder_of(home).locked():
+        request = operations.Part(described.home, described.deployment)
+        ended = _all(described.reach(), operations.REMOVE, dict.fromkeys(described.hosts(), request))
+        _forget(home, with_key=True)
+        return _sum(ended)
+
+
+def restart(home: Home, described: Record, server: int, listener: Listener) -> None:
+    """Stop one server in order and start it again at its address.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        server: Number of the server.
+        listener: Called with further notices for the user.
+
+    Raises:
+        StoreError: The server did not start again.
+    """
+    host = described.host_of(server)
+    with record.folder_of(home).locked():
+        request = operations.RestartRequest(described.home, described.deployment, server)
+        answer = _all(described.reach(), operations.RESTART, {host: request})[host]
+        _pass_on(host, answer.notices, listener)
+
+
+def states(described: Record) -> dict[str, "operations.State | StoreError"]:
+    """Ask every host what runs there.
+
+    Args:
+        described: The store.
+
+    Returns:
+        The state of each host, by its name; an error where a host does not answer.
+
+    Raises:
+        StoreError: ClusterShell is missing.
+    """
+    request = operations.Part(described.home, described.deployment)
+    return _ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request))
+
+
+def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:
+    """Ask hosts what they are, and refuse a set of hosts that cannot have one store.
+
+    Args:
+        home: Home on the hosts.
+        hosts: Names of the hosts.
+        reach: The way to them.
+
+    Returns:
+        The state of each host, by its name.
+
+    Raises:
+        StoreError: A host does not answer, has another version or another time, or has two of the names.
+    """
+    begun = time.time()
+    probed = _all(reach, operations.PROBE, dict.fromkeys(hosts, operations.ProbeRequest(str(home.root))))
+    ended = time.time()
+    version = distribution.version()
+    machines: dict[tuple[str, str], str] = {}
+    for host, answer in probed.items():
+        if answer.version != version:
+            raise StoreError(
+                f"{host} has weir {answer.version} at {reach.program}, and this host has {version}",
+                hint="install the same version on every host, or name its path there with --program",
+            )
+        skew = max(begun - answer.now_seconds, answer.now_seconds - ended, 0.0)
+        if skew > SKEW_SECONDS:
+            raise StoreError(
+                f"the clock of {host} differs from this host's by {skew:.0f} s, and credentials would not hold",
+                hint="set the clocks, for example with chrony",
+            )
+        machine = (answer.boot, answer.hostname)
+        if machine in machines:
+            raise StoreError(
+                f"{machines[machine]} and {host} are one host, {answer.hostname}", hint="name each host once"
+            )
+        machines[machine] = host
+    return probed
+
+
+def _opened(home: Home) -> Home:
+    """Make the folder that this command locks."""
+    home.create()
+    folder = record.folder_of(home)
+    folder.create()
+    return folder
+
+
+def _refuse_other(home: Home, present: Record | None, wanted: Wanted) -> None:
+    """Refuse another set of hosts than that of the store which was deployed from this home."""
+    if present is None:
+        return
+    servers = tuple(part.host for part in present.members if part.servers)
+    if servers != wanted.servers:
+        raise StoreError(
+            f"the store of {home.root} has its servers on {folded(servers)}",
+            hint="leave out --nodes to bring it up again, remove it with `weir uninstall`, or choose another --home",
+        )
+
+
+def _check_members(probed: Mapping[str, Probed], identity: str, home: Home) -> None:
+    """Refuse hosts whose home has something else."""
+    for host, answer in probed.items():
+        if answer.occupied:
+            raise StoreError(f"{host}: {answer.occupied}", hint="choose another --home")
+        if answer.member is not None and answer.member.deployment != identity:
+            raise StoreError(
+                f"{host}: {home.root} has a part of another store",
+                hint="`weir uninstall` where that store was deployed from, or another --home",
+            )
+
+
+def _address(
+    host: str, probed: Probed, network: "ipaddress.IPv4Network | ipaddress.IPv6Network | None", hosts: int
+) -> str:
+    """The address at which a host's servers listen."""
+    if network is not None:
+        for text in probed.addresses:
+            if ipaddress.ip_address(text) in network:
+                return text
+        known = ", ".join(probed.addresses) or "unknown, because it has no `ip`"
+        raise SettingsError(f"{host} has no address in {network}", hint=f"its addresses are {known}")
+    address = _resolved(host)
+    if ipaddress.ip_address(address).is_loopback and hosts > 1:
+        raise SettingsError(
+            f"{host} is {address} here, which is no address for other hosts",
+            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
+        )
+    if probed.addresses and address not in probed.addresses:
+        raise SettingsError(
+            f"{host} is {address} here, but has no such address there: {', '.join(probed.addresses)}",
+            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
+        )
+    return address
+
+
+def _resolved(host: str) -> str:
+    import socket
+
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise SettingsError(
+            f"the name {host} has no address here: {error.strerror or error}",
+            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
+        ) from error
+
+
+def _members(
+    identity: str,
+    home: Home,
+    wanted: Wanted,
+    addresses: Mapping[str, str],
+    servers: int,
+    probed: Mapping[str, Probed],
+    listener: Listener,
+) -> tuple[Member, ...]:
+    """Divide the servers among the hosts, and decide which hosts mount the store."""
+    members = []
+    for host in wanted.hosts:
+        numbers: tuple[int, ...] = ()
+        if host in wanted.servers:
+            numbers = tuple(range(wanted.servers.index(host), servers, len(wanted.servers)))
+        mount: str | None = None
+        if wanted.mount != "":
+            mount = wanted.mount or str(home.mount_point)
+            if problem := probed[host].fuse_problem:
+                if wanted.mount is not None:
+                    raise StoreError(
+                        f"{host} cannot mount the store: {problem}", hint="leave out --mount, or that host"
+                    )
+                listener(
+                    Notice(
+                        f"{host} does not mount the store: {problem}",
+                        hint="programs there reach it with `weir run --prefix /weir`",
+                    )
+                )
+                mount = None
+        members.append(Member(identity, host, addresses.get(host, ""), numbers, mount))
+    return tuple(members)
+
+
+def _place(configuration: Configuration, members: Sequence[Member], port: int) -> None:
+    """Write the address of each server into the configuration. Ports that the file names stay."""
+    for part in members:
+        for index, number in enumerate(part.servers):
+            table = configuration.servers[number]
+            for key, offset in (("listen", 0), ("control", 1)):
+                named = _port(table.get(key))
+                table[key] = _joined(part.address, named or port + 2 * index + offset)
+
+
+def _port(address: object) -> int:
+    """The port of a `HOST:PORT` that a file names; 0 where it names none."""
+    _, _, port = str(address or "").rpartition(":")
+    return int(port) if port.isdecimal() else 0
+
+
+def _joined(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _keep(home: Home, described: Record, site_key: str, configuration: Configuration) -> None:
+    """Keep the description, the key and the configuration of a store here."""
+    record.write(home, described)
+    write_whole(home.site_key, site_key)
+    write_whole(record.configuration_file(home), configuration.text())
+    lifecycle.mint_credentials(home)
+
+
+def _install(home: Home, described: Record, configuration: Configuration) -> None:
+    site_key = home.read_site_key()
+    if site_key is None:
+        raise StoreError(f"cannot read {home.site_key}", hint="bring it back from a copy: every host has one")
+    requests = {
+        part.host: operations.InstallRequest(
+            described.home, part, configuration.text(), site_key, _ports(configuration, part)
+        )
+        for part in described.members
+    }
+    _all(described.reach(), operations.INSTALL, requests)
+
+
+def _ports(configuration: Configuration, part: Member) -> tuple[int, ...]:
+    tables = [configuration.servers[number] for number in part.servers]
+    return tuple(_port(table[key]) for table in tables for key in ("listen", "control"))
+
+
+def _bring_up(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
+    reach = described.reach()
+    serving = tuple(part.host for part in described.members if part.servers)
+    request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
+    answers = _ask(reach, operations.START, dict.fromkeys(serving, request))
+    try:
+        started = _checked(answers)
+        for host, answer in started.items():
+            _pass_on(host, answer.notices, listener)
+        addresses = tuple(
+            sorted((each for answer in started.values() for each in answer.addresses), key=lambda each: each.server)
+        )
+        requests = dict.fromkeys(
+            described.hosts(), operations.PublishRequest(described.home, described.deployment, addresses)
+        )
+        published = _all(reach, operations.PUBLISH, requests)
+        for host, done in published.items():
+            _pass_on(host, done.notices, listener)
+    except BaseException:
+        _stop_new(described, answers)
+        raise
+    if member.member_of(home) is None:
+        cluster.publish(home, [encode(address) for address in addresses])
+    return Deployed(described, addresses, {host: done.mount for host, done in published.items()})
+
+
+def _remove_new(described: Record, hosts: Collection[str]) -> None:
+    """Remove what a deployment that failed left on hosts which had nothing before."""
+    request = operations.Part(described.home, described.deployment)
+    _ask(described.reach(), operations.REMOVE, dict.fromkeys(hosts, request))
+
+
+def _forget(home: Home, *, with_key: bool) -> None:
+    """Remove what this host keeps of a store, and the home if nothing else lies there."""
+    record.forget(home)
+    home.cluster.unlink(missing_ok=True)
+    if with_key:
+        home.site_key.unlink(missing_ok=True)
+        for credential in home.credentials.glob("*.json"):
+            credential.unlink(missing_ok=True)
+    record.folder_of(home).remove_empty()
+    home.remove_empty()
+
+
+def _stop_new(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> None:
+    """End the parts of those hosts on which every server was started by a deployment that failed."""
+    of = {part.host: part for part in described.members}
+    fresh = [
+        host
+        for host, answer in answers.items()
+        if not isinstance(answer, StoreError) and set(answer.started) == set(of[host].servers)
+    ]
+    request = operations.EndRequest(described.home, described.deployment, force=True, discard=False)
+    _ask(described.reach(), operations.END, dict.fromkeys(fresh, request))
+
+
+def _sum(ended: Mapping[str, operations.EndedThere]) -> lifecycle.Ended:
+    from pathlib import Path
+
+    return lifecycle.Ended(
+        sum(answer.servers for answer in ended.values()),
+        tuple(Path(point) for answer in ended.values() for point in answer.mounts),
+        sum(answer.lost_bytes for answer in ended.values()),
+        tuple(f"{host}:{path}" for host, answer in ended.items() for path in answer.left),
+    )
+
+
+def _pass_on(host: str, notices: Sequence[operations.Told], listener: Listener) -> None:
+    for notice in notices:
+        listener(Notice(f"{host}: {notice.words}", hint=notice.hint))
+
+
+def _ask(
+    reach: Reach, operation: Operation[Request, Answer], requests: Mapping[str, Request]
+) -> dict[str, "Answer | StoreError"]:
+    """Have hosts do an operation; an error in the place of an answer that did not come."""
+    documents = {host: encode(request) for host, request in requests.items()}
+    told = fanout.ask(reach, operation.name, documents, operation.seconds)
+    return {host: _read(operation, host, answer) for host, answer in told.items()}
+
+
+def _read(operation: Operation[Any, Answer], host: str, answer: Any) -> "Answer | StoreError":
+    if isinstance(answer, StoreError):
+        return answer
+    try:
+        return decode(operation.answer, answer)
+    except DecodingError as error:
+        return StoreError(f"{host} is not of this version: {error}", hint="install the same version on every host")
+
+
+def _all(reach: Reach, operation: Operation[Request, Answer], requests: Mapping[str, Request]) -> dict[str, Answer]:
+    """Have hosts do an operation, all of them."""
+    return _checked(_ask(reach, operation, requests))
+
+
+def _checked(answers: Mapping[str, "Answer | StoreError"]) -> dict[str, Answer]:
+    """The answers, where all hosts gave one.
+
+    Raises:
+        StoreError: The errors of the hosts that gave none.
+    """
+    errors = {host: answer for host, answer in answers.items() if isinstance(answer, StoreError)}
+    if not errors:
+        return {host: answer for host, answer in answers.items() if not isinstance(answer, StoreError)}
+    shown = [error.message for error in list(errors.values())[:_SHOWN_MAX]]
+    if len(errors) > _SHOWN_MAX:
+        shown.append(f"and {len(errors) - _SHOWN_MAX} more hosts")
+    raise StoreError("; ".join(shown), hint=next(iter(errors.values())).hint)

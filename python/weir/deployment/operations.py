@@ -1,0 +1,208 @@
+"""The operations that a host does for a store on several hosts: the document that each takes, and its answer."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Operation(Generic[Request, Answer]):
+    """One operation of `weir agent`."""
+
+    name: str
+    request: type[Request]
+    answer: type[Answer]
+    seconds: float
+    """Longest time until a host has done it, on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A host's part of a store, as the host keeps it in its home."""
+
+    deployment: str
+    """Identity of the store."""
+    host: str
+    """Name by which the store knows the host."""
+    address: str
+    """Address at which its servers listen; empty for a host that only mounts."""
+    servers: tuple[int, ...]
+    """Numbers of its servers."""
+    mount: str | None
+    """Mount point; None where the host does not mount the store."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """The addresses of one server, as in cluster.json."""
+
+    server: int
+    tcp: str
+    control: str
+    unix: str | None
+
+
+@dataclass(frozen=True)
+class Told:
+    """One notice of a host."""
+
+    words: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A store's part on a host that is there already."""
+
+    home: str
+    """Path of the home on the host."""
+    deployment: str
+    """Identity of the store; a home of another store is left alone."""
+
+
+@dataclass(frozen=True)
+class ProbeRequest:
+    """What are you, and is there room for a store?"""
+
+    home: str
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a host is."""
+
+    hostname: str
+    boot: str
+    """Identity of the boot: with the host name it tells whether two names mean one host."""
+    version: str
+    now_seconds: float
+    """Time of the host's clock, since the epoch."""
+    addresses: tuple[str, ...]
+    """Addresses of its network interfaces; none where they cannot be found out."""
+    member: Member | None
+    """The store that has a part in the home."""
+    occupied: str
+    """Reason why the home cannot take a part of a store; empty where it can."""
+    fuse_problem: str
+    """Reason why nothing can be mounted; empty where it can."""
+
+
+@dataclass(frozen=True)
+class InstallRequest:
+    """Take a part of a store into your home."""
+
+    home: str
+    member: Member
+    configuration: str
+    """Text of the store's cluster.toml."""
+    site_key: str
+    ports: tuple[int, ...]
+    """Ports that the host's servers will listen at."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The part lies in the home."""
+
+    is_new: bool
+    """Whether the home had no part of the store before."""
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """Start those of your servers that do not run."""
+
+    home: str
+    deployment: str
+    accept_journal_loss: bool
+
+
+@dataclass(frozen=True)
+class Started:
+    """All servers of the host run."""
+
+    addresses: tuple[Address, ...]
+    started: tuple[int, ...]
+    """Numbers of the servers that did not run before."""
+    notices: tuple[Told, ...]
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """The whole store is up: tell its addresses to the users of your host, and mount it."""
+
+    home: str
+    deployment: str
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Users of the host can use the store."""
+
+    mount: str | None
+    """Mount point; None where the store is not mounted."""
+    notices: tuple[Told, ...]
+
+
+@dataclass(frozen=True)
+class EndRequest:
+    """Unmount the store and stop your servers."""
+
+    home: str
+    deployment: str
+    force: bool
+    discard: bool
+    """Whether the files in the home go, too."""
+
+
+@dataclass(frozen=True)
+class EndedThere:
+    """The host's part is down."""
+
+    servers: int
+    """Number of servers that ran."""
+    mounts: tuple[str, ...]
+    """Mount points that were unmounted."""
+    lost_bytes: int
+    """Bytes that were on targets in memory."""
+    left: tuple[str, ...]
+    """Folders of targets outside of the home, whose files are left."""
+
+
+@dataclass(frozen=True)
+class RestartRequest:
+    """Stop one of your servers and start it again."""
+
+    home: str
+    deployment: str
+    server: int
+
+
+@dataclass(frozen=True)
+class MountState:
+    """One mount of a host."""
+
+    point: str
+    served: bool
+
+
+@dataclass(frozen=True)
+class State:
+    """What runs on a host."""
+
+    running: tuple[int, ...]
+    """Numbers of its servers that run."""
+    mounts: tuple[MountState, ...]
+
+
+PROBE = Operation("probe", ProbeRequest, Probed, 180.0)
+INSTALL = Operation("install", InstallRequest, Installed, 180.0)
+START = Operation("start", StartRequest, Started, 300.0)
+PUBLISH = Operation("publish", PublishRequest, Published, 300.0)
+END = Operation("end", EndRequest, EndedThere, 300.0)
+RESTART = Operation("restart", RestartRequest, Started, 300.0)
+STATE = Operation("state", Part, State, 180.0)
+REMOVE = Operation("remove", Part, EndedThere, 300.0)

@@ -1,0 +1,165 @@
+"""The description of a store on several hosts, as the host keeps it that the store was deployed from."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from weir.deployment.fanout import Reach, Via
+from weir.deployment.operations import Member
+from weir.store.decoding import decode, encode
+from weir.store.errors import StoreError
+from weir.store.files import make_folder, write_whole
+from weir.store.home import Home
+
+VERSION = 1
+"""Version of the file's format."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A store on several hosts.
+
+    Attributes:
+        version: Version of the format.
+        deployment: Identity of the store.
+        home: Path of the home on every host.
+        via: Program that reaches the hosts.
+        program: Path of the program `weir` on the hosts.
+        options: Further options of the program that reaches the hosts.
+        ranks: Rank of each host in a Flux instance.
+        members: The hosts' parts.
+    """
+
+    version: int
+    deployment: str
+    home: str
+    via: str
+    program: str
+    options: str
+    ranks: dict[str, int]
+    members: tuple[Member, ...]
+
+    def reach(self) -> Reach:
+        """Find the way to the hosts.
+
+        Returns:
+            The way.
+        """
+        return Reach(cast("Via", self.via), self.program, self.options, self.ranks)
+
+    def hosts(self) -> tuple[str, ...]:
+        """List the hosts.
+
+        Returns:
+            Their names.
+        """
+        return tuple(member.host for member in self.members)
+
+    def host_of(self, server: int) -> str:
+        """Find the host of a server.
+
+        Args:
+            server: Number of the server.
+
+        Returns:
+            Name of the host.
+
+        Raises:
+            StoreError: The store has no such server.
+        """
+        for member in self.members:
+            if server in member.servers:
+                return member.host
+        raise StoreError(f"the store has no server {server}")
+
+    def with_members(self, members: tuple[Member, ...]) -> "Record":
+        """Replace the hosts' parts.
+
+        Args:
+            members: The parts.
+
+        Returns:
+            The store with these parts.
+        """
+        return replace(self, members=members)
+
+
+def folder_of(home: Home) -> Home:
+    """Find the folder that a command locks while it changes a store on several hosts.
+
+    The home itself is not locked: this host may have a part of the store in it, which its agent changes.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+
+    Returns:
+        The folder, which need not exist.
+    """
+    return Home(home.root / "deployment")
+
+
+def read(home: Home) -> Record | None:
+    """Read the description of a store on several hosts.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+
+    Returns:
+        The store; None where none was deployed from this home.
+
+    Raises:
+        StoreError: The file is damaged.
+    """
+    path = _file(home)
+    try:
+        document = json.loads(path.read_text())
+        if isinstance(document, dict) and document.get("version") != VERSION:
+            raise ValueError(f"its format has version {document.get('version')}, and this weir knows {VERSION}")
+        return decode(Record, document, place="the store")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise StoreError(f"permission denied: {path}", hint="use the account that deployed the store") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot use {path}: {error}", hint="bring it back from a copy") from error
+
+
+def write(home: Home, record: Record) -> None:
+    """Write the description of a store on several hosts.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        record: The store.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    make_folder(_file(home).parent, 0o700)
+    write_whole(_file(home), json.dumps(encode(record), indent=2) + "\n")
+
+
+def forget(home: Home) -> None:
+    """Remove the description of a store on several hosts, and its configuration.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+    """
+    _file(home).unlink(missing_ok=True)
+    configuration_file(home).unlink(missing_ok=True)
+
+
+def configuration_file(home: Home) -> Path:
+    """Name the configuration of a store on several hosts, from which each host gets its copy.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+
+    Returns:
+        Path of the file.
+    """
+    return folder_of(home).root / "cluster.toml"
+
+
+def _file(home: Home) -> Path:
+    return folder_of(home).root / "store.json"

@@ -1,0 +1,258 @@
+"""Several hosts on this machine: each has its own network, mount, process and host name namespaces, and an ssh server.
+
+The hosts hang on one bridge in a network namespace of its own, so nothing of this machine's network is touched.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store import program
+from waits import PATIENCE_SECONDS
+from weir.store.environment import without_store
+
+PROGRAMS = ("unshare", "nsenter", "ip", "nft", "dropbear", "dropbearkey", "ssh", "ssh-keygen")
+_NETWORK = "10.77.0"
+"""The hosts' network; its names lie in namespaces of their own, so it meets no other."""
+_FIRST_PROCESS = """
+hostname "$1"
+mount --make-rprivate /
+mount --bind "$2/state" "$3"
+mount --bind "$4/hosts" /etc/hosts
+mount --bind "$4/passwd" /etc/passwd
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /dev/shm
+: >"$2/ready"
+while :; do sleep 3600 & wait $!; done
+"""
+"""First process of a host: a shell, because a shell reaps the orphans of its namespace."""
+_SSH = """
+Host *
+IdentityFile {folder}/user_key
+IdentitiesOnly yes
+UserKnownHostsFile {folder}/known_hosts
+StrictHostKeyChecking accept-new
+LogLevel ERROR
+"""
+
+
+def missing() -> str:
+    """Why there can be no hosts here; empty where there can."""
+    if os.geteuid() != 0:
+        return "namespaces of hosts need root"
+    absent = [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+    if absent:
+        return f"no {', '.join(absent)}: `make setup` installs them"
+    tried = subprocess.run(
+        ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+@dataclass
+class Host:
+    """One host."""
+
+    name: str
+    address: str
+    pid: int
+    """Its first process, as this machine sees it."""
+    hosts: "Hosts"
+
+    def command(self, *command: str | Path) -> list[str]:
+        """The command that runs a program on the host."""
+        return ["nsenter", f"--target={self.pid}", "--net", "--mount", "--uts", "--pid", "--", *map(str, command)]
+
+    def run(
+        self,
+        *command: str | Path,
+        code: int | None = 0,
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program there and check its exit code, unless `code` is None."""
+        answer = subprocess.run(
+            self.command(*command),
+            env={**self.hosts.variables(), **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL if "input" not in options else None,
+            **options,
+        )
+        if code is not None:
+            assert answer.returncode == code, (
+                f"{command} on {self.name}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
+            )
+        return answer
+
+    def weir(self, *arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run `weir` there."""
+        return self.run(*program(), *arguments, **options)
+
+    def start(self, *command: str | Path, **options: Any) -> "subprocess.Popen[str]":
+        """Start a program there."""
+        return subprocess.Popen(self.command(*command), env=self.hosts.variables(), text=True, **options)
+
+    def cut(self) -> None:
+        """Take the host's network away, in both directions."""
+        self.run("ip", "link", "set", "eth0", "down")
+
+    def join(self) -> None:
+        """Give the host its network back."""
+        self.run("ip", "link", "set", "eth0", "up")
+
+    def deafen(self, others: Sequence["Host"]) -> None:
+        """Drop what others send to the host, and let pass what the host sends."""
+        self.run("nft", "add", "table", "inet", "cut")
+        self.run("nft", "add chain inet cut input { type filter hook input priority 0; }")
+        for other in others:
+            self.run("nft", "add", "rule", "inet", "cut", "input", "ip", "saddr", other.address, "drop")
+
+    def hear(self) -> None:
+        """Let everything pass again."""
+        self.run("nft", "delete", "table", "inet", "cut", code=None)
+
+    def pids(self) -> list[int]:
+        """Its processes, as this machine sees them, without the first."""
+        answer = subprocess.run(
+            ["pgrep", "--ns", str(self.pid), "--nslist", "pid"], capture_output=True, text=True, check=False
+        )
+        return [int(pid) for pid in answer.stdout.split() if int(pid) != self.pid]
+
+
+@dataclass
+class Hosts:
+    """All hosts."""
+
+    folder: Path
+    home: Path
+    """Home of stores; each host has a folder of its own there."""
+    all: list[Host]
+
+    def __getitem__(self, name: str) -> Host:
+        return next(host for host in self.all if host.name == name)
+
+    @property
+    def ssh_options(self) -> str:
+        """Options with which ssh reaches the hosts."""
+        return f"-F {self.folder}/ssh_config"
+
+    def variables(self) -> dict[str, str]:
+        """The environment of programs on the hosts."""
+        return {**without_store(os.environ), "PATH": _path(), "WEIR_HOME": str(self.home), "NO_COLOR": "1"}
+
+
+@contextmanager
+def hosts(names: Sequence[str]) -> Iterator[Hosts]:
+    """Bring hosts up; they end with all their processes at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="weir-hosts-"))
+    folder.chmod(0o755)
+    with ExitStack() as ends:
+        ends.callback(shutil.rmtree, folder, ignore_errors=True)
+        # Below /var, because a home below /tmp would be seen by every host.
+        state = folder / "state"
+        state.mkdir()
+        made = Hosts(folder, state / "weir", [])
+        _write_keys(folder)
+        addresses = {name: f"{_NETWORK}.{number}" for number, name in enumerate(names, start=1)}
+        lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
+        (folder / "hosts").write_text("".join(f"{line}\n" for line in lines))
+        hub = ends.enter_context(_process(["unshare", "--net", "sleep", "infinity"]))
+        _await(lambda: _has_own_network(hub), "the hub has no network of its own")
+        _in_network(hub, "ip", "link", "add", "bridge", "type", "bridge")
+        _in_network(hub, "ip", "link", "set", "bridge", "up")
+        for number, (name, address) in enumerate(addresses.items(), start=1):
+            made.all.append(Host(name, address, _bring_up(ends, folder, state, name, hub, number, address), made))
+        for host in made.all:
+            _start_ssh_server(ends, host)
+        yield made
+
+
+def _bring_up(ends: ExitStack, folder: Path, state: Path, name: str, hub: int, number: int, address: str) -> int:
+    own = folder / name
+    (own / "state").mkdir(parents=True)
+    kinds = ["--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
+    starter = ends.enter_context(
+        _process(["unshare", *kinds, "bash", "-c", _FIRST_PROCESS, "host", name, str(own), str(state), str(folder)])
+    )
+    _await((own / "ready").exists, f"{name} does not come up")
+    pid = int(Path(f"/proc/{starter}/task/{starter}/children").read_text().split()[0])
+    _in_network(hub, "ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    _in_network(hub, "ip", "link", "set", f"port{number}", "master", "bridge", "up")
+    for command in (
+        ("ip", "link", "set", "lo", "up"),
+        ("ip", "address", "add", f"{address}/24", "dev", "eth0"),
+        ("ip", "link", "set", "eth0", "up"),
+    ):
+        _in_network(pid, *command)
+    return pid
+
+
+def _start_ssh_server(ends: ExitStack, host: Host) -> None:
+    folder = host.hosts.folder
+    command = ["dropbear", "-F", "-E", "-s", "-p", "22", "-r", str(folder / "host_key")]
+    ends.enter_context(_process(host.command(str(shutil.which(command[0], path=_path())), *command[1:])))
+    _await(
+        lambda: host.run("bash", "-c", f"</dev/tcp/{host.address}/22", code=None).returncode == 0,
+        f"the ssh server of {host.name} does not listen",
+    )
+
+
+def _write_keys(folder: Path) -> None:
+    making = {"check": True, "capture_output": True, "env": {**os.environ, "PATH": _path()}}
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "user_key"], **making)
+    subprocess.run(["dropbearkey", "-t", "ed25519", "-f", folder / "host_key"], **making)
+    authorized = folder / "user" / ".ssh"
+    authorized.mkdir(parents=True, mode=0o700)
+    shutil.copy(folder / "user_key.pub", authorized / "authorized_keys")
+    # The home of the hosts' user is not this machine's, where nothing is written.
+    users = (line.split(":") for line in Path("/etc/passwd").read_text().splitlines())
+    lines = (":".join([*user[:5], str(folder / "user"), *user[6:]] if user[2] == "0" else user) for user in users)
+    (folder / "passwd").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "ssh_config").write_text(_SSH.format(folder=folder))
+
+
+@contextmanager
+def _process(command: Sequence[str]) -> Iterator[int]:
+    """A process that is killed at the end."""
+    process = subprocess.Popen(
+        command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _in_network(pid: int, *command: str) -> None:
+    subprocess.run(["nsenter", f"--target={pid}", "--net", "--", *command], check=True, capture_output=True)
+
+
+def _has_own_network(pid: int) -> bool:
+    return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+
+
+def _await(is_so: Any, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def _path() -> str:
+    """The program folders, also those of daemons, which a user's PATH may lack."""
+    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
