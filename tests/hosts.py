@@ -3,6 +3,7 @@
 The hosts hang on one bridge in a network namespace of its own, so nothing of this machine's network is touched.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -42,6 +43,21 @@ UserKnownHostsFile {folder}/known_hosts
 StrictHostKeyChecking accept-new
 LogLevel ERROR
 """
+
+
+DURABLE = """
+version = 1
+[[server]]
+[[server.target]]
+backend = "dir"
+[[server]]
+[[server.target]]
+backend = "dir"
+[[server]]
+[[server.target]]
+backend = "dir"
+"""
+"""A cluster.toml of three servers whose bytes outlive them."""
 
 
 def missing() -> str:
@@ -125,12 +141,13 @@ class Host:
         """Let everything pass again."""
         self.run("nft", "delete", "table", "inet", "cut", code=None)
 
-    def pids(self) -> list[int]:
-        """Its processes, as this machine sees them, without the first."""
-        answer = subprocess.run(
-            ["pgrep", "--ns", str(self.pid), "--nslist", "pid"], capture_output=True, text=True, check=False
-        )
-        return [int(pid) for pid in answer.stdout.split() if int(pid) != self.pid]
+    def slow(self, rate: str) -> None:
+        """Let at most this rate leave the host, such as `1mbit`."""
+        self.run("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16kb", "latency", "400ms")
+
+    def hasten(self) -> None:
+        """Let the host send as fast as it can again."""
+        self.run("tc", "qdisc", "delete", "dev", "eth0", "root", code=None)
 
 
 @dataclass
@@ -149,6 +166,12 @@ class Hosts:
     def ssh_options(self) -> str:
         """Options with which ssh reaches the hosts."""
         return f"-F {self.folder}/ssh_config"
+
+    def deploy(self, *arguments: str | Path, code: int = 0) -> Any:
+        """Deploy a store from the host `desk`; the JSON document, or the error where the code is another than 0."""
+        options = ["--ssh-options", self.ssh_options, "--output", "json"]
+        answer = self["desk"].weir("deploy", *arguments, *options, code=code)
+        return json.loads(answer.stdout) if code == 0 else answer.stderr
 
     def variables(self) -> dict[str, str]:
         """The environment of programs on the hosts."""

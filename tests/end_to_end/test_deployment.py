@@ -3,28 +3,13 @@
 import json
 import signal
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import hosts
 import pytest
-from hosts import Hosts
+from hosts import DURABLE, Hosts
 from store import program
 
 pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
-
-DURABLE = """
-version = 1
-[[server]]
-[[server.target]]
-backend = "dir"
-[[server]]
-[[server.target]]
-backend = "dir"
-[[server]]
-[[server.target]]
-backend = "dir"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +30,8 @@ def machines(network: Hosts) -> Iterator[Hosts]:
         host.run("rm", "-rf", str(network.home), code=None)
 
 
-def deploy(network: Hosts, *arguments: str | Path, code: int = 0) -> Any:
-    """Deploy from the host `desk`; returns the JSON document, or the error where the code is another than 0."""
-    options = ["--ssh-options", network.ssh_options, "--output", "json"]
-    answer = network["desk"].weir("deploy", *arguments, *options, code=code)
-    return json.loads(answer.stdout) if code == 0 else answer.stderr
-
-
 def test_a_store_comes_up_on_several_hosts_and_is_one_store_for_them(machines: Hosts) -> None:
-    document = deploy(machines, "--nodes", "node[1-2]", "--clients", "node3")
+    document = machines.deploy("--nodes", "node[1-2]", "--clients", "node3")
     assert [(host["host"], host["servers"]) for host in document["hosts"]] == [
         ("node1", [0]),
         ("node2", [1]),
@@ -71,37 +49,37 @@ def test_a_store_comes_up_on_several_hosts_and_is_one_store_for_them(machines: H
 
 
 def test_the_desk_may_be_one_of_the_hosts(machines: Hosts) -> None:
-    deploy(machines, "--nodes", "desk,node1")
+    machines.deploy("--nodes", "desk,node1")
     machines["desk"].run("sh", "-c", f"echo here >{machines.home}/mnt/file")
     assert machines["node1"].run("cat", machines.home / "mnt/file").stdout == "here\n"
     machines["desk"].weir("down")
     assert not (machines.folder / "desk/state/weir/cluster.json").exists()
-    deploy(machines)
+    machines.deploy()
     machines["desk"].weir("uninstall", "--yes")
 
 
 def test_files_outlive_down_and_go_with_discard(machines: Hosts) -> None:
     file = machines.folder / "cluster.toml"
     file.write_text(DURABLE)
-    deploy(machines, file, "--nodes", "node[1-3]")
+    machines.deploy(file, "--nodes", "node[1-3]")
     mount = machines.home / "mnt"
     machines["node1"].run("sh", "-c", f"seq 100000 >{mount}/numbers")
     machines["desk"].weir("down")
     assert machines["node2"].run("ls", mount).stdout == ""
-    deploy(machines)
+    machines.deploy()
     assert machines["node3"].run("sh", "-c", f"wc -l <{mount}/numbers").stdout.strip() == "100000"
     refused = machines["desk"].weir("down", "--discard", code=1)
     assert "--yes" in refused.stderr
     assert machines["node3"].run("ls", mount).stdout == "numbers\n"
     machines["desk"].weir("down", "--discard", "--yes")
-    deploy(machines)
+    machines.deploy()
     assert machines["node3"].run("ls", mount).stdout == ""
 
 
 def test_what_was_killed_is_started_again(machines: Hosts) -> None:
     file = machines.folder / "cluster.toml"
     file.write_text(DURABLE)
-    deploy(machines, file, "--nodes", "node[1-3]")
+    machines.deploy(file, "--nodes", "node[1-3]")
     mount = machines.home / "mnt"
     machines["node1"].run("sh", "-c", f"echo kept >{mount}/file; sync {mount}/file")
     pid = machines["node2"].run("sh", "-c", f"cut -d' ' -f1 {machines.home}/servers/1/pid").stdout.strip()
@@ -109,7 +87,7 @@ def test_what_was_killed_is_started_again(machines: Hosts) -> None:
     for process in machines["node3"].run("pgrep", "weir-mount").stdout.split():
         machines["node3"].run("kill", f"-{signal.SIGKILL.value}", process)
     assert machines["desk"].weir("status", code=1).stderr
-    deploy(machines)
+    machines.deploy()
     machines["desk"].weir("status")
     assert machines["node3"].run("cat", mount / "file").stdout == "kept\n"
 
@@ -117,7 +95,7 @@ def test_what_was_killed_is_started_again(machines: Hosts) -> None:
 def test_a_rolling_restart_stops_no_program(machines: Hosts) -> None:
     file = machines.folder / "cluster.toml"
     file.write_text(DURABLE)
-    deploy(machines, file, "--nodes", "node[1-3]")
+    machines.deploy(file, "--nodes", "node[1-3]")
     before = json.loads(machines["desk"].weir("status", "--output", "json").stdout)["servers"]
     writer = (
         "import os, sys\n"
@@ -144,7 +122,7 @@ def test_a_rolling_restart_stops_no_program(machines: Hosts) -> None:
 
 
 def test_memory_is_not_restarted_by_mistake(machines: Hosts) -> None:
-    deploy(machines, "--nodes", "node1")
+    machines.deploy("--nodes", "node1")
     machines["node1"].run("sh", "-c", f"echo here >{machines.home}/mnt/file")
     assert "lose" in machines["desk"].weir("upgrade", code=1).stderr
     assert machines["node1"].run("cat", machines.home / "mnt/file").stdout == "here\n"
@@ -153,8 +131,8 @@ def test_memory_is_not_restarted_by_mistake(machines: Hosts) -> None:
 
 def test_a_host_that_does_not_answer_leaves_every_host_as_it_was(machines: Hosts) -> None:
     machines["node3"].cut()
-    said = deploy(
-        machines, "--nodes", "node[1-3]", "--ssh-options", f"{machines.ssh_options} -oConnectTimeout=3", code=1
+    said = machines.deploy(
+        "--nodes", "node[1-3]", "--ssh-options", f"{machines.ssh_options} -oConnectTimeout=3", code=1
     )
     assert "node3" in said
     assert "node1" not in said
@@ -165,17 +143,17 @@ def test_a_host_that_does_not_answer_leaves_every_host_as_it_was(machines: Hosts
 def test_lists_of_hosts_with_mistakes_are_refused_before_a_host_is_asked(machines: Hosts) -> None:
     names = machines.folder / "names"
     names.write_text("# all of them\nnode[1-2]\nnode3 node1\n")
-    assert f"{names}, line 3 names node1 twice" in deploy(machines, "--nodes", names, code=2)
+    assert f"{names}, line 3 names node1 twice" in machines.deploy("--nodes", names, code=2)
     names.write_text("node[1-\n")
-    assert f"{names}, line 1" in deploy(machines, "--nodes", names, code=2)
-    assert "names node1 twice" in deploy(machines, "--nodes", "node[1-2],node1", code=2)
-    assert "4096" in deploy(machines, "--nodes", "node[1-99999]", code=2)
-    assert "no list of hosts" in deploy(machines, "--nodes", "./absent", code=2)
-    assert "nodd1: ssh failed" in deploy(machines, "--nodes", "nodd1", code=1)
+    assert f"{names}, line 1" in machines.deploy("--nodes", names, code=2)
+    assert "names node1 twice" in machines.deploy("--nodes", "node[1-2],node1", code=2)
+    assert "4096" in machines.deploy("--nodes", "node[1-99999]", code=2)
+    assert "no list of hosts" in machines.deploy("--nodes", "./absent", code=2)
+    assert "nodd1: ssh failed" in machines.deploy("--nodes", "nodd1", code=1)
 
 
 def test_two_names_of_one_host_are_refused(machines: Hosts) -> None:
-    said = deploy(machines, "--nodes", "node1,10.77.0.2", code=1)
+    said = machines.deploy("--nodes", "node1,10.77.0.2", code=1)
     assert "node1 and 10.77.0.2 are one host" in said
 
 
@@ -184,8 +162,8 @@ def test_another_version_is_refused(machines: Hosts) -> None:
     own = program()[0]
     other.write_text(f'#!/bin/sh\n{own} "$@" | sed \'s/"version": "[^"]*"/"version": "0.0.1"/\'\n')
     other.chmod(0o755)
-    assert "node1 has weir 0.0.1" in deploy(machines, "--nodes", "node[1-2]", "--program", other, code=1)
-    assert "cannot be executed" in deploy(machines, "--nodes", "node1", "--program", "/absent/weir", code=1)
+    assert "node1 has weir 0.0.1" in machines.deploy("--nodes", "node[1-2]", "--program", other, code=1)
+    assert "cannot be executed" in machines.deploy("--nodes", "node1", "--program", "/absent/weir", code=1)
 
 
 def test_a_home_that_hosts_share_is_refused(machines: Hosts) -> None:
@@ -205,7 +183,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_left(machines: Hosts) -> N
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        said = deploy(machines, "--nodes", "node[1-2]", code=1)
+        said = machines.deploy("--nodes", "node[1-2]", code=1)
         assert "node2: cannot listen at 10.77.0.3, port 7701" in said
         assert "node1" not in said
     finally:
@@ -213,20 +191,20 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_left(machines: Hosts) -> N
         process.communicate()
     for host in ("node1", "node2"):
         assert machines[host].run("ls", machines.home, code=None).stdout == ""
-    deploy(machines, "--nodes", "node[1-2]", "--port", "7710")
+    machines.deploy("--nodes", "node[1-2]", "--port", "7710")
 
 
 def test_servers_are_divided_among_hosts_in_turn(machines: Hosts) -> None:
-    document = deploy(machines, "--nodes", "node[1-2]", "--servers", "3", "--targets", "1")
+    document = machines.deploy("--nodes", "node[1-2]", "--servers", "3", "--targets", "1")
     assert [host["servers"] for host in document["hosts"]] == [[0, 2], [1]]
     assert [server["tcp"] for server in document["servers"]] == ["10.77.0.2:7700", "10.77.0.3:7700", "10.77.0.2:7702"]
-    assert "has its servers on node[1-2]" in deploy(machines, "--nodes", "node[2-3]", code=1)
+    assert "has its servers on node[1-2]" in machines.deploy("--nodes", "node[2-3]", code=1)
     assert "on several hosts" in machines["desk"].weir("up", code=1).stderr
 
 
 def test_a_network_chooses_the_addresses(machines: Hosts) -> None:
-    assert "node1 has no address in 10.9.0.0/16" in deploy(
-        machines, "--nodes", "node1", "--network", "10.9.0.0/16", code=2
+    assert "node1 has no address in 10.9.0.0/16" in machines.deploy(
+        "--nodes", "node1", "--network", "10.9.0.0/16", code=2
     )
-    document = deploy(machines, "--nodes", "node1", "--network", "10.77.0.0/24")
+    document = machines.deploy("--nodes", "node1", "--network", "10.77.0.0/24")
     assert document["servers"][0]["tcp"].startswith("10.77.0.2:")

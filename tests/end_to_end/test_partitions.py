@@ -1,0 +1,36 @@
+"""Random schedules of faults on several hosts: no write is lost, stale or doubled, and every call is answered."""
+
+import os
+from collections.abc import Iterator
+
+import hosts
+import pytest
+from history.schedule import run
+from hosts import DURABLE, Hosts
+from seeds import seed
+
+pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
+
+SERVERS = ["node1", "node2", "node3"]
+SCHEDULES = int(os.environ.get("WEIR_SCHEDULES", "5"))
+"""Schedules in one run; `make soak` runs 100."""
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Hosts]:
+    """Three hosts with a durable store, and the host that it is deployed from."""
+    with hosts.hosts(["desk", *SERVERS]) as network:
+        file = network.folder / "cluster.toml"
+        file.write_text(DURABLE)
+        network.deploy(file, "--nodes", ",".join(SERVERS))
+        yield network
+
+
+@pytest.mark.parametrize("number", range(SCHEDULES))
+def test_no_schedule_of_faults_loses_a_write(network: Hosts, number: int) -> None:
+    outcome = run(network, SERVERS, seed() + number)
+    print("\n".join(outcome.faults))
+    answered = sum(operation.error == 0 for operation in outcome.history)
+    print(f"{len(outcome.history)} operations, {answered} of them without an error")
+    assert outcome.violations == []
+    assert answered > 100
