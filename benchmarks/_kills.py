@@ -185,7 +185,7 @@ def _store(directory: Path) -> Iterator[Arena]:
         yield arena
     finally:
         arena.end()
-        arena.weir("down", "--force", "--discard")
+        arena.weir("down", "--force", "--discard", "--yes")
 
 
 def _say(worker: subprocess.Popen[str], word: str) -> None:

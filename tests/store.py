@@ -110,7 +110,7 @@ def kept_for(root: Path) -> Iterator[Store]:
         yield store
     finally:
         if store.home.is_dir():
-            store.weir("down", "--force", "--discard", code=None)
+            store.weir("down", "--force", "--discard", "--yes", code=None)
 
 
 @contextmanager

@@ -253,7 +253,7 @@ def test_a_full_disk_below_a_directory_target(store: Store, root_only: None) -> 
         assert done <= 8 << 20
         assert store.weir("status").returncode == 0
     finally:
-        store.weir("down", "--force", "--discard", code=None)
+        store.weir("down", "--force", "--discard", "--yes", code=None)
         subprocess.run(["umount", "-l", disk], check=True, timeout=PATIENCE_SECONDS)
 
 

@@ -86,7 +86,7 @@ def test_a_store_that_finds_too_little_room_leaves_nothing_half_started(disk: Di
         assert not (stored.home / "cluster.json").exists()
         assert not processes_of(stored.home)
         disk.free()
-        assert stored.weir("down", "--discard", code=None).returncode in (0, 1)
+        assert stored.weir("down", "--discard", "--yes", code=None).returncode in (0, 1)
     assert outcomes[-1] == 0, "with all this room it comes up"
     assert len(outcomes) > 5, "the file system was full at several of its steps"
     assert stored.weir("status").returncode == 0

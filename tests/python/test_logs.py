@@ -66,7 +66,7 @@ def test_each_line_names_its_program(store: Store) -> None:
     refused = store.weir("logs", "7", code=1).stderr
     assert "there is no server 7" in refused
     assert "its servers are 0, 1" in refused
-    store.weir("down", "--discard")
+    store.weir("down", "--discard", "--yes")
     assert "has no servers" in store.weir("logs", code=1).stderr
 
 

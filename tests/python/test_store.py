@@ -137,7 +137,7 @@ def test_a_store_on_directories_goes_on_where_it_was(store: Store) -> None:
     assert "holds a store of other servers and targets" in refused.stderr
     assert living_services(store) == []
 
-    store.weir("down", "--discard")
+    store.weir("down", "--discard", "--yes")
     store.weir("up", "--no-mount", "--backend", "ram")
 
 
@@ -333,10 +333,10 @@ class TestOtherUsers:
             script = 'stat -f -c %T "$WEIR_MOUNT" && echo "$WEIR_CREDENTIAL"'
             answer = store.weir("run", "--no-preload", "--", "sh", "-c", script, uid=OTHER, environment=environment)
             assert answer.stdout.splitlines() == ["fuseblk", grant["credential"]], "coreutils' name of the magic number"
-            store.weir("down", "--discard")
+            store.weir("down", "--discard", "--yes")
             assert not cluster.parent.exists()
         finally:
-            store.weir("down", "--force", "--discard", code=None)
+            store.weir("down", "--force", "--discard", "--yes", code=None)
             point.rmdir()
 
     @pytest.mark.usefixtures("user_fuse")

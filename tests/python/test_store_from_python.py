@@ -18,7 +18,7 @@ from weir.store.processes import Process
 def home(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "home"
     yield place
-    command = [sys.executable, "-m", "weir.cli", "--home", str(place), "down", "--force", "--discard"]
+    command = [sys.executable, "-m", "weir.cli", "--home", str(place), "down", "--force", "--discard", "--yes"]
     if place.is_dir():
         subprocess.run(command, timeout=PATIENCE_SECONDS, check=False)
 
