@@ -82,12 +82,6 @@ def test_a_scheduler_is_named_only_where_somebody_names_it(write: Callable[[str]
     assert configuration.origins["scheduler"] == str(file)
     assert resolved(file, "environment", scheduler="virtual-time").origins["scheduler"] == "environment"
 
-    configuration.set_sharing("user-fair", "gift")
-    assert tomllib.loads(configuration.text())["scheduler"] == "gift"
-    for policy, its_own in [("user-fair", "virtual-time"), ("fifo", "fifo")]:
-        configuration.set_sharing(policy, its_own)
-        assert "scheduler" not in configuration.document, "so another policy may follow"
-
 
 def test_the_range_of_ports_is_the_stores(write: Callable[[str], Path]) -> None:
     assert "ports" not in resolved().document

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_device::{parse_rate, parse_size, parse_time};
 use weir_fairshare::{Algorithm, DeviceSpeed, Entitlements, Grant, Nanos, Policy, Sharing, TransferSpeed};
 use weir_placement::{AllocatorName, LayoutDefaults, ServerId, TargetId};
-use weir_wire::{limits, name_number};
+use weir_wire::{limits, name_number, Decided, SharingNames, Stamp, StoreSettings};
 
 /// Version of the file this program reads.
 const FILE_VERSION: u32 = 1;
@@ -43,6 +43,10 @@ pub struct ClusterConfig {
     /// Ports for the addresses with port 0; absent: those that the system gives to no program by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Ports>,
+    /// When the policy, the scheduler and the allocator were decided, in milliseconds of Unix time: what is decided later
+    /// while the store runs counts. `weir up` writes it.
+    #[serde(default)]
+    pub decided_milliseconds: u64,
     /// How long a job is listed after its last sign of life.
     #[serde(
         default = "default_finished_jobs_kept",
@@ -204,6 +208,16 @@ impl ClusterConfig {
             .map_err(|error| error.to_string())
     }
 
+    /// The settings that servers share, as decided by this configuration.
+    pub(crate) fn settings(&self, sharing: &Sharing) -> StoreSettings {
+        // Equal on every server, so that none has to follow another.
+        let stamp = Stamp { milliseconds: self.decided_milliseconds, server: 0 };
+        StoreSettings {
+            sharing: Decided { value: sharing_names(sharing), stamp },
+            allocator: Decided { value: self.layout.allocator.to_string(), stamp },
+        }
+    }
+
     /// Every target of the store, by server and number.
     pub fn targets(&self) -> Vec<TargetId> {
         let of_server = |(number, server): (usize, &ServerConfig)| {
@@ -223,6 +237,11 @@ impl ClusterConfig {
         let mut targets = self.servers.iter().flat_map(|server| &server.targets);
         targets.all(|target| target.backend == BackendKind::Dir)
     }
+}
+
+/// The names by which servers tell each other a division of device time.
+pub(crate) fn sharing_names(sharing: &Sharing) -> SharingNames {
+    SharingNames { policy: sharing.policy().to_string(), scheduler: sharing.algorithm().to_string() }
 }
 
 impl ServerConfig {

@@ -6,6 +6,7 @@
 //! requests and bulk data on different connections. Replies may come in any order and are matched by request id.
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod credential;
 mod error;
 mod frame;
@@ -17,6 +18,7 @@ mod parameters;
 mod peer;
 mod reply;
 
+pub use agreement::{Decided, SharingNames, Stamp, StoreSettings};
 pub use credential::{
     name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
 };

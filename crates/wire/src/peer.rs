@@ -1,6 +1,6 @@
 //! Messages between servers.
 
-use crate::{Capability, Identity, Ino, JobId, Moment};
+use crate::{Capability, Identity, Ino, JobId, Moment, StoreSettings};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
 
@@ -157,6 +157,8 @@ pub struct ServerReport {
     pub targets: Vec<TargetReport>,
     /// The bytes that it placed lately, on targets of all servers; targets without a share are left out.
     pub placed: Vec<PlacedReport>,
+    /// The shared settings, as far as it knows of decisions.
+    pub settings: StoreSettings,
 }
 
 /// The use of a machine: parts from 0 to 1 of the last seconds, absent where not known.

@@ -14,7 +14,7 @@ use weir_wire::{
     DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, FileKind, HandleId, Header, Identity,
     IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags, PeerReply,
     PeerRequest, PlacedReport, Publication, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport,
-    SiteKey, TargetReport, XattrMode, HEADER_BYTES, VERSION,
+    SiteKey, StoreSettings, TargetReport, XattrMode, HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -101,6 +101,7 @@ fn almost_a_report() -> impl Strategy<Value = Vec<u8>> {
                 jobs: (0..count).map(job).collect(),
                 targets: (0..count).map(measured).collect(),
                 placed: (0..count).map(|index| PlacedReport { target: target(index), bytes: 1e6 }).collect(),
+                settings: StoreSettings::default(),
             };
             let mut bytes = Vec::new();
             encode_body(&report, &mut bytes);

@@ -52,6 +52,38 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
 
 
 @config.command()
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@output_option
+@click.pass_obj
+def diff(home: Home, file: Path | None, output: str) -> int:
+    """Show where the store that runs differs from a configuration: without a file, from the one that it was started
+    with.
+
+    What was changed while it ran (`weir policy set`, `weir targets allocator`, `weir targets set`) differs. The exit code
+    is 1 where anything does, and where a server does not answer.
+    """
+    from weir.cli.asking import ask_store
+    from weir.cli.errors import FAILED, CommandError, say
+    from weir.cli.output import show as show_result
+    from weir.store.configuration import Configuration, is_shaped, read_toml
+    from weir.store.control import Server
+    from weir.store.decoding import encode
+    from weir.store.differences import differences
+
+    path = file or home.configuration
+    document = read_toml(path)
+    if not is_shaped(document):
+        raise CommandError(f"{path} has no servers with targets", hint="compare with a file that lists them")
+    asked = ask_store(home, Server.status)
+    found = differences(Configuration(document), [state for _, state in asked if state is not None])
+    rows = [(each.setting, each.configured, each.running) for each in found]
+    show_result(output, [encode(each) for each in found], ("SETTING", "FILE", "RUNNING"), rows)
+    if not found and output == "table":
+        say(f"the store runs as {path} says")
+    return FAILED if found or any(state is None for _, state in asked) else 0
+
+
+@config.command()
 def reference() -> None:
     """Print the reference page of all settings, in Markdown."""
     from weir.store import settings

@@ -59,7 +59,8 @@ def show(home: Home, output: str) -> int:
 def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> int:
     """Change the policy of every server at once, while jobs run.
 
-    A server that is down follows when `weir up` starts it again; the exit code is then 1.
+    A server that is down follows when it is back; the exit code is then 1. The policy stays over restarts, until it is
+    changed again or `weir up` is given another one.
 
     POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
     size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
@@ -85,7 +86,6 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
     changed = _set_everywhere(servers, wanted, _core.control_token(site_key))
     if not changed:
         raise CommandError("no server answers, so no policy was changed", hint="`weir up` starts the servers again")
-    _remember(home, changed[0].now)
     rows = [
         (
             each.server.number,
@@ -127,14 +127,3 @@ def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None],
             raise
         changed.append(_Change(server, was, now))
     return changed
-
-
-def _remember(home: Home, sharing: "Sharing") -> None:
-    """Keep policy and scheduler for servers that are started again."""
-    from weir.store.configuration import Configuration, read_toml
-    from weir.store.files import write_whole
-
-    if home.configuration.is_file():
-        configuration = Configuration(read_toml(home.configuration))
-        configuration.set_sharing(sharing.policy, sharing.scheduler)
-        write_whole(home.configuration, configuration.text())

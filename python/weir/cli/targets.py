@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
+from weir.store.errors import SilentServerError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -131,8 +133,11 @@ def set_speed(
 @click.argument("name", metavar="ALLOCATOR")
 @output_option
 @click.pass_obj
-def allocator(home: Home, name: str, output: str) -> None:
+def allocator(home: Home, name: str, output: str) -> int:
     """Set the allocator, which chooses the targets of new files, on every server at once.
+
+    A server that is down follows when it is back; the exit code is then 1. The allocator stays over restarts, until it
+    is changed again or `weir up` is given another one.
 
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """
@@ -142,14 +147,21 @@ def allocator(home: Home, name: str, output: str) -> None:
 
     token = _token(home, "change the allocator")
     changed = []
-    for server in servers_of(find_cluster(home)):
-        was = server.allocator()
-        # The first server refuses an unknown allocator before any server is changed.
-        now = server.set_allocator(name, token)
+    servers = servers_of(find_cluster(home))
+    for server in servers:
+        try:
+            was = server.allocator()
+            # The first server refuses an unknown allocator before any server is changed.
+            now = server.set_allocator(name, token)
+        except SilentServerError as error:
+            warn_of_silence(server, error.message, then=", with this allocator")
+            continue
         changed.append({"server": server.number, "was": was, "is": now})
-    _remember(home, name)
+    if not changed:
+        raise CommandError("no server answers, so nothing was changed", hint="`weir up` starts the servers again")
     rows = [(each["server"], each["was"], each["is"]) for each in changed]
     show(output, {"allocator": name, "servers": changed}, ("SERVER", "WAS", "IS"), rows)
+    return 0 if len(changed) == len(servers) else FAILED
 
 
 def target_lines(answers: "list[Status]") -> list[Line]:
@@ -240,14 +252,3 @@ def _token(home: Home, change: str) -> str:
             hint="ask the owner of the store, or set --home to it",
         )
     return _core.control_token(site_key)
-
-
-def _remember(home: Home, name: str) -> None:
-    """Keep the allocator for servers that are started again."""
-    from weir.store.configuration import Configuration, read_toml
-    from weir.store.files import write_whole
-
-    if home.configuration.is_file():
-        document = read_toml(home.configuration)
-        document.setdefault("layout", {})["allocator"] = name
-        write_whole(home.configuration, Configuration(document).text())

@@ -8,6 +8,7 @@ import click
 from weir.cli.errors import CommandError, say, tell
 from weir.cli.options import store_options
 from weir.cli.output import output_option
+from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -68,10 +69,9 @@ def up(
 def _report(home: Home, running: "Running", output: str) -> None:
     from weir.cli.output import sharing_name, show
     from weir.store.cluster import announced
-    from weir.store.configuration import check_sharing
 
     targets = running.configuration.targets()
-    policy, scheduler = check_sharing(running.configuration.policy, running.configuration.scheduler)
+    policy, scheduler = _sharing_in_force(home, running)
     document = {
         "home": str(home.root),
         "cluster": str(announced(home)),
@@ -89,6 +89,17 @@ def _report(home: Home, running: "Running", output: str) -> None:
     show(output, document, ("STORE", "up"), rows)
     if output == "table":
         say("next: `weir run -- CMD` runs a program on it, `weir status` shows it, `weir down` ends it")
+
+
+def _sharing_in_force(home: Home, running: "Running") -> tuple[str, str]:
+    """The policy and scheduler that the servers follow: what was set while the store ran outlives its configuration."""
+    from weir.store.configuration import check_sharing
+    from weir.store.control import Server, ask_all, servers_of
+
+    for answer in ask_all(servers_of(home.cluster), Server.sharing):
+        if not isinstance(answer, StoreError):
+            return answer.policy, answer.scheduler
+    return check_sharing(running.configuration.policy, running.configuration.scheduler)
 
 
 def _backends(targets: list[dict[str, Any]]) -> str:

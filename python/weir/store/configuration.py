@@ -18,6 +18,8 @@ from weir.store.settings import Setting
 
 FILE_VERSION = 1
 """`version` of a cluster.toml."""
+DECIDED = "decided_milliseconds"
+"""Key of the moment at which policy, scheduler and allocator were decided: a running store's later decisions count."""
 _HEADLINE = "# Written by `weir up`: the file, flags and environment it was given, with defaults.\n"
 _CHECK_SECONDS = 60.0
 """Longest time of `weir-server --check`, which reads one small file, on a busy machine."""
@@ -51,21 +53,6 @@ class Configuration:
         """Named scheduler; None where none is named, so that the policy's default counts."""
         named = self.document.get("scheduler")
         return None if named is None else str(named)
-
-    def set_sharing(self, policy: str, scheduler: str) -> None:
-        """Name a policy and its scheduler. The default scheduler of the policy is not written.
-
-        Args:
-            policy: Name of the policy.
-            scheduler: Name of the scheduler.
-
-        Raises:
-            StoreError: There is no such policy.
-        """
-        self.document["policy"] = policy
-        self.document.pop("scheduler", None)
-        if check_sharing(policy, None)[1] != scheduler:
-            self.document["scheduler"] = scheduler
 
     def targets(self) -> list[dict[str, Any]]:
         """List the targets of all servers.

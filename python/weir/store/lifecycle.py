@@ -5,6 +5,7 @@ Callers of these functions hold no lock: each function takes the lock of the hom
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,11 +70,16 @@ def plan(home: Home, file: Path | None, given: Mapping[str, object], origin: Cal
     Raises:
         SettingsError: The file, or a setting, cannot be used.
     """
+    decisions = (settings.POLICY, settings.SCHEDULER, settings.ALLOCATOR)
     shapes = (settings.SERVERS, settings.TARGETS, settings.BACKEND)
     if file is None and cluster.stored(home) and all(given.get(setting.name) is None for setting in shapes):
         file = home.configuration
     resolved = configuration.resolve(file, given, origin)
     _name_sharing(resolved, file)
+    # The store's own file is no new decision: what was set since then counts.
+    is_own = file is not None and file.is_relative_to(home.root)
+    if not is_own or any(given.get(setting.name) is not None for setting in decisions):
+        resolved.document[configuration.DECIDED] = time.time_ns() // 1_000_000
     configuration.check(resolved, file)
     return resolved
 

@@ -15,7 +15,7 @@ use crate::error::ServerError;
 use crate::events::Events;
 use crate::ports::Ports;
 use http::{Request, Response};
-use question::{Question, Shown};
+use question::{NotDecided, Question, Shown};
 use serde::{Deserialize, Serialize};
 use showing::Boards;
 use status::Status;
@@ -146,7 +146,8 @@ fn set_allocator(request: &Request, desk: &Desk) -> Answer {
         Err(error) => return json(400, &failure(&error.to_string(), "see `weir targets allocator --help`")),
     };
     match desk.ask(|answer| Question::SetAllocator(name, answer)) {
-        Ok(()) => json(200, &AllocatorBody { allocator: name.to_string() }),
+        Ok(Ok(())) => json(200, &AllocatorBody { allocator: name.to_string() }),
+        Ok(Err(error)) => json(503, &failure(&error.to_string(), "make room in the server's folder")),
         Err(failure) => json(503, &failure),
     }
 }
@@ -198,7 +199,10 @@ fn set_policy(request: &Request, desk: &Desk) -> Answer {
             let (policy, scheduler) = (sharing.policy().to_string(), sharing.algorithm().to_string());
             json(200, &PolicyBody { policy, scheduler: Some(scheduler) })
         }
-        Ok(Err(error)) => refused(error.to_string()),
+        Ok(Err(error @ NotDecided::Sharing(_))) => refused(error.to_string()),
+        Ok(Err(error @ NotDecided::Storage(_))) => {
+            json(503, &failure(&error.to_string(), "make room in the server's folder"))
+        }
         Err(failure) => json(503, &failure),
     }
 }

@@ -13,14 +13,25 @@ pub(crate) enum Shown {
     Table,
 }
 
+/// The reason why a setting of the store was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotDecided {
+    /// The scheduler cannot enforce the policy.
+    #[error(transparent)]
+    Sharing(#[from] SharingError),
+    /// The decision cannot be kept on stable storage.
+    #[error("the decision cannot be kept: {0}")]
+    Storage(#[from] std::io::Error),
+}
+
 /// A question to the event loop.
 pub(crate) enum Question {
     /// A caller waits for a snapshot.
     Show(Shown),
     /// Another policy from now on, and another scheduler where one is named.
-    SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, SharingError>>),
+    SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotDecided>>),
     /// Another allocator from now on.
-    SetAllocator(AllocatorName, SyncSender<()>),
+    SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
 }

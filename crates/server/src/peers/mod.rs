@@ -1,5 +1,6 @@
 //! The other servers of the store: the lines to them, their last reports, and the questions that were put to them.
 
+pub(crate) mod agreement;
 pub(crate) mod confirmations;
 pub(crate) mod fairness;
 pub(crate) mod line;
@@ -37,6 +38,7 @@ pub(crate) struct Peers {
     /// The last report of each other server, and that of this one.
     reports: Reports<ServerReport>,
     report: ServerReport,
+    agreement: Agreement,
     /// Peers whose answer to the last exchange is outstanding.
     exchanging: HashSet<ServerId>,
     asked: Slab<Asked>,
@@ -69,7 +71,13 @@ pub(crate) enum Asked {
 
 impl Peers {
     /// No peer is known yet to server `server`, whose start of this number began at `started` in milliseconds of Unix time.
-    pub(crate) fn new(server: ServerId, boot: u64, started: u64, lambda: Nanos) -> Peers {
+    pub(crate) fn new(
+        server: ServerId,
+        boot: u64,
+        started: u64,
+        lambda: Nanos,
+        agreement: Agreement,
+    ) -> Peers {
         Peers {
             lines: HashMap::new(),
             addresses: HashMap::new(),
@@ -84,7 +92,9 @@ impl Peers {
                 jobs: Vec::new(),
                 targets: Vec::new(),
                 placed: Vec::new(),
+                settings: agreement.settings().clone(),
             },
+            agreement,
             exchanging: HashSet::new(),
             asked: Slab::new(),
             confirmations: Confirmations::default(),
@@ -231,9 +241,15 @@ impl Peers {
         (self.report.targets, self.report.placed) = (targets, placed);
     }
 
+    /// The settings that all servers share.
+    pub(crate) fn agreement(&mut self) -> &mut Agreement {
+        &mut self.agreement
+    }
+
     /// The report is newer than the one before.
     pub(crate) fn renew_report(&mut self) {
         self.report.sequence += 1;
+        self.report.settings.clone_from(self.agreement.settings());
     }
 
     /// The division of this server's devices by the last reports of all servers; none where the last one is too new.

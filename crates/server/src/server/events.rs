@@ -8,7 +8,7 @@ use crate::namespace::PeerFailure;
 use crate::notices::notice;
 use crate::peers::line::Answer;
 use crate::peers::Asked;
-use weir_fairshare::{Algorithm, Nanos, Policy, Sharing, SharingError};
+use weir_fairshare::Nanos;
 
 /// Requests that wait for pages, new files that wait for a target, and links that wait for memory are looked at this often.
 pub(super) const HELD_LOOK: Nanos = Nanos::from_millis(25);
@@ -173,31 +173,14 @@ impl Server {
         match question {
             Question::Show(shown) => self.showing.ask(shown),
             Question::SetPolicy(policy, algorithm, answer) => {
-                let _ = answer.try_send(self.set_policy(policy, algorithm));
+                let _ = answer.try_send(self.decide_policy(policy, algorithm));
             }
             Question::SetAllocator(name, answer) => {
-                let placer = self.namespace.placer_mut();
-                notice!("allocator {} -> {name}", placer.allocator());
-                placer.set_allocator(name);
-                let _ = answer.try_send(());
+                let _ = answer.try_send(self.decide_allocator(name));
             }
             Question::SetSpeed(target, speed, answer) => {
                 let _ = answer.try_send(self.set_speed(target, speed));
             }
         }
-    }
-
-    fn set_policy(&mut self, policy: Policy, algorithm: Option<Algorithm>) -> Result<Sharing, SharingError> {
-        let before = self.devices.sharing().clone();
-        let now = self.devices.set_policy(policy, algorithm)?.clone();
-        self.links.visits().set_policy(now.policy());
-        notice!(
-            "policy {} by {} -> {} by {}",
-            before.policy(),
-            before.algorithm(),
-            now.policy(),
-            now.algorithm()
-        );
-        Ok(now)
     }
 }

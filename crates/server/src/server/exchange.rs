@@ -81,6 +81,7 @@ impl Server {
     pub(super) fn take_report(&mut self, payload: &[u8]) {
         let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
         if report.server != self.site.id {
+            self.follow_settings(&report.settings);
             self.peers.take_report(report, self.clock.now());
             self.divide_devices();
         }

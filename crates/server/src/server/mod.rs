@@ -21,6 +21,7 @@
 //! | `pages`, `locks` | kernel pages, locks and append turns |
 //! | `waiting` | a request that waits for an intent, and the end of its service |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
+//! | `agreement` | settings of the whole store |
 //! | `placement` | reports of targets |
 //! | `recovery`, `confirmations` | the start, and files with other homes |
 //! | `effects` | the work of targets and other servers for a decision |
@@ -29,6 +30,7 @@
 //!
 //! A step that ends the wait of another request puts that request into [`Requests::wake`]; `driving` takes it on.
 
+mod agreement;
 mod answering;
 mod clients;
 mod confirmations;
@@ -70,6 +72,7 @@ use crate::links::Links;
 use crate::locks::LockTable;
 use crate::namespace::{Namespace, Settings};
 use crate::notices::Notices;
+use crate::peers::agreement::Agreement;
 use crate::peers::Peers;
 use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
@@ -137,6 +140,7 @@ impl Server {
         let sharing = config
             .sharing()
             .map_err(|what| ServerError::Configuration { path: folder.to_path_buf(), what })?;
+        let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
         let boot = draw_boot()?;
         let durability = Durability::prepare(folder, config.is_durable());
         let targets = own.targets.iter().enumerate();
@@ -164,7 +168,7 @@ impl Server {
             durability,
             locks: LockTable::new(),
             errands: Errands::start(events)?,
-            peers: Peers::new(id, boot, clock.started_milliseconds(), lambda),
+            peers: Peers::new(id, boot, clock.started_milliseconds(), lambda, agreement),
             accounts: Accounts::new(targets.len()),
             notices: Notices::default(),
             showing: Showing::default(),
@@ -172,6 +176,7 @@ impl Server {
             clock,
             site: Site { id, boot, key, config },
         };
+        server.put_settings_in_force();
         server.recover(folder, losses)?;
         Ok(server)
     }

@@ -8,7 +8,7 @@ use weir_testing::{
 };
 use weir_wire::{
     decode_body, encode_body, At, Claims, Errno, Ino, MachineLoad, OpenFlags, PeerReply, PeerRequest, Reply,
-    Request, Role, ServerReport, TargetReport,
+    Request, Role, ServerReport, StoreSettings, TargetReport,
 };
 
 const ENXIO: Errno = Errno(6);
@@ -230,6 +230,7 @@ fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
         jobs: Vec::new(),
         targets: (0..2).map(target).collect(),
         placed: Vec::new(),
+        settings: StoreSettings::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::peers::origin;
 use proptest::prelude::*;
 use weir_device::Reports;
 use weir_fairshare::Nanos;
-use weir_wire::{DeviceUse, JobId, MachineLoad};
+use weir_wire::{DeviceUse, JobId, MachineLoad, StoreSettings};
 
 const LAMBDA: Nanos = Nanos::from_millis(100);
 /// Exchanges after which a server that is silent is left out.
@@ -61,6 +61,7 @@ fn report(server: u16, boot: u64, sequence: u64, have_come: bool) -> ServerRepor
         jobs: here.map(job).collect(),
         targets: Vec::new(),
         placed: Vec::new(),
+        settings: StoreSettings::default(),
     }
 }
 

@@ -1,0 +1,162 @@
+//! The settings that this server shares with the others of its store, kept over restarts.
+//!
+//! The configuration file says when its values were decided. A decision that the control API or another server told
+//! later counts, also after a restart, until a still later file comes.
+
+use crate::notices::notice;
+use rustix::fs::fsync;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use weir_wire::{SharingNames, StoreSettings};
+
+const FILE: &str = "settings.json";
+
+/// The shared settings, and the file that keeps them.
+pub(crate) struct Agreement {
+    settings: StoreSettings,
+    folder: PathBuf,
+    server: u16,
+}
+
+impl Agreement {
+    /// The settings of the configuration file, `from_file`, and of the decisions since that are kept in `folder`.
+    pub(crate) fn open(folder: &Path, server: u16, from_file: StoreSettings) -> Agreement {
+        let mut settings = from_file;
+        match kept(&folder.join(FILE)) {
+            Ok(Some(kept)) => {
+                settings.sharing.follow(&kept.sharing);
+                settings.allocator.follow(&kept.allocator);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                notice!("{} cannot be read ({error}); the settings of the configuration count", folder.join(FILE).display());
+            }
+        }
+        Agreement { settings, folder: folder.to_path_buf(), server }
+    }
+
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> &StoreSettings {
+        &self.settings
+    }
+
+    /// Decides the division of device time anew, and keeps the decision on stable storage.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is decided then.
+    pub(crate) fn decide_sharing(&mut self, names: SharingNames, milliseconds: u64) -> io::Result<()> {
+        let mut wanted = self.settings.clone();
+        wanted.sharing.decide(names, milliseconds, self.server);
+        self.keep(wanted)
+    }
+
+    /// Decides the allocator anew, and keeps the decision on stable storage.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is decided then.
+    pub(crate) fn decide_allocator(&mut self, name: String, milliseconds: u64) -> io::Result<()> {
+        let mut wanted = self.settings.clone();
+        wanted.allocator.decide(name, milliseconds, self.server);
+        self.keep(wanted)
+    }
+
+    /// Takes over what another server knows of later decisions; answers whether there are any.
+    pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
+        let own = &self.settings;
+        if others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp {
+            return false;
+        }
+        let mut wanted = own.clone();
+        wanted.sharing.follow(&others.sharing);
+        wanted.allocator.follow(&others.allocator);
+        if let Err(error) = self.keep(wanted.clone()) {
+            notice!("{} cannot be written ({error}); a restart may forget the settings", self.folder.join(FILE).display());
+            self.settings = wanted;
+        }
+        true
+    }
+
+    fn keep(&mut self, wanted: StoreSettings) -> io::Result<()> {
+        let path = self.folder.join(FILE);
+        let temporary = self.folder.join("settings.json.new");
+        let text = serde_json::to_string(&wanted).map_err(io::Error::from)?;
+        let mut file = File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &path)?;
+        fsync(File::open(&self.folder)?)?;
+        self.settings = wanted;
+        Ok(())
+    }
+}
+
+fn kept(path: &Path) -> io::Result<Option<StoreSettings>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text).map(Some).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::{Decided, Stamp};
+
+    fn file_of(policy: &str, milliseconds: u64) -> StoreSettings {
+        let names = SharingNames { policy: policy.into(), scheduler: "virtual-time".into() };
+        let stamp = Stamp { milliseconds, server: 0 };
+        StoreSettings {
+            sharing: Decided { value: names, stamp },
+            allocator: Decided { value: "balanced".into(), stamp },
+        }
+    }
+
+    fn names(policy: &str) -> SharingNames {
+        SharingNames { policy: policy.into(), scheduler: "virtual-time".into() }
+    }
+
+    #[test]
+    fn a_decision_outlives_a_restart_until_a_later_file_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut agreement = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        agreement.decide_sharing(names("job-fair"), 2_000).unwrap();
+        let again = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        assert_eq!(again.settings().sharing.value.policy, "job-fair");
+        assert_eq!(again.settings().allocator.value, "balanced");
+        let with_a_later_file = Agreement::open(folder.path(), 0, file_of("user-fair", 3_000));
+        assert_eq!(with_a_later_file.settings().sharing.value.policy, "user-fair");
+    }
+
+    #[test]
+    fn a_server_that_was_down_follows_and_keeps_what_it_followed() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let mut told = Agreement::open(folders[0].path(), 0, file_of("size-fair", 1_000));
+        told.decide_sharing(names("job-fair"), 2_000).unwrap();
+        told.decide_allocator("random".into(), 2_001).unwrap();
+        let mut absent = Agreement::open(folders[1].path(), 1, file_of("size-fair", 1_000));
+        assert!(absent.follow(told.settings()));
+        assert!(!absent.follow(told.settings()));
+        assert!(!told.follow(absent.settings()));
+        drop(absent);
+        let absent = Agreement::open(folders[1].path(), 1, file_of("size-fair", 1_000));
+        assert_eq!(absent.settings(), told.settings());
+    }
+
+    #[test]
+    fn a_decision_that_cannot_be_kept_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut agreement = Agreement::open(&folder.path().join("absent"), 0, file_of("size-fair", 1_000));
+        agreement.decide_sharing(names("job-fair"), 2_000).unwrap_err();
+        assert_eq!(agreement.settings().sharing.value.policy, "size-fair");
+    }
+
+    #[test]
+    fn a_damaged_file_leaves_the_settings_of_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), "{").unwrap();
+        let agreement = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        assert_eq!(agreement.settings(), &file_of("size-fair", 1_000));
+    }
+}

@@ -1,0 +1,86 @@
+//! Settings of the whole store: decided by the control API here or on another server, and put into force.
+
+use super::Server;
+use crate::config::sharing_names;
+use crate::control::question::NotDecided;
+use crate::notices::notice;
+use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
+use weir_placement::AllocatorName;
+use weir_wire::{SharingNames, StoreSettings};
+
+impl Server {
+    /// Decides the policy, and the scheduler where one is named, for the whole store.
+    ///
+    /// # Errors
+    /// [`NotDecided`]; nothing changes then.
+    pub(super) fn decide_policy(
+        &mut self,
+        policy: Policy,
+        algorithm: Option<Algorithm>,
+    ) -> Result<Sharing, NotDecided> {
+        let wanted = self.devices.sharing().with(policy, algorithm)?;
+        let milliseconds = self.clock.wall_milliseconds();
+        let agreement = self.peers.agreement();
+        agreement.decide_sharing(sharing_names(&wanted), milliseconds)?;
+        Ok(self.put_in_force(wanted.policy().clone(), wanted.algorithm())?)
+    }
+
+    /// Decides the allocator for the whole store.
+    ///
+    /// # Errors
+    /// [`NotDecided::Storage`]; nothing changes then.
+    pub(super) fn decide_allocator(&mut self, name: AllocatorName) -> Result<(), NotDecided> {
+        let milliseconds = self.clock.wall_milliseconds();
+        self.peers.agreement().decide_allocator(name.to_string(), milliseconds)?;
+        self.choose_by(name);
+        Ok(())
+    }
+
+    /// Follows later decisions that another server tells.
+    pub(super) fn follow_settings(&mut self, told: &StoreSettings) {
+        if self.peers.agreement().follow(told) {
+            self.put_settings_in_force();
+        }
+    }
+
+    /// Puts the agreed settings into force where they differ from those that are.
+    pub(super) fn put_settings_in_force(&mut self) {
+        let StoreSettings { sharing, allocator } = self.peers.agreement().settings().clone();
+        if sharing.value != sharing_names(self.devices.sharing()) {
+            let SharingNames { policy, scheduler } = sharing.value;
+            let parsed = policy.parse::<Policy>().ok().zip(scheduler.parse::<Algorithm>().ok());
+            match parsed.map(|(policy, algorithm)| self.put_in_force(policy, algorithm)) {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => notice!("policy {policy} by {scheduler}, decided elsewhere, is not possible: {error}"),
+                None => notice!("policy {policy} by {scheduler}, decided elsewhere, is of another version"),
+            }
+        }
+        match allocator.value.parse::<AllocatorName>() {
+            Ok(name) => self.choose_by(name),
+            Err(error) => notice!("allocator {}, decided elsewhere: {error}", allocator.value),
+        }
+    }
+
+    fn put_in_force(&mut self, policy: Policy, algorithm: Algorithm) -> Result<Sharing, SharingError> {
+        let before = self.devices.sharing().clone();
+        let now = self.devices.set_policy(policy, Some(algorithm))?.clone();
+        self.links.visits().set_policy(now.policy());
+        notice!(
+            "policy {} by {} -> {} by {}",
+            before.policy(),
+            before.algorithm(),
+            now.policy(),
+            now.algorithm()
+        );
+        Ok(now)
+    }
+
+    fn choose_by(&mut self, name: AllocatorName) {
+        let placer = self.namespace.placer_mut();
+        let before = placer.allocator();
+        if before != name {
+            notice!("allocator {before} -> {name}");
+            placer.set_allocator(name);
+        }
+    }
+}
