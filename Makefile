@@ -2,7 +2,7 @@
 # make demo    two jobs of real programs share a store; prints what each policy does to them
 # make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
 # make test    linters and every test; all of them run, whatever fails, and the last lines count
-# make test-slurm  the test of sweeps on workers that Slurm starts, as root: Slurm's daemons are installed for it alone
+# make test-slurm  sweeps on workers that Slurm starts, and stores in an allocation, as root: Slurm's daemons are installed for it alone
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
@@ -165,7 +165,7 @@ test-python: setup
 
 test-slurm: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'
-	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py
+	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/end_to_end/test_deployment_slurm.py
 
 # make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'
 suites: setup suites-packages

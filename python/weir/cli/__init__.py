@@ -42,6 +42,8 @@ _COMMANDS = {
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
     "targets": "weir.cli.targets:targets",
+    "df": "weir.cli.df:df",
+    "find": "weir.cli.find:find",
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",

@@ -59,8 +59,8 @@ def diff(home: Home, file: Path | None, output: str) -> int:
     """Show where the store that runs differs from a configuration: without a file, from the one that it was started
     with.
 
-    What was changed while it ran (`weir policy set`, `weir targets allocator`, `weir targets set`) differs. The exit code
-    is 1 where anything does, and where a server does not answer.
+    What was changed while it ran (`weir policy set`, `weir targets allocator`, `weir targets set`) differs. The exit
+    code is 1 where anything does, and where a server does not answer.
     """
     from weir.cli.asking import ask_store
     from weir.cli.errors import FAILED, CommandError, say

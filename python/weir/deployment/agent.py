@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from weir.deployment import member, operations
+from weir.deployment import keeper, member, operations
 from weir.deployment.operations import Operation
 from weir.errors import WeirError
 from weir.store.decoding import DecodingError, decode, encode
+from weir.store.errors import StoreError
+from weir.store.home import Home
 
 _DONE_BY: tuple[tuple[Operation[Any, Any], Callable[[Any], Any]], ...] = (
     (operations.PROBE, member.probe),
@@ -19,12 +21,28 @@ _DONE_BY: tuple[tuple[Operation[Any, Any], Callable[[Any], Any]], ...] = (
     (operations.REMOVE, member.remove),
 )
 
+_STARTING = {operation.name for operation in (operations.START, operations.PUBLISH, operations.RESTART)}
+"""Operations that start programs, which a kept host leaves to its keeper."""
+_ENDING = {operation.name for operation in (operations.END, operations.REMOVE)}
+
 NAMES = tuple(operation.name for operation, _ in _DONE_BY)
 """Names of the operations."""
 
 
+def keep(home: Home) -> None:
+    """Do operations for other processes until the store on this host ends.
+
+    Args:
+        home: Home of the host.
+
+    Raises:
+        OSError: The home cannot be written.
+    """
+    keeper.keep(home, do_here, last=operations.END.name)
+
+
 def do(name: str, document: object) -> dict[str, Any]:
-    """Do one operation.
+    """Do one operation: by the host's keeper where that starts or ends what it keeps, else in this process.
 
     Args:
         name: Name of the operation.
@@ -32,6 +50,29 @@ def do(name: str, document: object) -> dict[str, Any]:
 
     Returns:
         `{"answer": …}`, or `{"error": …, "hint": …}` where it failed.
+    """
+    home = Home.at(str(document.get("home", ""))) if isinstance(document, dict) else None
+    if home is None or name not in _STARTING | _ENDING:
+        return do_here(name, document)
+    try:
+        part = member.member_of(home)
+        if part is None or not part.kept:
+            return do_here(name, document)
+        told = keeper.ask(home, *_kept(name, document), patiently=name in _STARTING)
+    except StoreError as error:
+        return {"error": error.message, "hint": error.hint}
+    return do_here(name, document) if told is None or name == operations.REMOVE.name else told
+
+
+def do_here(name: str, document: object) -> dict[str, Any]:
+    """Do one operation in this process.
+
+    Args:
+        name: Name of the operation.
+        document: The operation's request, as a JSON document.
+
+    Returns:
+        As `do`.
     """
     operation, function = next(pair for pair in _DONE_BY if pair[0].name == name)
     try:
@@ -42,3 +83,11 @@ def do(name: str, document: object) -> dict[str, Any]:
         return {"error": error.message, "hint": error.hint}
     except OSError as error:
         return {"error": f"{error.strerror or error}: {error.filename}" if error.filename else str(error), "hint": ""}
+
+
+def _kept(name: str, document: Any) -> tuple[str, object]:
+    """The operation and request that a keeper gets: a part that is to be removed ends first."""
+    if name != operations.REMOVE.name:
+        return name, document
+    request = operations.EndRequest(document["home"], document["deployment"], force=True, discard=False)
+    return operations.END.name, encode(request)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from weir import distribution
-from weir.deployment import fanout, member, operations, record
+from weir.deployment import fanout, member, operations, record, steps
 from weir.deployment.fanout import Reach
 from weir.deployment.nodes import folded
 from weir.deployment.operations import Member, Operation, Probed
@@ -122,7 +122,9 @@ def _deploy(
     identity = present.deployment if present else uuid.uuid4().hex
     _check_members(probed, identity, home)
     addresses = {host: _address(host, probed[host], wanted.network, len(wanted.hosts)) for host in wanted.servers}
-    members = _members(identity, home, wanted, addresses, len(configuration.servers), probed, listener)
+    members = _members(
+        identity, home, wanted, addresses, len(configuration.servers), probed, listener, is_kept=reach.is_allocation
+    )
     _place(configuration, members, wanted.port)
     check(configuration, None)
     site_key = home.read_site_key() or secrets.token_hex(32) + "\n"
@@ -184,6 +186,7 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
     with record.folder_of(home).locked():
         request = operations.EndRequest(described.home, described.deployment, force, discard)
         ended = _all(described.reach(), operations.END, dict.fromkeys(described.hosts(), request))
+        steps.end(home, described.hosts())
         home.cluster.unlink(missing_ok=True)
         return _sum(ended)
 
@@ -204,6 +207,7 @@ def uninstall(home: Home, described: Record) -> lifecycle.Ended:
     with record.folder_of(home).locked():
         request = operations.Part(described.home, described.deployment)
         ended = _all(described.reach(), operations.REMOVE, dict.fromkeys(described.hosts(), request))
+        steps.end(home, described.hosts())
         _forget(home, with_key=True)
         return _sum(ended)
 
@@ -359,6 +363,8 @@ def _members(
     servers: int,
     probed: Mapping[str, Probed],
     listener: Listener,
+    *,
+    is_kept: bool,
 ) -> tuple[Member, ...]:
     """Divide the servers among the hosts, and decide which hosts mount the store."""
     members = []
@@ -381,7 +387,7 @@ def _members(
                     )
                 )
                 mount = None
-        members.append(Member(identity, host, addresses.get(host, ""), numbers, mount))
+        members.append(Member(identity, host, addresses.get(host, ""), numbers, mount, kept=is_kept))
     return tuple(members)
 
 
@@ -433,6 +439,8 @@ def _ports(configuration: Configuration, part: Member) -> tuple[int, ...]:
 
 def _bring_up(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
     reach = described.reach()
+    if reach.is_allocation:
+        steps.begin(home, reach, described.hosts())
     serving = tuple(part.host for part in described.members if part.servers)
     request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
     answers = _ask(reach, operations.START, dict.fromkeys(serving, request))
@@ -451,6 +459,8 @@ def _bring_up(home: Home, described: Record, listener: Listener, *, accept_journ
             _pass_on(host, done.notices, listener)
     except BaseException:
         _stop_new(described, answers)
+        if reach.is_allocation:
+            steps.end(home, _fresh(described, answers))
         raise
     if member.member_of(home) is None:
         cluster.publish(home, [encode(address) for address in addresses])
@@ -475,16 +485,20 @@ def _forget(home: Home, *, with_key: bool) -> None:
     home.remove_empty()
 
 
-def _stop_new(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> None:
-    """End the parts of those hosts on which every server was started by a deployment that failed."""
+def _fresh(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> list[str]:
+    """The hosts on which every server was started by this command."""
     of = {part.host: part for part in described.members}
-    fresh = [
+    return [
         host
         for host, answer in answers.items()
         if not isinstance(answer, StoreError) and set(answer.started) == set(of[host].servers)
     ]
+
+
+def _stop_new(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> None:
+    """End the parts of those hosts on which every server was started by a deployment that failed."""
     request = operations.EndRequest(described.home, described.deployment, force=True, discard=False)
-    _ask(described.reach(), operations.END, dict.fromkeys(fresh, request))
+    _ask(described.reach(), operations.END, dict.fromkeys(_fresh(described, answers), request))
 
 
 def _sum(ended: Mapping[str, operations.EndedThere]) -> lifecycle.Ended:

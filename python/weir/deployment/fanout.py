@@ -45,6 +45,11 @@ class Reach:
     options: str = ""
     ranks: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def is_allocation(self) -> bool:
+        """Whether the hosts are those of an allocation, whose steps end what they started."""
+        return self.via != "ssh"
+
     def command(self, host: str, arguments: Sequence[str]) -> str:
         """Write the command that runs on this host to run `weir` on another.
 

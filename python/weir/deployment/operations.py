@@ -32,6 +32,8 @@ class Member:
     """Numbers of its servers."""
     mount: str | None
     """Mount point; None where the host does not mount the store."""
+    kept: bool
+    """Whether a lasting step of an allocation keeps its servers and mount (`keeper.py`)."""
 
 
 @dataclass(frozen=True)

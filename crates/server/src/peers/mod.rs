@@ -5,6 +5,7 @@ pub(crate) mod confirmations;
 pub(crate) mod fairness;
 pub(crate) mod line;
 
+use crate::peers::agreement::Agreement;
 use crate::clock::seconds;
 use crate::control::status::PeerStatus;
 use crate::events::{Event, Events};

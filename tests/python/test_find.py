@@ -1,0 +1,73 @@
+"""`weir df` and `weir find` on a real store, seen through the preload library."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from store import Store, fresh, program
+
+MADE = """
+import os, sys
+root = sys.argv[1]
+os.makedirs(f"{root}/folder/deep")
+for name, layout, size in (("one", "-c 1 -o 0.1", 10), ("two", "-c 2 -o 1.0,1.1", 5000), ("all", "-c 4", 100)):
+    path = f"{root}/folder/{name}.dat"
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    os.setxattr(path, "weir.layout", layout.encode())
+    with open(path, "wb") as file:
+        file.write(b"x" * size)
+os.symlink("one.dat", f"{root}/folder/link")
+os.utime(f"{root}/folder/two.dat", (1, 1))
+"""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with fresh() as store:
+        store.up(servers=2, targets=2, mount=False)
+        store.weir("run", "--prefix", "/weir", "--", "python3", "-c", MADE, "/weir")
+        yield store
+
+
+def found(store: Store, *tests: str, path: str = "/weir/folder", code: int = 0) -> list[str]:
+    command = ["run", "--prefix", "/weir", "--", *program(), "find", path, *tests]
+    return [Path(line).name for line in store.weir(*command, code=code).stdout.splitlines()]
+
+
+def test_files_are_found_by_their_targets(store: Store) -> None:
+    assert found(store, "--target", "0.1") == ["all.dat", "one.dat"]
+    assert found(store, "--target", "1.0") == ["all.dat", "two.dat"]
+    assert found(store, "--target", "0.1", "--stripes", "1") == ["one.dat"]
+    assert found(store, "--stripes", "+1") == ["all.dat", "two.dat"]
+
+
+def test_files_are_found_by_what_any_file_system_knows(store: Store) -> None:
+    assert found(store, "--size", "+1k", "--type", "f") == ["two.dat"]
+    assert found(store, "--size", "10", "--type", "f") == ["one.dat"]
+    assert found(store, "--days", "+100", "--type", "f") == ["two.dat"]
+    assert found(store, "--name", "t*.dat") == ["two.dat"]
+    assert found(store, "--type", "l") == ["link"]
+    assert found(store, "--type", "d") == ["folder", "deep"]
+    assert found(store, "--user", str(os.getuid()), "--type", "f") == ["all.dat", "one.dat", "two.dat"]
+    assert found(store, "--user", "4242") == []
+
+
+def test_bad_tests_are_refused_before_a_file_is_looked_at(store: Store) -> None:
+    for bad in (["--size", "+x"], ["--stripes", "many"], ["--user", "nobody-of-this-name"], ["--type", "x"]):
+        store.weir("find", "/", *bad, code=2)
+    assert found(store, path="/weir/absent", code=1) == []
+    (store.root / "elsewhere").touch()
+    assert "not on a Weir store" in store.weir("find", store.root / "elsewhere", "--target", "0.0", code=1).stderr
+
+
+def test_the_room_of_each_target_and_of_all(store: Store) -> None:
+    document = store.json("df")
+    assert [target["target"] for target in document["targets"]] == ["0.0", "0.1", "1.0", "1.1"]
+    for target in document["targets"]:
+        assert target["used_bytes"] + target["free_bytes"] == target["size_bytes"]
+    assert document["size_bytes"] == sum(target["size_bytes"] for target in document["targets"])
+    assert document["used_bytes"] > 0
+    lines = store.weir("df").stdout.splitlines()
+    assert lines[5].startswith("all")
+    assert lines[-1].startswith("inodes")
