@@ -55,13 +55,15 @@ _COMMANDS = {
     "help": "weir.cli.help:show_help",
     "agent": "weir.cli.agent:agent",
 }
+_INTERNAL = {"agent"}
+"""Commands that programs call and people do not, which no list has."""
 
 
 class _LazyGroup(click.Group):
     """A group that imports a command when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return [name for name in _COMMANDS if name not in _INTERNAL]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         place = _COMMANDS.get(cmd_name)
@@ -85,7 +87,7 @@ def _nearest(mistyped: str) -> str:
     """The commands that are spelled nearly so, in words."""
     from difflib import get_close_matches
 
-    near = [f"`weir {name}`" for name in get_close_matches(mistyped, _COMMANDS, n=2)]
+    near = [f"`weir {name}`" for name in get_close_matches(mistyped, _COMMANDS.keys() - _INTERNAL, n=2)]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

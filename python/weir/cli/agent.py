@@ -11,7 +11,7 @@ _REQUEST_BYTES_MAX = 64 << 20
 """Longest request that is read: the addresses of the most servers take less."""
 
 
-@click.command(hidden=True)
+@click.command()
 @click.argument("operation")
 @click.pass_obj
 def agent(home: Home, operation: str) -> None:
