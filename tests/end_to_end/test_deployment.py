@@ -92,6 +92,23 @@ def test_what_was_killed_is_started_again(machines: Hosts) -> None:
     assert machines["node3"].run("cat", mount / "file").stdout == "kept\n"
 
 
+def test_a_lost_host_does_not_keep_the_others_down(machines: Hosts) -> None:
+    file = machines.folder / "cluster.toml"
+    file.write_text(DURABLE)
+    machines.deploy(file, "--nodes", "node[1-3]")
+    pid = machines["node2"].run("cut", "-d ", "-f1", machines.home / "servers/1/pid").stdout.strip()
+    machines["node2"].run("kill", "-KILL", pid)
+    machines["node3"].cut()
+    answer = machines["desk"].weir("deploy", "--output", "json", code=1)
+    assert json.loads(answer.stdout)["left_out"] == ["node3"]
+    assert "node3" in answer.stderr
+    status = json.loads(machines["desk"].weir("status", "--output", "json", code=1).stdout)
+    assert [server["up"] for server in status["servers"]] == [True, True, False]
+    machines["node3"].join()
+    machines.deploy()
+    machines["desk"].weir("status")
+
+
 def test_a_rolling_restart_stops_no_program(machines: Hosts) -> None:
     file = machines.folder / "cluster.toml"
     file.write_text(DURABLE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import say, tell
+from weir.cli.errors import FAILED, say, tell
 from weir.cli.options import store_options
 from weir.cli.output import output_option
 from weir.store.errors import SettingsError
@@ -80,11 +80,12 @@ def deploy(
     accept_journal_loss: bool,
     output: str,
     **given: object,
-) -> None:
+) -> int:
     """Bring a store up on several hosts: install its key and configuration, start its servers and mount it.
 
     Without --nodes, the hosts are those of the Slurm or Flux allocation that this runs in. A store that was deployed
-    before is brought up again where servers or mounts of it do not run. One server runs on each host, unless the file
+    before is brought up again where servers or mounts of it do not run; hosts that do not answer are left out, and the
+    exit code is then 1. One server runs on each host, unless the file
     or --servers has more.
     """
     from weir.deployment import deployment, record
@@ -102,7 +103,7 @@ def deploy(
         wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
         configuration = _configuration(context, home, file, present, given, len(wanted.servers))
         deployed = deployment.deploy(home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss)
-    _report(home, deployed, output)
+    return _report(home, deployed, output)
 
 
 def _hosts(
@@ -175,17 +176,19 @@ def _configuration(
     return configuration
 
 
-def _report(home: Home, deployed: "Deployed", output: str) -> None:
+def _report(home: Home, deployed: "Deployed", output: str) -> int:
     from weir.cli.output import show
     from weir.deployment.nodes import folded
     from weir.store.decoding import encode
 
     members = deployed.record.members
+    left_out = [member.host for member in members if member.host not in deployed.mounts]
     document = {
         "home": str(home.root),
         "cluster": str(home.cluster),
         "deployment": deployed.record.deployment,
-        "hosts": [{**encode(member), "mount": deployed.mounts[member.host]} for member in members],
+        "hosts": [{**encode(member), "mount": deployed.mounts.get(member.host)} for member in members],
+        "left_out": left_out,
         "servers": [encode(address) for address in deployed.addresses],
     }
     serving = [member.host for member in members if member.servers]
@@ -199,3 +202,4 @@ def _report(home: Home, deployed: "Deployed", output: str) -> None:
     show(output, document, ("STORE", "up"), rows)
     if output == "table":
         say("next: `weir run -- CMD` on a host runs a program on it, `weir status` shows it, `weir down` ends it")
+    return FAILED if left_out else 0

@@ -8,7 +8,7 @@ import ipaddress
 import secrets
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -140,8 +140,8 @@ def _deploy(
     )
     _keep(home, described, site_key, configuration)
     try:
-        _install(home, described, configuration)
-        return _bring_up(home, described, listener, accept_journal_loss=accept_journal_loss)
+        _checked(_install(home, described, configuration))
+        return _bring_up_whole(home, described, listener, accept_journal_loss=accept_journal_loss)
     except BaseException:
         if present is None:
             _remove_new(described, {host for host in probed if probed[host].member is None})
@@ -150,6 +150,8 @@ def _deploy(
 
 def bring_up(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
     """Bring a deployed store up again: start the servers that do not run, and mount it where it is not mounted.
+
+    A host that does not do its part is left out, and the listener is told why: the others go on without it.
 
     Args:
         home: Home of the host that the store is deployed from.
@@ -161,11 +163,22 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         The store as it runs.
 
     Raises:
-        StoreError: A host does not do its part. Servers that were started are stopped again.
+        StoreError: No host does its part.
     """
     with record.folder_of(home).locked():
-        _install(home, described, Configuration(read_toml(record.configuration_file(home))))
-        return _bring_up(home, described, listener, accept_journal_loss=accept_journal_loss)
+        configuration = Configuration(read_toml(record.configuration_file(home)))
+        able = _able(_install(home, described, configuration), listener)
+        _begin_steps(home, described, able)
+        request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
+        serving = [part.host for part in described.members if part.servers and part.host in able]
+        started = _able(_ask(described.reach(), operations.START, dict.fromkeys(serving, request)), listener)
+        for host, answer in started.items():
+            _pass_on(host, answer.notices, listener)
+        addresses = _addresses(described, configuration)
+        published = _able(
+            _ask(described.reach(), operations.PUBLISH, _publishing(described, able, addresses)), listener
+        )
+        return _deployed(home, described, addresses, published, listener)
 
 
 def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> lifecycle.Ended:
@@ -419,7 +432,10 @@ def _keep(home: Home, described: Record, site_key: str, configuration: Configura
     lifecycle.mint_credentials(home)
 
 
-def _install(home: Home, described: Record, configuration: Configuration) -> None:
+def _install(
+    home: Home, described: Record, configuration: Configuration
+) -> dict[str, "operations.Installed | StoreError"]:
+    """Give every host its part; an error in the place of a host that does not take it."""
     site_key = home.read_site_key()
     if site_key is None:
         raise StoreError(f"cannot read {home.site_key}", hint="bring it back from a copy: every host has one")
@@ -429,7 +445,7 @@ def _install(home: Home, described: Record, configuration: Configuration) -> Non
         )
         for part in described.members
     }
-    _all(described.reach(), operations.INSTALL, requests)
+    return _ask(described.reach(), operations.INSTALL, requests)
 
 
 def _ports(configuration: Configuration, part: Member) -> tuple[int, ...]:
@@ -437,10 +453,10 @@ def _ports(configuration: Configuration, part: Member) -> tuple[int, ...]:
     return tuple(_port(table[key]) for table in tables for key in ("listen", "control"))
 
 
-def _bring_up(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
+def _bring_up_whole(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
+    """Start every server of a store and mount it on every host, or leave nothing of it running."""
     reach = described.reach()
-    if reach.is_allocation:
-        steps.begin(home, reach, described.hosts())
+    _begin_steps(home, described, described.hosts())
     serving = tuple(part.host for part in described.members if part.servers)
     request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
     answers = _ask(reach, operations.START, dict.fromkeys(serving, request))
@@ -451,38 +467,63 @@ def _bring_up(home: Home, described: Record, listener: Listener, *, accept_journ
         addresses = tuple(
             sorted((each for answer in started.values() for each in answer.addresses), key=lambda each: each.server)
         )
-        requests = dict.fromkeys(
-            described.hosts(), operations.PublishRequest(described.home, described.deployment, addresses)
-        )
-        published = _all(reach, operations.PUBLISH, requests)
-        for host, done in published.items():
-            _pass_on(host, done.notices, listener)
+        published = _all(reach, operations.PUBLISH, _publishing(described, described.hosts(), addresses))
     except BaseException:
-        _stop_new(described, answers)
-        if reach.is_allocation:
-            steps.end(home, _fresh(described, answers))
+        _stop_new(home, described, answers)
         raise
+    return _deployed(home, described, addresses, published, listener)
+
+
+def _begin_steps(home: Home, described: Record, hosts: Iterable[str]) -> None:
+    reach = described.reach()
+    if reach.is_allocation:
+        steps.begin(home, reach, hosts)
+
+
+def _addresses(described: Record, configuration: Configuration) -> tuple[operations.Address, ...]:
+    """The addresses of all servers, also of those whose hosts do not answer."""
+    return tuple(
+        operations.Address(
+            number, str(configuration.servers[number]["listen"]), str(configuration.servers[number]["control"]), None
+        )
+        for number in sorted(number for part in described.members for number in part.servers)
+    )
+
+
+def _publishing(
+    described: Record, hosts: Iterable[str], addresses: tuple[operations.Address, ...]
+) -> dict[str, operations.PublishRequest]:
+    return dict.fromkeys(hosts, operations.PublishRequest(described.home, described.deployment, addresses))
+
+
+def _deployed(
+    home: Home,
+    described: Record,
+    addresses: tuple[operations.Address, ...],
+    published: Mapping[str, operations.Published],
+    listener: Listener,
+) -> Deployed:
+    """The store as it runs, whose addresses are told here too."""
+    for host, done in published.items():
+        _pass_on(host, done.notices, listener)
     if member.member_of(home) is None:
         cluster.publish(home, [encode(address) for address in addresses])
     return Deployed(described, addresses, {host: done.mount for host, done in published.items()})
 
 
-def _remove_new(described: Record, hosts: Collection[str]) -> None:
-    """Remove what a deployment that failed left on hosts which had nothing before."""
-    request = operations.Part(described.home, described.deployment)
-    _ask(described.reach(), operations.REMOVE, dict.fromkeys(hosts, request))
+def _able(answers: Mapping[str, "Answer | StoreError"], listener: Listener) -> dict[str, Answer]:
+    """The answers of those hosts that gave one; the listener is told of the others.
 
-
-def _forget(home: Home, *, with_key: bool) -> None:
-    """Remove what this host keeps of a store, and the home if nothing else lies there."""
-    record.forget(home)
-    home.cluster.unlink(missing_ok=True)
-    if with_key:
-        home.site_key.unlink(missing_ok=True)
-        for credential in home.credentials.glob("*.json"):
-            credential.unlink(missing_ok=True)
-    record.folder_of(home).remove_empty()
-    home.remove_empty()
+    Raises:
+        StoreError: No host gave one.
+    """
+    given = {host: answer for host, answer in answers.items() if not isinstance(answer, StoreError)}
+    if not given:
+        return _checked(answers)
+    for answer in answers.values():
+        if isinstance(answer, StoreError):
+            listener(Notice(answer.message, hint=answer.hint or "the store goes on without it"))
+    return given
 
 
 def _fresh(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> list[str]:
@@ -495,10 +536,12 @@ def _fresh(described: Record, answers: Mapping[str, "operations.Started | StoreE
     ]
 
 
-def _stop_new(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> None:
+def _stop_new(home: Home, described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> None:
     """End the parts of those hosts on which every server was started by a deployment that failed."""
+    fresh = _fresh(described, answers)
     request = operations.EndRequest(described.home, described.deployment, force=True, discard=False)
-    _ask(described.reach(), operations.END, dict.fromkeys(_fresh(described, answers), request))
+    _ask(described.reach(), operations.END, dict.fromkeys(fresh, request))
+    steps.end(home, fresh)
 
 
 def _sum(ended: Mapping[str, operations.EndedThere]) -> lifecycle.Ended:

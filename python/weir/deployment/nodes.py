@@ -88,19 +88,6 @@ def folded(hosts: tuple[str, ...] | list[str]) -> str:
     return str(_node_sets().NodeSet.fromlist(list(hosts)))
 
 
-def rank_of(host: str, hosts: tuple[str, ...]) -> int:
-    """Find the rank of a host in a Flux instance whose ranks run along its hosts.
-
-    Args:
-        host: Name of the host.
-        hosts: Names of all hosts of the instance, by rank.
-
-    Returns:
-        The rank.
-    """
-    return hosts.index(host)
-
-
 def _flux_hosts() -> str:
     command = ["flux", "getattr", "hostlist"]
     try:
