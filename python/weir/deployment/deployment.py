@@ -8,7 +8,7 @@ import ipaddress
 import secrets
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -534,6 +534,24 @@ def _fresh(described: Record, answers: Mapping[str, "operations.Started | StoreE
         for host, answer in answers.items()
         if not isinstance(answer, StoreError) and set(answer.started) == set(of[host].servers)
     ]
+
+
+def _remove_new(described: Record, hosts: Iterable[str]) -> None:
+    """Remove what a deployment that failed left on hosts which had nothing before."""
+    request = operations.Part(described.home, described.deployment)
+    _ask(described.reach(), operations.REMOVE, dict.fromkeys(hosts, request))
+
+
+def _forget(home: Home, *, with_key: bool) -> None:
+    """Remove what this host keeps of a store, and the home if nothing else lies there."""
+    record.forget(home)
+    home.cluster.unlink(missing_ok=True)
+    if with_key:
+        home.site_key.unlink(missing_ok=True)
+        for credential in home.credentials.glob("*.json"):
+            credential.unlink(missing_ok=True)
+    record.folder_of(home).remove_empty()
+    home.remove_empty()
 
 
 def _stop_new(home: Home, described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> None:

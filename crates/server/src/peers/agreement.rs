@@ -30,7 +30,10 @@ impl Agreement {
             }
             Ok(None) => {}
             Err(error) => {
-                notice!("{} cannot be read ({error}); the settings of the configuration count", folder.join(FILE).display());
+                notice!(
+                    "{} cannot be read ({error}); the settings of the configuration count",
+                    folder.join(FILE).display()
+                );
             }
         }
         Agreement { settings, folder: folder.to_path_buf(), server }
@@ -71,7 +74,10 @@ impl Agreement {
         wanted.sharing.follow(&others.sharing);
         wanted.allocator.follow(&others.allocator);
         if let Err(error) = self.keep(wanted.clone()) {
-            notice!("{} cannot be written ({error}); a restart may forget the settings", self.folder.join(FILE).display());
+            notice!(
+                "{} cannot be written ({error}); a restart may forget the settings",
+                self.folder.join(FILE).display()
+            );
             self.settings = wanted;
         }
         true

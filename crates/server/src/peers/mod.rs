@@ -5,11 +5,11 @@ pub(crate) mod confirmations;
 pub(crate) mod fairness;
 pub(crate) mod line;
 
-use crate::peers::agreement::Agreement;
 use crate::clock::seconds;
 use crate::control::status::PeerStatus;
 use crate::events::{Event, Events};
 use crate::namespace::{Continuation, Effect, PeerFailure};
+use crate::peers::agreement::Agreement;
 use crate::requests::request::Token;
 use confirmations::Confirmations;
 use fairness::portions;

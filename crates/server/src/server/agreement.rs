@@ -51,7 +51,9 @@ impl Server {
             let parsed = policy.parse::<Policy>().ok().zip(scheduler.parse::<Algorithm>().ok());
             match parsed.map(|(policy, algorithm)| self.put_in_force(policy, algorithm)) {
                 Some(Ok(_)) => {}
-                Some(Err(error)) => notice!("policy {policy} by {scheduler}, decided elsewhere, is not possible: {error}"),
+                Some(Err(error)) => {
+                    notice!("policy {policy} by {scheduler}, decided elsewhere, is not possible: {error}")
+                }
                 None => notice!("policy {policy} by {scheduler}, decided elsewhere, is of another version"),
             }
         }

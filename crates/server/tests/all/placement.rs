@@ -85,20 +85,29 @@ fn files_of_eight_stripes_are_even_on_thirty_five_targets_in_one_burst() {
     let cluster = Cluster::start(&server_toml(5, "backend = \"ram\"\ncapacity = \"16MiB\"").repeat(7));
     await_all(&cluster);
     let mut line = cluster.root(0);
-    for round in 0..2 {
-        let name = |file: usize| format!("file-{round}-{file}");
+    let (mut bursts, mut whole) = (0, 0);
+    wait_until("two bursts met no server that a busy machine kept silent", || {
+        let name = |file: usize| format!("file-{bursts}-{file}");
         let files: Vec<File> =
             (0..16).map(|file| make(&mut line, &name(file), "-c 8").expect("made")).collect();
+        let records: Vec<Value> =
+            (0..16).map(|file| explanation(&mut line, &name(file)).expect("kept")).collect();
+        let is_whole = records.iter().all(|record| record["considered"] == 35);
         let counts = counts(&files);
-        assert_eq!(counts.len(), 35, "{counts:?}");
-        assert_eq!(counts.values().max(), Some(&4), "{counts:?}");
+        if is_whole {
+            assert_eq!(counts.len(), 35, "{counts:?}");
+            assert_eq!(counts.values().max(), Some(&4), "{counts:?} {records:?}");
+        }
         for (file, open) in files.iter().enumerate() {
             line.close(open);
             assert_eq!(line.unlink(&name(file), false), Reply::Done);
         }
-    }
+        bursts += 1;
+        whole += usize::from(is_whole);
+        whole == 2
+    });
     let placements = &cluster.status(0)["placements"];
-    assert_eq!(placements["stripes"]["balanced"], 256);
+    assert_eq!(placements["stripes"]["balanced"], 128 * bursts);
     assert_eq!(placements["targets"].as_object().map(serde_json::Map::len), Some(35));
 }
 
