@@ -58,7 +58,6 @@ def test_a_change_keeps_the_scheduler_where_it_can_and_is_remembered(store: Stor
     assert {server["scheduler"] for server in shown["servers"]} == {"gift"}
 
     assert store.json("policy", "set", "fifo")["scheduler"] == "fifo"
-    assert "scheduler" not in tomllib.loads((store.home / "cluster.toml").read_text())
     assert store.json("policy", "set", "size-fair")["scheduler"] == "virtual-time"
 
 

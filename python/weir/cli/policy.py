@@ -112,10 +112,14 @@ class _Change:
 
 def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str) -> list[_Change]:
     """Change every server that answers, or none if one refuses."""
+    from weir.store.control import Server, ask_all
+
     changed: list[_Change] = []
-    for server in servers:
+    # All are asked before one is told, because servers tell each other.
+    for server, was in zip(servers, ask_all(servers, Server.sharing), strict=True):
         try:
-            was = server.sharing()
+            if isinstance(was, StoreError):
+                raise was
             now = server.set_sharing(*wanted, token)
         except SilentServerError as error:
             warn_of_silence(server, error.message, then=", with this policy")

@@ -8,7 +8,7 @@ import click
 from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
-from weir.store.errors import SilentServerError
+from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -142,15 +142,17 @@ def allocator(home: Home, name: str, output: str) -> int:
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """
     from weir.cli.output import show
-    from weir.store.control import servers_of
+    from weir.store.control import Server, ask_all, servers_of
     from weir.store.home import find_cluster
 
     token = _token(home, "change the allocator")
     changed = []
     servers = servers_of(find_cluster(home))
-    for server in servers:
+    # All are asked before one is told, because servers tell each other.
+    for server, was in zip(servers, ask_all(servers, Server.allocator), strict=True):
         try:
-            was = server.allocator()
+            if isinstance(was, StoreError):
+                raise was
             # The first server refuses an unknown allocator before any server is changed.
             now = server.set_allocator(name, token)
         except SilentServerError as error:
