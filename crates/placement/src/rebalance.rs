@@ -116,7 +116,9 @@ pub fn plan(targets: &[TargetFill], files: &[FileObjects], goal: &Goal) -> Plan 
             .or_insert_with(|| files[file].objects.iter().map(|(target, _)| *target).collect());
         let place = receiver(&tanks, giver, bytes, must_leave, taken)
             .map(|index| (index, targets[index].target))
-            .or_else(|| if tanks[giver].is_drained { second_place(&tanks, giver, bytes, taken) } else { None });
+            .or_else(
+                || if tanks[giver].is_drained { second_place(&tanks, giver, bytes, taken) } else { None },
+            );
         match place {
             Some((index, to)) => {
                 // The target that the object leaves stays taken: the moves of a file are made at once.
@@ -170,7 +172,8 @@ fn receiver(
     taken: &HashSet<TargetId>,
 ) -> Option<usize> {
     let from = tanks[giver].fill;
-    let others = |server| taken.iter().any(|target| target.server == server && target.device() != from.target);
+    let others =
+        |server| taken.iter().any(|target| target.server == server && target.device() != from.target);
     let may_receive = |tank: &Tank<'_>| {
         let after = tank.fill_with(bytes);
         let helps = if must_leave {
@@ -202,7 +205,9 @@ fn second_place(
     taken: &HashSet<TargetId>,
 ) -> Option<(usize, TargetId)> {
     let may_receive = |tank: &Tank<'_>| {
-        tank.receives && tank.fill.class == tanks[giver].fill.class && tank.fill_with(bytes) <= RECEIVER_FILL_MAX
+        tank.receives
+            && tank.fill.class == tanks[giver].fill.class
+            && tank.fill_with(bytes) <= RECEIVER_FILL_MAX
     };
     let free_slot = |tank: &Tank<'_>| {
         (0..TargetId::SLOTS).map(|slot| tank.fill.target.in_slot(slot)).find(|place| !taken.contains(place))
@@ -303,7 +308,8 @@ mod tests {
     /// Files with an object on every target once had "no place to go to".
     #[test]
     fn a_drained_target_is_empty_although_its_files_are_on_every_target() {
-        let mut files = vec![FileObjects { objects: (0..4).map(|number| (target(number), 10_000)).collect() }; 5];
+        let mut files =
+            vec![FileObjects { objects: (0..4).map(|number| (target(number), 10_000)).collect() }; 5];
         let mut drained = Vec::new();
         for left in [3, 2, 1] {
             drained.push(target(left));

@@ -79,7 +79,9 @@ impl FromStr for TargetId {
             plain.then(|| digits.parse::<u16>().ok()).flatten().ok_or_else(wrong)
         };
         let (index, slot) = index.split_once('+').map_or((index, None), |(index, slot)| (index, Some(slot)));
-        let slot = slot.map_or(Ok(0), |slot| number(slot).and_then(|slot| (slot > 0).then_some(slot).ok_or_else(wrong)))?;
+        let slot = slot.map_or(Ok(0), |slot| {
+            number(slot).and_then(|slot| (slot > 0).then_some(slot).ok_or_else(wrong))
+        })?;
         let index = number(index)?;
         if slot >= TargetId::SLOTS || (slot > 0 && index >= 1 << TargetId::NUMBER_BITS) {
             return Err(wrong());
@@ -100,7 +102,9 @@ mod tests {
         assert_eq!(second.to_string(), "3.17+1");
         assert_eq!(second.to_string().parse(), Ok(second));
         assert_eq!((second.number(), second.slot(), second.device()), (17, 1, target));
-        for wrong in ["", "3", "3.", ".1", "3.1.2", "+3.1", "3.65536", "a.1", "3.1+", "3.1+0", "3.1+64", "3.1024+1"] {
+        for wrong in
+            ["", "3", "3.", ".1", "3.1.2", "+3.1", "3.65536", "a.1", "3.1+", "3.1+0", "3.1+64", "3.1024+1"]
+        {
             assert!(wrong.parse::<TargetId>().is_err(), "{wrong}");
         }
     }

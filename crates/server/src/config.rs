@@ -418,9 +418,8 @@ fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     match TimeText::deserialize(deserializer)? {
         TimeText::Text(text) => parse_time(&text).map_err(serde::de::Error::custom),
-        TimeText::Seconds(seconds) => {
-            Duration::try_from_secs_f64(seconds).map_err(|_| serde::de::Error::custom("not a time in seconds"))
-        }
+        TimeText::Seconds(seconds) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| serde::de::Error::custom("not a time in seconds")),
     }
 }
 

@@ -84,7 +84,8 @@ impl StoreSettings {
         match self.targets.iter_mut().find(|record| record.target == other.target) {
             Some(known) if known.state.value == TargetState::Retired => false,
             Some(known) => {
-                let is_news = other.state.value == TargetState::Retired || other.state.stamp > known.state.stamp;
+                let is_news =
+                    other.state.value == TargetState::Retired || other.state.stamp > known.state.stamp;
                 if is_news {
                     known.clone_from(other);
                 }

@@ -33,8 +33,8 @@ pub use parameters::{
     XattrMode,
 };
 pub use peer::{
-    LeavingReport,
-    DeviceUse, JobReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport,
+    DeviceUse, JobReport, LeavingReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport,
+    TargetReport,
 };
 pub use reply::Reply;
 pub use weir_fairshare::JobId;

@@ -338,7 +338,8 @@ impl Cluster {
 
     pub(crate) fn find(&self, target: TargetId) -> Option<usize> {
         // Every object of a file on a target is load there.
-        let target = if target.slot() > 0 && self.by_name(target).is_none() { target.device() } else { target };
+        let target =
+            if target.slot() > 0 && self.by_name(target).is_none() { target.device() } else { target };
         self.by_name(target)
     }
 

@@ -183,7 +183,9 @@ fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     let refused = |what: &str| json(400, &failure(what, "see `weir target add --help`"));
     let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
     match config.and_then(TargetConfig::described) {
-        Ok(config) => changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), target),
+        Ok(config) => {
+            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), target)
+        }
         Err(what) => refused(&what),
     }
 }
@@ -193,7 +195,9 @@ fn set_state(request: &Request, desk: &Desk, target: TargetId) -> Answer {
         Ok(StateBody { state }) => {
             changed(desk.ask(|answer| Question::SetTargetState(target, state, answer)), target)
         }
-        Err(error) => json(400, &failure(&format!("not a state: {error}"), "see `weir target retire --help`")),
+        Err(error) => {
+            json(400, &failure(&format!("not a state: {error}"), "see `weir target retire --help`"))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Questions of the control API to the event loop.
 
+use crate::config::TargetConfig;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
-use crate::config::TargetConfig;
 use weir_placement::{AllocatorName, TargetId};
 use weir_wire::TargetState;
 

@@ -8,8 +8,8 @@ use rustix::fs::fsync;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use weir_wire::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
 use weir_placement::TargetId;
+use weir_wire::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
 
 const FILE: &str = "settings.json";
 

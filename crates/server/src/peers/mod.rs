@@ -22,8 +22,8 @@ use weir_device::{Origin, Reports};
 use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
-    encode_body, Capability, Ino, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport, ServerAddress,
-    ServerReport, TargetReport,
+    encode_body, Capability, Ino, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport,
+    ServerAddress, ServerReport, TargetReport,
 };
 
 /// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.

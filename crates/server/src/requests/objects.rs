@@ -120,7 +120,8 @@ pub(crate) fn run_in_memory(
             Ok(Outcome::of(Reply::Done))
         }
         Request::ObjectSeek { capability, target: place, epoch, offset, seek } => {
-            let position = ram.seek(capability.ino.object_on(*place), *epoch, *offset, *seek == Seek::Data)?;
+            let position =
+                ram.seek(capability.ino.object_on(*place), *epoch, *offset, *seek == Seek::Data)?;
             Ok(Outcome::of(Reply::Position(position)))
         }
         _ => Ok(Outcome::failed(errno::EINVAL)),
@@ -172,9 +173,9 @@ pub(crate) fn run_on_directory(
         Request::Read { capability, target, epoch, extents } => {
             dir.read(capability.ino.object_on(*target), *epoch, extents).map(WorkOutput::Bytes)
         }
-        Request::Write { capability, target, epoch, extents, .. } => dir
-            .write(capability.ino.object_on(*target), *epoch, extents, bytes)
-            .map(|()| WorkOutput::Done),
+        Request::Write { capability, target, epoch, extents, .. } => {
+            dir.write(capability.ino.object_on(*target), *epoch, extents, bytes).map(|()| WorkOutput::Done)
+        }
         Request::Reserve { capability, target, epoch, offset, length, punch } => dir
             .reserve(capability.ino.object_on(*target), *epoch, *offset, *length, *punch)
             .map(|()| WorkOutput::Done),

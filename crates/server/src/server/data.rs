@@ -158,7 +158,8 @@ impl Server {
         let extent = Extent { offset: object_offset, length: length as u32 };
         let memory = self.targets.get_mut(target.number()).and_then(Target::memory);
         let payload = &self.requests[&token].payload;
-        let written = memory.map(|ram| write_inline(ram, capability.ino.object_on(target), epoch, &[extent], payload));
+        let written =
+            memory.map(|ram| write_inline(ram, capability.ino.object_on(target), epoch, &[extent], payload));
         let step = match written {
             None => Step::Done(token, Outcome::of(Reply::AppendElsewhere)),
             Some(Ok(())) => {

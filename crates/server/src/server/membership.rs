@@ -98,7 +98,8 @@ impl Server {
         for request in self.requests.iter_mut() {
             request.renumber_metadata(metadata);
         }
-        let journal = std::fs::metadata(self.site.folder.join("journal")).map_or(0, |metadata| metadata.dev());
+        let journal =
+            std::fs::metadata(self.site.folder.join("journal")).map_or(0, |metadata| metadata.dev());
         if opened.directory().is_some_and(|dir| dir.device().map_or(true, |other| other != journal)) {
             self.durability.note_apart(target.number());
         }
@@ -111,7 +112,11 @@ impl Server {
     ///
     /// # Errors
     /// [`NotChanged`]; nothing changes then.
-    pub(super) fn set_target_state(&mut self, target: TargetId, wanted: TargetState) -> Result<(), NotChanged> {
+    pub(super) fn set_target_state(
+        &mut self,
+        target: TargetId,
+        wanted: TargetState,
+    ) -> Result<(), NotChanged> {
         let known = self.site.config.target(target).filter(|_| target.server == self.site.id);
         let config = known.filter(|_| target.slot() == 0).ok_or(NotChanged::Unknown(target))?;
         let (present, description) = (config.state, config.description());
@@ -150,8 +155,9 @@ impl Server {
         let config = &self.site.config;
         let backend = config.target(target).map(|config| config.backend);
         let all = config.targets().into_iter().filter(|&other| other != target);
-        let open: Vec<TargetId> =
-            all.filter(|&other| config.target(other).is_some_and(|config| !config.state.is_closed())).collect();
+        let open: Vec<TargetId> = all
+            .filter(|&other| config.target(other).is_some_and(|config| !config.state.is_closed()))
+            .collect();
         if open.is_empty() {
             let what = format!("target {target} is the last one that takes files");
             return Err(NotChanged::refused(what, "add another target first (`weir target add`)".into()));
@@ -195,10 +201,14 @@ impl Server {
             match report.map(|report| objects_left(report, target)) {
                 Some(Some(0)) => {}
                 Some(Some(objects)) => {
-                    return Err(NotChanged::NotYet(format!("server {server} has {objects} objects on {target}")))
+                    return Err(NotChanged::NotYet(format!(
+                        "server {server} has {objects} objects on {target}"
+                    )))
                 }
                 Some(None) => {
-                    return Err(NotChanged::NotYet(format!("server {server} does not know yet that {target} retires")))
+                    return Err(NotChanged::NotYet(format!(
+                        "server {server} does not know yet that {target} retires"
+                    )))
                 }
                 None => return Err(NotChanged::NotYet(format!("server {server} does not report"))),
             }

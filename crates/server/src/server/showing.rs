@@ -4,7 +4,9 @@ use super::Server;
 use crate::accounts::jobs::Accounted;
 use crate::clock::seconds;
 use crate::control::snapshot::Snapshot;
-use crate::control::status::{LeavingStatus, CostStatus, DeviceStatus, DirectionCost, SpeedStatus, Status, TargetStatus};
+use crate::control::status::{
+    CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
+};
 use weir_fairshare::TransferSpeed;
 
 impl Server {
@@ -56,13 +58,19 @@ impl Server {
                 capacity_bytes,
                 used_bytes,
                 keeps: target.keeps(),
-                state: self.site.config.target(self.site.target(index)).map(|config| config.state).unwrap_or_default(),
+                state: self
+                    .site
+                    .config
+                    .target(self.site.target(index))
+                    .map(|config| config.state)
+                    .unwrap_or_default(),
                 placement: self.placement_of(index),
                 device: self.device_status(index),
             }
         });
         let leaving = self.peers.leaving().iter();
-        let leaving = leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
+        let leaving =
+            leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
         let sharing = self.devices.sharing();
         Status {
             server: self.site.id.0,

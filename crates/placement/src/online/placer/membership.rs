@@ -15,15 +15,18 @@ impl Placer {
         if self.cluster.targets.len() == before.len() {
             return;
         }
-        let counts: BTreeMap<TargetId, u64> = before.iter().copied().zip(self.given.iter().copied()).collect();
+        let counts: BTreeMap<TargetId, u64> =
+            before.iter().copied().zip(self.given.iter().copied()).collect();
         let targets = &self.cluster.targets;
         self.given = targets.iter().map(|target| counts.get(target).copied().unwrap_or(0)).collect();
-        let index_now = |index: u32| targets.binary_search(&before[index as usize]).ok().map(|index| index as u32);
+        let index_now =
+            |index: u32| targets.binary_search(&before[index as usize]).ok().map(|index| index as u32);
         let probed = std::mem::take(&mut self.probed);
         self.probed = probed.into_iter().filter_map(|(index, at)| Some((index_now(index)?, at))).collect();
         // Awaited files and the allocator know targets by their places among all.
         self.awaited = Awaited::default();
-        self.seat.chooser = RefCell::new(Chooser::of(self.name, self.seed, self.cluster.first_of(self.seat.server) as u32));
+        self.seat.chooser =
+            RefCell::new(Chooser::of(self.name, self.seed, self.cluster.first_of(self.seat.server) as u32));
         self.find_probes();
     }
 
