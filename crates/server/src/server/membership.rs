@@ -164,6 +164,12 @@ impl Server {
         }
         let is_alike = |other: &TargetId| config.target(*other).map(|config| config.backend) == backend;
         let heirs: Vec<TargetId> = open.into_iter().filter(is_alike).collect();
+        let kind = self.targets[target.number()].backend();
+        let hint = format!("add a {kind} target first (`weir target add`)");
+        if heirs.is_empty() {
+            let what = format!("target {target} is the last {kind} target that takes files");
+            return Err(NotChanged::refused(what, hint));
+        }
         let reports = self.peers.all_reports(self.clock.now());
         let fills: HashMap<TargetId, (u64, u64)> = reports
             .iter()
@@ -176,14 +182,12 @@ impl Server {
         };
         let room_bytes: u64 = heirs.iter().map(room).sum();
         let used_bytes = fills.get(&target).map_or(0, |&(_, used)| used);
-        if heirs.is_empty() || used_bytes > room_bytes {
-            let kind = self.targets[target.number()].backend();
+        if used_bytes > room_bytes {
             let what = format!(
                 "target {target} holds {used_bytes} bytes, and the other {kind} targets have room for {room_bytes} \
                  up to {FILL_MAX_PERCENT} % of their capacity"
             );
-            let hint = format!("add a {kind} target first (`weir target add`), or remove files");
-            return Err(NotChanged::refused(what, hint));
+            return Err(NotChanged::refused(what, hint + ", or remove files"));
         }
         Ok(())
     }
