@@ -3,7 +3,8 @@
 //!
 //! The plan follows fills, not loads: the fill of a target lasts, and its use does not. An object leaves a target only
 //! for a target that is less full afterwards, of the same class, and without an object of the file. Where there is a
-//! choice, the new server has no object of the file either. A drained target loses all its objects.
+//! choice, the new server has no object of the file either. A drained target loses all its objects; where the file has an
+//! object on every other target, one of these targets gets a second one, in another slot.
 
 use crate::TargetId;
 use std::collections::{HashMap, HashSet};
@@ -98,14 +99,14 @@ pub fn plan(targets: &[TargetFill], files: &[FileObjects], goal: &Goal) -> Plan 
         .iter()
         .enumerate()
         .flat_map(|(file, one)| one.objects.iter().map(move |&(target, bytes)| (bytes, file, target)))
-        .filter(|(_, _, target)| by_target.get(target).is_some_and(|&index| tanks[index].gives))
+        .filter(|(_, _, target)| by_target.get(&target.device()).is_some_and(|&index| tanks[index].gives))
         .collect();
     candidates.sort_unstable_by(|a, b| (b.0, a.1, a.2).cmp(&(a.0, b.1, b.2)));
     let mut places: HashMap<usize, HashSet<TargetId>> = HashMap::new();
     let mut plan = Plan::default();
     for (bytes, file, from) in candidates {
-        let giver = by_target[&from];
-        let must_leave = tanks[giver].is_drained || (goal.gather && !goal.receivers.contains(&from));
+        let giver = by_target[&from.device()];
+        let must_leave = tanks[giver].is_drained || (goal.gather && !goal.receivers.contains(&from.device()));
         let too_full = |tank: &Tank<'_>| tank.fill_with(0) > tank.mean + goal.tolerance;
         if !must_leave && (bytes == 0 || goal.gather || !too_full(&tanks[giver])) {
             continue;
@@ -113,9 +114,13 @@ pub fn plan(targets: &[TargetFill], files: &[FileObjects], goal: &Goal) -> Plan 
         let taken = places
             .entry(file)
             .or_insert_with(|| files[file].objects.iter().map(|(target, _)| *target).collect());
-        match receiver(&tanks, giver, bytes, must_leave, taken) {
-            Some(index) => {
-                let to = targets[index].target;
+        let place = receiver(&tanks, giver, bytes, must_leave, taken)
+            .map(|index| (index, targets[index].target))
+            .or_else(
+                || if tanks[giver].is_drained { second_place(&tanks, giver, bytes, taken) } else { None },
+            );
+        match place {
+            Some((index, to)) => {
                 // The target that the object leaves stays taken: the moves of a file are made at once.
                 taken.insert(to);
                 tanks[giver].used_bytes = tanks[giver].used_bytes.saturating_sub(bytes);
@@ -167,7 +172,8 @@ fn receiver(
     taken: &HashSet<TargetId>,
 ) -> Option<usize> {
     let from = tanks[giver].fill;
-    let others = |server| taken.iter().any(|target| target.server == server && *target != from.target);
+    let others =
+        |server| taken.iter().any(|target| target.server == server && target.device() != from.target);
     let may_receive = |tank: &Tank<'_>| {
         let after = tank.fill_with(bytes);
         let helps = if must_leave {
@@ -176,7 +182,8 @@ fn receiver(
             // Below where the giver is now: each move makes the fuller of the two less full.
             after < tanks[giver].fill_with(0) && tank.fill_with(0) < tank.mean
         };
-        tank.receives && tank.fill.class == from.class && !taken.contains(&tank.fill.target) && helps
+        let is_taken = taken.iter().any(|target| target.device() == tank.fill.target);
+        tank.receives && tank.fill.class == from.class && !is_taken && helps
     };
     tanks
         .iter()
@@ -188,6 +195,34 @@ fn receiver(
             a_shares.cmp(&b_shares).then(a_fill.total_cmp(&b_fill)).then(a.fill.target.cmp(&b.fill.target))
         })
         .map(|(index, _)| index)
+}
+
+/// The place beside another object of the file: on the target with the fewest of the file's objects, then the least full one.
+fn second_place(
+    tanks: &[Tank<'_>],
+    giver: usize,
+    bytes: u64,
+    taken: &HashSet<TargetId>,
+) -> Option<(usize, TargetId)> {
+    let may_receive = |tank: &Tank<'_>| {
+        tank.receives
+            && tank.fill.class == tanks[giver].fill.class
+            && tank.fill_with(bytes) <= RECEIVER_FILL_MAX
+    };
+    let free_slot = |tank: &Tank<'_>| {
+        (0..TargetId::SLOTS).map(|slot| tank.fill.target.in_slot(slot)).find(|place| !taken.contains(place))
+    };
+    let objects = |tank: &Tank<'_>| taken.iter().filter(|target| target.device() == tank.fill.target).count();
+    tanks
+        .iter()
+        .enumerate()
+        .filter(|(_, tank)| may_receive(tank))
+        .filter_map(|(index, tank)| Some((index, tank, free_slot(tank)?)))
+        .min_by(|(_, a, _), (_, b, _)| {
+            let fills = a.fill_with(bytes).total_cmp(&b.fill_with(bytes));
+            objects(a).cmp(&objects(b)).then(fills).then(a.fill.target.cmp(&b.fill.target))
+        })
+        .map(|(index, _, place)| (index, place))
 }
 
 #[cfg(test)]
@@ -208,7 +243,7 @@ mod tests {
     fn fills(count: u16, files: &[FileObjects]) -> Vec<TargetFill> {
         let used = |target| {
             let objects = files.iter().flat_map(|file| &file.objects);
-            objects.filter(|(other, _)| *other == target).map(|(_, bytes)| bytes).sum()
+            objects.filter(|(other, _)| other.device() == target).map(|(_, bytes)| bytes).sum()
         };
         let fill = |target| TargetFill {
             target,
@@ -268,6 +303,30 @@ mod tests {
             prop_assert_eq!(left.count(), plan.stuck);
             prop_assert!(plan.moves.iter().all(|one| one.to != target(number)));
         }
+    }
+
+    /// Files with an object on every target once had "no place to go to".
+    #[test]
+    fn a_drained_target_is_empty_although_its_files_are_on_every_target() {
+        let mut files =
+            vec![FileObjects { objects: (0..4).map(|number| (target(number), 10_000)).collect() }; 5];
+        let mut drained = Vec::new();
+        for left in [3, 2, 1] {
+            drained.push(target(left));
+            let goal = Goal { drained: drained.clone(), ..goal() };
+            let plan = plan(&fills(4, &files), &files, &goal);
+            assert_eq!(plan.stuck, 0);
+            files = carried_out(&files, &plan);
+            for file in &files {
+                let places: HashSet<TargetId> = file.objects.iter().map(|(place, _)| *place).collect();
+                assert_eq!(places.len(), 4, "no two objects are in one place: {file:?}");
+                assert!(places.iter().all(|place| !drained.contains(&place.device())), "{file:?}");
+                let most = |number| places.iter().filter(|place| place.device() == target(number)).count();
+                assert!((0..left).all(|number| most(number) <= 4usize.div_ceil(left.into())), "{file:?}");
+            }
+        }
+        let goal = Goal { drained: (0..4).map(target).collect(), ..goal() };
+        assert_eq!(plan(&fills(4, &files), &files, &goal).stuck, 20, "the last target has no heir");
     }
 
     #[test]

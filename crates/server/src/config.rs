@@ -1,5 +1,7 @@
 //! `cluster.toml`: one file for every server of a store.
 
+mod records;
+
 use crate::error::ServerError;
 use crate::ports::{resolve, Ports};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,14 +11,16 @@ use std::time::Duration;
 use weir_device::{parse_rate, parse_size, parse_time};
 use weir_fairshare::{Algorithm, DeviceSpeed, Entitlements, Grant, Nanos, Policy, Sharing, TransferSpeed};
 use weir_placement::{AllocatorName, LayoutDefaults, ServerId, TargetId};
-use weir_wire::{limits, name_number, Decided, SharingNames, Stamp, StoreSettings};
+use weir_wire::{limits, name_number, Decided, SharingNames, Stamp, StoreSettings, TargetState};
 
 /// Version of the file this program reads.
 const FILE_VERSION: u32 = 1;
 /// Servers of one store: the upper bits of an inode number hold more, a lambda exchange of all pairs does not.
-const SERVERS_MAX: usize = 1024;
+const SERVERS_MAX: usize = limits::SERVERS;
 /// Targets of one server.
 const TARGETS_MAX: usize = 64;
+/// Targets that one server ever had: the number of a target is given once, and devices have numbers of eight bits.
+const TARGET_NUMBERS_MAX: usize = 250;
 /// A job that is silent for less is not finished: its clients may connect again.
 const FINISHED_JOBS_KEPT_MIN: Duration = Duration::from_secs(1);
 const FINISHED_JOBS_KEPT_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -126,6 +130,9 @@ pub struct TargetConfig {
     /// Bytes a second that large requests should achieve; absent means the rate of the other targets of its class.
     #[serde(default, deserialize_with = "optional_rate", skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
+    /// Whether it takes files; absent means that it does. `weir target retire` writes it.
+    #[serde(default, skip_serializing_if = "is_open")]
+    pub state: TargetState,
 }
 
 impl TargetConfig {
@@ -135,6 +142,24 @@ impl TargetConfig {
             BackendKind::Ram => "ram",
             BackendKind::Dir => "dir",
         })
+    }
+
+    /// The fault of a target, in words.
+    fn check(&self) -> Result<(), &'static str> {
+        if self.backend == BackendKind::Ram && self.capacity.is_none() {
+            return Err("a ram target needs a capacity, such as \"4GiB\"");
+        }
+        if self.backend == BackendKind::Ram && self.path.is_some() {
+            return Err("a ram target has no path; use backend = \"dir\"");
+        }
+        if self.capacity.is_some_and(|bytes| bytes < 1 << 20) {
+            return Err("capacity is below 1 MiB");
+        }
+        Ok(())
+    }
+
+    fn is_kept(&self) -> bool {
+        self.state != TargetState::Retired
     }
 }
 
@@ -215,6 +240,7 @@ impl ClusterConfig {
         StoreSettings {
             sharing: Decided { value: sharing_names(sharing), stamp },
             allocator: Decided { value: self.layout.allocator.to_string(), stamp },
+            targets: self.closed_targets(),
         }
     }
 
@@ -245,24 +271,17 @@ pub(crate) fn sharing_names(sharing: &Sharing) -> SharingNames {
 }
 
 impl ServerConfig {
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         for (key, address) in [("listen", &self.listen), ("control", &self.control)] {
             resolve(address)
                 .map_err(|error| format!("{key} = \"{address}\": {error}; try \"127.0.0.1:0\""))?;
         }
-        if self.targets.is_empty() || self.targets.len() > TARGETS_MAX {
+        let kept = self.targets.iter().filter(|target| target.is_kept()).count();
+        if self.targets.is_empty() || kept > TARGETS_MAX || self.targets.len() > TARGET_NUMBERS_MAX {
             return Err(format!("it has 1 to {TARGETS_MAX} [[server.target]] tables; {EXAMPLE}"));
         }
         for (number, target) in self.targets.iter().enumerate() {
-            if target.backend == BackendKind::Ram && target.capacity.is_none() {
-                return Err(format!("target {number}: a ram target needs a capacity, such as \"4GiB\""));
-            }
-            if target.backend == BackendKind::Ram && target.path.is_some() {
-                return Err(format!("target {number}: a ram target has no path; use backend = \"dir\""));
-            }
-            if target.capacity.is_some_and(|bytes| bytes < 1 << 20) {
-                return Err(format!("target {number}: capacity is below 1 MiB"));
-            }
+            target.check().map_err(|what| format!("target {number}: {what}"))?;
         }
         Ok(())
     }
@@ -282,6 +301,10 @@ impl SpeedConfig {
         };
         DeviceSpeed { read: transfer(self.read), write: transfer(self.write) }
     }
+}
+
+fn is_open(state: &TargetState) -> bool {
+    !state.is_closed()
 }
 
 fn default_policy() -> Policy {
@@ -367,23 +390,37 @@ impl SizeText {
     }
 }
 
+/// A time is a text such as `100us`, or a number of seconds, as this program writes it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TimeText {
+    Text(String),
+    Seconds(f64),
+}
+
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     SizeText::deserialize(deserializer)?.bytes()
 }
 
 fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    size(deserializer).map(Some)
+    let text = Option::<SizeText>::deserialize(deserializer)?;
+    text.map(|text| text.bytes()).transpose()
 }
 
 fn optional_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    match SizeText::deserialize(deserializer)? {
-        SizeText::Bytes(bytes) => Ok(Some(bytes)),
-        SizeText::Text(text) => parse_rate(&text).map(Some).map_err(serde::de::Error::custom),
+    match Option::<SizeText>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(SizeText::Bytes(bytes)) => Ok(Some(bytes)),
+        Some(SizeText::Text(text)) => parse_rate(&text).map(Some).map_err(serde::de::Error::custom),
     }
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    parse_time(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    match TimeText::deserialize(deserializer)? {
+        TimeText::Text(text) => parse_time(&text).map_err(serde::de::Error::custom),
+        TimeText::Seconds(seconds) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| serde::de::Error::custom("not a time in seconds")),
+    }
 }
 
 fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -79,13 +79,15 @@ struct Trouble {
 /// Work that is done once the journal is durable.
 pub(crate) enum Deferred {
     /// The removal of the object that a late writer made of a file which is gone.
-    Stray { target: usize, ino: Ino },
+    Stray { target: usize, object: Ino },
     /// The word to another server that files are gone, upon which it removes their objects.
     Word { token: Token, reply: Box<Reply> },
     /// An effect that destroys bytes.
     Effect(Effect),
     /// The removal of the bytes of an emptied object of this target.
     Discard { target: usize, aside: Aside },
+    /// Nothing: somebody looks whether the journal is durable so far.
+    Look,
 }
 
 /// A synchronisation that is under way, or over.
@@ -113,7 +115,7 @@ impl Deferred {
         match self {
             Deferred::Effect(effect) => gives_room_at(effect),
             Deferred::Discard { .. } => Some(here),
-            Deferred::Stray { .. } | Deferred::Word { .. } => None,
+            Deferred::Stray { .. } | Deferred::Word { .. } | Deferred::Look => None,
         }
     }
 
@@ -189,6 +191,11 @@ impl Durability {
     /// Whether the journal's file system has no room.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// The numbers of the last change, and of the last one on stable storage; none where the store keeps nothing.
+    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
+        self.journal.as_ref().map(|journal| (journal.appended().0, journal.durable().0))
     }
 
     /// Writes changes to the journal. On a full file system only changes that free something are taken.

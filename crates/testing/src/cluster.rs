@@ -209,6 +209,22 @@ impl Cluster {
         serde_json::from_str(&answer.body).expect("JSON")
     }
 
+    /// `PUT` of `/v1/targets/…` at a server's control API, with the token of the site's key.
+    pub fn change_target(&self, server: usize, path: &str, body: &str) -> control::Answer {
+        let path = format!("/v1/targets/{path}");
+        control::put(&self.address(server).control, &path, body, Some(&key().control_token()))
+    }
+
+    /// Objects on a target that retires, by all homes of files; none while a home does not know that it retires.
+    pub fn objects_on(&self, target: &str) -> Option<u64> {
+        let of_home = |server: usize| {
+            let leaving = self.status(server)["leaving"].as_array().expect("a list").clone();
+            let known = leaving.iter().find(|known| known["target"] == target)?;
+            known["objects"].as_u64()
+        };
+        (0..self.count()).map(of_home).sum()
+    }
+
     /// `/v1/status` of a server.
     pub fn status(&self, server: usize) -> Value {
         self.show(server, "/v1/status")

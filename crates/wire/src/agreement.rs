@@ -1,6 +1,7 @@
 //! Settings of a whole store that can change while it runs. Of two decisions, the later one counts on every server.
 
 use serde::{Deserialize, Serialize};
+use weir_placement::TargetId;
 
 /// The place of a decision among all decisions about one setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,6 +37,67 @@ pub struct StoreSettings {
     pub sharing: Decided<SharingNames>,
     /// Name of the algorithm that chooses the targets of new files.
     pub allocator: Decided<String>,
+    /// The targets that joined, retire or have retired since the store was made, in ascending order.
+    #[serde(default)]
+    pub targets: Vec<TargetRecord>,
+}
+
+/// One target that joined or leaves a store. Its server decides; the others follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetRecord {
+    /// The target. Its number is given once.
+    pub target: TargetId,
+    /// The table of the target in the configuration, as JSON.
+    pub description: String,
+    /// Its state.
+    pub state: Decided<TargetState>,
+}
+
+/// The part that a target has in its store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetState {
+    /// It takes new files.
+    #[default]
+    Open,
+    /// It takes no new files, and those that it has leave.
+    Retiring,
+    /// It has no files, and nothing is opened for it. Only its number is left.
+    Retired,
+}
+
+impl TargetState {
+    /// Whether the target takes no new files.
+    pub fn is_closed(self) -> bool {
+        self != TargetState::Open
+    }
+}
+
+impl StoreSettings {
+    /// The record of a target, if there is one.
+    pub fn target(&self, target: TargetId) -> Option<&TargetRecord> {
+        self.targets.iter().find(|record| record.target == target)
+    }
+
+    /// Takes over a record of a target; answers whether it was news. A target that has retired stays so.
+    pub fn follow_target(&mut self, other: &TargetRecord) -> bool {
+        match self.targets.iter_mut().find(|record| record.target == other.target) {
+            Some(known) if known.state.value == TargetState::Retired => false,
+            Some(known) => {
+                let is_news =
+                    other.state.value == TargetState::Retired || other.state.stamp > known.state.stamp;
+                if is_news {
+                    known.clone_from(other);
+                }
+                is_news
+            }
+            None => {
+                self.targets.push(other.clone());
+                self.targets.sort_unstable_by_key(|record| record.target);
+                true
+            }
+        }
+    }
 }
 
 impl<T: Clone> Decided<T> {
@@ -71,6 +133,35 @@ mod tests {
         assert_eq!(one, other);
         assert_eq!(one.value, "late");
         assert!(!one.follow(&late), "a decision that is known changes nothing");
+    }
+
+    #[test]
+    fn records_of_targets_are_the_same_in_whatever_order_they_are_told() {
+        let target = TargetId { server: weir_placement::ServerId(1), index: 2 };
+        let record = |value, milliseconds| TargetRecord {
+            target,
+            description: String::new(),
+            state: Decided { value, stamp: Stamp { milliseconds, server: 1 } },
+        };
+        let told = [
+            record(TargetState::Open, 1),
+            record(TargetState::Retiring, 2),
+            record(TargetState::Open, 3),
+            record(TargetState::Retiring, 4),
+            // Its server's clock was set back.
+            record(TargetState::Retired, 2),
+        ];
+        for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 4, 0, 3, 2]] {
+            let mut settings = StoreSettings::default();
+            for number in order {
+                settings.follow_target(&told[number]);
+            }
+            assert_eq!(settings.targets, [told[4].clone()], "{order:?}");
+        }
+        let mut settings = StoreSettings::default();
+        assert!(settings.follow_target(&told[1]) && !settings.follow_target(&told[0]));
+        assert!(settings.follow_target(&told[2]));
+        assert_eq!(settings.target(target).unwrap().state.value, TargetState::Open);
     }
 
     #[test]

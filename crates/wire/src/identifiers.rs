@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use weir_placement::ServerId;
+use weir_placement::{ServerId, TargetId};
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident, $inner:ty) => {
@@ -58,6 +58,8 @@ impl Ino {
     /// The root directory: the first inode of server 0.
     pub const ROOT: Ino = Ino(1);
     const SEQUENCE_BITS: u32 = 48;
+    /// Servers of a store have numbers below 1,024 ([`crate::limits::SERVERS`]).
+    const SLOT_SHIFT: u32 = 58;
 
     /// The inode number `sequence` of server `home`.
     pub fn new(home: ServerId, sequence: u64) -> Ino {
@@ -70,8 +72,41 @@ impl Ino {
         ServerId((self.0 >> Ino::SEQUENCE_BITS) as u16)
     }
 
+    /// The number under which `target` keeps its object of the file. Numbers of servers leave the upper bits free for the
+    /// slot of the object.
+    pub fn object_on(self, target: TargetId) -> Ino {
+        Ino(self.0 | u64::from(target.slot()) << Ino::SLOT_SHIFT)
+    }
+
+    /// The file of an object that has this number on its target.
+    pub fn file(self) -> Ino {
+        Ino(self.0 & ((1 << Ino::SLOT_SHIFT) - 1))
+    }
+
+    /// The slot of an object that has this number on its target.
+    pub fn slot(self) -> u16 {
+        (self.0 >> Ino::SLOT_SHIFT) as u16
+    }
+
     /// The number within its home.
     pub fn sequence(self) -> u64 {
         self.0 & ((1 << Ino::SEQUENCE_BITS) - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_one_file_on_one_target_have_numbers_of_their_own() {
+        let ino = Ino::new(ServerId(1023), (1 << 48) - 1);
+        let target = TargetId { server: ServerId(7), index: 3 };
+        assert_eq!(ino.object_on(target), ino, "the first object has the number of its file");
+        for slot in 1..TargetId::SLOTS {
+            let object = ino.object_on(target.in_slot(slot));
+            assert_ne!(object, ino);
+            assert_eq!((object.file(), object.slot()), (ino, slot));
+        }
     }
 }

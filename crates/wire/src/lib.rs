@@ -18,7 +18,7 @@ mod parameters;
 mod peer;
 mod reply;
 
-pub use agreement::{Decided, SharingNames, Stamp, StoreSettings};
+pub use agreement::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
 pub use credential::{
     name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
 };
@@ -33,7 +33,8 @@ pub use parameters::{
     XattrMode,
 };
 pub use peer::{
-    DeviceUse, JobReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport,
+    DeviceUse, JobReport, LeavingReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport,
+    TargetReport,
 };
 pub use reply::Reply;
 pub use weir_fairshare::JobId;

@@ -52,3 +52,5 @@ pub const PASS_SECONDS: u64 = 60;
 pub const CONFIRMATIONS: usize = 128;
 /// Inodes in one [`crate::PeerRequest::ObjectsMade`]: with at most 10 bytes each they fit a body.
 pub const OBJECTS_MADE: usize = 1024;
+/// Servers of one store: a lambda exchange of all pairs does not hold more, and the numbers of objects use the bits above.
+pub const SERVERS: usize = 1024;

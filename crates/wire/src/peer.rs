@@ -159,6 +159,17 @@ pub struct ServerReport {
     pub placed: Vec<PlacedReport>,
     /// The shared settings, as far as it knows of decisions.
     pub settings: StoreSettings,
+    /// For each target that it knows to retire, its files there. It gives none of its files to these targets any more.
+    pub leaving: Vec<LeavingReport>,
+}
+
+/// The files of one server on a target that retires.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeavingReport {
+    /// The target.
+    pub target: TargetId,
+    /// Objects there by the layouts of its files, and copies of moves under way.
+    pub objects: u64,
 }
 
 /// The use of a machine: parts from 0 to 1 of the last seconds, absent where not known.

@@ -102,6 +102,7 @@ fn almost_a_report() -> impl Strategy<Value = Vec<u8>> {
                 targets: (0..count).map(measured).collect(),
                 placed: (0..count).map(|index| PlacedReport { target: target(index), bytes: 1e6 }).collect(),
                 settings: StoreSettings::default(),
+                leaving: Vec::new(),
             };
             let mut bytes = Vec::new();
             encode_body(&report, &mut bytes);

@@ -42,6 +42,7 @@ _COMMANDS = {
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",
     "targets": "weir.cli.targets:targets",
+    "target": "weir.cli.target:target",
     "df": "weir.cli.df:df",
     "find": "weir.cli.find:find",
     "stats": "weir.cli.stats:stats",

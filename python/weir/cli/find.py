@@ -186,7 +186,7 @@ def _entry(path: Path, status: os.stat_result, wanted: _Wanted) -> dict[str, obj
 
 
 def _targets_of(path: Path) -> list[str]:
-    """The targets of a file, each once."""
+    """The targets of a file, each once: a target may have several objects of it, such as 0.1 and 0.1+1."""
     from weir import _core
 
     try:
@@ -194,4 +194,5 @@ def _targets_of(path: Path) -> list[str]:
     except CommandError:
         path.lstat()
         raise
-    return list(dict.fromkeys(target for component in components for target in component["targets"]))
+    named = (target.partition("+")[0] for component in components for target in component["targets"])
+    return list(dict.fromkeys(named))

@@ -6,7 +6,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def rebalance(
     if gather and receivers is None:
         raise click.UsageError("--gather needs --to")
     cluster = find_cluster(home)
-    fills = _fills(home, cluster)
+    fills = target_fills(home, cluster, drained=drain.split(",") if drain else ())
     _check_known(fills, (givers, receivers, drain))
     options = ["--until", str(until)]
     for name, value in (("--rate", rate), ("--from", givers), ("--to", receivers), ("--drain", drain)):
@@ -98,12 +99,39 @@ def rebalance(
     options += ["--gather"] if gather else []
     options += ["--dry-run"] if dry_run else []
     options += ["--", *_in_store(home, paths)]
-    with _bearer(home, credential) as bearer:
-        return _follow(_mover(cluster, bearer, options), fills, output)
+    with mover_credential(home, credential) as bearer:
+        outcome = follow(start_mover(cluster, bearer, options), fills)
+    if outcome.summary:
+        _show(output, outcome.summary, outcome.moves)
+    return outcome.code
 
 
-def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
-    """The fill of every target. The targets of a server that does not answer give and get nothing."""
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a mover.
+
+    Attributes:
+        code: Its exit code.
+        summary: Its figures; empty where it ended before it had any.
+        moves: The objects that it moved, or would move.
+    """
+
+    code: int
+    summary: dict[str, Any]
+    moves: list[dict[str, Any]]
+
+
+def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> list[dict[str, Any]]:
+    """Ask for the fill of every target.
+
+    Args:
+        home: Home of the store.
+        cluster: Its cluster.json.
+        drained: Targets that everything leaves. Other targets that retire get nothing, and give nothing either.
+
+    Returns:
+        The fills, as the mover reads them. Those of a server that does not answer are missing.
+    """
     from weir.store.control import Server, ask_all, servers_of
 
     fills: list[dict[str, Any]] = []
@@ -113,6 +141,8 @@ def _fills(home: Home, cluster: Path) -> list[dict[str, Any]]:
             warn(answer.message, hint=f"its targets are left out; see {home.log(server.number)}")
             continue
         for target in answer.targets:
+            if target.state != "open" and target.target not in drained:
+                continue
             figures = {
                 "target": target.target,
                 "capacity_bytes": target.capacity_bytes,
@@ -152,10 +182,18 @@ def _in_store(home: Home, paths: tuple[Path, ...]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _bearer(home: Home, chosen: str | None) -> Iterator[Path]:
-    """The credential of the job. A credential that is made for this run is removed at the end of the block.
+def mover_credential(home: Home, chosen: str | None) -> Iterator[Path]:
+    """Find the credential of the mover's job. The holder of the site's key moves the files of all users; others move their own.
 
-    The holder of the site's key moves the files of all users; others move their own.
+    Args:
+        home: Home of the store.
+        chosen: Path of the credential; None is a new one, which is removed at the end of the block.
+
+    Yields:
+        Path of the credential.
+
+    Raises:
+        CommandError: The caller has none, and cannot read the store's key.
     """
     from weir.store.home import find_cluster
     from weir.store.identity import Identity
@@ -174,7 +212,17 @@ def _bearer(home: Home, chosen: str | None) -> Iterator[Path]:
     yield granted
 
 
-def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.Popen[str]":
+def start_mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.Popen[str]":
+    """Start the program that moves objects.
+
+    Args:
+        cluster: The store's cluster.json.
+        credential: Credential of the mover's job.
+        options: Its further options.
+
+    Returns:
+        The process, which waits for the fills.
+    """
     import subprocess
 
     from weir import native
@@ -190,8 +238,19 @@ def _mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.P
     )
 
 
-def _follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]], output: str) -> int:
-    """Show the progress of the mover until its end; return its exit code."""
+def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outcome:
+    """Show the progress of a mover until its end.
+
+    Args:
+        mover: The process.
+        fills: The fills of the targets.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        CommandError: The process has no pipes.
+    """
     if mover.stdin is None or mover.stdout is None:
         raise CommandError("the mover has no pipes")
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -211,9 +270,7 @@ def _follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]], output:
         else:
             summary.update(event)
     code = mover.wait()
-    if summary:
-        _show(output, summary, moves)
-    return code if code >= 0 else FAILED
+    return Outcome(code if code >= 0 else FAILED, summary, moves)
 
 
 def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:

@@ -123,7 +123,7 @@ def set_speed(
     server = next((server for server in servers_of(cluster) if str(server.number) == number), None)
     if server is None:
         raise CommandError(f"the store has no target {target}", hint="`weir targets` lists them")
-    token = _token(home, f"change the speed of {target}")
+    token = control_token(home, f"change the speed of {target}")
     server.set_speed(target, WantedSpeed(**body), token)
     words = ", ".join(f"{key} {value}" for key, value in body.items()) or "as fast as it is"
     show(output, {"target": target, "speed": body or None}, ("TARGET", "SPEED"), [(target, words)])
@@ -145,7 +145,7 @@ def allocator(home: Home, name: str, output: str) -> int:
     from weir.store.control import Server, ask_all, servers_of
     from weir.store.home import find_cluster
 
-    token = _token(home, "change the allocator")
+    token = control_token(home, "change the allocator")
     changed = []
     servers = servers_of(find_cluster(home))
     # All are asked before one is told, because servers tell each other.
@@ -237,8 +237,15 @@ def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
         sums[key] = sums.get(key, 0) + count
 
 
-def _token(home: Home, change: str) -> str:
-    """The token that the control API requires for a change.
+def control_token(home: Home, change: str) -> str:
+    """Find the token that the control API requires for a change.
+
+    Args:
+        home: Home of the store.
+        change: The change, in words.
+
+    Returns:
+        The token.
 
     Raises:
         CommandError: The caller cannot read the store's key.

@@ -70,7 +70,7 @@ def _report(home: Home, running: "Running", output: str) -> None:
     from weir.cli.output import sharing_name, show
     from weir.store.cluster import announced
 
-    targets = running.configuration.targets()
+    targets = [target for target in running.configuration.targets() if target.get("state") != "retired"]
     policy, scheduler = _sharing_in_force(home, running)
     document = {
         "home": str(home.root),

@@ -181,6 +181,21 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         return _deployed(home, described, addresses, published, listener)
 
 
+def hand_out(home: Home, described: Record, configuration: Configuration, listener: Listener) -> None:
+    """Give every host of a store that runs its copy of the configuration.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        configuration: The configuration.
+        listener: Called where a host does not answer: it gets its copy when the store comes up again.
+
+    Raises:
+        StoreError: No host answers.
+    """
+    _able(_install(home, described, configuration), listener)
+
+
 def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> lifecycle.Ended:
     """Unmount a store on every host and stop its servers.
 

@@ -73,6 +73,8 @@ class Target:
     """Bytes that the target holds."""
     keeps: str
     """The target's contents after a restart, in words."""
+    state: str
+    """`open`, or `retiring`: then the target gets no new files, and those that it has are to leave."""
     speed_class: str = field(metadata={KEY: "class"})
     """Class of speed: all targets of one class are expected to be equally fast."""
     speed_ratio: float
@@ -154,6 +156,16 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaving:
+    """A target that retires, as a home of files sees it."""
+
+    target: str
+    """Name of the target."""
+    objects: int
+    """Objects there of the home's files. The target can leave when no home has any."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A server, without its jobs."""
 
@@ -188,7 +200,11 @@ class Status:
     load: MachineLoad
     """Load of the server's machine."""
     targets: tuple[Target, ...]
-    """Targets of the server."""
+    """Targets of the server, without those that have retired."""
+    target_numbers: int
+    """Targets that the server ever had: the next one gets this number."""
+    leaving: tuple[Leaving, ...]
+    """Objects of this server's files on targets that retire, on all servers."""
     metadata: Device
     """Metadata service of the server."""
     placements: Placements
@@ -335,6 +351,32 @@ class WantedSpeed:
     """Rate of writes."""
     fixed: str | None = None
     """Time of each request, such as `1ms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTarget:
+    """A target that is to be opened: its table in cluster.toml."""
+
+    backend: str
+    """`ram` or `dir`."""
+    capacity: str | None = None
+    """Most bytes, such as `4GiB`; absent is the free room of the folder's file system."""
+    path: str | None = None
+    """Whole path of a folder that is empty or not there yet; absent is one in the server's own folder."""
+    speed: WantedSpeed | None = None
+    """Emulated speed; absent is as fast as it is."""
+    speed_class: str | None = field(default=None, metadata={KEY: "class"})
+    """Class of speed; absent is the backend's name."""
+    expected: str | None = None
+    """Rate that large requests should achieve; absent is that of the other targets of the class."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedState:
+    """A state that a target is to have."""
+
+    state: str
+    """`retiring`, `open` where a target is to take files again, or `retired` where no home has an object there any more."""
 
 
 @dataclass(frozen=True, slots=True)

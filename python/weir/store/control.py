@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from weir.store.answers import Allocator, Changed, Job, Jobs, Sharing, Status, WantedSharing, WantedSpeed
+from weir.store.answers import (
+    Allocator,
+    Changed,
+    Job,
+    Jobs,
+    Sharing,
+    Status,
+    WantedSharing,
+    WantedSpeed,
+    WantedState,
+    WantedTarget,
+)
 from weir.store.decoding import DecodingError, decode, encode
-from weir.store.errors import AnswerError, SilentServerError, StoreError
+from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
 
 TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
@@ -19,6 +30,8 @@ _ASKED_AT_ONCE = 64
 """Servers asked at the same time: servers that do not answer are waited for together, not one after the other."""
 
 _PORT_MAX = 65535
+_NOT_NOW = 503
+"""Status of an answer to a request that may be repeated later."""
 
 Answer = TypeVar("Answer")
 
@@ -53,7 +66,31 @@ SET_SPEED = Request(
     "Emulates a speed on a target of the server, until the server is started again.",
     WantedSpeed,
 )
-REQUESTS: tuple[Request[Any], ...] = (STATUS, JOBS, POLICY, SET_POLICY, ALLOCATOR, SET_ALLOCATOR, SET_SPEED)
+ADD_TARGET = Request(
+    "PUT",
+    "/v1/targets/{target}",
+    Changed,
+    "Opens one more target of the server, whose name has the next number. Sent again, it changes nothing.",
+    WantedTarget,
+)
+SET_STATE = Request(
+    "PUT",
+    "/v1/targets/{target}/state",
+    Changed,
+    "Lets a target of the server retire, or leave once no home has an object there.",
+    WantedState,
+)
+REQUESTS: tuple[Request[Any], ...] = (
+    STATUS,
+    JOBS,
+    POLICY,
+    SET_POLICY,
+    ALLOCATOR,
+    SET_ALLOCATOR,
+    SET_SPEED,
+    ADD_TARGET,
+    SET_STATE,
+)
 """All requests."""
 
 
@@ -143,6 +180,26 @@ class Server:
         """
         self.ask(SET_SPEED, target=target, body=speed, token=token)
 
+    def add_target(self, target: str, wanted: WantedTarget, token: str) -> None:
+        """Open one more target of the server.
+
+        Args:
+            target: Its name, with the server's next number.
+            wanted: The target.
+            token: Token of the site's key.
+        """
+        self.ask(ADD_TARGET, target=target, body=wanted, token=token)
+
+    def set_target_state(self, target: str, state: str, token: str) -> None:
+        """Change the state of a target of the server.
+
+        Args:
+            target: Name of the target.
+            state: The wanted state, as in `WantedState`.
+            token: Token of the site's key.
+        """
+        self.ask(SET_STATE, target=target, body=WantedState(state), token=token)
+
     def ask(
         self, request: Request[Answer], *, target: str = "", body: object = None, token: str | None = None
     ) -> Answer:
@@ -159,6 +216,7 @@ class Server:
 
         Raises:
             AnswerError: The answer is not of the request's type.
+            NotYetError: The server cannot do it now.
             SilentServerError: The server does not answer.
             StoreError: The server refuses.
         """
@@ -196,7 +254,8 @@ class Server:
         if answer.status >= 400:
             said = document if isinstance(document, dict) else {}
             message = said.get("error") or f"{answer.status} {answer.reason}"
-            raise StoreError(f"server {self.number}: {message}", hint=str(said.get("hint") or ""))
+            kind = NotYetError if answer.status == _NOT_NOW else StoreError
+            raise kind(f"server {self.number}: {message}", hint=str(said.get("hint") or ""))
         return document
 
 
@@ -250,7 +309,13 @@ def _text(body: object) -> str | None:
     """A body as JSON, without its keys that are None."""
     if body is None:
         return None
-    return json.dumps({key: value for key, value in encode(body).items() if value is not None})
+    return json.dumps(_without_none(encode(body)))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return value
 
 
 def _address(text: object) -> str:

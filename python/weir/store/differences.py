@@ -36,8 +36,8 @@ def differences(configuration: Configuration, states: Sequence[Status]) -> list[
         states: States of the servers that answer, by number.
 
     Returns:
-        The differences: of the policy, scheduler and allocator, of the servers, and of each target's kind, capacity and
-        emulated speed.
+        The differences: of the policy, scheduler and allocator, of the servers, and of each target's state, kind, capacity
+        and emulated speed.
 
     Raises:
         SettingsError: The file's policy or scheduler does not exist, or a size or speed cannot be read.
@@ -64,11 +64,19 @@ def differences(configuration: Configuration, states: Sequence[Status]) -> list[
 
 def _of_server(number: int, table: dict[str, Any], state: Status) -> list[Difference]:
     found = []
-    if len(table["target"]) != len(state.targets):
-        found.append(Difference(f"targets of server {number}", str(len(table["target"])), str(len(state.targets))))
+    if len(table["target"]) != state.target_numbers:
+        found.append(Difference(f"targets of server {number}", str(len(table["target"])), str(state.target_numbers)))
     if speed := _speed_difference(table.get("metadata_speed"), state.metadata.speed):
         found.append(Difference(f"metadata speed of server {number}", *speed))
-    for wanted, running in zip(table["target"], state.targets, strict=False):
+    by_name = {target.target: target for target in state.targets}
+    for index, wanted in enumerate(table["target"][: state.target_numbers]):
+        name, wanted_state = f"{number}.{index}", str(wanted.get("state", "open"))
+        running = by_name.get(name)
+        running_state = "retired" if running is None else running.state
+        if wanted_state != running_state:
+            found.append(Difference(f"state of {name}", wanted_state, running_state))
+        if running is None:
+            continue
         if wanted.get("backend") != running.backend:
             found.append(Difference(f"backend of {running.target}", str(wanted.get("backend")), running.backend))
         if "capacity" in wanted and _parsed(_core.parse_size, wanted["capacity"]) != running.capacity_bytes:

@@ -15,5 +15,9 @@ class SilentServerError(StoreError):
     """A server that does not answer: it is down, or cannot be reached."""
 
 
+class NotYetError(StoreError):
+    """A server that cannot do a request now, and may be able to later."""
+
+
 class AnswerError(StoreError):
     """An answer that is not that of a server of this version."""

@@ -2,6 +2,7 @@
 
 mod files;
 mod full_targets;
+mod membership;
 mod moving;
 mod protocol;
 mod real_servers;

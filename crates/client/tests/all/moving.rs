@@ -11,7 +11,7 @@ use weir_placement::{ServerId, TargetId};
 use weir_testing::{servers, wait_until, Choices, Cluster, Stop, PATIENCE};
 
 /// The bytes that a fresh client finds, which remembers no layout, size or epoch.
-fn read_afresh(cluster: &Cluster, path: &str, length: usize) -> Vec<u8> {
+pub(crate) fn read_afresh(cluster: &Cluster, path: &str, length: usize) -> Vec<u8> {
     let store = store_on(cluster, TransportChoice::Unix);
     let file = open(&store, path, false);
     let bytes = read_all(&file, length);
@@ -19,12 +19,12 @@ fn read_afresh(cluster: &Cluster, path: &str, length: usize) -> Vec<u8> {
     bytes
 }
 
-fn target(server: u16, index: u16) -> TargetId {
+pub(crate) fn target(server: u16, index: u16) -> TargetId {
     TargetId { server: ServerId(server), index }
 }
 
 /// The file's layout now, which its home is asked for.
-fn targets_of(store: &Store, path: &str) -> Vec<TargetId> {
+pub(crate) fn targets_of(store: &Store, path: &str) -> Vec<TargetId> {
     let flags = OpenFlags { read: true, ..OpenFlags::default() };
     let opened = store.open(&CALLER, Place::root(path.as_bytes()), flags, 0).expect("opened");
     store.close(&CALLER, opened.attributes.ino, opened.handle).expect("closed");
@@ -95,7 +95,13 @@ fn model_under_moves(backend: &str, layout: &str, rounds: u64, reach: u64) {
     wait_until("no byte stays of a file that is gone", || used() == 0 || backend != "ram");
 }
 
-fn change_and_compare(file: &File, model: &mut Vec<u8>, choices: &mut Choices, reach: u64, round: u64) {
+pub(crate) fn change_and_compare(
+    file: &File,
+    model: &mut Vec<u8>,
+    choices: &mut Choices,
+    reach: u64,
+    round: u64,
+) {
     let offset = choices.below(reach);
     let length = 1 + choices.below(reach / 3) as usize;
     match choices.below(20) {

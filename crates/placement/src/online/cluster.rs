@@ -61,6 +61,8 @@ impl Figures {
 pub(crate) enum Unfit {
     Full,
     Dead,
+    /// It is about to retire, or has.
+    Closed,
 }
 
 /// The targets, by server and number.
@@ -100,6 +102,8 @@ pub(crate) struct Cluster {
     pub(crate) dead: Vec<u32>,
     pub(crate) mean_load_bytes: f64,
     is_open: Vec<bool>,
+    /// Targets that get no stripes whatever their figures, because they retire.
+    is_closed: Vec<bool>,
     is_balanced: bool,
     full_bytes: u64,
     seconds: f64,
@@ -146,6 +150,7 @@ impl Cluster {
             view: RefCell::new(view),
             expected: Cell::new(None),
             is_open: vec![true; targets.len()],
+            is_closed: vec![false; targets.len()],
             is_balanced: true,
             mean_load_bytes: 0.0,
             full_bytes: stripe_bytes,
@@ -154,6 +159,47 @@ impl Cluster {
         };
         cluster.sort_targets(true);
         cluster
+    }
+
+    /// Takes another target in. It is owed nothing: else all new files would go there at once.
+    pub(crate) fn add(&mut self, target: TargetId) {
+        if self.targets.contains(&target) {
+            return;
+        }
+        let mut targets = self.targets.clone();
+        targets.push(target);
+        let mut grown = Cluster::new(&targets, self.full_bytes);
+        let open: Vec<f64> = self.open.iter().map(|&index| self.placed[index as usize]).collect();
+        let mean = open.iter().sum::<f64>() / open.len().max(1) as f64;
+        for index in 0..grown.targets.len() {
+            match self.find(grown.targets[index]) {
+                Some(old) => {
+                    grown.figures[index] = self.figures[old];
+                    grown.placed[index] = self.placed[old];
+                    grown.left[index] = self.left[old];
+                    grown.is_closed[index] = self.is_closed[old];
+                    grown.is_open[index] = self.is_open[old];
+                }
+                None => grown.placed[index] = mean,
+            }
+        }
+        grown.unheard = self.unheard;
+        grown.seconds = self.seconds;
+        grown.sort_targets(self.is_balanced);
+        *self = grown;
+    }
+
+    /// Gives a target no stripes from now on, or gives it stripes again.
+    pub(crate) fn close(&mut self, target: TargetId, is_closed: bool) {
+        if let Some(index) = self.find(target) {
+            self.is_closed[index] = is_closed;
+            self.sort_targets(self.is_balanced);
+        }
+    }
+
+    /// Targets that are not about to retire.
+    pub(crate) fn count(&self) -> usize {
+        self.is_closed.iter().filter(|is_closed| !**is_closed).count()
     }
 
     /// Adopts the figures of every target at `seconds` since the server started; none leaves them as before.
@@ -192,6 +238,7 @@ impl Cluster {
             let class = match self.unfit(index) {
                 Some(Unfit::Full) => &mut full,
                 Some(Unfit::Dead) => &mut dead,
+                Some(Unfit::Closed) => continue,
                 None if self.is_open[index] => &mut self.open,
                 None => &mut slow,
             };
@@ -280,6 +327,7 @@ impl Cluster {
     pub(crate) fn unfit(&self, index: usize) -> Option<Unfit> {
         let figures = &self.figures[index];
         match figures.is_alive {
+            _ if self.is_closed[index] => Some(Unfit::Closed),
             false => Some(Unfit::Dead),
             true if figures.free_bytes < self.full_bytes.min(figures.capacity_bytes / FULL_PART) => {
                 Some(Unfit::Full)
@@ -289,6 +337,13 @@ impl Cluster {
     }
 
     pub(crate) fn find(&self, target: TargetId) -> Option<usize> {
+        // Every object of a file on a target is load there.
+        let target =
+            if target.slot() > 0 && self.by_name(target).is_none() { target.device() } else { target };
+        self.by_name(target)
+    }
+
+    fn by_name(&self, target: TargetId) -> Option<usize> {
         // Servers number their targets from 0 on.
         let index = *self.first.get(usize::from(target.server.0))? as usize + usize::from(target.index);
         let is_found = self.targets.get(index) == Some(&target);

@@ -53,7 +53,8 @@ impl Placer {
     /// Targets that are not `full`, those with the most room first.
     fn others(&self, rule: &Stripes, full: &[TargetId], most: usize) -> Result<Vec<TargetId>, Refusal> {
         let mut left = self.usable();
-        left.retain(|(target, _)| !full.contains(target));
+        // Every object of the file on a full target is in want of room.
+        left.retain(|(target, _)| !full.iter().any(|full| full.device() == target.device()));
         // Stable: of those with as much room the order is that of placement.
         left.sort_by_key(|&(_, free_bytes)| std::cmp::Reverse(free_bytes));
         let wanted = self.stripes_of(rule);

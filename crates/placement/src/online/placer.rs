@@ -353,7 +353,7 @@ impl Placer {
     /// # Errors
     /// [`Refusal::Layout`].
     pub fn check(&self, asked: &LayoutSpecification) -> Result<(), Refusal> {
-        let is_possible = asked.is_within_limits() && asked.check_stripes(self.cluster.targets.len()).is_ok();
+        let is_possible = asked.is_within_limits() && asked.check_stripes(self.cluster.count()).is_ok();
         is_possible.then_some(()).ok_or(Refusal::Layout)
     }
 
@@ -369,7 +369,7 @@ impl Placer {
         for component in &asked.components {
             let end = component.end.unwrap_or(END_OF_FILE);
             let stripe_bytes = component.stripe_bytes.unwrap_or(self.defaults.stripe_bytes);
-            let all = self.cluster.targets.len();
+            let all = self.cluster.count();
             let count = component.stripes.count(self.defaults.stripe_count, all);
             let targets = match &component.stripes {
                 Stripes::Targets(named) => self.named(named)?,
@@ -480,7 +480,7 @@ impl Placer {
                 Some(None) => {}
                 Some(Some(Unfit::Full)) => return Err(Refusal::Full),
                 Some(Some(Unfit::Dead)) => return Err(Refusal::Dead),
-                None => return Err(Refusal::Unknown),
+                None | Some(Some(Unfit::Closed)) => return Err(Refusal::Unknown),
             }
         }
         Ok(named.to_vec())
@@ -518,7 +518,7 @@ impl Placer {
 
     /// The number of stripes that the rule asks for.
     pub(crate) fn stripes_of(&self, rule: &Stripes) -> usize {
-        rule.count(self.defaults.stripe_count, self.cluster.targets.len())
+        rule.count(self.defaults.stripe_count, self.cluster.count())
     }
 
     pub(crate) fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
@@ -570,5 +570,6 @@ fn turned(indices: &[u32], start: u64) -> impl Iterator<Item = u32> + Clone + '_
     indices[start..].iter().chain(&indices[..start]).copied()
 }
 
+mod membership;
 #[cfg(test)]
 mod tests;

@@ -179,6 +179,14 @@ impl Jobs {
         self.jobs.get_mut(&id)
     }
 
+    /// The number of the metadata device grew to this one.
+    pub(crate) fn renumber_metadata(&mut self, metadata: usize) {
+        let devices = self.jobs.values_mut().filter_map(|job| job.devices.last_mut());
+        for device in devices.filter(|device| device.device + 1 == metadata) {
+            device.device = metadata;
+        }
+    }
+
     /// Begins an accounting interval: nobody is active until a device says so.
     pub(crate) fn begin_interval(&mut self) {
         for job in self.jobs.values_mut() {

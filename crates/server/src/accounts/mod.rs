@@ -52,6 +52,15 @@ impl Accounts {
         }
     }
 
+    /// Takes in the device of one more target, before the metadata device.
+    pub(crate) fn add_target(&mut self, now: Nanos) {
+        let index = self.health.len();
+        self.accounting.insert(index, Accounting { last: now, next: now });
+        self.loads.insert(index, Load::default());
+        self.health.push(Health::default());
+        self.jobs.renumber_metadata(index + 1);
+    }
+
     /// The jobs.
     pub(crate) fn jobs(&mut self) -> &mut Jobs {
         &mut self.jobs

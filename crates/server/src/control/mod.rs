@@ -10,12 +10,12 @@ pub(crate) mod status;
 pub(crate) mod table;
 
 use crate::accounts::metrics;
-use crate::config::SpeedConfig;
+use crate::config::{SpeedConfig, TargetConfig};
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::ports::Ports;
 use http::{Request, Response};
-use question::{NotDecided, Question, Shown};
+use question::{NotChanged, NotDecided, Question, Shown};
 use serde::{Deserialize, Serialize};
 use showing::Boards;
 use status::Status;
@@ -25,14 +25,15 @@ use std::time::Duration;
 use table::Table;
 use weir_fairshare::{Algorithm, Policy};
 use weir_placement::{AllocatorName, TargetId};
+use weir_wire::TargetState;
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 const JSON: &str = "application/json";
 
-/// `PUT /v1/targets/SERVER.INDEX/speed`.
-const SPEED_PATH: &str = "/v1/targets/";
+/// `PUT /v1/targets/SERVER.INDEX`, and `/speed` or `/state` below it.
+const TARGET_PATH: &str = "/v1/targets/";
 
 /// The way to the event loop: questions there, snapshots back.
 struct Desk {
@@ -56,6 +57,12 @@ struct PolicyBody {
 #[serde(deny_unknown_fields)]
 struct AllocatorBody {
     allocator: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StateBody {
+    state: TargetState,
 }
 
 #[derive(Serialize)]
@@ -99,7 +106,7 @@ fn respond(request: &Request, desk: &Desk) -> Response {
             answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
         }
         ("PUT", "/v1/allocator") => set_allocator(request, desk),
-        ("PUT", path) if path.starts_with(SPEED_PATH) => set_speed(request, desk),
+        ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
         _ => json(
             404,
             &failure("no such resource", "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator or /metrics"),
@@ -152,17 +159,68 @@ fn set_allocator(request: &Request, desk: &Desk) -> Answer {
     }
 }
 
-/// Sets the emulated speed of the target that the path names; an empty object takes it away.
-fn set_speed(request: &Request, desk: &Desk) -> Answer {
+/// Changes the target that the path names.
+fn change_target(request: &Request, desk: &Desk) -> Answer {
     if let Some(refusal) = desk.refusal(request) {
         return refusal;
     }
-    let name = request.path.trim_start_matches(SPEED_PATH).trim_end_matches("/speed");
-    let refused = |error: String| json(400, &failure(&error, "see `weir targets set --help`"));
+    let path = request.path.trim_start_matches(TARGET_PATH);
+    let (name, part) = path.split_once('/').map_or((path, None), |(name, part)| (name, Some(part)));
     let target: TargetId = match name.parse() {
         Ok(target) => target,
-        Err(error) => return refused(format!("{error}")),
+        Err(error) => return json(400, &failure(&format!("{error}"), "see `weir targets`")),
     };
+    match part {
+        None => add_target(request, desk, target),
+        Some("state") => set_state(request, desk, target),
+        Some("speed") => set_speed(request, desk, target),
+        Some(_) => json(404, &failure("no such resource", "a target has a state and a speed")),
+    }
+}
+
+/// Adds a target; the body is its table in the configuration.
+fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
+    let refused = |what: &str| json(400, &failure(what, "see `weir target add --help`"));
+    let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
+    match config.and_then(TargetConfig::described) {
+        Ok(config) => {
+            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), target)
+        }
+        Err(what) => refused(&what),
+    }
+}
+
+fn set_state(request: &Request, desk: &Desk, target: TargetId) -> Answer {
+    match serde_json::from_slice::<StateBody>(&request.body) {
+        Ok(StateBody { state }) => {
+            changed(desk.ask(|answer| Question::SetTargetState(target, state, answer)), target)
+        }
+        Err(error) => {
+            json(400, &failure(&format!("not a state: {error}"), "see `weir target retire --help`"))
+        }
+    }
+}
+
+/// The answer about a change of the store's targets.
+fn changed(outcome: Result<Result<(), NotChanged>, Failure>, target: TargetId) -> Answer {
+    let error = match outcome {
+        Ok(Ok(())) => return json(200, &serde_json::json!({ "target": target.to_string() })),
+        Ok(Err(error)) => error,
+        Err(failure) => return json(503, &failure),
+    };
+    let (status, hint) = match &error {
+        NotChanged::Unknown(_) => (404, "see `weir targets`"),
+        NotChanged::Refused { hint, .. } => (409, hint.as_str()),
+        NotChanged::NotYet(_) => (503, "ask again later"),
+        NotChanged::Storage(_) => (503, "make room in the server's folder"),
+    };
+    json(status, &failure(&error.to_string(), hint))
+}
+
+/// Sets the emulated speed of a target; an empty object takes it away.
+fn set_speed(request: &Request, desk: &Desk, target: TargetId) -> Answer {
+    let name = target.to_string();
+    let refused = |error: String| json(400, &failure(&error, "see `weir targets set --help`"));
     let speed: SpeedConfig = match serde_json::from_slice(&request.body) {
         Ok(speed) => speed,
         Err(error) => return refused(format!("not a speed: {error}")),

@@ -1,8 +1,10 @@
 //! Questions of the control API to the event loop.
 
+use crate::config::TargetConfig;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, TargetId};
+use weir_wire::TargetState;
 
 /// The snapshot that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,34 @@ pub(crate) enum NotDecided {
     Storage(#[from] std::io::Error),
 }
 
+/// The reason why the targets of the store were not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotChanged {
+    /// The server has no such target.
+    #[error("target {0} is not one of this server")]
+    Unknown(TargetId),
+    /// The change is not possible.
+    #[error("{what}")]
+    Refused {
+        /// The reason.
+        what: String,
+        /// The remedy.
+        hint: String,
+    },
+    /// The change is not possible yet.
+    #[error("{0}")]
+    NotYet(String),
+    /// The decision cannot be kept on stable storage.
+    #[error("the decision cannot be kept: {0}")]
+    Storage(#[from] std::io::Error),
+}
+
+impl NotChanged {
+    pub(crate) fn refused(what: String, hint: String) -> NotChanged {
+        NotChanged::Refused { what, hint }
+    }
+}
+
 /// A question to the event loop.
 pub(crate) enum Question {
     /// A caller waits for a snapshot.
@@ -34,4 +64,8 @@ pub(crate) enum Question {
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
+    /// One more target.
+    AddTarget(TargetId, Box<TargetConfig>, SyncSender<Result<(), NotChanged>>),
+    /// Another state of a target.
+    SetTargetState(TargetId, TargetState, SyncSender<Result<(), NotChanged>>),
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use weir_wire::MachineLoad;
+use weir_wire::{MachineLoad, TargetState};
 
 /// `/v1/status`.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +26,10 @@ pub(crate) struct Status {
     pub(crate) full: bool,
     pub(crate) load: MachineLoad,
     pub(crate) targets: Vec<TargetStatus>,
+    /// Numbers given to targets so far, also to those that have retired: the next target gets this number.
+    pub(crate) target_numbers: usize,
+    /// Objects of this home's files on targets of all servers that retire.
+    pub(crate) leaving: Vec<LeavingStatus>,
     pub(crate) metadata: DeviceStatus,
     pub(crate) placements: Placements,
     pub(crate) peers: Vec<PeerStatus>,
@@ -57,6 +61,7 @@ pub(crate) struct TargetStatus {
     pub(crate) capacity_bytes: u64,
     pub(crate) used_bytes: u64,
     pub(crate) keeps: &'static str,
+    pub(crate) state: TargetState,
     #[serde(flatten)]
     pub(crate) placement: PlacementStatus,
     #[serde(flatten)]
@@ -78,6 +83,13 @@ pub(crate) struct PlacementStatus {
     pub(crate) slow_since: Option<f64>,
     /// Time needed for the waiting requests, averaged over the last exchanges.
     pub(crate) backlog_seconds: f64,
+}
+
+/// The objects of a home on a target that retires, in `/v1/status`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LeavingStatus {
+    pub(crate) target: String,
+    pub(crate) objects: u64,
 }
 
 /// A device in `/v1/status`.

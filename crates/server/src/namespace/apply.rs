@@ -4,12 +4,24 @@ use super::change::Change;
 use super::inode::{Birth, Holders, Inode, Node};
 use super::intent::{Bytes, Intent, IntentId};
 use super::layout::PLACEMENT;
+use super::object_counts::changed_file;
 use super::state::State;
 use weir_wire::{FileKind, Ino, Moment};
 
 impl State {
     /// Carries out a change. A record that does not fit the state has no effect; no decision makes such a record.
     pub(super) fn apply(&mut self, change: &Change) {
+        let file = changed_file(change);
+        if let Some(ino) = file {
+            self.discount_objects(ino);
+        }
+        self.apply_uncounted(change);
+        if let Some(ino) = file {
+            self.count_objects(ino);
+        }
+    }
+
+    fn apply_uncounted(&mut self, change: &Change) {
         match change {
             Change::Started { number, at } => self.start(*number, *at),
             Change::Counted { .. }

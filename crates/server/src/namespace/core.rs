@@ -146,6 +146,17 @@ impl Namespace {
         &mut self.targets
     }
 
+    /// Takes another target of the store in.
+    pub(crate) fn add_target(&mut self, target: TargetId) {
+        self.targets.add(target);
+    }
+
+    /// Objects on a target by the layouts of files here, copies of moves that are under way, and objects of files that changed
+    /// so that they have none there, as long as that is not done. Those last are the only ones of files without an inode.
+    pub(crate) fn objects_on(&self, target: TargetId) -> u64 {
+        self.state.objects_on(target)
+    }
+
     /// The inode with this number. Only requests for an inode of the past or of another server miss it.
     pub(super) fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
         self.state.inodes.get(&ino).ok_or(ESTALE)

@@ -39,13 +39,17 @@ impl Namespace {
         Known::File { decided: file.epoch.max(cut) }
     }
 
-    /// The epochs of files with a present or a former object on `target`. Files whose objects are about to get their epochs are
-    /// left out.
+    /// The objects on `target`, present or former, by their numbers there, and the epochs of their files. Files whose objects are
+    /// about to get their epochs are left out.
     pub(crate) fn epochs_on(&self, target: TargetId) -> impl Iterator<Item = (Ino, u64)> + '_ {
-        self.state.inodes.iter().filter_map(move |(&ino, inode)| {
-            let file = inode.regular().filter(|file| file.epoch > 0)?;
-            let is_there = file.layout.targets().contains(&target) || file.former.contains(&target);
-            (is_there && !self.is_settling(ino)).then_some((ino, file.epoch))
+        self.state.inodes.iter().flat_map(move |(&ino, inode)| {
+            let file = inode.regular().filter(|file| file.epoch > 0 && !self.is_settling(ino));
+            let places = file.into_iter().flat_map(|file| {
+                let places = file.layout.targets().iter().chain(&file.former);
+                places.map(|&place| (place, file.epoch))
+            });
+            let there = places.filter(move |(place, _)| place.device() == target);
+            there.map(move |(place, epoch)| (ino.object_on(place), epoch))
         })
     }
 

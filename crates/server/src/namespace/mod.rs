@@ -24,6 +24,7 @@ mod layout;
 mod listing;
 mod moves;
 mod naming;
+mod object_counts;
 mod open;
 mod outstanding;
 mod passes;

@@ -188,7 +188,7 @@ impl Namespace {
         let is_right = |(number, one): (usize, &ObjectMove)| {
             file.layout.targets().contains(&one.from)
                 && !file.layout.targets().contains(&one.to)
-                && self.settings.targets.contains(&one.to)
+                && self.targets.is_kept(one.to)
                 && moves[..number].iter().all(|other| other.from != one.from && other.to != one.to)
         };
         let all = !moves.is_empty() && moves.iter().enumerate().all(is_right);

@@ -4,6 +4,7 @@ use super::change::Change;
 use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
 use super::intent::{Bytes, Intent, IntentId, MoveRecord};
+use super::object_counts::ObjectCounts;
 use super::replies::Replies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
@@ -44,6 +45,8 @@ pub(super) struct State {
     pub(super) making: HashMap<(Ino, Bytes), IntentId>,
     /// Inodes without a name.
     pub(super) orphans: BTreeSet<Ino>,
+    /// The number of objects on each target, by layouts and by moves under way.
+    pub(super) objects: ObjectCounts,
 }
 
 impl State {
@@ -65,6 +68,7 @@ impl State {
             unsettled: BTreeSet::new(),
             making: HashMap::new(),
             orphans: BTreeSet::new(),
+            objects: ObjectCounts::default(),
         }
     }
 

@@ -8,7 +8,8 @@ use rustix::fs::fsync;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use weir_wire::{SharingNames, StoreSettings};
+use weir_placement::TargetId;
+use weir_wire::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
 
 const FILE: &str = "settings.json";
 
@@ -27,6 +28,9 @@ impl Agreement {
             Ok(Some(kept)) => {
                 settings.sharing.follow(&kept.sharing);
                 settings.allocator.follow(&kept.allocator);
+                for record in &kept.targets {
+                    settings.follow_target(record);
+                }
             }
             Ok(None) => {}
             Err(error) => {
@@ -64,15 +68,36 @@ impl Agreement {
         self.keep(wanted)
     }
 
+    /// Decides the state of a target of this server anew, and keeps the decision on stable storage. `description` is the
+    /// target's configuration.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is decided then.
+    pub(crate) fn decide_target(
+        &mut self,
+        (target, description): (TargetId, String),
+        state: TargetState,
+        milliseconds: u64,
+    ) -> io::Result<()> {
+        let mut wanted = self.settings.clone();
+        let before = wanted.target(target).map_or(Stamp::default(), |record| record.state.stamp);
+        let mut decided = Decided { value: state, stamp: before };
+        decided.decide(state, milliseconds, self.server);
+        wanted.follow_target(&TargetRecord { target, description, state: decided });
+        self.keep(wanted)
+    }
+
     /// Takes over what another server knows of later decisions; answers whether there are any.
     pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
-        let own = &self.settings;
-        if others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp {
+        let mut wanted = self.settings.clone();
+        let mut is_news = wanted.sharing.follow(&others.sharing);
+        is_news |= wanted.allocator.follow(&others.allocator);
+        for record in &others.targets {
+            is_news |= wanted.follow_target(record);
+        }
+        if !is_news {
             return false;
         }
-        let mut wanted = own.clone();
-        wanted.sharing.follow(&others.sharing);
-        wanted.allocator.follow(&others.allocator);
         if let Err(error) = self.keep(wanted.clone()) {
             notice!(
                 "{} cannot be written ({error}); a restart may forget the settings",
@@ -116,6 +141,7 @@ mod tests {
         StoreSettings {
             sharing: Decided { value: names, stamp },
             allocator: Decided { value: "balanced".into(), stamp },
+            targets: Vec::new(),
         }
     }
 

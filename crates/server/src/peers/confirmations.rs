@@ -64,6 +64,8 @@ pub(crate) struct Confirmations {
     told: HashSet<Ino>,
     to_tell: HashMap<ServerId, Vec<Ino>>,
     telling: HashSet<ServerId>,
+    /// The highest slot of an object that was written here for another home.
+    highest_slot: u16,
 }
 
 fn named(capability: &Capability) -> Named {
@@ -172,7 +174,8 @@ impl Confirmations {
     }
 
     /// Bytes of a file with another home were written here: the home is to be told, once.
-    pub(crate) fn wrote(&mut self, ino: Ino) {
+    pub(crate) fn wrote(&mut self, ino: Ino, slot: u16) {
+        self.highest_slot = self.highest_slot.max(slot);
         if self.told.contains(&ino) {
             return;
         }
@@ -184,6 +187,11 @@ impl Confirmations {
             self.told.insert(ino);
             untold.push(ino);
         }
+    }
+
+    /// Late writers of files that are gone left nothing in slots above this one.
+    pub(crate) fn highest_slot(&self) -> u16 {
+        self.highest_slot
     }
 
     /// Homes that may have to be told of objects.

@@ -22,8 +22,8 @@ use weir_device::{Origin, Reports};
 use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
-    encode_body, Capability, Ino, JobReport, MachineLoad, PeerRequest, PlacedReport, ServerAddress,
-    ServerReport, TargetReport,
+    encode_body, Capability, Ino, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport,
+    ServerAddress, ServerReport, TargetReport,
 };
 
 /// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.
@@ -94,6 +94,7 @@ impl Peers {
                 targets: Vec::new(),
                 placed: Vec::new(),
                 settings: agreement.settings().clone(),
+                leaving: Vec::new(),
             },
             agreement,
             exchanging: HashSet::new(),
@@ -240,6 +241,16 @@ impl Peers {
     /// Sets the part of this server's report about its targets and its placements.
     pub(crate) fn report_targets(&mut self, targets: Vec<TargetReport>, placed: Vec<PlacedReport>) {
         (self.report.targets, self.report.placed) = (targets, placed);
+    }
+
+    /// Sets the part of this server's report about its objects on targets that retire.
+    pub(crate) fn report_leaving(&mut self, leaving: Vec<LeavingReport>) {
+        self.report.leaving = leaving;
+    }
+
+    /// This server's objects on targets that retire, as it reports them.
+    pub(crate) fn leaving(&self) -> &[LeavingReport] {
+        &self.report.leaving
     }
 
     /// The settings that all servers share.

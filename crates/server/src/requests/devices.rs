@@ -42,7 +42,8 @@ struct Syncs {
 pub(crate) struct ObjectSync {
     pub(crate) token: Token,
     pub(crate) dir: Arc<Dir>,
-    pub(crate) ino: Ino,
+    /// Its number on the target.
+    pub(crate) object: Ino,
 }
 
 impl Devices {
@@ -58,6 +59,14 @@ impl Devices {
         let device = Device::new(&Sharing::of(sharing.policy().clone()), None, 0);
         let syncs = Syncs { device, waiting: HashMap::new() };
         Devices { devices, sharing, syncs, next: 0, is_unserved: false, was_busy: false }
+    }
+
+    /// Takes in the device of one more target: the number of the metadata device grows by one. The caller renumbers it in
+    /// requests and accounts.
+    pub(crate) fn add(&mut self, speed: Option<&SpeedConfig>, boot: u64) {
+        let index = self.metadata();
+        let device = Device::new(&self.sharing, speed.map(SpeedConfig::device_speed), boot ^ index as u64);
+        self.devices.insert(index, device);
     }
 
     /// All devices.

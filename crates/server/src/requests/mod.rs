@@ -108,6 +108,11 @@ impl Requests {
         self.in_hand.iter().map(|(_, request)| request)
     }
 
+    /// All requests in hand, to renumber their devices.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InHand> {
+        self.in_hand.iter_mut().map(|(_, request)| request)
+    }
+
     /// The request of this number, which may have ended.
     pub(crate) fn get(&self, number: usize) -> Option<&InHand> {
         self.in_hand.get(number)

@@ -86,8 +86,8 @@ pub(crate) fn run_in_memory(
     request: &mut InHand,
 ) -> Result<Outcome, TargetFailure> {
     match &request.request {
-        Request::Read { capability, epoch, extents, .. } => {
-            let plan = ram.begin_read(capability.ino, *epoch, extents)?;
+        Request::Read { capability, target: place, epoch, extents } => {
+            let plan = ram.begin_read(capability.ino.object_on(*place), *epoch, extents)?;
             let mut outcome = Outcome::of(Reply::Data { size: None });
             if total_bytes(extents) <= COPY_BYTES_MAX {
                 outcome.payload = copied(ram, &plan.segments);
@@ -97,28 +97,31 @@ pub(crate) fn run_in_memory(
             }
             Ok(outcome)
         }
-        Request::Write { capability, epoch, extents, .. } => {
+        Request::Write { capability, target: place, epoch, extents, .. } => {
+            let object = capability.ino.object_on(*place);
             match request.arrival.take() {
                 Sink::Arena { plan, .. } => ram.finish_write(plan)?,
                 Sink::Buffer { bytes, filled } => {
-                    let written = write_inline(ram, capability.ino, *epoch, extents, &bytes);
+                    let written = write_inline(ram, object, *epoch, extents, &bytes);
                     request.arrival.open(Sink::Buffer { bytes, filled });
                     written?;
                 }
-                _ => write_inline(ram, capability.ino, *epoch, extents, &request.payload)?,
+                _ => write_inline(ram, object, *epoch, extents, &request.payload)?,
             }
             Ok(Outcome::of(Reply::Written { size: None }))
         }
-        Request::Reserve { capability, epoch, offset, length, punch, .. } => {
+        Request::Reserve { capability, target: place, epoch, offset, length, punch } => {
+            let object = capability.ino.object_on(*place);
             if *punch {
-                ram.punch(capability.ino, *epoch, *offset, *length)?;
+                ram.punch(object, *epoch, *offset, *length)?;
             } else {
-                ram.reserve(capability.ino, *epoch, *offset, *length)?;
+                ram.reserve(object, *epoch, *offset, *length)?;
             }
             Ok(Outcome::of(Reply::Done))
         }
-        Request::ObjectSeek { capability, epoch, offset, seek, .. } => {
-            let position = ram.seek(capability.ino, *epoch, *offset, *seek == Seek::Data)?;
+        Request::ObjectSeek { capability, target: place, epoch, offset, seek } => {
+            let position =
+                ram.seek(capability.ino.object_on(*place), *epoch, *offset, *seek == Seek::Data)?;
             Ok(Outcome::of(Reply::Position(position)))
         }
         _ => Ok(Outcome::failed(errno::EINVAL)),
@@ -167,18 +170,18 @@ pub(crate) fn run_on_directory(
     bytes: &[u8],
 ) -> Result<WorkOutput, TargetFailure> {
     match request {
-        Request::Read { capability, epoch, extents, .. } => {
-            dir.read(capability.ino, *epoch, extents).map(WorkOutput::Bytes)
+        Request::Read { capability, target, epoch, extents } => {
+            dir.read(capability.ino.object_on(*target), *epoch, extents).map(WorkOutput::Bytes)
         }
-        Request::Write { capability, epoch, extents, .. } => {
-            dir.write(capability.ino, *epoch, extents, bytes).map(|()| WorkOutput::Done)
+        Request::Write { capability, target, epoch, extents, .. } => {
+            dir.write(capability.ino.object_on(*target), *epoch, extents, bytes).map(|()| WorkOutput::Done)
         }
-        Request::Reserve { capability, epoch, offset, length, punch, .. } => {
-            dir.reserve(capability.ino, *epoch, *offset, *length, *punch).map(|()| WorkOutput::Done)
-        }
-        Request::ObjectSeek { capability, epoch, offset, seek, .. } => {
-            dir.seek(capability.ino, *epoch, *offset, *seek == Seek::Data).map(WorkOutput::Position)
-        }
+        Request::Reserve { capability, target, epoch, offset, length, punch } => dir
+            .reserve(capability.ino.object_on(*target), *epoch, *offset, *length, *punch)
+            .map(|()| WorkOutput::Done),
+        Request::ObjectSeek { capability, target, epoch, offset, seek } => dir
+            .seek(capability.ino.object_on(*target), *epoch, *offset, *seek == Seek::Data)
+            .map(WorkOutput::Position),
         _ => Err(TargetFailure::Device(i32::from(errno::EINVAL.0))),
     }
 }
@@ -188,7 +191,7 @@ pub(crate) fn changed_target(request: &PeerRequest) -> Option<usize> {
     match request {
         PeerRequest::TruncateObject { target, .. }
         | PeerRequest::FenceObject { target, .. }
-        | PeerRequest::RemoveObject { target, .. } => Some(usize::from(target.index)),
+        | PeerRequest::RemoveObject { target, .. } => Some(target.number()),
         _ => None,
     }
 }
@@ -196,9 +199,11 @@ pub(crate) fn changed_target(request: &PeerRequest) -> Option<usize> {
 /// Cuts or removes an object in the memory of a target.
 pub(crate) fn change_in_memory(ram: &mut Ram, request: &PeerRequest) {
     match request {
-        PeerRequest::TruncateObject { ino, length, epoch, .. }
-        | PeerRequest::FenceObject { ino, length, epoch, .. } => ram.truncate(*ino, *length, *epoch),
-        PeerRequest::RemoveObject { ino, .. } => ram.remove(*ino),
+        PeerRequest::TruncateObject { ino, target, length, epoch }
+        | PeerRequest::FenceObject { ino, target, length, epoch } => {
+            ram.truncate(ino.object_on(*target), *length, *epoch);
+        }
+        PeerRequest::RemoveObject { ino, target } => ram.remove(ino.object_on(*target)),
         _ => {}
     }
 }
@@ -214,12 +219,16 @@ pub(crate) fn change_in_directory(
     is_lasting: bool,
 ) -> Result<WorkOutput, TargetFailure> {
     match request {
-        PeerRequest::TruncateObject { ino, length, epoch, .. } if is_lasting => {
-            dir.fence(*ino, *length, *epoch)?
+        PeerRequest::TruncateObject { ino, target, length, epoch } if is_lasting => {
+            dir.fence(ino.object_on(*target), *length, *epoch)?
         }
-        PeerRequest::TruncateObject { ino, length, epoch, .. } => dir.truncate(*ino, *length, *epoch)?,
-        PeerRequest::FenceObject { ino, length, epoch, .. } => dir.fence(*ino, *length, *epoch)?,
-        PeerRequest::RemoveObject { ino, .. } => dir.remove(*ino)?,
+        PeerRequest::TruncateObject { ino, target, length, epoch } => {
+            dir.truncate(ino.object_on(*target), *length, *epoch)?
+        }
+        PeerRequest::FenceObject { ino, target, length, epoch } => {
+            dir.fence(ino.object_on(*target), *length, *epoch)?
+        }
+        PeerRequest::RemoveObject { ino, target } => dir.remove(ino.object_on(*target))?,
         _ => {}
     }
     Ok(WorkOutput::Done)

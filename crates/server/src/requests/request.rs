@@ -164,6 +164,13 @@ impl InHand {
         self.account.as_ref().map(|account| account.device)
     }
 
+    /// The number of the metadata device grew to this one.
+    pub(crate) fn renumber_metadata(&mut self, metadata: usize) {
+        if let Some(account) = self.account.as_mut().filter(|account| account.device + 1 == metadata) {
+            account.device = metadata;
+        }
+    }
+
     /// Whether the request has a slot of its device.
     pub(crate) fn has_slot(&self) -> bool {
         self.account.as_ref().is_some_and(|account| account.dispatch.is_some())

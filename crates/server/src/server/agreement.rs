@@ -45,7 +45,7 @@ impl Server {
 
     /// Puts the agreed settings into force where they differ from those that are.
     pub(super) fn put_settings_in_force(&mut self) {
-        let StoreSettings { sharing, allocator } = self.peers.agreement().settings().clone();
+        let StoreSettings { sharing, allocator, .. } = self.peers.agreement().settings().clone();
         if sharing.value != sharing_names(self.devices.sharing()) {
             let SharingNames { policy, scheduler } = sharing.value;
             let parsed = policy.parse::<Policy>().ok().zip(scheduler.parse::<Algorithm>().ok());
@@ -61,6 +61,7 @@ impl Server {
             Ok(name) => self.choose_by(name),
             Err(error) => notice!("allocator {}, decided elsewhere: {error}", allocator.value),
         }
+        self.put_targets_in_force();
     }
 
     fn put_in_force(&mut self, policy: Policy, algorithm: Algorithm) -> Result<Sharing, SharingError> {

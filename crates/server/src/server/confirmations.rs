@@ -7,7 +7,7 @@ use crate::peers::line::Answer;
 use crate::peers::Asked;
 use crate::requests::request::{Stage, Token};
 use std::rc::Rc;
-use weir_placement::ServerId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{Capability, Errno, Ino, PeerRequest};
 
 impl Server {
@@ -70,8 +70,8 @@ impl Server {
     }
 
     /// Bytes of a file with another home were written here: the home is told, once.
-    pub(super) fn wrote_elsewhere(&mut self, ino: Ino) {
-        self.peers.confirmations().wrote(ino);
+    pub(super) fn wrote_elsewhere(&mut self, ino: Ino, place: TargetId) {
+        self.peers.confirmations().wrote(ino, place.slot());
     }
 
     /// Tells homes of the objects that were made here since the last time.

@@ -88,25 +88,25 @@ impl Server {
             Err(failure) => return self.refused(token, failure.into()),
         };
         let request = &self.requests[&token];
-        let (client, device) = (request.sender.client, request.device());
+        let client = request.sender.client;
         match &request.request {
             Request::Read { capability, .. } => {
                 outcome.reply = Reply::Data { size: self.namespace.size_and_epoch(capability.ino) };
             }
-            Request::Write { capability, publication, .. } => {
-                let (capability, publication) = (*capability, *publication);
-                self.wrote(capability.ino, device, publication.is_some());
+            Request::Write { capability, target, publication, .. } => {
+                let (capability, target, publication) = (*capability, *target, *publication);
+                self.wrote(capability.ino, target, publication.is_some());
                 outcome.drops = self.pages.watches().changed(client, capability.ino);
                 if let Some(publication) = publication.filter(|_| capability.ino.home() == self.site.id) {
                     return self.publish(token, capability, publication, outcome);
                 }
             }
-            Request::Reserve { capability, punch, .. } => {
-                let (ino, punch) = (capability.ino, *punch);
+            Request::Reserve { capability, target, punch, .. } => {
+                let (ino, target, punch) = (capability.ino, *target, *punch);
                 if punch {
                     outcome.drops = self.pages.watches().changed(client, ino);
                 } else {
-                    self.wrote(ino, device, false);
+                    self.wrote(ino, target, false);
                 }
             }
             _ => {}
@@ -156,9 +156,10 @@ impl Server {
                 Err(errno) => return Step::Done(token, Outcome::failed(errno)),
             };
         let extent = Extent { offset: object_offset, length: length as u32 };
-        let memory = self.targets.get_mut(usize::from(target.index)).and_then(Target::memory);
+        let memory = self.targets.get_mut(target.number()).and_then(Target::memory);
         let payload = &self.requests[&token].payload;
-        let written = memory.map(|ram| write_inline(ram, capability.ino, epoch, &[extent], payload));
+        let written =
+            memory.map(|ram| write_inline(ram, capability.ino.object_on(target), epoch, &[extent], payload));
         let step = match written {
             None => Step::Done(token, Outcome::of(Reply::AppendElsewhere)),
             Some(Ok(())) => {
@@ -181,17 +182,15 @@ impl Server {
 
     /// Bytes of an object are there: nothing stays of a file that is gone, and the home of a file that is there knows of the
     /// bytes, so that they go with the file.
-    fn wrote(&mut self, ino: Ino, device: Option<usize>, is_published: bool) {
+    fn wrote(&mut self, ino: Ino, place: TargetId, is_published: bool) {
         if ino.home() != self.site.id {
-            return self.wrote_elsewhere(ino);
+            return self.wrote_elsewhere(ino, place);
         }
         if !self.namespace.has(ino) {
-            match device {
-                Some(target) if self.durability.is_durable() => {
-                    self.defer(Deferred::Stray { target, ino }, false);
-                }
-                Some(target) => self.remove_stray(target, ino),
-                None => {}
+            let (target, object) = (place.number(), ino.object_on(place));
+            match self.durability.is_durable() {
+                true => self.defer(Deferred::Stray { target, object }, false),
+                false => self.remove_stray(target, object),
             }
         } else if !is_published && self.namespace.is_untouched(ino) {
             // Where the journal does not take it the file's next change, or the end of its writer, tells of it.
@@ -201,8 +200,8 @@ impl Server {
 
     /// Brings an object to stable storage.
     pub(super) fn sync_object(&mut self, token: Token, capability: Capability, target: TargetId) -> Step {
-        let index = usize::from(target.index);
-        let here = Some(index).filter(|_| target.server == self.site.id);
+        let here = Some(target.number()).filter(|_| target.server == self.site.id);
+        let object = capability.ino.object_on(target);
         let Some(target) = here.and_then(|index| self.targets.get(index)) else {
             return Step::Done(token, Outcome::failed(errno::EINVAL));
         };
@@ -211,7 +210,7 @@ impl Server {
             Some(dir) => {
                 let dir: Arc<Dir> = Arc::clone(dir);
                 let attributes = self.requests[&token].sender.acting.attributes;
-                let sync = ObjectSync { token, dir, ino: capability.ino };
+                let sync = ObjectSync { token, dir, object };
                 self.devices.queue_sync(sync, attributes, self.clock.now());
                 self.start_object_syncs();
                 Step::Away
@@ -222,9 +221,9 @@ impl Server {
     /// Begins the synchronisations that have their turns.
     fn start_object_syncs(&mut self) {
         while let Some((dispatch, sync)) = self.devices.take_sync(self.clock.now()) {
-            let ObjectSync { token, dir, ino } = sync;
+            let ObjectSync { token, dir, object } = sync;
             let errand = Errand::ObjectSync(token, dispatch);
-            self.errands.submit(errand, move || dir.sync(ino).map(|()| WorkOutput::Done));
+            self.errands.submit(errand, move || dir.sync(object).map(|()| WorkOutput::Done));
         }
     }
 

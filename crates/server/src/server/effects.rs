@@ -54,10 +54,11 @@ impl Server {
         let PeerRequest::TruncateObject { ino, target, length, epoch } = effect.request else {
             return self.carry_out_now(effect);
         };
-        match self.targets.get(usize::from(target.index)).and_then(Target::directory) {
+        let object = ino.object_on(target);
+        match self.targets.get(target.number()).and_then(Target::directory) {
             Some(dir) => {
                 let dir = Arc::clone(dir);
-                let work = move || dir.cut_undoably(ino, length, epoch).map(WorkOutput::Cut);
+                let work = move || dir.cut_undoably(object, length, epoch).map(WorkOutput::Cut);
                 self.errands.submit(Errand::Effect(Box::new(effect)), work);
             }
             None => self.carry_out_now(effect),
@@ -83,6 +84,9 @@ impl Server {
             let is_apart = changed.is_some_and(|index| self.durability.is_apart(index));
             let work = move || change_in_directory(&dir, &request, is_apart);
             self.errands.submit(Errand::Effect(Box::new(effect)), work);
+        } else {
+            // Nothing is left on a target that has retired.
+            self.effect_done(effect, Ok(()));
         }
     }
 
@@ -149,7 +153,8 @@ impl Server {
             match deferred {
                 Deferred::Effect(effect) => self.carry_out_now(effect),
                 Deferred::Discard { target, aside } => self.discard(target, aside),
-                Deferred::Stray { target, ino } => self.remove_stray(target, ino),
+                Deferred::Stray { target, object } => self.remove_stray(target, object),
+                Deferred::Look => {}
                 Deferred::Word { token, reply } => self.requests.wake_done(token, Outcome::of(*reply)),
             }
         }
@@ -172,17 +177,19 @@ impl Server {
     /// Removes the objects that late writers made of a file which is gone, on all targets of this server.
     pub(super) fn remove_strays(&mut self, ino: Ino) {
         for index in 0..self.targets.len() {
-            self.remove_stray(index, ino);
+            for slot in 0..=self.peers.confirmations().highest_slot() {
+                self.remove_stray(index, ino.object_on(self.site.target(index).in_slot(slot)));
+            }
         }
     }
 
-    /// Removes the object of a file that is gone.
-    pub(super) fn remove_stray(&mut self, index: usize, ino: Ino) {
+    /// Removes the object of this number, whose file is gone.
+    pub(super) fn remove_stray(&mut self, index: usize, object: Ino) {
         let Some(target) = self.targets.get_mut(index) else { return };
         if let Some(ram) = target.memory() {
-            ram.remove(ino);
+            ram.remove(object);
         } else if let Some(dir) = target.directory().cloned() {
-            self.errands.submit(Errand::Stray(ino), move || dir.remove(ino).map(|()| WorkOutput::Done));
+            self.errands.submit(Errand::Stray(object), move || dir.remove(object).map(|()| WorkOutput::Done));
         }
     }
 
@@ -198,7 +205,8 @@ impl Server {
             return self.object_effect_served(token, Ok(()));
         }
         let Some(dir) = target.directory().cloned() else {
-            return Step::Done(token, Outcome::failed(errno::EIO));
+            // Nothing is left on a target that has retired.
+            return self.object_effect_served(token, Ok(()));
         };
         let request = request.clone();
         let work = move || change_in_directory(&dir, &request, true);

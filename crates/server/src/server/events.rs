@@ -176,6 +176,12 @@ impl Server {
             Question::SetAllocator(name, answer) => {
                 let _ = answer.try_send(self.decide_allocator(name));
             }
+            Question::AddTarget(target, config, answer) => {
+                let _ = answer.try_send(self.add_target(target, *config));
+            }
+            Question::SetTargetState(target, state, answer) => {
+                let _ = answer.try_send(self.set_target_state(target, state));
+            }
             Question::SetSpeed(target, speed, answer) => {
                 let _ = answer.try_send(self.set_speed(target, speed));
             }

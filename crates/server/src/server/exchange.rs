@@ -114,6 +114,7 @@ impl Server {
         }
         self.accounts.look_at_machine(now);
         self.report_targets();
+        self.report_leaving();
         let jobs = self.accounts.jobs().reports(uses);
         self.peers.report_jobs(jobs, self.accounts.machine_load());
         self.peers.renew_report();

@@ -87,8 +87,8 @@ impl Server {
         if !capability.rights.write {
             return Reply::Failed(errno::EBADF);
         }
-        let changes = match self.targets.get_mut(usize::from(target.index)) {
-            Some(target) => target.changes(capability.ino, tracking, round),
+        let changes = match self.targets.get_mut(target.number()) {
+            Some(here) => here.changes(capability.ino.object_on(target), tracking, round),
             None => return Reply::Failed(errno::EINVAL),
         };
         changes.map_or(Reply::Failed(errno::ESTALE), Reply::Changes)

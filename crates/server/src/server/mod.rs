@@ -22,6 +22,7 @@
 //! | `waiting` | a request that waits for an intent, and the end of its service |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `agreement` | settings of the whole store |
+//! | `membership` | targets that join and leave |
 //! | `placement` | reports of targets |
 //! | `recovery`, `confirmations` | the start, and files with other homes |
 //! | `effects` | the work of targets and other servers for a decision |
@@ -43,6 +44,7 @@ mod execution;
 mod handshake;
 mod immediate;
 mod locks;
+mod membership;
 mod metadata;
 mod pages;
 mod placement;
@@ -78,7 +80,8 @@ use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
 use crate::requests::Requests;
 use crate::storage::Target;
-use std::path::Path;
+use membership::Leaving;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
@@ -86,6 +89,9 @@ use weir_wire::{ServerAddress, SiteKey};
 
 /// Inodes of one server: about half a kilobyte each in memory.
 const INODES_MAX: u64 = 32 << 20;
+
+/// Object files that a target keeps open at least, where it joins a server that planned for none.
+const OBJECTS_OPEN_MIN: usize = 16;
 
 /// One server of a store.
 pub(crate) struct Server {
@@ -104,15 +110,21 @@ pub(crate) struct Server {
     accounts: Accounts,
     notices: Notices,
     showing: Showing,
+    leaving: Leaving,
 }
 
-/// The facts of a server that never change while it runs.
+/// The facts of a server.
 struct Site {
     id: ServerId,
     /// The number of this start, which clients tell from an earlier one.
     boot: u64,
     key: SiteKey,
+    /// The configuration, with the targets as they are now: the only part that changes.
     config: ClusterConfig,
+    /// Folder of the server's own files.
+    folder: PathBuf,
+    /// Object files that a target in a directory keeps open.
+    objects_open: usize,
 }
 
 impl Site {
@@ -128,7 +140,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`] for a target or journal that cannot be opened.
     pub(crate) fn open(
-        config: ClusterConfig,
+        mut config: ClusterConfig,
         id: ServerId,
         folder: &Path,
         key: SiteKey,
@@ -136,16 +148,17 @@ impl Server {
         budget: Budget,
         losses: Losses,
     ) -> Result<Server, ServerError> {
-        let own = &config.servers[usize::from(id.0)];
-        let sharing = config
-            .sharing()
-            .map_err(|what| ServerError::Configuration { path: folder.to_path_buf(), what })?;
+        let wrong = |what| ServerError::Configuration { path: folder.to_path_buf(), what };
+        let sharing = config.sharing().map_err(wrong)?;
         let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
+        config.take_records(&agreement.settings().targets).map_err(wrong)?;
+        let own = &config.servers[usize::from(id.0)];
         let boot = draw_boot()?;
         let durability = Durability::prepare(folder, config.is_durable());
+        let objects_open = budget.objects.max(OBJECTS_OPEN_MIN);
         let targets = own.targets.iter().enumerate();
         let targets = targets
-            .map(|(index, target)| Target::open(target, folder, index, budget.objects))
+            .map(|(index, target)| Target::open(target, folder, index, objects_open))
             .collect::<Result<Vec<Target>, ServerError>>()?;
         let settings = Settings {
             server: id,
@@ -174,7 +187,8 @@ impl Server {
             showing: Showing::default(),
             targets,
             clock,
-            site: Site { id, boot, key, config },
+            leaving: Leaving::default(),
+            site: Site { id, boot, key, config, folder: folder.to_path_buf(), objects_open },
         };
         server.put_settings_in_force();
         server.recover(folder, losses)?;

@@ -90,7 +90,7 @@ impl Server {
 
     /// Emulates another speed on a target, or none; false where it is not one of this server.
     pub(super) fn set_speed(&mut self, target: TargetId, speed: Option<DeviceSpeed>) -> bool {
-        let index = usize::from(target.index);
+        let index = target.number();
         if target.server != self.site.id || index >= self.targets.len() {
             return false;
         }
@@ -128,10 +128,7 @@ impl Server {
             heard.map(|target| (target.target, &target.rates[..])).collect();
         let site = &self.site;
         all.extend(own.iter().enumerate().map(|(index, rates)| (site.target(index), &rates[..])));
-        let config = |target: TargetId| {
-            let server = site.config.servers.get(usize::from(target.server.0))?;
-            server.targets.get(usize::from(target.index))
-        };
+        let config = |target: TargetId| site.config.target(target);
         let class = |target| config(target).map(|config| config.class());
         let peers: Peers = all.into_iter().map(|(target, rates)| (class(target), rates)).collect();
         for (index, rates) in own.iter().enumerate() {

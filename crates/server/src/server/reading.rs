@@ -145,7 +145,7 @@ impl Server {
 
     /// Memory that a request takes until its reply is sent.
     fn memory_of(&self, request: &Request, frame: &Frame) -> usize {
-        let target = |target: &TargetId| self.targets.get(usize::from(target.index));
+        let target = |target: &TargetId| self.targets.get(target.number());
         let is_directory = |named: &TargetId| target(named).and_then(Target::directory).is_some();
         let more = match request {
             Request::Read { target, extents, .. } => {

@@ -48,10 +48,11 @@ impl Server {
         for (index, target) in self.targets.iter().enumerate() {
             let Some(dir) = target.directory() else { continue };
             let target = self.site.target(index);
-            let settled = dir.settle(|ino| self.namespace.known(ino, lost_power)).map_err(|source| {
-                let path = journal.with_file_name(format!("target {target}"));
-                ServerError::Io { what: "bring to what the journal knows", path, source }
-            })?;
+            let settled =
+                dir.settle(|object| self.namespace.known(object.file(), lost_power)).map_err(|source| {
+                    let path = journal.with_file_name(format!("target {target}"));
+                    ServerError::Io { what: "bring to what the journal knows", path, source }
+                })?;
             if settled != Settled::default() {
                 notice!(
                     "target {target}: of changes that a power loss took, {} emptied objects have their \

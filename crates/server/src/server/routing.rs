@@ -5,6 +5,7 @@ use crate::namespace::errno;
 use crate::peers::confirmations::Standing;
 use crate::requests::objects::{check, object_capability, overwritten, total_bytes};
 use crate::requests::request::{InHand, Token};
+use crate::storage::Target;
 use weir_device::Work;
 use weir_fairshare::Direction;
 use weir_placement::TargetId;
@@ -29,6 +30,10 @@ impl Server {
                 Standing::Unknown => return self.confirm_first(token, &capability),
             }
         }
+        if self.has_left(&self.requests[&token].request) {
+            // The client asks the home for the layout, as it does where an object moved away.
+            return self.answer_unserved(token, Reply::StaleEpoch { epoch: u64::MAX });
+        }
         let request = &self.requests[&token];
         let (client, id) = request.key();
         let file = overwritten(&request.request);
@@ -47,6 +52,18 @@ impl Server {
             Some(ino) => self.hold_for_write_back(token, client, ino),
             None => self.send_to_device(token),
         }
+    }
+
+    /// Whether a request for bytes names a target here that has retired.
+    fn has_left(&self, request: &Request) -> bool {
+        let (Request::Read { target, .. }
+        | Request::Write { target, .. }
+        | Request::Reserve { target, .. }
+        | Request::ObjectSeek { target, .. }) = request
+        else {
+            return false;
+        };
+        target.server == self.site.id && self.targets.get(target.number()).is_some_and(Target::has_retired)
     }
 
     /// Queues a request at its device, or serves it at once.
@@ -114,7 +131,7 @@ impl Server {
         extents: &[Extent],
         is_write: bool,
     ) -> Result<usize, Errno> {
-        let index = usize::from(target.index);
+        let index = target.number();
         if target.server != self.site.id || index >= self.targets.len() {
             return Err(errno::EINVAL);
         }
@@ -125,7 +142,7 @@ impl Server {
     fn append_device(&self, request: &InHand) -> Option<usize> {
         let Request::Append { capability } = &request.request else { return None };
         let target = self.namespace.append_target(capability.ino, request.payload.len() as u64)?;
-        let index = usize::from(target.index);
+        let index = target.number();
         (target.server == self.site.id && index < self.targets.len()).then_some(index)
     }
 }

@@ -150,8 +150,8 @@ impl Server {
         let request = &mut self.requests[token];
         let target = request.device().and_then(|device| self.targets.get_mut(device));
         let sink = match (target.and_then(Target::memory), &request.request) {
-            (Some(ram), Request::Write { capability, epoch, extents, .. }) => {
-                match ram.begin_write(capability.ino, *epoch, extents) {
+            (Some(ram), Request::Write { capability, target, epoch, extents, .. }) => {
+                match ram.begin_write(capability.ino.object_on(*target), *epoch, extents) {
                     Ok(plan) => Sink::Arena { plan, region: 0, within: 0 },
                     Err(failure) => Sink::Discard { failure: Outcome::from(failure).reply },
                 }

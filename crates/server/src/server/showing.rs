@@ -4,7 +4,9 @@ use super::Server;
 use crate::accounts::jobs::Accounted;
 use crate::clock::seconds;
 use crate::control::snapshot::Snapshot;
-use crate::control::status::{CostStatus, DeviceStatus, DirectionCost, SpeedStatus, Status, TargetStatus};
+use crate::control::status::{
+    CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
+};
 use weir_fairshare::TransferSpeed;
 
 impl Server {
@@ -47,7 +49,8 @@ impl Server {
 
     fn status(&self) -> Status {
         let now = self.clock.now();
-        let targets = self.targets.iter().enumerate().map(|(index, target)| {
+        let targets = self.targets.iter().enumerate().filter(|(_, target)| !target.has_retired());
+        let targets = targets.map(|(index, target)| {
             let (capacity_bytes, used_bytes) = target.fill();
             TargetStatus {
                 target: self.site.target(index).to_string(),
@@ -55,10 +58,19 @@ impl Server {
                 capacity_bytes,
                 used_bytes,
                 keeps: target.keeps(),
+                state: self
+                    .site
+                    .config
+                    .target(self.site.target(index))
+                    .map(|config| config.state)
+                    .unwrap_or_default(),
                 placement: self.placement_of(index),
                 device: self.device_status(index),
             }
         });
+        let leaving = self.peers.leaving().iter();
+        let leaving =
+            leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
         let sharing = self.devices.sharing();
         Status {
             server: self.site.id.0,
@@ -77,6 +89,8 @@ impl Server {
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),
             targets: targets.collect(),
+            target_numbers: self.targets.len(),
+            leaving: leaving.collect(),
             metadata: self.device_status(self.devices.metadata()),
             placements: self.placements(),
             peers: self.peers.status(now),

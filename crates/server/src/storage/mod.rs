@@ -13,7 +13,7 @@ use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
 use std::path::Path;
 use std::sync::Arc;
-use weir_wire::Ino;
+use weir_wire::{Ino, TargetState};
 
 pub(crate) use arena::Region;
 pub(crate) use dir::aside::{Cut, Known, Settled};
@@ -32,6 +32,8 @@ pub(crate) struct Target {
 enum Backend {
     Ram(Box<Ram>),
     Dir(Arc<Dir>),
+    /// It has retired: no bytes are left, and only its number is taken.
+    Retired(BackendKind),
 }
 
 impl Target {
@@ -46,6 +48,7 @@ impl Target {
         objects_open: usize,
     ) -> Result<Target, ServerError> {
         let backend = match config.backend {
+            _ if config.state == TargetState::Retired => Backend::Retired(config.backend),
             BackendKind::Ram => {
                 let ram = Ram::new(config.capacity.unwrap_or(0)).map_err(|source| {
                     let path = folder.join(format!("target {index} (ram)"));
@@ -68,14 +71,36 @@ impl Target {
     pub(crate) fn memory(&mut self) -> Option<&mut Ram> {
         match &mut self.backend {
             Backend::Ram(ram) => Some(ram),
-            Backend::Dir(_) => None,
+            Backend::Dir(_) | Backend::Retired(_) => None,
+        }
+    }
+
+    /// Closes the target for good: it has no bytes of any file.
+    pub(crate) fn retire(&mut self) {
+        self.backend = Backend::Retired(match self.backend {
+            Backend::Ram(_) => BackendKind::Ram,
+            Backend::Dir(_) => BackendKind::Dir,
+            Backend::Retired(kind) => kind,
+        });
+    }
+
+    /// Whether the target has retired.
+    pub(crate) fn has_retired(&self) -> bool {
+        matches!(self.backend, Backend::Retired(_))
+    }
+
+    /// Whether replies that are being sent, or writes that are being received, still use the target's memory.
+    pub(crate) fn is_in_use(&self) -> bool {
+        match &self.backend {
+            Backend::Ram(ram) => ram.is_in_use(),
+            Backend::Dir(_) | Backend::Retired(_) => false,
         }
     }
 
     /// The directory of a `dir` target.
     pub(crate) fn directory(&self) -> Option<&Arc<Dir>> {
         match &self.backend {
-            Backend::Ram(_) => None,
+            Backend::Ram(_) | Backend::Retired(_) => None,
             Backend::Dir(dir) => Some(dir),
         }
     }
@@ -83,15 +108,15 @@ impl Target {
     /// `ram` or `dir`.
     pub(crate) fn backend(&self) -> &'static str {
         match &self.backend {
-            Backend::Ram(_) => "ram",
-            Backend::Dir(_) => "dir",
+            Backend::Ram(_) | Backend::Retired(BackendKind::Ram) => "ram",
+            Backend::Dir(_) | Backend::Retired(BackendKind::Dir) => "dir",
         }
     }
 
     /// The bytes that survive a restart, in words.
     pub(crate) fn keeps(&self) -> &'static str {
         match &self.backend {
-            Backend::Ram(_) => "nothing over a restart",
+            Backend::Ram(_) | Backend::Retired(_) => "nothing over a restart",
             Backend::Dir(_) => "what was acknowledged",
         }
     }
@@ -101,6 +126,7 @@ impl Target {
         match &mut self.backend {
             Backend::Ram(ram) => ram.changes(ino, tracking, round),
             Backend::Dir(dir) => dir.changes(ino, tracking, round),
+            Backend::Retired(_) => None,
         }
     }
 
@@ -109,13 +135,14 @@ impl Target {
         match &self.backend {
             Backend::Ram(ram) => (ram.capacity_bytes(), ram.used_bytes()),
             Backend::Dir(dir) => (dir.capacity_bytes(), dir.used_bytes()),
+            Backend::Retired(_) => (0, 0),
         }
     }
 
     /// Closes an object file that nobody uses now; false if there is none.
     pub(crate) fn close_idle_object(&self) -> bool {
         match &self.backend {
-            Backend::Ram(_) => false,
+            Backend::Ram(_) | Backend::Retired(_) => false,
             Backend::Dir(dir) => dir.close_idle(),
         }
     }
@@ -124,7 +151,7 @@ impl Target {
     pub(crate) fn arena_bytes(&self, region: Region) -> &[u8] {
         match &self.backend {
             Backend::Ram(ram) => ram.bytes(region),
-            Backend::Dir(_) => &[],
+            Backend::Dir(_) | Backend::Retired(_) => &[],
         }
     }
 }

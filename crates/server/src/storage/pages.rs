@@ -96,6 +96,11 @@ impl Pages {
         Pin(pin)
     }
 
+    /// Whether a transfer is in flight.
+    pub(crate) fn is_pinned(&self) -> bool {
+        !self.pins.is_empty()
+    }
+
     /// Ends a pin.
     pub(crate) fn unpin(&mut self, pin: Pin) {
         self.pins.remove(&pin.0);

@@ -91,6 +91,11 @@ impl Ram {
         (self.arena.pages() - free) * PAGE_BYTES
     }
 
+    /// Whether a transfer is in flight.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.pages.is_pinned()
+    }
+
     /// The bytes of a segment that lies in the arena.
     pub(crate) fn bytes(&self, region: Region) -> &[u8] {
         self.arena.bytes(region)

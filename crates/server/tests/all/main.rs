@@ -8,6 +8,7 @@ mod full_disk;
 mod identity;
 mod locks_against_the_kernel;
 mod malformed;
+mod membership;
 mod pages;
 mod placement;
 mod power_loss;

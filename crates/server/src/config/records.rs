@@ -1,0 +1,123 @@
+//! What servers decided about their targets since the configuration file was written.
+
+use super::{ClusterConfig, TargetConfig};
+use weir_placement::TargetId;
+use weir_wire::{Decided, Stamp, TargetRecord, TargetState};
+
+impl ClusterConfig {
+    /// The records of targets that the file says to retire, or to have retired. Decisions of servers count before them.
+    pub(super) fn closed_targets(&self) -> Vec<TargetRecord> {
+        let record = |(target, config): (TargetId, &TargetConfig)| TargetRecord {
+            target,
+            description: config.description(),
+            state: Decided { value: config.state, stamp: Stamp::default() },
+        };
+        let configs = self.servers.iter().flat_map(|server| &server.targets);
+        let closed = self.targets().into_iter().zip(configs).filter(|(_, config)| config.state.is_closed());
+        closed.map(record).collect()
+    }
+
+    /// Takes over what servers decided about their targets since the file was written.
+    ///
+    /// # Errors
+    /// A record that fits no configuration of this version, in a sentence.
+    pub(crate) fn take_records(&mut self, records: &[TargetRecord]) -> Result<(), String> {
+        records.iter().try_for_each(|record| self.take_record(record).map(|_| ()))
+    }
+
+    /// Takes over one decision; answers whether the target is new.
+    ///
+    /// # Errors
+    /// As [`ClusterConfig::take_records`].
+    pub(crate) fn take_record(&mut self, record: &TargetRecord) -> Result<bool, String> {
+        let TargetRecord { target, description, state } = record;
+        let refused = |what: &str| format!("target {target}, decided elsewhere: {what}");
+        let server = self.servers.get_mut(usize::from(target.server.0));
+        let targets = &mut server.ok_or_else(|| refused("there is no such server"))?.targets;
+        let known = targets.len();
+        if known < target.number() {
+            return Err(refused("the targets before it are not known"));
+        }
+        if known == target.number() {
+            let config = TargetConfig::described(description).map_err(|what| refused(&what))?;
+            targets.push(config);
+        }
+        targets[target.number()].state = state.value;
+        Ok(known == target.number())
+    }
+
+    /// The configuration of a target.
+    pub(crate) fn target(&self, target: TargetId) -> Option<&TargetConfig> {
+        self.servers.get(usize::from(target.server.0))?.targets.get(target.number())
+    }
+}
+
+impl TargetConfig {
+    /// The text of a record of the target.
+    pub(crate) fn description(&self) -> String {
+        serde_json::to_string(&TargetConfig { state: TargetState::Open, ..self.clone() }).unwrap_or_default()
+    }
+
+    /// The target of a record, or of a request to add one.
+    ///
+    /// # Errors
+    /// The fault, in words.
+    pub(crate) fn described(text: &str) -> Result<TargetConfig, String> {
+        let config: TargetConfig = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_placement::ServerId;
+
+    const FILE: &str = "version = 1\n[[server]]\n[[server.target]]\nbackend = \"dir\"\n\
+                        speed = { read = \"200MB/s\", fixed = \"100us\" }\n\
+                        [[server.target]]\nbackend = \"dir\"\nstate = \"retiring\"\n";
+
+    fn target(index: u16) -> TargetId {
+        TargetId { server: ServerId(0), index }
+    }
+
+    fn config() -> ClusterConfig {
+        toml::from_str(FILE).unwrap()
+    }
+
+    #[test]
+    fn a_target_is_described_and_read_again() {
+        let config = config();
+        let first = &config.servers[0].targets[0];
+        let again = TargetConfig::described(&first.description()).unwrap();
+        assert_eq!(again.description(), first.description());
+        assert_eq!(again.speed.unwrap().fixed, std::time::Duration::from_micros(100));
+        for wrong in ["", "{}", "{\"backend\": \"ram\"}", "{\"backend\": \"dir\", \"colour\": 1}"] {
+            assert!(TargetConfig::described(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn records_add_targets_and_change_states_and_later_decisions_count_before_the_file() {
+        let mut config = config();
+        let sharing = config.sharing().unwrap();
+        let mut settings = config.settings(&sharing);
+        assert_eq!(settings.targets.len(), 1, "the file closes one");
+        let decided = |value, target, milliseconds| TargetRecord {
+            target,
+            description: "{\"backend\": \"dir\"}".into(),
+            state: Decided { value, stamp: Stamp { milliseconds, server: 0 } },
+        };
+        settings.follow_target(&decided(TargetState::Open, target(1), 1));
+        settings.follow_target(&decided(TargetState::Retired, target(0), 2));
+        settings.follow_target(&decided(TargetState::Open, target(2), 3));
+        config.take_records(&settings.targets).unwrap();
+        let states: Vec<_> = config.servers[0].targets.iter().map(|target| target.state).collect();
+        assert_eq!(states, [TargetState::Retired, TargetState::Open, TargetState::Open]);
+        assert!(config.is_durable(), "a target that has retired counts as before");
+        for wrong in [target(4), TargetId { server: ServerId(1), index: 0 }] {
+            assert!(config.take_record(&decided(TargetState::Open, wrong, 4)).is_err());
+        }
+    }
+}

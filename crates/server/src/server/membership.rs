@@ -1,0 +1,322 @@
+//! Targets that join and leave the store while it runs.
+//!
+//! The server of a target decides, keeps the decision on stable storage, and tells the other servers with its reports. A
+//! target that retires gets no new files from a home once the home has kept the decision, too. It leaves when every home
+//! reports that it has no object there, by records that no power loss takes back.
+
+use super::Server;
+use crate::config::{BackendKind, TargetConfig};
+use crate::control::question::NotChanged;
+use crate::durability::Deferred;
+use crate::notices::notice;
+use crate::storage::{Known, Target};
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use weir_placement::{ServerId, TargetId};
+use weir_wire::{LeavingReport, ServerReport, TargetRecord, TargetState};
+
+/// Fill up to which the other targets take the bytes of one that retires, in hundredths: the rest is for files that grow.
+const FILL_MAX_PERCENT: u64 = 95;
+
+/// What this home knows of its objects on targets that retire.
+#[derive(Default)]
+pub(crate) struct Leaving {
+    /// The last record of the journal when no object was left.
+    emptied: HashMap<TargetId, u64>,
+}
+
+impl Server {
+    /// Opens one more target here. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// [`NotChanged`]; nothing changes then.
+    pub(super) fn add_target(&mut self, target: TargetId, config: TargetConfig) -> Result<(), NotChanged> {
+        if self.is_there_already(target, &config)? {
+            return Ok(());
+        }
+        let opened = self.open_target(target, &config)?;
+        self.decide_target(target, config.description(), TargetState::Open)?;
+        self.take_in(target, config, opened);
+        notice!("target {target} joined");
+        self.tell_of_targets();
+        Ok(())
+    }
+
+    /// Whether the target was added before; whether it may be added otherwise.
+    fn is_there_already(&self, target: TargetId, config: &TargetConfig) -> Result<bool, NotChanged> {
+        let own = &self.site.config.servers[usize::from(self.site.id.0)];
+        if target.server != self.site.id || target.slot() > 0 {
+            return Err(NotChanged::Unknown(target));
+        }
+        let (number, next) = (target.number(), own.targets.len());
+        if let Some(known) = own.targets.get(number) {
+            let is_same = known.description() == config.description() && known.state != TargetState::Retired;
+            return match is_same {
+                true => Ok(true),
+                false => Err(NotChanged::refused(
+                    format!("the number {target} was given to another target"),
+                    format!("the next one is {}.{next}", self.site.id),
+                )),
+            };
+        }
+        if number != next {
+            let hint = format!("the next one is {}.{next}", self.site.id);
+            return Err(NotChanged::refused(format!("{target} is not the next target of its server"), hint));
+        }
+        if config.state.is_closed() {
+            return Err(NotChanged::refused("a new target is open".into(), "leave `state` away".into()));
+        }
+        if self.durability.is_durable() && config.backend == BackendKind::Ram {
+            let what = "a ram target keeps nothing over a restart, and this store keeps its files";
+            return Err(NotChanged::refused(what.into(), "add a target of backend dir".into()));
+        }
+        let mut grown = own.clone();
+        grown.targets.push(config.clone());
+        let hint = || "see docs/reference/configuration.md".to_string();
+        grown.check().map_err(|what| NotChanged::refused(what, hint()))?;
+        check_folder(config.path.as_deref())?;
+        Ok(false)
+    }
+
+    fn open_target(&self, target: TargetId, config: &TargetConfig) -> Result<Target, NotChanged> {
+        let opened = Target::open(config, &self.site.folder, target.number(), self.site.objects_open);
+        let refused = |error: String| NotChanged::refused(error, "see the server's log".into());
+        let opened = opened.map_err(|error| refused(error.to_string()))?;
+        if let Some(dir) = opened.directory() {
+            let settled = dir.settle(|_| Known::Elsewhere);
+            settled.map_err(|error| refused(format!("the folder of {target} cannot be used: {error}")))?;
+        }
+        Ok(opened)
+    }
+
+    /// Serves an opened target from now on.
+    fn take_in(&mut self, target: TargetId, config: TargetConfig, opened: Target) {
+        self.devices.add(config.speed.as_ref(), self.site.boot);
+        self.accounts.add_target(self.clock.now());
+        let metadata = self.devices.metadata();
+        for request in self.requests.iter_mut() {
+            request.renumber_metadata(metadata);
+        }
+        let journal =
+            std::fs::metadata(self.site.folder.join("journal")).map_or(0, |metadata| metadata.dev());
+        if opened.directory().is_some_and(|dir| dir.device().map_or(true, |other| other != journal)) {
+            self.durability.note_apart(target.number());
+        }
+        self.targets.push(opened);
+        self.site.config.servers[usize::from(self.site.id.0)].targets.push(config);
+        self.namespace.add_target(target);
+    }
+
+    /// Changes the state of a target here. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// [`NotChanged`]; nothing changes then.
+    pub(super) fn set_target_state(
+        &mut self,
+        target: TargetId,
+        wanted: TargetState,
+    ) -> Result<(), NotChanged> {
+        let known = self.site.config.target(target).filter(|_| target.server == self.site.id);
+        let config = known.filter(|_| target.slot() == 0).ok_or(NotChanged::Unknown(target))?;
+        let (present, description) = (config.state, config.description());
+        if present == wanted {
+            return Ok(());
+        }
+        match wanted {
+            _ if present == TargetState::Retired => {
+                let hint = "its number is not given again: add another target";
+                return Err(NotChanged::refused(format!("target {target} has retired"), hint.into()));
+            }
+            TargetState::Open => {}
+            TargetState::Retiring => self.check_others(target)?,
+            TargetState::Retired => self.check_emptied(target, present)?,
+        }
+        self.decide_target(target, description, wanted)?;
+        self.put_targets_in_force();
+        self.tell_of_targets();
+        Ok(())
+    }
+
+    fn decide_target(
+        &mut self,
+        target: TargetId,
+        description: String,
+        state: TargetState,
+    ) -> Result<(), NotChanged> {
+        let milliseconds = self.clock.wall_milliseconds();
+        let agreement = self.peers.agreement();
+        Ok(agreement.decide_target((target, description), state, milliseconds)?)
+    }
+
+    /// Checks that the other targets can take the bytes of one that is to retire.
+    fn check_others(&mut self, target: TargetId) -> Result<(), NotChanged> {
+        self.report_targets();
+        let config = &self.site.config;
+        let backend = config.target(target).map(|config| config.backend);
+        let all = config.targets().into_iter().filter(|&other| other != target);
+        let open: Vec<TargetId> = all
+            .filter(|&other| config.target(other).is_some_and(|config| !config.state.is_closed()))
+            .collect();
+        if open.is_empty() {
+            let what = format!("target {target} is the last one that takes files");
+            return Err(NotChanged::refused(what, "add another target first (`weir target add`)".into()));
+        }
+        let is_alike = |other: &TargetId| config.target(*other).map(|config| config.backend) == backend;
+        let heirs: Vec<TargetId> = open.into_iter().filter(is_alike).collect();
+        let kind = self.targets[target.number()].backend();
+        let hint = format!("add a {kind} target first (`weir target add`)");
+        if heirs.is_empty() {
+            let what = format!("target {target} is the last {kind} target that takes files");
+            return Err(NotChanged::refused(what, hint));
+        }
+        let reports = self.peers.all_reports(self.clock.now());
+        let fills: HashMap<TargetId, (u64, u64)> = reports
+            .iter()
+            .flat_map(|report| &report.targets)
+            .map(|report| (report.target, (report.capacity_bytes, report.used_bytes)))
+            .collect();
+        let room = |heir: &TargetId| {
+            let (capacity, used) = fills.get(heir).copied().unwrap_or_default();
+            (capacity / 100 * FILL_MAX_PERCENT).saturating_sub(used)
+        };
+        let room_bytes: u64 = heirs.iter().map(room).sum();
+        let used_bytes = fills.get(&target).map_or(0, |&(_, used)| used);
+        if used_bytes > room_bytes {
+            let what = format!(
+                "target {target} holds {used_bytes} bytes, and the other {kind} targets have room for {room_bytes} \
+                 up to {FILL_MAX_PERCENT} % of their capacity"
+            );
+            return Err(NotChanged::refused(what, hint + ", or remove files"));
+        }
+        Ok(())
+    }
+
+    /// Checks that no home has an object on a target, and nothing here uses its memory.
+    fn check_emptied(&mut self, target: TargetId, present: TargetState) -> Result<(), NotChanged> {
+        if present == TargetState::Open {
+            let hint = "let it retire first (`weir target retire`)";
+            return Err(NotChanged::refused(format!("target {target} takes files"), hint.into()));
+        }
+        self.report_leaving();
+        let reports = self.peers.all_reports(self.clock.now());
+        for server in (0..self.site.config.servers.len() as u16).map(ServerId) {
+            let report = reports.iter().find(|report| report.server == server);
+            match report.map(|report| objects_left(report, target)) {
+                Some(Some(0)) => {}
+                Some(Some(objects)) => {
+                    return Err(NotChanged::NotYet(format!(
+                        "server {server} has {objects} objects on {target}"
+                    )))
+                }
+                Some(None) => {
+                    return Err(NotChanged::NotYet(format!(
+                        "server {server} does not know yet that {target} retires"
+                    )))
+                }
+                None => return Err(NotChanged::NotYet(format!("server {server} does not report"))),
+            }
+        }
+        let is_used = self.targets[target.number()].is_in_use()
+            || self.requests.iter().any(|request| request.device() == Some(target.number()));
+        match is_used {
+            true => Err(NotChanged::NotYet(format!("requests for {target} are under way"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Brings the targets here and the placer to the agreed states.
+    pub(super) fn put_targets_in_force(&mut self) {
+        for record in self.peers.agreement().settings().targets.clone() {
+            self.put_target_in_force(&record);
+        }
+    }
+
+    fn put_target_in_force(&mut self, record: &TargetRecord) {
+        let (target, state) = (record.target, record.state.value);
+        let is_own = target.server == self.site.id;
+        if is_own && target.number() == self.targets.len() {
+            // Another server knows of a decision of this one that was lost here.
+            let config = TargetConfig::described(&record.description);
+            let config = config.map(|config| TargetConfig { state, ..config });
+            match config.map(|config| (self.open_target(target, &config), config)) {
+                Ok((Ok(opened), config)) => self.take_in(target, config, opened),
+                Ok((Err(error), _)) => return notice!("target {target} cannot be opened: {error}"),
+                Err(error) => return notice!("target {target} is of another version: {error}"),
+            }
+        }
+        let before = self.site.config.target(target).map(|config| config.state);
+        match self.site.config.take_record(record) {
+            Ok(true) => self.namespace.add_target(target),
+            Ok(false) => {}
+            Err(error) => return notice!("{error}"),
+        }
+        if self.namespace.placer().is_kept(target) == state.is_closed() {
+            self.namespace.placer_mut().close(target, state.is_closed());
+        }
+        if before != Some(state) {
+            notice!("target {target} is {state:?}");
+        }
+        if is_own && state == TargetState::Retired {
+            self.targets[target.number()].retire();
+        }
+    }
+
+    /// Sets the part of this server's report about its objects on targets that retire.
+    pub(super) fn report_leaving(&mut self) {
+        let settings = self.peers.agreement().settings();
+        let leaving = settings.targets.iter().filter(|record| record.state.value == TargetState::Retiring);
+        let leaving: Vec<TargetId> = leaving.map(|record| record.target).collect();
+        self.leaving.emptied.retain(|target, _| leaving.contains(target));
+        let report = |target| LeavingReport { target, objects: self.objects_leaving(target) };
+        let report = leaving.into_iter().map(report).collect();
+        self.peers.report_leaving(report);
+    }
+
+    /// Objects of files of this home on a target that retires. None is left once no power loss can take the records of it.
+    fn objects_leaving(&mut self, target: TargetId) -> u64 {
+        let objects = self.namespace.objects_on(target);
+        if objects > 0 {
+            self.leaving.emptied.remove(&target);
+            return objects;
+        }
+        let Some((appended, durable)) = self.durability.progress() else { return 0 };
+        let emptied = *self.leaving.emptied.entry(target).or_insert(appended);
+        if emptied > durable {
+            self.defer(Deferred::Look, true);
+        }
+        u64::from(emptied > durable)
+    }
+
+    /// Tells the other servers at once.
+    fn tell_of_targets(&mut self) {
+        let now = self.clock.now();
+        self.report_targets();
+        self.report_leaving();
+        self.peers.renew_report();
+        self.refresh_placement();
+        self.exchange(now + self.peers.lambda());
+    }
+}
+
+fn objects_left(report: &ServerReport, target: TargetId) -> Option<u64> {
+    report.leaving.iter().find(|leaving| leaving.target == target).map(|leaving| leaving.objects)
+}
+
+/// A target of its own folder gets an empty one: another target may have the files in any other.
+fn check_folder(path: Option<&Path>) -> Result<(), NotChanged> {
+    let Some(path) = path else { return Ok(()) };
+    let refused = |what: &str| {
+        let hint = "name an empty folder, or one that is to be made, by its whole path";
+        Err(NotChanged::refused(format!("{} {what}", path.display()), hint.into()))
+    };
+    if !path.is_absolute() {
+        return refused("is not a whole path");
+    }
+    match std::fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => refused("is not empty"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => refused(&format!("cannot be read: {error}")),
+    }
+}

@@ -1,0 +1,216 @@
+"""Targets that join and leave a store while it runs, and its configuration that follows.
+
+A target that joins is written into the configuration first, and one that leaves afterwards: a command that dies in between
+is completed by the same command, and until then a server that starts opens every target that may have files.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from weir.store.answers import Status, WantedTarget
+from weir.store.control import Server, ask_all
+from weir.store.decoding import encode
+from weir.store.errors import NotYetError, SilentServerError, StoreError
+
+RETIRING, RETIRED = "retiring", "retired"
+
+
+class ConfigurationFile(Protocol):
+    """The configuration of a store, wherever its copies are."""
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other commands from the file.
+
+        Returns:
+            The time for which the file is this command's.
+        """
+
+    def read(self) -> dict[str, Any]:
+        """Read the document.
+
+        Returns:
+            The document.
+        """
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Replace the document, on every host that has a copy.
+
+        Args:
+            document: The new document.
+        """
+
+
+def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget, token: str) -> str:
+    """Add a target to a server that runs, and to the configuration.
+
+    Args:
+        file: The configuration.
+        server: The server.
+        wanted: The target.
+        token: Token of the site's key.
+
+    Returns:
+        Name of the target.
+
+    Raises:
+        StoreError: The server refuses, and nothing was changed; or it does not answer: called again, this goes on.
+    """
+    table = _table(wanted)
+    with file.locked():
+        number = server.status().target_numbers
+        name = f"{server.number}.{number}"
+        document = file.read()
+        tables = _tables(document, server.number)
+        if len(tables) < number:
+            raise StoreError(
+                f"the configuration has {len(tables)} targets of server {server.number}, which had {number} so far",
+                hint="bring the configuration back from a copy; `weir config diff` compares",
+            )
+        before = list(tables)
+        # A command that died may have left the table of a target that was not opened.
+        tables[number:] = [table]
+        file.write(document)
+        try:
+            server.add_target(name, wanted, token)
+        except SilentServerError:
+            raise
+        except StoreError:
+            tables[:] = before[:number]
+            file.write(document)
+            raise
+    return name
+
+
+def begin_retirement(file: ConfigurationFile, server: Server, target: str, token: str) -> bool:
+    """Close a target for new files.
+
+    Args:
+        file: The configuration.
+        server: The target's server.
+        target: Name of the target.
+        token: Token of the site's key.
+
+    Returns:
+        Whether the target is still there; a target that has retired before is only written down.
+
+    Raises:
+        StoreError: The server refuses, or has no such target; nothing was changed.
+    """
+    state = server.status()
+    if target in {known.target for known in state.targets}:
+        server.set_target_state(target, RETIRING, token)
+        _write_state(file, target, RETIRING)
+        return True
+    if 0 <= _index(target) < state.target_numbers:
+        _write_state(file, target, RETIRED)
+        return False
+    raise StoreError(f"the store has no target {target}", hint="`weir targets` lists them")
+
+
+def reopen(file: ConfigurationFile, server: Server, target: str, token: str) -> None:
+    """Let a target that retires take files again.
+
+    Args:
+        file: The configuration.
+        server: The target's server.
+        target: Name of the target.
+        token: Token of the site's key.
+
+    Raises:
+        StoreError: The server refuses, for instance because the target has retired.
+    """
+    server.set_target_state(target, "open", token)
+    _write_state(file, target, None)
+
+
+def objects_left(servers: Sequence[Server], target: str) -> int | StoreError:
+    """Count the objects on a target that retires.
+
+    Args:
+        servers: All servers of the store.
+        target: Name of the target.
+
+    Returns:
+        The sum over all homes of files; an error where a home does not answer, or does not know yet.
+    """
+    objects = 0
+    for server, answer in zip(servers, ask_all(servers, Server.status), strict=True):
+        if isinstance(answer, StoreError):
+            return answer
+        known = _leaving(answer, target)
+        if known is None:
+            return NotYetError(f"server {server.number} does not know yet that {target} retires")
+        objects += known
+    return objects
+
+
+def end_retirement(file: ConfigurationFile, server: Server, target: str, token: str) -> None:
+    """Let a target leave that has no objects any more.
+
+    Args:
+        file: The configuration.
+        server: The target's server.
+        target: Name of the target.
+        token: Token of the site's key.
+
+    Raises:
+        NotYetError: A home has objects there, or a request is under way.
+        StoreError: The server refuses or does not answer.
+    """
+    server.set_target_state(target, RETIRED, token)
+    _write_state(file, target, RETIRED)
+
+
+def _leaving(state: Status, target: str) -> int | None:
+    return next((leaving.objects for leaving in state.leaving if leaving.target == target), None)
+
+
+def _write_state(file: ConfigurationFile, target: str, state: str | None) -> None:
+    def change(table: dict[str, Any]) -> None:
+        table.pop("state", None)
+        if state is not None:
+            table["state"] = state
+
+    _change_table(file, target, change)
+
+
+def _change_table(file: ConfigurationFile, target: str, change: Callable[[dict[str, Any]], None]) -> None:
+    with file.locked():
+        document = file.read()
+        tables = _tables(document, int(target.partition(".")[0]))
+        index = _index(target)
+        if not index < len(tables):
+            raise StoreError(
+                f"the configuration has no target {target}",
+                hint="bring it back from a copy; `weir config diff` compares",
+            )
+        change(tables[index])
+        file.write(document)
+
+
+def _tables(document: dict[str, Any], server: int) -> list[dict[str, Any]]:
+    """The tables of a server's targets in the document."""
+    try:
+        tables: list[dict[str, Any]] = document["server"][server]["target"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise StoreError(f"the configuration has no targets of server {server}") from error
+    return tables
+
+
+def _table(wanted: WantedTarget) -> dict[str, Any]:
+    """The table of a target, as it stands in cluster.toml."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: filled(item) for key, item in value.items() if item is not None}
+        return value
+
+    table: dict[str, Any] = filled(encode(wanted))
+    return table
+
+
+def _index(target: str) -> int:
+    """The number of a target on its server; -1 where the name has none."""
+    _, _, index = target.partition(".")
+    return int(index) if index.isascii() and index.isdecimal() else -1

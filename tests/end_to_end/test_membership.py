@@ -1,0 +1,223 @@
+"""Targets join and retire while programs use the store: every byte stays, and file and running store agree."""
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from store import Store, kill, program
+from waits import PATIENCE_SECONDS, wait_until
+from weir.store.control import Server, servers_of
+
+CAPACITY = "256MiB"
+MIB = 1 << 20
+FILES = 6
+
+
+def content(number: int) -> bytes:
+    return random.Random(number).randbytes(3 * MIB + 11)
+
+
+@pytest.fixture(params=["dir", "ram"])
+def spread(store: Store, fuse: None, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A mounted store of two servers with two targets each; every file has bytes on all of them."""
+    fill(store, request.param)
+    yield store
+
+
+@pytest.fixture
+def kept(store: Store, fuse: None) -> Iterator[Store]:
+    """As `spread`, in a store that keeps its files."""
+    fill(store, "dir")
+    yield store
+
+
+def fill(store: Store, backend: str) -> None:
+    store.up(servers=2, targets=2, backend=backend, capacity=CAPACITY)
+    (store.mount / "files").mkdir()
+    for number in range(FILES):
+        (store.mount / "files" / f"file{number}").write_bytes(content(number))
+
+
+def check(store: Store) -> None:
+    for number in range(FILES):
+        found = hashlib.sha256((store.mount / "files" / f"file{number}").read_bytes()).hexdigest()
+        assert found == hashlib.sha256(content(number)).hexdigest(), f"file{number}"
+
+
+def names(store: Store) -> list[str]:
+    return [target["target"] for target in store.json("targets")["targets"]]
+
+
+def targets_of(store: Store, path: Path) -> set[str]:
+    (component,) = store.json("layout", "get", path)["components"]
+    return set(component["targets"])
+
+
+@contextmanager
+def changes(path: Path) -> Iterator[bytearray]:
+    """Another thread changes a file during the block, and compares the file with what it wrote."""
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"seed {seed}")
+    choices = random.Random(seed)
+    model = bytearray(content(FILES))
+    path.write_bytes(model)
+    over = threading.Event()
+    failures: list[str] = []
+
+    def change() -> None:
+        with path.open("r+b", buffering=0) as file:
+            while not over.is_set():
+                offset, length = choices.randrange(len(model) - 1), choices.randrange(1, 200_000)
+                data = choices.randbytes(min(length, len(model) - offset))
+                os.pwrite(file.fileno(), data, offset)
+                model[offset : offset + len(data)] = data
+                at = choices.randrange(len(model))
+                if os.pread(file.fileno(), 300_000, at) != model[at : at + 300_000]:
+                    failures.append(f"bytes from {at}")
+                    return
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        yield model
+    finally:
+        over.set()
+        writer.join()
+    assert not failures
+    assert path.read_bytes() == model
+
+
+def test_a_store_grows_and_shrinks_under_those_who_use_its_files(spread: Store) -> None:
+    changing = spread.mount / "files" / "changing"
+    with changes(changing):
+        assert spread.json("target", "add", "1")["target"] == "1.2"
+        new = spread.mount / "files" / "new"
+        wait_until("new files get their share on it", lambda: _makes(new, b"x") and "1.2" in targets_of(spread, new))
+        spread.weir("config", "diff")
+        for retiring in ("0.1", "1.0", "1.1"):
+            answer = spread.json("target", "retire", retiring)
+            assert answer["state"] == "retired" and answer["objects_moved"] > FILES
+            assert retiring not in names(spread)
+            spread.weir("config", "diff")
+        check(spread)
+    assert names(spread) == ["0.0", "1.2"]
+    objects = targets_of(spread, changing)
+    assert len(objects) == 4 and {name.partition("+")[0] for name in objects} == {"0.0", "1.2"}, objects
+    found = spread.json("find", spread.mount / "files", "--target", "0.0", "--type", "f")
+    assert len(found["files"]) >= FILES + 1
+    assert spread.json("target", "add", "1")["target"] == "1.3", "no number is given twice"
+    backend = spread.json("targets")["targets"][0]["backend"]
+    assert backend == "ram" or _survives_a_restart(spread)
+
+
+def _makes(path: Path, data: bytes) -> bool:
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+    return True
+
+
+def _survives_a_restart(store: Store) -> bool:
+    before = names(store)
+    store.weir("down")
+    store.weir("up")
+    check(store)
+    store.weir("config", "diff")
+    return names(store) == before == ["0.0", "1.2", "1.3"]
+
+
+def test_a_retirement_whose_command_and_server_are_killed_goes_on(kept: Store) -> None:
+    retiring = "1.1"
+    with changes(kept.mount / "files" / "changing"):
+        command = [*program(), "target", "retire", retiring, "--rate", "1MB/s"]
+        running = subprocess.Popen(command, env=kept.variables(), start_new_session=True)
+        servers = servers_of(kept.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
+        wait_until("objects have moved", lambda: 0 < objects(servers, retiring) < FILES or running.poll() is not None)
+        kill(running.pid)
+        running.wait()
+        kill(kept.server_pids()[1])
+        kept.weir("up")
+        assert next(each["state"] for each in kept.json("targets")["targets"] if each["target"] == retiring) == "retiring"
+        assert kept.json("target", "retire", retiring)["state"] == "retired"
+    check(kept)
+    kept.weir("config", "diff")
+    assert names(kept) == ["0.0", "0.1", "1.0"]
+    assert kept.json("target", "retire", retiring)["objects_moved"] == 0, "called again, there is nothing to do"
+
+
+def objects(servers: list[Server], target: str) -> int:
+    """The objects on a target that retires, by all homes that answer."""
+    from weir.store.membership import objects_left
+
+    left = objects_left(servers, target)
+    return left if isinstance(left, int) else -1
+
+
+def test_a_retirement_that_the_user_ends_can_be_undone(kept: Store) -> None:
+    command = [*program(), "target", "retire", "0.0", "--rate", "500kB/s"]
+    running = subprocess.Popen(command, env=kept.variables(), stderr=subprocess.PIPE, text=True)
+    servers = servers_of(kept.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
+    wait_until("an object has moved", lambda: 0 < objects(servers, "0.0") < FILES or running.poll() is not None)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=PATIENCE_SECONDS)[1]
+    assert running.returncode == 130 and "--cancel" in said, said
+    assert kept.json("target", "retire", "0.0", "--cancel")["state"] == "open"
+    kept.weir("config", "diff")
+    check(kept)
+    new = kept.mount / "files" / "new"
+    wait_until("it takes files again", lambda: _makes(new, b"x") and "0.0" in targets_of(kept, new))
+
+
+def test_a_file_without_a_name_keeps_its_target_until_it_is_closed(kept: Store) -> None:
+    path = kept.mount / "files" / "nameless"
+    with path.open("w+b") as file:
+        file.write(content(FILES))
+        file.flush()
+        path.unlink()
+        answer = kept.weir("target", "retire", "0.1", code=1)
+        assert "1 objects are still on 0.1" in answer.stderr and "no name" in answer.stderr
+        file.seek(0)
+        assert file.read() == content(FILES)
+    kept.weir("target", "retire", "0.1")
+    check(kept)
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(kept: Store, tmp_path: Path) -> None:
+    before = (kept.home / "cluster.toml").read_text(), names(kept)
+    (tmp_path / "something").touch()
+    for arguments, said in (
+        (["target", "add", "0", "--backend", "ram", "--capacity", "64MiB"], "keeps nothing over a restart"),
+        (["target", "add", "7"], "no server 7"),
+        (["target", "add", "0", "--path", str(tmp_path)], "is not empty"),
+        (["target", "add", "0", "--capacity", "much"], "much"),
+        (["target", "add", "0", "--backend", "tape"], "tape"),
+        (["target", "retire", "0.9"], "no target 0.9"),
+        (["target", "retire", "x"], "no server x"),
+        (["target", "retire", "5.0"], "no server 5"),
+    ):
+        answer = kept.weir(*arguments, code=None)
+        assert answer.returncode in (1, 2) and said in answer.stderr, answer
+        assert answer.stderr.count("error:") == 1, answer
+    assert ((kept.home / "cluster.toml").read_text(), names(kept)) == before
+    for retiring in ("0.0", "0.1", "1.1"):
+        kept.weir("target", "retire", retiring)
+    answer = kept.weir("target", "retire", "1.0", code=1)
+    assert "the last one" in answer.stderr and "weir target add" in answer.stderr
+    check(kept)
+    kept.weir("config", "diff")
+
+
+def test_only_the_owner_of_the_store_changes_it(kept: Store) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    stranger = kept.grant(1000)
+    for arguments in (["target", "add", "0"], ["target", "retire", "0.0"]):
+        answer = kept.weir(*arguments, uid=1000, environment=stranger, code=None)
+        assert answer.returncode == 1 and "permission denied" in answer.stderr, answer
+    assert len(names(kept)) == 4
