@@ -1,6 +1,7 @@
 """`weir place`: predicted files get layouts and targets, as a database, as commands and as YAML."""
 
 import json
+import re
 import shlex
 import shutil
 from collections import Counter
@@ -450,6 +451,85 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
     store.weir(*run, "--placement", database, "--", "python3", program, "5", "1048576")
     lookups = read_report(Path(f"{database}.report"))
     assert (lookups.placed, lookups.missed) == (5, 0)
+
+
+CAREFUL = """
+import multiprocessing, os, sys, tempfile
+
+def write(step):
+    how, folder = sys.argv[1], '/weir/careful'
+    if how == 'suffix':
+        name = f'{folder}/state.{step}.npz.tmp'
+        file = open(name, 'wb')
+    elif how == 'fixed':
+        name = f'{folder}/work'
+        file = open(name, 'wb')
+    else:
+        prefix = f'.state.{step}.' if how == 'hidden' else 'tmp'
+        file = tempfile.NamedTemporaryFile(dir=folder, prefix=prefix, delete=False)
+        name = file.name
+    with file:
+        file.write(bytes(65536 * (1 + step % 3)))
+    os.replace(name, f'{folder}/state.{step}.npz')
+
+if __name__ == '__main__':
+    os.makedirs('/weir/careful', exist_ok=True)
+    steps = range(int(sys.argv[2]))
+    if sys.argv[1] == 'pool':
+        pool = multiprocessing.Pool(2)
+        pool.map(write, steps, chunksize=2)
+        pool.close()
+        pool.join()
+    else:
+        for step in steps:
+            write(step)
+"""
+"""A program that writes each file under another name and renames it when it is whole."""
+
+
+@pytest.mark.parametrize("how", ["suffix", "fixed", "random", "hidden"])
+def test_files_that_get_their_names_afterwards_are_placed(store: Store, tmp_path: Path, how: str) -> None:
+    """All files of one temporary name went to one target, and those of random names were placed by nobody."""
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "careful.py"
+    program.write_text(CAREFUL)
+    run = ("run", "--prefix", "/weir")
+    for steps in (3, 5):
+        store.weir(*run, "--trace", traces, "--", "python3", program, how, str(steps))
+        store.weir(*run, "--", "rm", "-r", "/weir/careful")
+    place = ("place", "--from", traces, "--command", f"python3 {program} {how} 8", "--layout", "-c 1")
+    store.weir(*place, "--database", database)
+    components = read(database)
+    assert [component.path for component in components] == [f"/weir/careful/state.{step}.npz" for step in range(8)]
+    store.weir(*run, "--placement", database, "--", "python3", program, how, "8")
+    attributes = ("getfattr", "--absolute-names", "-n", "weir.layout", *(component.path for component in components))
+    layouts = re.findall(r'="-o ([0-9.]+) ', store.weir(*run, "--", *attributes).stdout)
+    assert layouts == [component.targets[0] for component in components]
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.not_found) == (8, 0)
+    store.weir(*run, "--", "rm", "-r", "/weir/careful")
+    store.weir(*run, "--placement", database, "--", "python3", program, how, "10")
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.missed) == (16, 2), "what was not placed is counted"
+    shown = store.json("place", "show", database)
+    assert all(row["made_as"] for row in shown)
+
+
+def test_files_of_a_pool_whose_names_tell_nothing_are_left_to_the_store(store: Store, tmp_path: Path) -> None:
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "careful.py"
+    program.write_text(CAREFUL + "open('/weir/careful/log', 'w').write('done')\n")
+    run = ("run", "--prefix", "/weir")
+    store.weir(*run, "--trace", traces, "--", "python3", program, "pool", "8")
+    store.weir(*run, "--", "rm", "-r", "/weir/careful")
+    answer = store.weir("place", "--from", traces, "--database", database)
+    assert "not placed: 8 files" in answer.stderr
+    assert "several processes of a rank make such files" in answer.stderr
+    store.weir(*run, "--placement", database, "--", "python3", program, "pool", "8")
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.missed) == (1, 8)
 
 
 def test_programs_that_run_at_once_are_placed_together(store: Store, tmp_path: Path) -> None:

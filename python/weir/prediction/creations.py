@@ -5,7 +5,7 @@ alone, the last run scaled, and a Markov chain. The best of them predicts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weir.prediction.accuracy import Accuracy, accuracy
 from weir.prediction.context import NextRun, context_of
@@ -14,6 +14,7 @@ from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
 from weir.prediction.pattern import Expected, Unpredictable, expect
 from weir.prediction.roles import Sample, evenly_padded
+from weir.prediction.temporaries import Temporaries, temporaries_of
 from weir.tracing.records import SHARED, Creation, Run
 
 REGRESSION = "regression"
@@ -34,7 +35,7 @@ class Prediction:
 
     program: str
     creations: tuple[Creation, ...]
-    """The creations in their expected order; ranks take turns."""
+    """The creations by their last names, in their expected order; ranks take turns."""
     unpredictable: tuple[Unpredictable, ...]
     """Further expected files, with names that cannot be known."""
     model: str
@@ -45,6 +46,8 @@ class Prediction:
     """Number of past runs in the training."""
     likeness: float
     """Part of the coming call's options and texts that past calls had; below 1 the call is new."""
+    temporaries: Temporaries = field(default_factory=Temporaries)
+    """The names under which files are made first, where the program renames them afterwards."""
 
 
 def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -> Prediction:
@@ -67,7 +70,10 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     scores = _hold_out(past) if model is None else {}
     chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
     creations, unpredictable = _predicted(past, coming, chosen)
-    return Prediction(coming.program, creations, unpredictable, chosen, scores, len(past), likeness)
+    temporaries = temporaries_of(past, creations, context_of(coming.arguments, ranks=coming.ranks))
+    recognised = tuple(creation for creation in creations if creation.path not in temporaries.lost_paths)
+    unpredictable += temporaries.lost
+    return Prediction(coming.program, recognised, unpredictable, chosen, scores, len(past), likeness, temporaries)
 
 
 def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:
