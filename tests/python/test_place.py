@@ -453,6 +453,58 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
     assert (lookups.placed, lookups.missed) == (5, 0)
 
 
+def test_scripts_are_told_apart_and_launchers_are_understood(store: Store, tmp_path: Path) -> None:
+    """`python3 b.py` was expected to make the files of `a.py`, and `mpiexec` to be the program."""
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.py").write_text(
+            "import os, sys\n"
+            "rank = os.environ.get('PMI_RANK', '0')\n"
+            f"open(f'/weir/{name}.{{rank}}', 'wb').write(bytes(int(sys.argv[1])))\n"
+        )
+    run = ("run", "--prefix", "/weir", "--trace", traces, "--")
+    for ranks, name in (("2", "a"), ("3", "a"), ("1", "b")):
+        program = ("mpiexec.mpich", "-n", ranks, "python3", tmp_path / f"{name}.py", "4096")
+        store.weir(*run, *program)
+    place = ("place", "--from", traces, "--database", database)
+    command = f"mpiexec -n 4 python3 {tmp_path}/a.py 8192"
+    store.weir(*place, "--command", command)
+    assert [component.path for component in read(database)] == [f"/weir/a.{rank}" for rank in range(4)]
+    assert {component.size_bytes for component in read(database)} == {8192}
+    answer = store.weir(*place)
+    assert [component.path for component in read(database)] == ["/weir/b.0"]
+    assert "b.py alone: there are runs of python" in answer.stderr
+    assert "a.py, too" in answer.stderr
+    answer = store.weir(*place, "--command", f"python3 {tmp_path}/c.py 1", code=1)
+    assert "no past run is of" in answer.stderr
+    assert "c.py" in answer.stderr
+    assert [component.path for component in read(database)] == ["/weir/b.0"]
+    for command, words in (("mpiexec -n 1 a : -n 1 b", "a --command of its own"), ("a 'b", "No closing quotation")):
+        assert words in store.weir(*place, "--command", command, code=2).stderr
+
+
+def test_names_that_cannot_be_foreseen_are_called_so(store: Store, tmp_path: Path) -> None:
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "names.py"
+    program.write_text(
+        "import os, time, uuid\n"
+        "names = [str(uuid.uuid4()), f'pid.{os.getpid()}', time.strftime('at-%Y%m%dT%H%M%S')]\n"
+        "for name in names:\n"
+        "    open(f'/weir/{name}', 'wb').write(b'words')\n"
+    )
+    run = ("run", "--prefix", "/weir")
+    # A process number of a new container may be as small as a step.
+    pad = "for n in $(seq 400); do (:); done; exec python3 names.py"
+    store.weir(*run, "--trace", traces, "--", "sh", "-c", pad.replace("names.py", str(program)))
+    answer = store.weir("place", "--from", traces, "--database", database, code=1)
+    for words in ("/weir/<a UUID>: a UUID", "/weir/pid.<a process number>", "/weir/at-<a time>: a time"):
+        assert words in answer.stderr
+    assert "cannot be foreseen" in answer.stderr
+    assert not database.exists()
+
+
 CAREFUL = """
 import multiprocessing, os, sys, tempfile
 

@@ -310,7 +310,7 @@ def _show_summary(allotment: "Allotment", programs: Sequence[ExpectedCreations],
     print_table(("TARGET", "BYTES"), [(name, size(count)) for name, count in allotment.loads_bytes.items()])
     for one in predictions:
         runs = "run" if one.runs == 1 else "runs"
-        say(f"files of {one.program}: predicted by {one.model} from {one.runs} past {runs}")
+        say(f"files of {one.title}: predicted by {one.model} from {one.runs} past {runs}")
     if allotment.imbalance is not None:
         say(f"the fullest target gets {allotment.imbalance:.2f} times the mean")
 

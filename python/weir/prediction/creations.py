@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weir.prediction.accuracy import Accuracy, accuracy
-from weir.prediction.context import NextRun, context_of
+from weir.prediction.context import NextRun, context_of, title
 from weir.prediction.forecasters import Arima, Forecaster, LastRun, Regression
 from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
@@ -34,6 +34,8 @@ class Prediction:
     """The creations of a coming run."""
 
     program: str
+    title: str
+    """The program's name for people: an interpreter with its script."""
     creations: tuple[Creation, ...]
     """The creations by their last names, in their expected order; ranks take turns."""
     unpredictable: tuple[Unpredictable, ...]
@@ -73,7 +75,8 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     temporaries = temporaries_of(past, creations, context_of(coming.arguments, ranks=coming.ranks))
     recognised = tuple(creation for creation in creations if creation.path not in temporaries.lost_paths)
     unpredictable += temporaries.lost
-    return Prediction(coming.program, recognised, unpredictable, chosen, scores, len(past), likeness, temporaries)
+    name = title(coming.program, coming.arguments)
+    return Prediction(coming.program, name, recognised, unpredictable, chosen, scores, len(past), likeness, temporaries)
 
 
 def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:
@@ -95,7 +98,7 @@ def _predicted(
     expected: list[Expected] = []
     unpredictable: list[Unpredictable] = []
     for skeleton in _skeletons(past):
-        samples = [Sample(one.context, one.run.started, one.groups[skeleton]) for one in past if skeleton in one.groups]
+        samples = [_sample(one, skeleton) for one in past if skeleton in one.groups]
         for alike in evenly_padded(samples):
             found = expect(skeleton, alike, context, forecaster, steps=coming.steps)
             if isinstance(found, Unpredictable):
@@ -103,6 +106,11 @@ def _predicted(
             else:
                 expected += found
     return _ordered(expected), tuple(unpredictable)
+
+
+def _sample(one: PastRun, skeleton: str) -> Sample:
+    run = one.run
+    return Sample(one.context, run.started, one.groups[skeleton], run.ended, run.process_numbers)
 
 
 def _skeletons(past: Sequence[PastRun]) -> list[str]:
