@@ -50,6 +50,13 @@ def test_a_large_shared_file_on_one_target() -> None:
     assert finding["weir"] == f"weir layout set -c 248 -S 1M {path}"
 
 
+def test_the_targets_that_a_log_names_are_counted() -> None:
+    """The file lies on target 42, which is no sign of 43 targets: numbers of targets have gaps."""
+    document = advice("dbin_write_3d_nc4")
+    assert document["targets"] == 1
+    assert [finding["kind"] for finding in document["findings"]] == ["unaligned"]
+
+
 def test_accesses_larger_than_stripes_and_unaligned_ones() -> None:
     by_kind = {finding["kind"]: finding for finding in advice("example")["findings"]}
     assert set(by_kind) == {"stripe-size", "unaligned"}
@@ -229,8 +236,8 @@ def test_the_command_tells_people(tmp_path: Path) -> None:
     assert result.exit_code == 1
     for words in (
         "slow target 14: 29 MB/s over 85 files",
-        "FAULT   FILES",
-        "lfs setstripe -c 43 -S 1M",
+        "FAULT      FILES",
+        "1 target named (give those of the system with --targets)",
         "weir layout set -E ",
         "[Bucket_1]",
         "every layout fits",

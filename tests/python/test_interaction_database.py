@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from weir.placement.database import END_OF_FILE, Component, DatabaseError, read, write
+from weir.placement.database import END_OF_FILE, Component, DatabaseError, read, read_temporaries, write
+from weir.tracing.records import TemporaryName
 
 MIB = 1 << 20
 PLAIN = Component("/mnt/ior/test.0", 1, 0, END_OF_FILE, MIB, 2, 8 * MIB, 0, ("3.1", "0.2"))
@@ -119,3 +120,24 @@ def test_damage_is_an_error_or_still_rows(tmp_path: Path, changes: list[tuple[in
             assert all(isinstance(target, str) for target in component.targets)
     except DatabaseError:
         pass
+
+
+def test_temporary_names_are_read_again_and_only_then_is_the_version_a_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "placement.db"
+    names = (TemporaryName("/s/tmp????????", 0, 0, "/s/a"), TemporaryName("/s/tmp????????", 0, 1, ""))
+    write(file, [PLAIN], names=names, patterns=["tmp????????"])
+    assert read_temporaries(file) == [names[0]]
+    assert read(file) == [PLAIN]
+    connection = sqlite3.connect(file)
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT * FROM pattern").fetchall() == [("tmp????????",)]
+    write(file, [PLAIN])
+    assert read_temporaries(file) == []
+
+
+def test_a_database_has_few_patterns(tmp_path: Path) -> None:
+    names, patterns = [TemporaryName("/s/x", -1, -1, "/s/y")], [f"{number}??????" for number in range(65)]
+    with pytest.raises(DatabaseError, match="65 patterns") as error:
+        write(tmp_path / "placement.db", [PLAIN], names=names, patterns=patterns)
+    assert error.value.hint
+    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """`weir place`: predicted files get layouts and targets, as a database, as commands and as YAML."""
 
 import json
+import re
 import shlex
 import shutil
 from collections import Counter
@@ -450,6 +451,137 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
     store.weir(*run, "--placement", database, "--", "python3", program, "5", "1048576")
     lookups = read_report(Path(f"{database}.report"))
     assert (lookups.placed, lookups.missed) == (5, 0)
+
+
+def test_scripts_are_told_apart_and_launchers_are_understood(store: Store, tmp_path: Path) -> None:
+    """`python3 b.py` was expected to make the files of `a.py`, and `mpiexec` to be the program."""
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.py").write_text(
+            "import os, sys\n"
+            "rank = os.environ.get('PMI_RANK', '0')\n"
+            f"open(f'/weir/{name}.{{rank}}', 'wb').write(bytes(int(sys.argv[1])))\n"
+        )
+    run = ("run", "--prefix", "/weir", "--trace", traces, "--")
+    for ranks, name in (("2", "a"), ("3", "a"), ("1", "b")):
+        program = ("mpiexec.mpich", "-n", ranks, "python3", tmp_path / f"{name}.py", "4096")
+        store.weir(*run, *program)
+    place = ("place", "--from", traces, "--database", database)
+    command = f"mpiexec -n 4 python3 {tmp_path}/a.py 8192"
+    store.weir(*place, "--command", command)
+    assert [component.path for component in read(database)] == [f"/weir/a.{rank}" for rank in range(4)]
+    assert {component.size_bytes for component in read(database)} == {8192}
+    answer = store.weir(*place)
+    assert [component.path for component in read(database)] == ["/weir/b.0"]
+    assert "b.py alone: there are runs of python" in answer.stderr
+    assert "a.py, too" in answer.stderr
+    answer = store.weir(*place, "--command", f"python3 {tmp_path}/c.py 1", code=1)
+    assert "no past run is of" in answer.stderr
+    assert "c.py" in answer.stderr
+    assert [component.path for component in read(database)] == ["/weir/b.0"]
+    for command, words in (("mpiexec -n 1 a : -n 1 b", "a --command of its own"), ("a 'b", "No closing quotation")):
+        assert words in store.weir(*place, "--command", command, code=2).stderr
+
+
+def test_names_that_cannot_be_foreseen_are_called_so(store: Store, tmp_path: Path) -> None:
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "names.py"
+    program.write_text(
+        "import os, time, uuid\n"
+        "names = [str(uuid.uuid4()), f'pid.{os.getpid()}', time.strftime('at-%Y%m%dT%H%M%S')]\n"
+        "for name in names:\n"
+        "    open(f'/weir/{name}', 'wb').write(b'words')\n"
+    )
+    run = ("run", "--prefix", "/weir")
+    # A process number of a new container may be as small as a step.
+    pad = "for n in $(seq 400); do (:); done; exec python3 names.py"
+    store.weir(*run, "--trace", traces, "--", "sh", "-c", pad.replace("names.py", str(program)))
+    answer = store.weir("place", "--from", traces, "--database", database, code=1)
+    for words in ("/weir/<a UUID>: a UUID", "/weir/pid.<a process number>", "/weir/at-<a time>: a time"):
+        assert words in answer.stderr
+    assert "cannot be foreseen" in answer.stderr
+    assert not database.exists()
+
+
+CAREFUL = """
+import multiprocessing, os, sys, tempfile
+
+def write(step):
+    how, folder = sys.argv[1], '/weir/careful'
+    if how == 'suffix':
+        name = f'{folder}/state.{step}.npz.tmp'
+        file = open(name, 'wb')
+    elif how == 'fixed':
+        name = f'{folder}/work'
+        file = open(name, 'wb')
+    else:
+        prefix = f'.state.{step}.' if how == 'hidden' else 'tmp'
+        file = tempfile.NamedTemporaryFile(dir=folder, prefix=prefix, delete=False)
+        name = file.name
+    with file:
+        file.write(bytes(65536 * (1 + step % 3)))
+    os.replace(name, f'{folder}/state.{step}.npz')
+
+if __name__ == '__main__':
+    os.makedirs('/weir/careful', exist_ok=True)
+    steps = range(int(sys.argv[2]))
+    if sys.argv[1] == 'pool':
+        pool = multiprocessing.Pool(2)
+        pool.map(write, steps, chunksize=2)
+        pool.close()
+        pool.join()
+    else:
+        for step in steps:
+            write(step)
+"""
+"""A program that writes each file under another name and renames it when it is whole."""
+
+
+@pytest.mark.parametrize("how", ["suffix", "fixed", "random", "hidden"])
+def test_files_that_get_their_names_afterwards_are_placed(store: Store, tmp_path: Path, how: str) -> None:
+    """All files of one temporary name went to one target, and those of random names were placed by nobody."""
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "careful.py"
+    program.write_text(CAREFUL)
+    run = ("run", "--prefix", "/weir")
+    for steps in (3, 5):
+        store.weir(*run, "--trace", traces, "--", "python3", program, how, str(steps))
+        store.weir(*run, "--", "rm", "-r", "/weir/careful")
+    place = ("place", "--from", traces, "--command", f"python3 {program} {how} 8", "--layout", "-c 1")
+    store.weir(*place, "--database", database)
+    components = read(database)
+    assert [component.path for component in components] == [f"/weir/careful/state.{step}.npz" for step in range(8)]
+    store.weir(*run, "--placement", database, "--", "python3", program, how, "8")
+    attributes = ("getfattr", "--absolute-names", "-n", "weir.layout", *(component.path for component in components))
+    layouts = re.findall(r'="-o ([0-9.]+) ', store.weir(*run, "--", *attributes).stdout)
+    assert layouts == [component.targets[0] for component in components]
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.not_found) == (8, 0)
+    store.weir(*run, "--", "rm", "-r", "/weir/careful")
+    store.weir(*run, "--placement", database, "--", "python3", program, how, "10")
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.missed) == (16, 2), "what was not placed is counted"
+    shown = store.json("place", "show", database)
+    assert all(row["made_as"] for row in shown)
+
+
+def test_files_of_a_pool_whose_names_tell_nothing_are_left_to_the_store(store: Store, tmp_path: Path) -> None:
+    store.up(servers=2, targets=2, mount=False)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "careful.py"
+    program.write_text(CAREFUL + "open('/weir/careful/log', 'w').write('done')\n")
+    run = ("run", "--prefix", "/weir")
+    store.weir(*run, "--trace", traces, "--", "python3", program, "pool", "8")
+    store.weir(*run, "--", "rm", "-r", "/weir/careful")
+    answer = store.weir("place", "--from", traces, "--database", database)
+    assert "not placed: 8 files" in answer.stderr
+    assert "several processes of a rank make such files" in answer.stderr
+    store.weir(*run, "--placement", database, "--", "python3", program, "pool", "8")
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.missed) == (1, 8)
 
 
 def test_programs_that_run_at_once_are_placed_together(store: Store, tmp_path: Path) -> None:

@@ -83,6 +83,50 @@ def test_files_that_take_turns_go_on_so_and_the_last_stays_last() -> None:
     assert [one.path for one in said] == [one.path for one in came.creations]
 
 
+REGULAR: dict[str, Callable[[int, int, int], list[File]]] = {
+    "a file for each rank and step": lambda ranks, scale, steps: [
+        (f"/s/out.{step:03}.{rank:04}", rank, 512 + 100 * scale) for step in range(steps) for rank in range(ranks)
+    ],
+    "all numbers in the name": lambda ranks, scale, steps: [
+        (f"/s/n{ranks}/x{scale}/step{step}.{rank}", rank, 4096) for step in range(steps) for rank in range(ranks)
+    ],
+    "a shared file a step": lambda ranks, scale, steps: [
+        (f"/s/x{scale}.step{step}", SHARED, 64 + 1000 * ranks) for step in range(steps)
+    ],
+    "the first step is written, too": lambda ranks, scale, steps: [
+        (f"/s/t{5 * step}.p{rank}", rank, 64 * scale) for step in range(steps + 1) for rank in range(ranks)
+    ],
+    "a file for each piece": lambda ranks, scale, steps: [
+        (f"/s/piece{piece}.{step}", piece % ranks, 64) for step in range(steps) for piece in range(scale)
+    ],
+    "pieces with a border": lambda ranks, scale, steps: [(f"/s/piece{piece:02}", 0, 64) for piece in range(scale + 2)],
+    "three pieces a rank and a list": lambda ranks, scale, steps: [
+        (f"/s/part{piece}", 0, 64) for piece in range(3 * ranks + 1)
+    ],
+    "all ranks but one": lambda ranks, scale, steps: [(f"/s/worker{rank}", 0, 64) for rank in range(ranks - 1)],
+    "levels of a mesh": lambda ranks, scale, steps: [
+        (f"/s/level{level}.{step}", SHARED, 64) for step in range(steps) for level in range(2 * scale + 1)
+    ],
+    "each second rank": lambda ranks, scale, steps: [(f"/s/sub.{rank}", rank, 4000) for rank in range(0, ranks, 2)],
+    "strong scaling behind a header": lambda ranks, scale, steps: [
+        (f"/s/part.{rank}", rank, 4096 + (1 << 20) // ranks) for rank in range(ranks)
+    ],
+    "a table of all ranks": lambda ranks, scale, steps: [
+        (f"/s/table.{step}", 0, 16 + 24 * ranks) for step in range(steps)
+    ],
+}
+"""Programs with regular names, by ranks, scale and steps."""
+
+
+@pytest.mark.parametrize("name", REGULAR)
+@pytest.mark.parametrize(("ranks", "scale", "steps"), [(8, 8, 4), (16, 16, 4), (8, 8, 7)])
+def test_ranks_and_a_scale_that_change_together(name: str, ranks: int, scale: int, steps: int) -> None:
+    """Two different scales were seen, and one number of steps: a law with an offset fitted both and was refused."""
+    cases = [(2, 2, 4), (4, 4, 4), (4, 4, 4), (ranks, scale, steps)]
+    *past, came = runs(REGULAR[name], *((ranks, f"-x {scale} -n {steps}") for ranks, scale, steps in cases))
+    assert_predicted(past, came)
+
+
 def test_the_number_of_steps_may_be_told() -> None:
     def make(ranks: int, steps: int) -> list[File]:
         return [(f"/s/out.{step}", SHARED, 100 * ranks) for step in range(steps)]

@@ -8,6 +8,7 @@ import pytest
 from waits import PATIENCE_SECONDS
 from weir.prediction.arima import forecast
 from weir.prediction.context import Context, context_of
+from weir.prediction.forecasters import Regression
 from weir.prediction.laws import Observation, law_of
 
 
@@ -41,6 +42,42 @@ def test_a_header_and_a_body_of_each_rank() -> None:
         for ranks, particles in ((8, 1000), (4, 5000), (16, 5000), (8, 9000))
     ]
     assert expected(past, "-p", "20000", ranks=64) == 64 * (4096 + 38 * 20000)
+
+
+def test_a_header_of_the_file_and_a_body_of_each_rank() -> None:
+    """Two different scales determine both factors, and no run is left to test them: whole factors are bytes."""
+    past = [seen(496 + 1293 * ranks, ranks=ranks) for ranks in (2, 4, 4)]
+    assert expected(past, ranks=8) == 10840
+    assert expected(past[:2], ranks=8) == 10840
+
+
+def test_of_two_scales_only_whole_factors_count() -> None:
+    past = [seen(1000, ranks=2), seen(1777, ranks=6), seen(1777, ranks=6)]
+    assert expected(past, ranks=8) is None
+    assert expected([seen(1000, ranks=2), seen(1777, ranks=4), seen(1778, ranks=4)], ranks=8) is None
+
+
+def test_a_number_that_is_no_size_is_on_no_line() -> None:
+    past = [seen(4711, ranks=2), seen(9123, ranks=4)]
+    coming = context_of([], ranks=8)
+    assert law_of(past, coming) is not None
+    assert law_of(past, coming, is_tested=True) is None
+    assert Regression().first(past, [4712, 9124], coming) is None
+
+
+def test_a_quotient_and_one_more() -> None:
+    past, coming = [seen(26, "--steps", "100", "--every", "4")], context_of(["--steps", "400", "--every", "4"], ranks=8)
+    law = law_of(past, coming, is_count=True)
+    assert law is not None
+    assert law.of(coming) == 101
+    assert expected(past, "--steps", "400", "--every", "4") == 26, "a size or a stride has not one more"
+    assert expected([seen(25, "--steps", "100", "--every", "4")], "--steps", "400", "--every", "8") == 50
+
+
+def test_an_argument_explains_before_the_ranks_do() -> None:
+    past = [seen(100 * scale, "-x", str(scale), ranks=ranks) for ranks, scale in ((2, 100), (4, 200))]
+    assert expected(past, "-x", "300", ranks=4) == 30_000
+    assert law_of(past, context_of(["-x", "300"], ranks=4), grows_with_ranks=True) is not None
 
 
 def test_a_cube_divided_among_ranks() -> None:

@@ -159,6 +159,59 @@ def test_renames_are_followed_from_the_name_a_file_was_made_with(tmp_path: Path)
     assert [(file.path, file.renamed) for file in run.creations] == [("/out/x.tmp", "/archive/x")]
 
 
+def test_one_temporary_name_of_several_files(tmp_path: Path) -> None:
+    """`x.tmp` was one file with one size and one last name, though each step writes it anew and renames it."""
+    steps = [
+        block
+        for step in range(3)
+        for block in (
+            opened(step, "/out/x.tmp", at=3 * step),
+            written(step, 10 * (step + 1), 10, at=3 * step + 1),
+            renamed("/out/x.tmp", f"/out/x.{step}", at=3 * step + 2),
+        )
+    ]
+    (run,) = runs_of(tmp_path, trace(process(first=True), *steps))
+    assert [(file.path, file.name, file.order, file.size_bytes) for file in run.creations] == [
+        ("/out/x.tmp", f"/out/x.{step}", step, 10 * (step + 1)) for step in range(3)
+    ]
+    assert [(making.path, making.name, making.rank, making.process) for making in run.makings] == [
+        ("/out/x.tmp", f"/out/x.{step}", 0, 0) for step in range(3)
+    ]
+
+
+def test_a_file_that_is_replaced_again_and_again_is_one_file(tmp_path: Path) -> None:
+    steps = [
+        block
+        for step, name in enumerate(("tmpa1", "tmpb2", "tmpc3"))
+        for block in (
+            opened(step, f"/out/{name}", at=3 * step),
+            written(step, 10, 10, at=3 * step + 1),
+            renamed(f"/out/{name}", "/out/x", at=3 * step + 2),
+        )
+    ]
+    (run,) = runs_of(tmp_path, trace(process(first=True), *steps))
+    (creation,) = run.creations
+    assert (creation.path, creation.name, creation.size_bytes, creation.written_bytes) == (
+        "/out/tmpa1",
+        "/out/x",
+        10,
+        30,
+    )
+    assert [(making.path, making.name) for making in run.makings] == [
+        (f"/out/{name}", "/out/x") for name in ("tmpa1", "tmpb2", "tmpc3")
+    ]
+
+
+def test_a_directory_that_is_renamed_renames_its_files(tmp_path: Path) -> None:
+    blocks = (
+        opened(0, "/out/work/a", at=1),
+        opened(1, "/out/workshop", at=2),
+        renamed("/out/work", "/out/step1", at=3),
+    )
+    (run,) = runs_of(tmp_path, trace(process(first=True), *blocks))
+    assert [file.name for file in run.creations] == ["/out/step1/a", "/out/workshop"]
+
+
 def test_runs_are_told_apart_and_sorted(tmp_path: Path) -> None:
     later = trace(process("b", "/bin/b", started=STARTED + 5))
     earlier = trace(process("a", "/bin/a", started=STARTED))

@@ -6,6 +6,7 @@ pub(crate) mod forks;
 pub(crate) mod guard;
 mod heap;
 pub(crate) mod kernel;
+pub(crate) mod launcher;
 pub(crate) mod parts;
 pub(crate) mod real;
 pub(crate) mod umask;

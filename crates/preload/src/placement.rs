@@ -9,7 +9,9 @@ mod database;
 mod lookup;
 mod lustre;
 mod pages;
+mod pattern;
 mod reports;
+mod sqlite;
 
 pub(crate) use creation::{open, open_at_store, open_stream};
 pub(crate) use lookup::{is_on, learn, rearm_report, reset_in_child, write_report};

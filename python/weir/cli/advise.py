@@ -33,7 +33,7 @@ class _Source:
     """Sizes in bytes of the files that the run made."""
     usages: "list[Usage]"
     targets_seen: int
-    """Least number of targets: those that the log names."""
+    """Number of different targets that the log names: numbers of targets may have gaps, and begin anywhere."""
     transfer_bytes: int
     """Size of the most common access to the largest file; 0 where it is not known."""
     slow: "list[SlowTarget]"
@@ -132,7 +132,7 @@ def _source_of_log(path: Path, log: "DarshanLog") -> _Source:
         files=sum(file.size_bytes > 0 or file.size_read_bytes > 0 for file in log.files),
         sizes=[creation.size_bytes for creation in log.run.creations],
         usages=usages_of_log(log.files),
-        targets_seen=max(named, default=0) + 1 if named else 0,
+        targets_seen=len(named),
         transfer_bytes=largest.transfer_bytes if largest else 0,
         slow=slow_targets(log.files),
         incomplete=log.incomplete,
@@ -150,11 +150,19 @@ def _source_of_run(run: "Run", targets: int) -> _Source:
         files=len(run.creations),
         sizes=[creation.size_bytes for creation in run.creations],
         usages=usages,
-        targets_seen=max((usage.stripes for usage in usages), default=0),
+        targets_seen=max(len(_named(run)), max((usage.stripes for usage in usages), default=0)),
         transfer_bytes=0,
         slow=[],
         incomplete=(),
     )
+
+
+def _named(run: "Run") -> set[str]:
+    """The targets in the layouts of a run's files."""
+    from weir import _core
+
+    layouts = {creation.layout for creation in run.creations if creation.layout is not None}
+    return {target for layout in layouts for part in _core.parse_layout(layout) for target in part["targets"]}
 
 
 def _unfitted(source: _Source) -> CommandError:
@@ -181,7 +189,7 @@ def _print(advice: _Advice, *, is_tuned: bool, is_first: bool) -> None:
     print(
         bold(plain(source.log)) + f"\n{plain(source.program)}, {source.ranks} ranks, {source.files} files, "
         f"{len(source.usages)} with a known layout, "
-        f"{advice.targets} targets"
+        f"{_targets(advice)}"
     )
     if source.incomplete:
         say(f"{source.log} is incomplete: {', '.join(source.incomplete)} ran out of memory; files may be missing")
@@ -206,6 +214,12 @@ def _print(advice: _Advice, *, is_tuned: bool, is_first: bool) -> None:
         _print_tuned(advice.tuned)
     elif is_tuned and not advice.source.sizes:
         print("\nnothing to fit a layout to: the run made no files")
+
+
+def _targets(advice: _Advice) -> str:
+    text = "1 target" if advice.targets == 1 else f"{advice.targets} targets"
+    is_given = advice.targets != advice.source.targets_seen
+    return text if is_given else f"{text} named (give those of the system with --targets)"
 
 
 def _print_tuned(tuned: "Tuned") -> None:

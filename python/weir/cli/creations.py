@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from weir.cli.errors import CommandError, warn
 
 if TYPE_CHECKING:
@@ -44,9 +46,19 @@ def expected_creations(options: dict[str, Any]) -> list[ExpectedCreations]:
     if not groups:
         raise CommandError("there is no run in the paths of --from", hint="record one: `weir run --trace DIR -- CMD`")
     if not options["commands"]:
+        for runs in groups:
+            _tell_others(runs)
         return [_predicted(runs, _next(runs[-1].program, runs[-1].arguments, runs[-1], options)) for runs in groups]
     everything = sorted((run for runs in groups for run in runs), key=lambda run: run.started)
     return [_predicted(everything, _of_command(command, everything, options)) for command in options["commands"]]
+
+
+def _tell_others(runs: "Sequence[Run]") -> None:
+    """Tell the programs of a directory beside that of its latest run, which alone is expected to run again."""
+    latest = _title(runs[-1])
+    others = [title for title in dict.fromkeys(map(_title, runs)) if title != latest]
+    if others:
+        warn(f"placed for {latest} alone: there are runs of {', '.join(others)}, too; give a --command for each")
 
 
 def _listed(file: Path) -> "tuple[Creation, ...]":
@@ -71,10 +83,29 @@ def _groups(past: Sequence[Path]) -> "list[list[Run]]":
 
 
 def _of_command(command: str, runs: "Sequence[Run]", options: dict[str, Any]) -> "NextRun":
-    words = shlex.split(command) or [""]
-    program = _recorded_name(runs, Path(words[0]).name)
-    like = next((run for run in reversed(runs) if run.program == program), runs[-1])
-    return _next(program, tuple(words[1:]), like, options)
+    from weir.prediction.command_line import understand
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise click.UsageError(f"--command {command}: {error}") from error
+    if ":" in words:
+        raise click.UsageError(f"--command {command}: give each of its programs a --command of its own")
+    found = understand(words, runs)
+    if found.like is None:
+        known = ", ".join(dict.fromkeys(_title(run) for run in reversed(runs)))
+        raise CommandError(
+            f"no past run is of `{command}`: the paths of --from have runs of {known}",
+            hint="record one: `weir run --trace DIR -- CMD`",
+        )
+    ranks = options["ranks"] or found.ranks
+    return _next(found.program, found.arguments, found.like, {**options, "ranks": ranks})
+
+
+def _title(run: "Run") -> str:
+    from weir.prediction.context import title
+
+    return title(run.program, run.arguments)
 
 
 def _next(program: str, arguments: tuple[str, ...], like: "Run", options: dict[str, Any]) -> "NextRun":
@@ -83,26 +114,21 @@ def _next(program: str, arguments: tuple[str, ...], like: "Run", options: dict[s
     return NextRun(program, arguments, options["ranks"] or like.ranks, options["problem_size"], options["steps"])
 
 
-def _recorded_name(runs: "Sequence[Run]", name: str) -> str:
-    """The name under which a program was recorded. For `python3` it is the name behind the link, such as
-    `python3.11`.
-    """
-    known = [run.program for run in reversed(runs)]
-    if name in known:
-        return name
-    bare = name.rstrip("0123456789.")
-    return next((program for program in known if program.rstrip("0123456789.") == bare), name)
-
-
 def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> ExpectedCreations:
+    from weir.prediction.context import title
     from weir.prediction.creations import predict
 
     prediction = predict(runs, coming)
     if not prediction.creations:
+        told = "".join(f"; {one.files} files {one.pattern}: {one.reason}" for one in prediction.unpredictable)
+        count = "1 past run is" if prediction.runs == 1 else f"{prediction.runs} past runs are"
         raise CommandError(
-            f"{prediction.runs} past runs are of {coming.program}, and predict none of its files",
-            hint="which programs were recorded? see `weir trace show --runs`",
+            f"{count} of {title(coming.program, coming.arguments)}, and predict none of its files{told}",
+            hint="names with an identifier, a time or a process number cannot be foreseen: the store places such files"
+            if told
+            else "which programs were recorded? see `weir trace show --runs`",
         )
     for unpredictable in prediction.unpredictable:
-        warn(f"not placed: {unpredictable.files} files {unpredictable.pattern}: {unpredictable.reason}")
+        files = "1 file" if unpredictable.files == 1 else f"{unpredictable.files} files"
+        warn(f"not placed: {files} {unpredictable.pattern}: {unpredictable.reason}")
     return ExpectedCreations(prediction.creations, prediction)

@@ -90,7 +90,7 @@ def place(context: click.Context, /, **options: Any) -> None:
     programs = expected_creations(options)
     allotment = _allot(programs, _targets(home, options["lustre"]), options)
     if database is not None:
-        _write(database, allotment)
+        _write(database, allotment, programs)
     if emit is not None:
         _emit(emit, allotment, options["into"])
     else:
@@ -109,8 +109,28 @@ def show_database(database: Path, path: str | None, output: str) -> None:
     from weir.cli.output import show
 
     components = _read(database, path)
-    documents = [{**asdict(component), "targets": list(component.targets)} for component in components]
-    show(output, documents, _HEADER, [_row(component) for component in components])
+    made_as = _names_at_making(database)
+    documents = [
+        {**asdict(component), "targets": list(component.targets), "made_as": made_as.get(component.path)}
+        for component in components
+    ]
+    header = (*_HEADER, "MADE AS") if made_as else _HEADER
+    rows = [
+        (*_row(component), made_as.get(component.path, "-")) if made_as else _row(component) for component in components
+    ]
+    show(output, documents, header, rows)
+
+
+def _names_at_making(database: Path) -> dict[str, str]:
+    """The first temporary name of each file that is renamed, with its turn where several files have the name."""
+    from weir.placement.database import read_temporaries
+    from weir.tracing.records import ANY
+
+    names: dict[str, str] = {}
+    for one in read_temporaries(database):
+        turn = "" if one.turn == ANY else f" (rank {one.rank}, turn {one.turn})"
+        names.setdefault(one.path, f"{one.name}{turn}")
+    return names
 
 
 def _check_usage(options: dict[str, Any]) -> None:
@@ -226,11 +246,17 @@ def _size(text: str | None) -> int | None:
         raise click.UsageError(f"--round-robin {text}: {error}") from error
 
 
-def _write(database: Path, allotment: "Allotment") -> None:
+def _write(database: Path, allotment: "Allotment", programs: Sequence[ExpectedCreations]) -> None:
     from weir.placement.database import write
     from weir.placement.lookups import report_of
 
-    count = write(database, allotment.components)
+    temporaries = [program.prediction.temporaries for program in programs if program.prediction]
+    count = write(
+        database,
+        allotment.components,
+        names=[name for one in temporaries for name in one.names],
+        patterns=[pattern for one in temporaries for pattern in one.patterns],
+    )
     report_of(database).unlink(missing_ok=True)
     say(f"{count} files in {database}: run the program with `weir run --placement {database} -- CMD`")
 
@@ -284,7 +310,7 @@ def _show_summary(allotment: "Allotment", programs: Sequence[ExpectedCreations],
     print_table(("TARGET", "BYTES"), [(name, size(count)) for name, count in allotment.loads_bytes.items()])
     for one in predictions:
         runs = "run" if one.runs == 1 else "runs"
-        say(f"files of {one.program}: predicted by {one.model} from {one.runs} past {runs}")
+        say(f"files of {one.title}: predicted by {one.model} from {one.runs} past {runs}")
     if allotment.imbalance is not None:
         say(f"the fullest target gets {allotment.imbalance:.2f} times the mean")
 

@@ -109,6 +109,7 @@ def _run_rows(runs: "Sequence[Run]") -> list[tuple[object, ...]]:
     from datetime import datetime
 
     from weir.cli.output import name, seconds, size
+    from weir.prediction.context import title
 
     rows: list[tuple[object, ...]] = []
     for number, run in enumerate(runs):
@@ -116,7 +117,7 @@ def _run_rows(runs: "Sequence[Run]") -> list[tuple[object, ...]]:
         rows.append(
             (
                 number,
-                name(run.program),
+                name(title(run.program, run.arguments)),
                 run.ranks,
                 datetime.fromtimestamp(run.started).isoformat(" ", "seconds"),
                 seconds(run.ended - run.started),

@@ -7,18 +7,23 @@ with the old file open goes on with it, and finds the new file by its new inode.
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
 from weir.errors import WeirError
+from weir.tracing.records import TemporaryName
 
 APPLICATION_ID = 0x57656972
 """`PRAGMA application_id` of an interaction database: "Weir"."""
-VERSION = 1
-"""`PRAGMA user_version` of the schema below."""
+PLAIN_VERSION = 1
+"""`PRAGMA user_version` of a database without temporary names, which earlier programs read, too."""
+VERSION = 2
+"""`PRAGMA user_version` of a database with temporary names."""
+PATTERNS_MAX = 64
+"""Most patterns of temporary names, as the look-up reads them: it compares a name that is not foreseen with each."""
 END_OF_FILE = -1
 """`extent_end` of a component that reaches to the end of the file."""
 
@@ -36,9 +41,21 @@ CREATE TABLE placement (
     PRIMARY KEY (path, component)
 ) WITHOUT ROWID
 """
+_TEMPORARY_SCHEMA = """
+CREATE TABLE temporary (
+    name TEXT NOT NULL,
+    rank INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    PRIMARY KEY (name, rank, turn)
+) WITHOUT ROWID
+"""
+_PATTERN_SCHEMA = "CREATE TABLE pattern (pattern TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID"
 _COLUMNS = "path, component, extent_start, extent_end, stripe_bytes, stripe_count, size_bytes, rank, targets"
 # To Linux a path is bytes, and to SQLite a text that holds any bytes.
 _INSERT = f"INSERT INTO placement ({_COLUMNS}) VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_TEMPORARY = "INSERT OR IGNORE INTO temporary VALUES (CAST(? AS TEXT), ?, ?, CAST(? AS TEXT))"
+_INSERT_PATTERN = "INSERT INTO pattern VALUES (CAST(? AS TEXT))"
 
 
 class DatabaseError(WeirError):
@@ -69,12 +86,20 @@ class Component:
     """One target for each stripe, in stripe order: `3.1` on a Weir store, `14` on Lustre; empty before allocation."""
 
 
-def write(file: Path, components: Iterable[Component]) -> int:
+def write(
+    file: Path,
+    components: Iterable[Component],
+    *,
+    names: Sequence[TemporaryName] = (),
+    patterns: Iterable[str] = (),
+) -> int:
     """Replace the database by one with other components.
 
     Args:
         file: The database; its folder must exist.
         components: Components of all files, in any order.
+        names: The temporary names of files. A name that two programs use leads to the first one's file.
+        patterns: The patterns of temporary names with random parts.
 
     Returns:
         Number of files in the new database.
@@ -87,6 +112,12 @@ def write(file: Path, components: Iterable[Component]) -> int:
     for path, parts in groupby(rows, key=attrgetter("path")):
         _check(path, list(parts))
         files += 1
+    patterns = sorted(set(patterns))
+    if len(patterns) > PATTERNS_MAX:
+        raise DatabaseError(
+            f"{len(patterns)} patterns of temporary names, and a database has at most {PATTERNS_MAX}",
+            hint="place fewer programs at once",
+        )
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         fresh.unlink(missing_ok=True)
@@ -94,10 +125,15 @@ def write(file: Path, components: Iterable[Component]) -> int:
             # The look-up maps one file and reads no journal beside it.
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute(f"PRAGMA user_version = {VERSION if names else PLAIN_VERSION}")
             with connection:
                 connection.execute(_SCHEMA)
                 connection.executemany(_INSERT, map(_row, rows))
+                if names:
+                    connection.execute(_TEMPORARY_SCHEMA)
+                    connection.execute(_PATTERN_SCHEMA)
+                    connection.executemany(_INSERT_TEMPORARY, map(_temporary_row, names))
+                    connection.executemany(_INSERT_PATTERN, ((os.fsencode(pattern),) for pattern in patterns))
         fresh.replace(file)
     except (sqlite3.Error, OSError, OverflowError) as error:
         raise DatabaseError(
@@ -120,21 +156,48 @@ def read(file: Path, path: str | None = None) -> list[Component]:
         The components, ordered by path and number.
 
     Raises:
-        DatabaseError: The file cannot be read, or is no interaction database of this version.
+        DatabaseError: The file cannot be read, or is no interaction database of a known version.
     """
+    condition, values = ("", ()) if path is None else ("WHERE path = CAST(? AS TEXT)", (os.fsencode(path),))
+    with _opened(file) as (connection, _):
+        rows = connection.execute(f"SELECT {_COLUMNS} FROM placement {condition} ORDER BY path, component", values)
+        return [_component(row) for row in rows]
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """A database for reading, and its version."""
     if not file.is_file():
         raise DatabaseError(f"there is no interaction database {file}", hint="make one with `weir place`")
-    condition, values = ("", ()) if path is None else ("WHERE path = CAST(? AS TEXT)", (os.fsencode(path),))
     try:
         with contextlib.closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = os.fsdecode
-            _check_version(file, connection)
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM placement {condition} ORDER BY path, component", values)
-            return [_component(row) for row in rows]
+            yield connection, _checked_version(file, connection)
     except (sqlite3.Error, TypeError, UnicodeDecodeError) as error:
         raise DatabaseError(
             f"cannot read the interaction database {file}: {error}", hint="write it anew with `weir place`"
         ) from error
+
+
+def read_temporaries(file: Path) -> list[TemporaryName]:
+    """Read the temporary names of a database.
+
+    Args:
+        file: The database.
+
+    Returns:
+        The names that lead to a file, ordered by name, rank and turn; none for a database without.
+
+    Raises:
+        DatabaseError: The file cannot be read, or is no interaction database of a known version.
+    """
+    with _opened(file) as (connection, version):
+        if version == PLAIN_VERSION:
+            return []
+        rows = connection.execute(
+            "SELECT name, rank, turn, path FROM temporary WHERE path <> '' ORDER BY name, rank, turn"
+        )
+        return [_temporary(row) for row in rows]
 
 
 def check(file: Path) -> None:
@@ -144,7 +207,7 @@ def check(file: Path) -> None:
         file: The file.
 
     Raises:
-        DatabaseError: The file cannot be read, or is no interaction database of this version.
+        DatabaseError: The file cannot be read, or is no interaction database of a known version.
     """
     read(file, "")
 
@@ -161,6 +224,17 @@ def _component(row: tuple[object, ...]) -> Component:
     return Component(path, component, start, end, stripe_bytes, stripe_count, size_bytes, rank, places)
 
 
+def _temporary(row: tuple[object, ...]) -> TemporaryName:
+    match row:
+        case (str(name), int(rank), int(turn), str(path)):
+            return TemporaryName(name, rank, turn, path)
+    raise TypeError("a temporary name, its rank, its turn or its path has another type")
+
+
+def _temporary_row(one: TemporaryName) -> tuple[object, ...]:
+    return (os.fsencode(one.name), one.rank, one.turn, os.fsencode(one.path))
+
+
 def _row(component: Component) -> tuple[object, ...]:
     return (
         os.fsencode(component.path),
@@ -175,16 +249,18 @@ def _row(component: Component) -> tuple[object, ...]:
     )
 
 
-def _check_version(file: Path, connection: sqlite3.Connection) -> None:
+def _checked_version(file: Path, connection: sqlite3.Connection) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise DatabaseError(f"{file} is not an interaction database", hint="make one with `weir place`")
-    if version != VERSION:
+    if version not in (PLAIN_VERSION, VERSION):
         raise DatabaseError(
-            f"{file} is an interaction database of version {version}, and this program reads version {VERSION}",
+            f"{file} is an interaction database of version {version}, and "
+            f"this program reads versions {PLAIN_VERSION} and {VERSION}",
             hint="write it anew with `weir place` of this version",
         )
+    return int(version)
 
 
 def _check(path: str, parts: list[Component]) -> None:

@@ -11,7 +11,7 @@ SIZE_TOLERANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """A prediction beside the real creations, compared by the names of the files."""
+    """A prediction beside the real creations, compared by the last names of the files."""
 
     right: int
     """Files with an exact name and a size within `SIZE_TOLERANCE`."""
@@ -39,8 +39,8 @@ def accuracy(predicted: Iterable[Creation], came: Iterable[Creation]) -> Accurac
     Returns:
         The counts of right, wrong, missed and invented files.
     """
-    expected = {creation.path: creation.size_bytes for creation in predicted}
-    actual = {creation.path: creation.size_bytes for creation in came}
+    expected = {creation.name: creation.size_bytes for creation in predicted}
+    actual = {creation.name: creation.size_bytes for creation in came}
     both = expected.keys() & actual.keys()
     right = sum(abs(expected[path] - actual[path]) <= SIZE_TOLERANCE * actual[path] for path in both)
     return Accuracy(right, len(both) - right, len(actual) - len(both), len(expected) - len(both))

@@ -106,7 +106,7 @@ def coming_values(
     first = forecaster.first(starts, [_after(values, stride) for values in seen], coming)
     if first is None:
         return None
-    count = round(forecaster.quantity(counts, coming))
+    count = round(forecaster.quantity(counts, coming, is_count=True))
     return [round(first) + stride * step for step in range(count)]
 
 
@@ -134,6 +134,6 @@ def _ranks(
     if len(strides) == 1 and reaches_end:
         return list(range(last[0], coming.ranks, last[1] - last[0]))
     counts = [Observation(sample.context, len(ranks)) for ranks, sample in zip(seen, samples, strict=True)]
-    count = round(forecaster.quantity(counts, coming))
+    count = round(forecaster.quantity(counts, coming, is_count=True))
     stride = last[1] - last[0] if len(strides) == 1 else max(coming.ranks // max(count, 1), 1)
     return [rank for step in range(count) if (rank := last[0] + stride * step) < coming.ranks]

@@ -14,6 +14,9 @@ _NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKmMgGtT]?)(?:i?[b
 _GLUED = re.compile(r"(-[A-Za-z])(\d.*)")
 _KEY = re.compile(r"[A-Za-z_][\w.\-]*")
 _PREFIXES = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python whose next word is a value and no script (python(1))."""
+_TITLE_MAX = 40
 _INTERPRETER = re.compile(r"(python|perl|ruby|Rscript|julia|bash|sh)[\d.]*")
 
 
@@ -150,16 +153,37 @@ def identity(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         arguments: Arguments after it.
 
     Returns:
-        The program's name, and for an interpreter also the script's name.
+        The program's name, and for an interpreter also the script's or the module's name.
     """
     if not _INTERPRETER.fullmatch(program):
         return (program,)
+    is_value = False
     for index, word in enumerate(arguments):
-        if word in ("-c", "-m") and index + 1 < len(arguments):
+        if is_value:
+            is_value = False
+        elif word == "-m" and index + 1 < len(arguments):
+            return (program, f"-m {arguments[index + 1]}")
+        elif word == "-c" and index + 1 < len(arguments):
             return (program, " ".join(_without_numbers(arguments[index + 1 :])))
-        if not word.startswith("-"):
+        elif word in _OPTIONS_WITH_VALUE:
+            is_value = True
+        elif not word.startswith("-"):
             return (program, word.rsplit("/", 1)[-1])
     return (program,)
+
+
+def title(program: str, arguments: Sequence[str]) -> str:
+    """Name a program for people: an interpreter with its script.
+
+    Args:
+        program: Name of the executable.
+        arguments: Arguments after it.
+
+    Returns:
+        The name; the text of `-c` is cut.
+    """
+    words = " ".join(identity(program, arguments))
+    return words if len(words) <= _TITLE_MAX else words[: _TITLE_MAX - 1] + "…"
 
 
 def _without_numbers(words: Sequence[str]) -> list[str]:

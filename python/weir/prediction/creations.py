@@ -5,15 +5,16 @@ alone, the last run scaled, and a Markov chain. The best of them predicts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weir.prediction.accuracy import Accuracy, accuracy
-from weir.prediction.context import NextRun, context_of
+from weir.prediction.context import NextRun, context_of, title
 from weir.prediction.forecasters import Arima, Forecaster, LastRun, Regression
 from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
 from weir.prediction.pattern import Expected, Unpredictable, expect
 from weir.prediction.roles import Sample, evenly_padded
+from weir.prediction.temporaries import Temporaries, temporaries_of
 from weir.tracing.records import SHARED, Creation, Run
 
 REGRESSION = "regression"
@@ -33,8 +34,10 @@ class Prediction:
     """The creations of a coming run."""
 
     program: str
+    title: str
+    """The program's name for people: an interpreter with its script."""
     creations: tuple[Creation, ...]
-    """The creations in their expected order; ranks take turns."""
+    """The creations by their last names, in their expected order; ranks take turns."""
     unpredictable: tuple[Unpredictable, ...]
     """Further expected files, with names that cannot be known."""
     model: str
@@ -45,6 +48,8 @@ class Prediction:
     """Number of past runs in the training."""
     likeness: float
     """Part of the coming call's options and texts that past calls had; below 1 the call is new."""
+    temporaries: Temporaries = field(default_factory=Temporaries)
+    """The names under which files are made first, where the program renames them afterwards."""
 
 
 def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -> Prediction:
@@ -67,7 +72,11 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     scores = _hold_out(past) if model is None else {}
     chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
     creations, unpredictable = _predicted(past, coming, chosen)
-    return Prediction(coming.program, creations, unpredictable, chosen, scores, len(past), likeness)
+    temporaries = temporaries_of(past, creations, context_of(coming.arguments, ranks=coming.ranks))
+    recognised = tuple(creation for creation in creations if creation.path not in temporaries.lost_paths)
+    unpredictable += temporaries.lost
+    name = title(coming.program, coming.arguments)
+    return Prediction(coming.program, name, recognised, unpredictable, chosen, scores, len(past), likeness, temporaries)
 
 
 def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:
@@ -89,7 +98,7 @@ def _predicted(
     expected: list[Expected] = []
     unpredictable: list[Unpredictable] = []
     for skeleton in _skeletons(past):
-        samples = [Sample(one.context, one.run.started, one.groups[skeleton]) for one in past if skeleton in one.groups]
+        samples = [_sample(one, skeleton) for one in past if skeleton in one.groups]
         for alike in evenly_padded(samples):
             found = expect(skeleton, alike, context, forecaster, steps=coming.steps)
             if isinstance(found, Unpredictable):
@@ -97,6 +106,11 @@ def _predicted(
             else:
                 expected += found
     return _ordered(expected), tuple(unpredictable)
+
+
+def _sample(one: PastRun, skeleton: str) -> Sample:
+    run = one.run
+    return Sample(one.context, run.started, one.groups[skeleton], run.ended, run.process_numbers)
 
 
 def _skeletons(past: Sequence[PastRun]) -> list[str]:

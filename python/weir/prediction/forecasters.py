@@ -12,13 +12,16 @@ from weir.prediction.laws import EXACT, Observation, law_of
 class Forecaster(Protocol):
     """Forecasts the numbers that the structure of names leaves open."""
 
-    def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
+    def quantity(
+        self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False, is_count: bool = False
+    ) -> float:
         """Forecast a count or a size in the coming run.
 
         Args:
             seen: The same quantity in past runs, oldest first, of one run at least.
             coming: The coming run.
             is_shared: Whether all ranks write into the file, so that it grows with the number of ranks.
+            is_count: Whether the quantity is a number of files, as of steps.
 
         Returns:
             The quantity.
@@ -56,7 +59,9 @@ class Arima:
     short to fit.
     """
 
-    def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
+    def quantity(
+        self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False, is_count: bool = False
+    ) -> float:
         """See `Forecaster`."""
         values = [one.value / (one.context.ranks if is_shared else 1) for one in seen]
         return max(forecast(values, 1)[0], 0.0) * (coming.ranks if is_shared else 1)
@@ -79,9 +84,11 @@ class Arima:
 class Regression(Arima):
     """Laws of the run's numbers where laws explain the past, and ARIMA elsewhere."""
 
-    def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
+    def quantity(
+        self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False, is_count: bool = False
+    ) -> float:
         """See `Forecaster`."""
-        law = law_of(seen, coming)
+        law = law_of(seen, coming, grows_with_ranks=is_shared, is_count=is_count)
         if law is None:
             return super().quantity(_most_alike(seen, coming), coming, is_shared=is_shared)
         value = law.of(coming)
@@ -92,7 +99,8 @@ class Regression(Arima):
 
     def first(self, seen: Sequence[Observation], ends: Sequence[float], coming: Context) -> float | None:
         """See `Forecaster`."""
-        law = law_of(seen, coming)
+        # Two job numbers or times lie on some line, too.
+        law = law_of(seen, coming, is_tested=True)
         if law is not None and all(_is_exact(law.of(one.context), one.value) for one in seen):
             return law.of(coming)
         return super().first(seen, ends, coming)
@@ -101,7 +109,9 @@ class Regression(Arima):
 class LastRun:
     """Forecasts the values of the last run; files that all ranks write together grow with the ranks."""
 
-    def quantity(self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False) -> float:
+    def quantity(
+        self, seen: Sequence[Observation], coming: Context, *, is_shared: bool = False, is_count: bool = False
+    ) -> float:
         """See `Forecaster`."""
         return seen[-1].value * (coming.ranks / seen[-1].context.ranks if is_shared else 1.0)
 

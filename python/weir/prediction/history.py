@@ -53,7 +53,7 @@ def _past(run: Run) -> PastRun:
     context = context_of(run.arguments, ranks=run.ranks)
     groups: dict[str, list[Instance]] = {}
     for creation in run.creations:
-        name = parse(creation.path, context)
+        name = parse(creation.name, context)
         values = tuple(field if is_random_word(field) else int(field) for field in name.fields)
         groups.setdefault(name.skeleton, []).append(Instance(name, values, creation))
     return PastRun(run, context, groups)

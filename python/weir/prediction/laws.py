@@ -1,13 +1,15 @@
 """Laws of counts and sizes: their dependence on the ranks and the arguments of a run.
 
 A law is a sum of at most two monomials in the numbers of a run, such as `4096 ranks + 38 ranks particles`. Of the laws
-that fit the past the simplest counts. A law that was never tested against a coming change is marked as untested.
+that fit the past the simplest counts. A law with as many factors as the past has different circumstances fits any
+past; it counts where no simpler law explains the past, and where its factors are whole numbers, as bytes and counts
+are. A law that was never tested against a coming change is marked as untested.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 from weir.prediction.context import RANKS, Context
 
@@ -83,7 +85,14 @@ class Law:
         return sum(factor * monomial.of(context) for factor, monomial in self.terms)
 
 
-def law_of(observations: Sequence[Observation], coming: Context) -> Law | None:
+def law_of(
+    observations: Sequence[Observation],
+    coming: Context,
+    *,
+    grows_with_ranks: bool = False,
+    is_count: bool = False,
+    is_tested: bool = False,
+) -> Law | None:
     """Find the simplest law that explains observations, exactly or else closely.
 
     A number that changes only between the past and the coming run is followed where a product of the run's numbers
@@ -92,6 +101,10 @@ def law_of(observations: Sequence[Observation], coming: Context) -> Law | None:
     Args:
         observations: A quantity in past runs, of one run at least.
         coming: The coming run.
+        grows_with_ranks: Whether the quantity belongs to all ranks together. A quantity of one rank or one pattern
+            more probably grows with an argument, where ranks and an argument changed together.
+        is_count: Whether the quantity is a number of steps or pieces, which may have one more than an argument says.
+        is_tested: Whether the law must have fewer factors than the past has different circumstances.
 
     Returns:
         The law; None where no law explains the observations.
@@ -103,19 +116,34 @@ def law_of(observations: Sequence[Observation], coming: Context) -> Law | None:
     untested = frozenset(changing)
     constant = _fit(observations, (ONE,))
     if changing:
-        named = _named_product(observations, coming, changing)
+        named = _named_product(observations, coming, changing, is_count=is_count)
         if named is not None:
             return named
     if constant is not None and _error(constant, observations) <= EXACT:
         return Law(constant.terms, untested)
-    laws = sorted(_laws(observations, varying), key=lambda law: sum(1 + m.weight for _, m in law.terms))
+    laws = _by_simplicity(_laws(observations, varying), grows_with_ranks)
     for tolerance in (EXACT, CLOSE):
         if constant is not None and _error(constant, observations) <= tolerance:
             return Law(constant.terms, untested)
         for law in laws:
             if _error(law, observations) <= tolerance and _is_sane(law, coming):
                 return Law(law.terms, untested)
+    if not is_tested:
+        for law in _by_simplicity(_whole_laws(observations, varying), grows_with_ranks):
+            if _is_sane(law, coming):
+                return Law(law.terms, untested)
     return None
+
+
+def _by_simplicity(laws: Iterable[Law], grows_with_ranks: bool) -> list[Law]:
+    """Laws in their order: the simplest first, and of equally simple ones those that need no growth with the ranks."""
+
+    def rank_of(law: Law) -> tuple[bool, int, bool]:
+        is_negative = any(factor < 0 for factor, _ in law.terms)
+        grows = any(key == RANKS and exponent > 0 for _, monomial in law.terms for key, exponent in monomial.powers)
+        return (is_negative, sum(1 + monomial.weight for _, monomial in law.terms), grows and not grows_with_ranks)
+
+    return sorted(laws, key=rank_of)
 
 
 def _common(observations: Sequence[Observation], coming: Context) -> list[str]:
@@ -165,6 +193,24 @@ def _laws(observations: Sequence[Observation], varying: Sequence[str]) -> Iterat
         law = _fit(observations, pair)
         if law is not None:
             yield law
+
+
+def _whole_laws(observations: Sequence[Observation], varying: Sequence[str]) -> Iterator[Law]:
+    """Laws of a constant and a monomial with whole factors through the two different circumstances of the past.
+
+    Such a law may have a negative constant, as where all ranks but one make a file.
+    """
+    for monomial in _monomials(varying):
+        points = {(monomial.of(one.context), one.value) for one in observations}
+        if len(points) != 2 or not all(math.isfinite(at) for at, _ in points):
+            continue
+        (low, first), (high, last) = sorted(points)
+        if low == high:
+            continue
+        factor = _rounded((last - first) / (high - low))
+        constant = _rounded(first - factor * low)
+        if factor > 0 and constant != 0 and factor.is_integer() and constant.is_integer():
+            yield Law(((constant, ONE), (factor, monomial)))
 
 
 def _fit(observations: Sequence[Observation], monomials: tuple[Monomial, ...]) -> Law | None:
@@ -228,8 +274,13 @@ def _is_sane(law: Law, coming: Context) -> bool:
     return math.isfinite(value) and value >= 0
 
 
-def _named_product(observations: Sequence[Observation], coming: Context, changing: Sequence[str]) -> Law | None:
-    """A product of the run's own numbers that equals what was observed in every run, with no factor."""
+def _named_product(
+    observations: Sequence[Observation], coming: Context, changing: Sequence[str], *, is_count: bool
+) -> Law | None:
+    """A product or quotient of the run's own numbers that equals what was observed in every run, with no factor.
+
+    A count may be one more: a program that writes at the begin and after every step makes `1 + steps / every` files.
+    """
     if any(observation.value <= 1 for observation in observations):
         return None
     keys = [
@@ -237,16 +288,30 @@ def _named_product(observations: Sequence[Observation], coming: Context, changin
         for key in _common(observations, coming)
         if coming.numbers[key] > 0 and all(observation.context.numbers[key] > 1 for observation in observations)
     ][: 2 * _FEATURES_MAX]
-    found: list[Monomial] = []
-    for count in (1, 2, 3):
-        for chosen in combinations(keys, count):
-            monomial = Monomial(tuple((key, 1) for key in chosen))
-            if all(math.isclose(monomial.of(seen.context), seen.value, rel_tol=EXACT) for seen in observations):
-                found.append(monomial)
-        if found:
-            break
-    follows = [monomial for monomial in found if any(key in changing for key, _ in monomial.powers)]
-    # If a product of constant numbers explains as much, the changing number may stand there by chance.
-    if not found or len(follows) != len(found):
-        return None
-    return Law(((1.0, follows[0]),))
+    for more in (0, 1) if is_count else (0,):
+        for monomials in _candidates(keys, is_alone=more > 0):
+            found = [one for one in monomials if _equals(one, observations, more)]
+            if not found:
+                continue
+            follows = [monomial for monomial in found if any(key in changing for key, _ in monomial.powers)]
+            # If a product of constant numbers explains as much, the changing number may stand there by chance.
+            if len(follows) < len(found):
+                return None
+            terms = ((1.0, follows[0]), (1.0, ONE))
+            return Law(terms if more else terms[:1])
+    return None
+
+
+def _candidates(keys: Sequence[str], *, is_alone: bool) -> Iterator[list[Monomial]]:
+    """Products of up to three numbers, or one number alone, and quotients of two: the simplest first."""
+    for count in (1,) if is_alone else (1, 2, 3):
+        yield [Monomial(tuple((key, 1) for key in chosen)) for chosen in combinations(keys, count)]
+    yield [Monomial(((one, 1), (other, -1))) for one, other in permutations(keys, 2)]
+
+
+def _equals(monomial: Monomial, observations: Sequence[Observation], more: int) -> bool:
+    """Whether a monomial and `more` are above 1 and equal what was observed."""
+    return all(
+        seen.value - more > 1 and math.isclose(monomial.of(seen.context), seen.value - more, rel_tol=EXACT)
+        for seen in observations
+    )

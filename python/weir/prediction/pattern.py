@@ -12,7 +12,10 @@ from weir.prediction.history import Instance
 from weir.prediction.names import ARGUMENT, FIELD, build
 from weir.prediction.roles import Role, Sample, roles_of, why_unpredictable
 from weir.prediction.sizes import Place, sizes_of
+from weir.prediction.unforeseen import A_TIME, stamp_in
 from weir.tracing.records import SHARED
+
+_DATE_LENGTH = len("2026-01-31")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ def expect(
     Returns:
         The expected files, or the reason why their names cannot be predicted.
     """
+    stamped = _stamped(samples)
+    if stamped is not None:
+        return stamped
     roles = roles_of(samples)
     for field, role in enumerate(roles):
         if role.kind == "unpredictable":
@@ -246,6 +252,30 @@ def _as_before(
             if expected is not None:
                 found.setdefault(expected.path, expected)
     return list(found.values())
+
+
+def _stamped(samples: Sequence[Sample]) -> Unpredictable | None:
+    """Files whose names all have a time of the clock, which is another one in each run; None where one has none.
+
+    A time that an argument gives is known before the run. A date in the name of a folder may be the user's own.
+    """
+    stamps: list[set[str]] = []
+    shown = ""
+    for sample in samples:
+        stamps.append(set())
+        for instance in sample.instances:
+            name = instance.creation.name
+            span = stamp_in(name, sample.started, sample.ended)
+            if span is None or any(name[slice(*span)] in text for text in sample.context.texts.values()):
+                return None
+            if len(samples) == 1 and span[1] - span[0] <= _DATE_LENGTH and "/" in name[span[1] :]:
+                return None
+            stamps[-1].add(name[slice(*span)])
+            shown = f"{name[: span[0]]}<{A_TIME}>{name[span[1] :]}"
+    if len(samples) > 1 and all(one == stamps[0] for one in stamps):
+        return None
+    last = samples[-1].instances
+    return Unpredictable(shown, A_TIME, len(last), max(one.creation.size_bytes for one in last))
 
 
 def _unpredictable(

@@ -1,12 +1,21 @@
 """The role of each field of a name: constant, rank, number of ranks, argument, counter, or unpredictable."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 from weir.prediction.context import RANKS, Context
 from weir.prediction.history import Instance
+from weir.prediction.unforeseen import (
+    A_JOB,
+    A_PROCESS,
+    A_TIME,
+    A_UUID,
+    are_process_numbers,
+    is_identifier,
+    reason_of_text,
+)
 
 Kind = Literal["constant", "number", "rank", "quotient", "remainder", "tied", "counter", "listed", "unpredictable"]
 
@@ -48,6 +57,10 @@ class Sample:
     started: float
     """Unix time of the run's start."""
     instances: list[Instance]
+    ended: float = 0.0
+    """Unix time of the run's end."""
+    processes: frozenset[int] = frozenset()
+    """Numbers of the run's processes."""
 
 
 def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
@@ -69,7 +82,7 @@ def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
                 alike[role.spell(instance.values[field]) == instance.name.fields[field]].append(instance)
             for part, instances in zip(parts, alike, strict=True):
                 if instances:
-                    part.append(Sample(sample.context, sample.started, instances))
+                    part.append(replace(sample, instances=instances))
         if all(parts):
             return [group for part in parts for group in evenly_padded(part)]
     return [list(samples)]
@@ -98,6 +111,10 @@ def _role(samples: Sequence[Sample], field: int, before: Sequence[Role]) -> Role
     if known is not None:
         return known
     if len(set(texts)) == 1:
+        if len(samples) == 1 and is_identifier(texts[0]):
+            return Role("unpredictable", text=A_UUID)
+        if _are_process_numbers(samples, field):
+            return Role("unpredictable", text=A_PROCESS)
         return Role("rank", width=width) if _is_padded_rank_of_one(samples, field) else Role("constant", text=texts[0])
     if not all(isinstance(instance.values[field], int) for sample in samples for instance in sample.instances):
         return _random(samples, field)
@@ -138,8 +155,8 @@ def _is_padded_rank_of_one(samples: Sequence[Sample], field: int) -> bool:
 
 
 def _random(samples: Sequence[Sample], field: int) -> Role:
-    listed = _listed(samples, field, 0)
-    return listed or Role("unpredictable", text="a hash or an identifier")
+    texts = [instance.name.fields[field] for sample in samples for instance in sample.instances]
+    return _listed(samples, field, 0) or Role("unpredictable", text=reason_of_text(texts))
 
 
 def _by_rank(samples: Sequence[Sample], field: int, width: int) -> Role | None:
@@ -187,8 +204,14 @@ def _counting(samples: Sequence[Sample], field: int, width: int) -> Role:
     if listed is not None:
         return listed
     if all(_looks_like_time(values, sample) for values, sample in zip(sets, samples, strict=True)):
-        return Role("unpredictable", text="a time")
+        return Role("unpredictable", text=A_TIME)
+    if _are_process_numbers(samples, field):
+        return Role("unpredictable", text=A_PROCESS)
     return Role("unpredictable", text="a number without a rule")
+
+
+def _are_process_numbers(samples: Sequence[Sample], field: int) -> bool:
+    return all(are_process_numbers(_values(sample, field), sample.processes) for sample in samples)
 
 
 def _values(sample: Sample, field: int) -> list[int]:
@@ -235,5 +258,5 @@ def why_unpredictable(samples: Sequence[Sample], field: int) -> str:
         The meaning in words.
     """
     if all(_looks_like_time(_values(sample, field), sample) for sample in samples):
-        return "a time"
-    return "a job or process number"
+        return A_TIME
+    return A_PROCESS if _are_process_numbers(samples, field) else A_JOB

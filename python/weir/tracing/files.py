@@ -1,12 +1,13 @@
 """Traces of `weir run --trace`: one file for each process, combined into runs."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.errors import WeirError
-from weir.tracing.records import SHARED, Creation, Run
+from weir.tracing.gathering import gather
+from weir.tracing.records import Run
 
 if TYPE_CHECKING:
     from weir._core import Trace, TraceProcess
@@ -110,137 +111,26 @@ def _remedy(error: str) -> str:
     return f"traces are what `weir run --trace DIR` makes; their names end with {SUFFIX}"
 
 
-@dataclass(slots=True)
-class _File:
-    """The records of all processes of a run about one file."""
-
-    created: float | None = None
-    """Time at which the file was first made, or lost its bytes."""
-    was_there: bool = False
-    makers: set[int] = field(default_factory=set)
-    writers: set[int] = field(default_factory=set)
-    end_bytes: int = 0
-    counted_bytes: int = 0
-    estimated_bytes: int = 0
-    layout: str | None = None
-    renamed: str | None = None
-    opened: float = 0.0
-
-
 def _run(processes: list[TracedProcess]) -> Run:
     """Combine the processes of one run."""
     processes = sorted(processes, key=lambda traced: traced.process["started"])
-    files = _gather(processes)
+    gathered = gather(processes)
     ranked = [traced for traced in processes if traced.process["rank"] is not None]
     main = _main(processes, ranked)
     sizes = [max(traced.process["ranks"] or 0, (traced.process["rank"] or 0) + 1) for traced in ranked]
     ended = max(traced.process["started"] + _last(traced) for traced in processes)
-    made = sorted(
-        (item for item in files.items() if item[1].created is not None), key=lambda item: item[1].created or 0.0
-    )
-    others = [item for item in files.items() if item[1].created is None and item[1].writers]
     return Run(
         program=Path(main["program"]).name or (main["arguments"] or ["?"])[0],
         arguments=tuple(main["arguments"][1:]),
         ranks=max(sizes, default=1),
         started=processes[0].process["started"],
         ended=ended,
-        creations=_creations(made),
+        creations=gathered.creations,
         source="weir",
-        overwritten=_creations(sorted(others, key=lambda item: item[1].opened)),
+        overwritten=gathered.overwritten,
+        makings=gathered.makings,
+        process_numbers=frozenset(traced.process["process"] for traced in processes),
     )
-
-
-def _gather(processes: list[TracedProcess]) -> dict[str, _File]:
-    """Collect the files by path, in the spelling of the program that made them."""
-    names = _names(processes)
-    files: dict[str, _File] = {}
-    renames: list[tuple[float, str, str]] = []
-    for traced in processes:
-        # Processes beside the ranks (shells, launchers) count as the first rank.
-        rank = traced.process["rank"] or 0
-        started = traced.process["started"]
-        numbers: dict[object, _File] = {}
-        written: dict[object, tuple[object, ...]] = {}
-        for record in traced.records:
-            match record:
-                case ("opened", number, str(path), _, opening, float(after)):
-                    path = names.get(path, path)
-                    file = files.setdefault(path, _File(opened=started + after))
-                    numbers[number] = file
-                    if opening in ("created", "truncated"):
-                        file.was_there |= opening == "truncated" and file.created is None
-                        file.created = min(file.created or started + after, started + after)
-                        file.makers.add(rank)
-                case ("written", number, *_):
-                    written[number] = record
-                case ("placed", number, str(layout)) if number in numbers:
-                    numbers[number].layout = layout
-                case ("renamed", str(before), str(after), float(at)):
-                    renames.append((started + at, names.get(before, before), after))
-        for number, record in written.items():
-            if number in numbers:
-                _count(numbers[number], record, rank)
-    for _, before, after in sorted(renames):
-        _rename(files, before, after)
-    return files
-
-
-def _names(processes: list[TracedProcess]) -> dict[str, str]:
-    """The names under which files were made, by the names behind symbolic links, which other processes know."""
-    return {
-        str(record[3]): str(record[2])
-        for traced in processes
-        for record in traced.records
-        if record[0] == "opened" and record[3]
-    }
-
-
-def _rename(files: dict[str, _File], before: str, after: str) -> None:
-    """Rename a file. It keeps the name of its creation, because files are placed under that name."""
-    if before in files:
-        files[before].renamed = after
-    for file in files.values():
-        if file.renamed == before:
-            file.renamed = after
-
-
-def _count(file: _File, record: tuple[object, ...], rank: int) -> None:
-    match record:
-        case ("written", _, int(end), int(count), bool(is_estimate), *_):
-            file.end_bytes = max(file.end_bytes, end)
-            if count == 0:
-                return
-            file.writers.add(rank)
-            if is_estimate:
-                file.estimated_bytes = max(file.estimated_bytes, count)
-            else:
-                file.counted_bytes += count
-
-
-def _creations(items: list[tuple[str, _File]]) -> tuple[Creation, ...]:
-    orders: dict[int, int] = {}
-    creations = []
-    for path, file in items:
-        ranks = file.makers | file.writers
-        rank = ranks.pop() if len(ranks) == 1 else SHARED
-        order = orders.get(rank, 0)
-        orders[rank] = order + 1
-        creations.append(
-            Creation(
-                path=path,
-                rank=rank,
-                order=order,
-                size_bytes=file.end_bytes,
-                # A process that saw no writes estimates bytes that another process counted.
-                written_bytes=file.counted_bytes or file.estimated_bytes,
-                writers=len(file.writers),
-                layout=file.layout,
-                was_there=file.was_there or file.created is None,
-                renamed=file.renamed,
-            )
-        )
-    return tuple(creations)
 
 
 def _main(processes: list[TracedProcess], ranked: list[TracedProcess]) -> "TraceProcess":

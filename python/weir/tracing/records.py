@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 SHARED = -1
 """Rank of a file that several ranks made or wrote."""
+ANY = -1
+"""The rank, and the turn, of a temporary name that stands for one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,25 @@ class Creation:
     renamed: str | None = None
     """The file's last name, where it differs from its first."""
 
+    @property
+    def name(self) -> str:
+        """The file's last name, by which it is predicted: the name at its creation may be a random one."""
+        return self.renamed or self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """One making of a file. A file that is written anew under another name, and renamed each time, has several."""
+
+    path: str
+    """Name under which the file was made."""
+    name: str
+    """Last name of the file."""
+    rank: int
+    """Rank of the process that made it."""
+    process: int
+    """Number of that process within the run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -50,3 +71,21 @@ class Run:
     """Tracer of the run: `weir` or `darshan`."""
     overwritten: tuple[Creation, ...] = ()
     """Files that were there before and kept their bytes when the run wrote to them."""
+    makings: tuple[Making, ...] = ()
+    """All makings in their order; empty where no file has another name in the end, and where the tracer tells none."""
+    process_numbers: frozenset[int] = frozenset()
+    """Numbers that the system gave the run's processes; empty where the tracer tells none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryName:
+    """A name under which a coming run makes a file before it gets its last name."""
+
+    name: str
+    """The name; `?` stands for one random letter, and `#` for a number without a rule."""
+    rank: int
+    """Rank that makes the file, or `ANY`."""
+    turn: int
+    """Number of the making among those of the process under this name, from 0, or `ANY`."""
+    path: str
+    """Last name of the file; empty for the turn of a file that is not predicted."""

@@ -4,6 +4,7 @@ use crate::calls::{names, open};
 use crate::files::{generation, paths};
 use crate::host::guard::{self, fail};
 use crate::host::kernel;
+use crate::placement;
 use crate::recorder;
 use crate::store::session::{self, Mode};
 use libc::{c_char, c_int};
@@ -34,7 +35,10 @@ pub(crate) unsafe fn temporary(
     unsafe {
         let text = paths::text(template);
         let is_candidate = text.is_some_and(|text| paths::is_candidate(libc::AT_FDCWD, text));
-        if session::mode() != Mode::Prefix || guard::is_inside() || !is_candidate {
+        let is_placed = placement::is_on() && matches!(what, Temporary::File(_));
+        let is_ours = is_placed || (session::mode() == Mode::Prefix && is_candidate);
+        // libc opens the file past this library, so a file that is to be placed is opened here.
+        if !is_ours || guard::is_inside() {
             let made = pass();
             if let (Temporary::File(_), true) = (what, made >= 0 && session::mode() == Mode::Mount) {
                 let text = paths::text(template).filter(|_| is_candidate);

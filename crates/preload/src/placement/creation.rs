@@ -8,7 +8,7 @@ use crate::host::guard::{self, attempt};
 use crate::host::kernel;
 use crate::host::umask;
 use crate::placement::database::Component;
-use crate::placement::lookup::{self, concerns, find};
+use crate::placement::lookup::{self, concerns, find, Foreseen, Turn};
 use crate::placement::lustre;
 use crate::placement::reports::{count, Fate};
 use crate::store::session::{self, Mode, CALLER};
@@ -25,8 +25,8 @@ const OWNER: mode_t = 0o600;
 enum Prepared {
     /// Nothing was done: the open goes on as the program asked for it.
     Nothing,
-    /// Nothing was done. If the open makes a file, the file has this fate.
-    Left(Fate, Vec<u8>),
+    /// Nothing was done. If the open makes a file, the file has this fate and this turn.
+    Left(Fate, Vec<u8>, Turn),
     /// The file was made for the open.
     Made,
 }
@@ -49,9 +49,9 @@ pub(crate) unsafe fn open(
     let Some(text) = (unsafe { paths::text(path) }) else { return open(flags) };
     match prepare(directory, text, mode | OWNER) {
         Prepared::Nothing => open(flags),
-        Prepared::Left(fate, path) => {
+        Prepared::Left(fate, path, turn) => {
             let opened = open(flags);
-            note(opened, fate, &path);
+            note(opened, fate, &path, turn);
             opened
         }
         Prepared::Made => {
@@ -82,12 +82,11 @@ pub(crate) unsafe fn open_stream(
     let Some(text) = text.filter(|_| creates) else { return open(mode) };
     match prepare(libc::AT_FDCWD, text, CREATED_MODE) {
         Prepared::Nothing => open(mode),
-        Prepared::Left(fate, path) => {
+        Prepared::Left(fate, path, turn) => {
             let stream = open(mode);
-            if !stream.is_null() {
-                // SAFETY: libc has just opened the stream.
-                note(unsafe { streams::stream_descriptor(stream) }, fate, &path);
-            }
+            // SAFETY: libc has just opened the stream.
+            let opened = if stream.is_null() { -1 } else { unsafe { streams::stream_descriptor(stream) } };
+            note(opened, fate, &path, turn);
             stream
         }
         Prepared::Made => match streams::without_exclusive(letters) {
@@ -111,24 +110,25 @@ pub(crate) fn open_at_store(
         return plainly();
     }
     let name = [session::root(), b"/", &name()].concat();
-    let counted = |opened: weir_client::Result<Opened>, made: Fate| {
-        opened.inspect(|opened| {
-            if opened.created {
-                count(made, &name);
-            }
-        })
-    };
-    let Some(components) = find(&name) else { return counted(plainly(), Fate::Missed) };
-    let Some(layout) = specification(&components) else { return counted(plainly(), Fate::Refused) };
-    match store.open_laid_out(&CALLER, place, wanted, permissions, Some(&layout)) {
-        Ok(opened) => {
-            count(if opened.created { Fate::Placed } else { Fate::Present }, &name);
-            Ok(opened)
-        }
+    let Foreseen { components, turn } = find(&name);
+    let layout = specification(&components).filter(|_| !components.is_empty());
+    let fate = if components.is_empty() { Fate::Missed } else { Fate::Refused };
+    let placed = layout.map(|layout| store.open_laid_out(&CALLER, place, wanted, permissions, Some(&layout)));
+    let (opened, made) = match placed {
         // The failure may have nothing to do with the layout: then the second answer is the program's.
-        Err(ClientError::Failed(_)) => counted(plainly(), Fate::Refused),
-        Err(error) => Err(error),
+        None | Some(Err(ClientError::Failed(_))) => (plainly(), fate),
+        Some(answer) => (answer, Fate::Placed),
+    };
+    match &opened {
+        Ok(opened) if opened.created => count(made, &name),
+        answer => {
+            turn.give_back();
+            if answer.is_ok() && matches!(made, Fate::Placed) {
+                count(Fate::Present, &name);
+            }
+        }
     }
+    opened
 }
 
 /// Makes the file with its layout, if the database has the file and the file does not exist.
@@ -136,25 +136,33 @@ fn prepare(directory: c_int, text: &[u8], mode: mode_t) -> Prepared {
     let is_calm = guard::no_signal_is_blocked();
     let prepared = attempt(|| {
         let path = absolute(directory, text)?;
-        let Some(components) = find(&path) else { return Some(Ok(Prepared::Left(Fate::Missed, path))) };
+        let Foreseen { components, turn } = find(&path);
+        if components.is_empty() {
+            return Some(Ok(Prepared::Left(Fate::Missed, path, turn)));
+        }
         let made = match on_store(directory, text, &components, mode) {
-            Some(made) => made,
-            None => lustre::make(&CString::new(path.as_slice()).ok()?, &components, mode, is_calm)?,
+            Some(made) => Some(made),
+            None => lustre::make(&CString::new(path.as_slice()).ok()?, &components, mode, is_calm),
         };
         Some(Ok(match made {
-            Ok(()) => {
+            Some(Ok(())) => {
                 count(Fate::Placed, &path);
                 Prepared::Made
             }
-            Err(libc::EEXIST) => {
+            Some(Err(libc::EEXIST)) => {
+                turn.give_back();
                 count(Fate::Present, &path);
                 Prepared::Nothing
             }
-            Err(lustre::MADE_WITHOUT_LAYOUT) => {
+            Some(Err(lustre::MADE_WITHOUT_LAYOUT)) => {
                 count(Fate::Refused, &path);
                 Prepared::Made
             }
-            Err(_) => Prepared::Left(Fate::Refused, path),
+            Some(Err(_)) => Prepared::Left(Fate::Refused, path, turn),
+            None => {
+                turn.give_back();
+                Prepared::Nothing
+            }
         }))
     });
     match prepared {
@@ -209,22 +217,23 @@ fn specification(components: &[Component]) -> Option<LayoutSpecification> {
 
 /// Counts the file that the open made, if the database could have placed it there. An existing file has bytes, or was
 /// emptied: an emptied file counts as made.
-fn note(opened: c_int, fate: Fate, path: &[u8]) {
-    if opened < 0 {
-        return;
-    }
+fn note(opened: c_int, fate: Fate, path: &[u8], turn: Turn) {
     guard::quietly(|| {
-        let mask = libc::STATX_TYPE | libc::STATX_SIZE;
-        let Ok(found) = kernel::identify(opened, c"", mask) else { return };
-        let is_file = libc::mode_t::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
-        if !is_file || found.stx_size > 0 {
-            return;
-        }
-        let device = kernel::device_of(&found);
-        if session::device() == Some(device) || lustre::has_device(device, path) {
+        if is_new_file(opened, path) {
             count(fate, path);
+        } else {
+            turn.give_back();
         }
     });
+}
+
+/// Whether `opened` is an empty file on a file system where the library places files.
+fn is_new_file(opened: c_int, path: &[u8]) -> bool {
+    let mask = libc::STATX_TYPE | libc::STATX_SIZE;
+    let Ok(found) = kernel::identify(opened, c"", mask) else { return false };
+    let is_file = libc::mode_t::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+    let device = kernel::device_of(&found);
+    is_file && found.stx_size == 0 && (session::device() == Some(device) || lustre::has_device(device, path))
 }
 
 /// Takes away the rights that the owner had only for the open.

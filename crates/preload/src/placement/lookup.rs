@@ -2,10 +2,12 @@
 
 use crate::host::forks;
 use crate::host::kernel::{self, system_call};
-use crate::placement::database::{Component, Database};
+use crate::host::launcher;
+use crate::placement::database::{Component, Database, Temporary, Unusable};
 use crate::placement::pages::{MappedFile, Version};
 use crate::placement::reports;
 use libc::c_int;
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -16,6 +18,8 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Attempts at the lock before a creation goes on without the database: they last far longer than the opening of a database.
 /// In the child of a fork without handlers the lock may stay taken for ever.
 const LOCK_ATTEMPTS: u32 = 100_000;
+/// Most names whose turns are counted: far more temporary names than a program uses again and again.
+const TURNS_MAX: usize = 4096;
 
 /// The settings from the environment at the program's start.
 struct Settings {
@@ -30,6 +34,31 @@ struct Current {
     /// The version of the file that was opened last, also where the file was no database.
     version: Option<Version>,
     checked: Option<Instant>,
+    /// The number of files that this process has made under each temporary name that several files have.
+    turns: HashMap<Vec<u8>, i64>,
+}
+
+/// The knowledge of the database about a file that is to be made.
+#[derive(Default)]
+pub(crate) struct Foreseen {
+    /// The file's components, none for a file that is not foreseen.
+    pub(crate) components: Vec<Component>,
+    /// The turn that the file takes.
+    pub(crate) turn: Turn,
+}
+
+/// A turn among the files with one temporary name. A file that is not made gives its turn back.
+#[derive(Default)]
+pub(crate) struct Turn(Option<Vec<u8>>);
+
+impl Turn {
+    /// Gives the turn back, because no file was made.
+    pub(crate) fn give_back(self) {
+        let (Some(name), Some(mut current)) = (self.0, lock()) else { return };
+        if let Some(turn) = current.turns.get_mut(&name) {
+            *turn = (*turn - 1).max(0);
+        }
+    }
 }
 
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(std::ptr::null_mut());
@@ -62,20 +91,35 @@ pub(crate) fn concerns(flags: c_int) -> bool {
     flags & libc::O_CREAT != 0 && flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 && is_on()
 }
 
-/// The components that the database has for `path`. The caller is inside a hook.
-pub(crate) fn find(path: &[u8]) -> Option<Vec<Component>> {
-    let settings = settings()?;
+/// The knowledge of the database about the file that is made under the name `path`. The caller is inside a hook.
+pub(crate) fn find(path: &[u8]) -> Foreseen {
+    let Some(settings) = settings() else { return Foreseen::default() };
     let start = Instant::now();
-    let database = current(settings)?;
-    let found = database.find(path);
+    let Some(database) = current(settings) else { return Foreseen::default() };
+    let found = found(&database, path);
     reports::note_duration(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    match found {
-        Ok(components) => Some(components).filter(|components| !components.is_empty()),
-        Err(unusable) => {
-            tell(settings, unusable.0);
-            None
-        }
+    found.unwrap_or_else(|unusable| {
+        tell(settings, unusable.0);
+        Foreseen::default()
+    })
+}
+
+fn found(database: &Database<MappedFile>, path: &[u8]) -> Result<Foreseen, Unusable> {
+    let components = database.components(path)?;
+    if !components.is_empty() || !database.has_temporaries() {
+        return Ok(Foreseen { components, turn: Turn::default() });
     }
+    let rank = launcher::rank().map_or(0, |rank| i64::from(rank.number));
+    // The lock lasts until the turn is taken: another thread's file has the next turn.
+    let Some(mut current) = lock() else { return Ok(Foreseen::default()) };
+    let turn = |name: &[u8]| current.turns.get(name).copied().unwrap_or(0);
+    let Temporary { components, in_turn } = database.find_temporary(path, rank, turn)?;
+    let Some(name) = in_turn else { return Ok(Foreseen { components, turn: Turn::default() }) };
+    if current.turns.len() >= TURNS_MAX && !current.turns.contains_key(&name) {
+        return Ok(Foreseen::default());
+    }
+    *current.turns.entry(name.clone()).or_default() += 1;
+    Ok(Foreseen { components, turn: Turn(Some(name)) })
 }
 
 fn current(settings: &Settings) -> Option<Arc<Database<MappedFile>>> {

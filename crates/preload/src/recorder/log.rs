@@ -4,6 +4,7 @@
 
 use crate::host::file_size;
 use crate::host::kernel::{self, system_call};
+use crate::host::launcher;
 use crate::recorder::{clock, names, pool, settings};
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -177,7 +178,7 @@ fn first_block(node: &[u8]) -> Vec<u8> {
         arguments: &arguments,
         directory: &directory,
         job: settings::job(),
-        rank: settings::rank(),
+        rank: launcher::rank(),
         started_nanoseconds: STARTED.load(Ordering::Relaxed),
     });
     let mut bytes = header().to_vec();

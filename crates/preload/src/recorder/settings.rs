@@ -1,8 +1,8 @@
 //! The settings of the recorder, from the environment at the library's start.
 
+use crate::host::launcher;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, AtomicUsize, Ordering};
-use weir_trace::{Launcher, Rank};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Longest directory of traces: a path of Linux.
 const DIRECTORY_BYTES: usize = 4096;
@@ -47,22 +47,7 @@ static OBSERVED: Text<OBSERVED_BYTES> = Text::new();
 static RUN: Text<NAME_BYTES> = Text::new();
 static JOB: Text<NAME_BYTES> = Text::new();
 static FIRST: AtomicBool = AtomicBool::new(false);
-static RANK: AtomicU32 = AtomicU32::new(0);
-static SIZE: AtomicU32 = AtomicU32::new(0);
-/// The index of the launcher in [`LAUNCHERS`] that told the rank, or the length of the list.
-static LAUNCHER: AtomicU8 = AtomicU8::new(LAUNCHERS.len() as u8);
 
-/// A launcher, the variable of its ranks, and the variables of their number.
-type Told = (Launcher, &'static [u8], &'static [&'static [u8]]);
-
-/// The launchers with their variables. The first variable that is set counts.
-const LAUNCHERS: [Told; 5] = [
-    (Launcher::Pmi, b"PMI_RANK=", &[b"PMI_SIZE="]),
-    (Launcher::OpenMpi, b"OMPI_COMM_WORLD_RANK=", &[b"OMPI_COMM_WORLD_SIZE="]),
-    (Launcher::Mvapich, b"MV2_COMM_WORLD_RANK=", &[b"MV2_COMM_WORLD_SIZE="]),
-    (Launcher::Pmix, b"PMIX_RANK=", &[b"OMPI_COMM_WORLD_SIZE=", b"SLURM_NTASKS=", b"SLURM_STEP_NUM_TASKS="]),
-    (Launcher::Slurm, b"SLURM_PROCID=", &[b"SLURM_STEP_NUM_TASKS="]),
-];
 /// The variables of a job's name.
 const JOBS: [&[u8]; 4] = [b"SLURM_JOB_ID=", b"FLUX_JOB_ID=", b"PBS_JOBID=", b"LSB_JOBID="];
 
@@ -79,17 +64,6 @@ pub(super) fn learn<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) -> bool {
     // SAFETY: the call has no arguments and cannot fail.
     let parent = unsafe { libc::getppid() };
     FIRST.store(number(b"WEIR_TRACE_PARENT=") == u32::try_from(parent).ok(), Ordering::Relaxed);
-    let told = LAUNCHERS.iter().enumerate().find_map(|(index, (launcher, name, sizes))| {
-        let size = sizes.iter().find_map(|name| number(name));
-        // A batch script, which is no task of `srun`, has a SLURM_PROCID, too.
-        let is_task = *launcher != Launcher::Slurm || size.is_some();
-        Some((index, number(name)?, size.unwrap_or(0))).filter(|_| is_task)
-    });
-    if let Some((index, rank, size)) = told {
-        RANK.store(rank, Ordering::Relaxed);
-        SIZE.store(size, Ordering::Relaxed);
-        LAUNCHER.store(index as u8, Ordering::Relaxed);
-    }
     true
 }
 
@@ -118,14 +92,7 @@ pub(super) fn is_first() -> bool {
     FIRST.load(Ordering::Relaxed)
 }
 
-/// The process's rank, if a launcher tells one.
-pub(super) fn rank() -> Option<Rank> {
-    let (launcher, _, _) = LAUNCHERS.get(usize::from(LAUNCHER.load(Ordering::Relaxed)))?;
-    let (number, size) = (RANK.load(Ordering::Relaxed), SIZE.load(Ordering::Relaxed));
-    Some(Rank { number, size, launcher: *launcher })
-}
-
 /// Whether the process has a trace even if it writes no file. Other processes begin their trace with the first record.
 pub(super) fn is_expected() -> bool {
-    is_first() || rank().is_some()
+    is_first() || launcher::rank().is_some()
 }

@@ -1,7 +1,7 @@
 //! The library's start and end in a process.
 
 use crate::calls::{process, standard_streams};
-use crate::host::forks;
+use crate::host::{forks, launcher};
 use crate::store::session::{self, Mode};
 use crate::{placement, recorder};
 use libc::{c_char, c_int};
@@ -12,6 +12,7 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     // SAFETY: glibc passes the environment, ended by a null pointer, to constructors.
     let find = |name: &[u8]| unsafe { variable(environment, name) };
     forks::announce(&process::FORKS);
+    launcher::learn(find);
     recorder::start(find);
     placement::learn(find(b"WEIR_PLACEMENT="), find(b"WEIR_PLACEMENT_REPORT="));
     session::learn(find(b"WEIR_MOUNT="), find(b"WEIR_PREFIX="));

@@ -185,6 +185,48 @@ fn what_the_database_does_not_have_is_made_as_without_it_and_counted() {
 }
 
 #[test]
+fn a_file_with_a_temporary_name_gets_the_layout_of_its_last_name() {
+    let bench = Bench::new();
+    for way in ways() {
+        let (folder, command) = bench.start(way, "temporary");
+        let last: Vec<PathBuf> = (0..3).map(|index| folder.join(format!("last.{index}"))).collect();
+        bench.foresee(&last);
+        let folder_name = folder.display();
+        let turns: String = last
+            .iter()
+            .enumerate()
+            .map(|(turn, path)| {
+                format!(
+                    "INSERT INTO temporary VALUES ('{folder_name}/work-??????', 0, {turn}, '{}');",
+                    path.display()
+                )
+            })
+            .collect();
+        checked(Command::new("sqlite3").arg(&bench.database).arg(format!(
+            "PRAGMA user_version=2; CREATE TABLE temporary (name TEXT NOT NULL, rank INTEGER NOT NULL, turn INTEGER \
+             NOT NULL, path TEXT NOT NULL, PRIMARY KEY (name, rank, turn)) WITHOUT ROWID; CREATE TABLE pattern \
+             (pattern TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID; INSERT INTO pattern VALUES ('work-??????'); {turns}"
+        )));
+        let mut maker = Maker::start(command);
+        // An existing file takes no turn.
+        assert_eq!(maker.make("open", &folder.join("work-aaaaaa")), "0 640");
+        assert_eq!(maker.make("truncate", &folder.join("work-aaaaaa")), "0 640");
+        for index in 1..=3 {
+            assert_eq!(maker.make("temporary", &folder.join(format!("renamed.{index}"))), "0 600");
+        }
+        assert_eq!(maker.end(), "", "{way:?}");
+        assert_eq!(bench.layout(way, &folder.join("work-aaaaaa")), LAYOUT, "{way:?}");
+        for index in 1..=2 {
+            assert_eq!(bench.layout(way, &folder.join(format!("renamed.{index}"))), LAYOUT, "{way:?}");
+        }
+        assert_ne!(bench.layout(way, &folder.join("renamed.3")), LAYOUT, "{way:?}");
+        let reports = bench.reports();
+        let counts = ["placed", "present", "missed"].map(|name| bench.reported(name));
+        assert_eq!(counts, [3, 1, 1], "{way:?}: {reports:?}");
+    }
+}
+
+#[test]
 fn a_layout_that_the_store_refuses_leaves_the_place_to_the_store() {
     let bench = Bench::new();
     for way in ways() {
@@ -258,7 +300,7 @@ fn an_unusable_database_is_told_once_and_leaves_every_creation_as_it_was() {
     bench.foresee(std::slice::from_ref(&path));
     let whole = std::fs::read(&bench.database).expect("it is there");
     let mut other = whole.clone();
-    other[63] = 2;
+    other[63] = 3;
     let mut damaged = whole.clone();
     damaged[100] = 0x77;
     let cases: [(&[u8], &str); 5] = [

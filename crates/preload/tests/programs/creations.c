@@ -49,6 +49,19 @@ static int make_below(const char *path)
 	return number;
 }
 
+/* Makes a file beside `path` under a random name, as careful programs do, and renames it to `path`. */
+static int make_temporary(const char *path)
+{
+	char name[4200];
+	strcpy(name, path);
+	strcpy(strrchr(name, '/') + 1, "work-XXXXXX");
+	int file = mkstemp(name);
+	if (file < 0)
+		return errno;
+	int wrong = write(file, "words", 5) != 5;
+	return close(file) || wrong || rename(name, path) ? errno : 0;
+}
+
 static void *thread(void *path)
 {
 	return (void *)(long)make(path, O_EXCL, 0644);
@@ -126,6 +139,7 @@ int main(void)
 			: !strcmp(how, "exclusive") ? make(path, O_EXCL, 0444)
 			: !strcmp(how, "stream") ? make_stream(path, "w")
 			: !strcmp(how, "stream-exclusive") ? make_stream(path, "wx")
+			: !strcmp(how, "temporary") ? make_temporary(path)
 			: !strcmp(how, "below") ? make_below(path)
 			: !strcmp(how, "enter") ? (chdir(path) ? errno : 0)
 			: !strcmp(how, "threads") ? make_many(path, count)
