@@ -13,7 +13,9 @@ use crate::time::Nanos;
 #[derive(Debug)]
 pub struct JobTable {
     settings: Settings,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Entry>,
+    /// Times by slot, as the entries.
+    times: Vec<Times>,
     /// Attributes by slot; stale where the slot is free.
     attributes: Vec<JobAttributes>,
     free: Vec<usize>,
@@ -30,11 +32,16 @@ pub struct JobTable {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) token: Token,
-    pub(crate) cost: Nanos,
     /// Its place in the order of arrival over all jobs.
     pub(crate) arrival: u64,
     enqueued: Nanos,
+    /// The cost in nanoseconds, at most [`REQUEST_COST_MAX`], with its lowest bits first.
+    cost: [u16; 3],
+    /// See [`JobTable::fetch`].
+    is_fetched: bool,
 }
+
+const _: () = assert!(size_of::<Request>() == 32, "two requests are one cache line");
 
 /// A request taken out for service, with the charge of its job.
 pub(crate) struct Started {
@@ -44,15 +51,26 @@ pub(crate) struct Started {
     pub(crate) charge: i64,
 }
 
-/// A job, with the fields of a decision first, in one cache line.
-#[derive(Debug)]
-#[repr(C, align(64))]
+/// The fields of a job that a decision reads and writes: one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
 struct Entry {
+    /// Whether the slot is in use.
+    is_registered: bool,
     job: JobId,
     queue: VecDeque<Request>,
     charged: i64,
     correction: i64,
     in_service: u32,
+    /// See [`JobTable::fetch`].
+    is_fetched: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64, "an entry is one cache line");
+
+/// The fields of a job that change with the begin and the end of its work.
+#[derive(Debug, Default)]
+struct Times {
     activity: Activity,
     backlog: Backlog,
 }
@@ -66,17 +84,14 @@ struct Backlog {
     before: Nanos,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Activity {
+    #[default]
     Inactive,
     /// Requests are queued or in service.
     Busy,
     /// Within its grace: active, and linked to its neighbours in the list of idle jobs.
-    Idle {
-        since: Nanos,
-        older: Option<u32>,
-        newer: Option<u32>,
-    },
+    Idle { since: Nanos, older: Option<u32>, newer: Option<u32> },
 }
 
 impl JobTable {
@@ -84,6 +99,7 @@ impl JobTable {
         JobTable {
             settings,
             entries: Vec::new(),
+            times: Vec::new(),
             attributes: Vec::new(),
             free: Vec::new(),
             slots: HashMap::new(),
@@ -112,7 +128,7 @@ impl JobTable {
 
     /// Slots in use, in no meaningful order.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
-        self.entries.iter().enumerate().filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
+        self.entries.iter().enumerate().filter(|(_, entry)| entry.is_registered).map(|(slot, _)| slot)
     }
 
     /// One more than the last slot in use, or than one that was.
@@ -141,12 +157,12 @@ impl JobTable {
     ///
     /// [`end_grace`]: JobTable::end_grace
     pub(crate) fn is_active(&self, slot: usize) -> bool {
-        self.entry(slot).activity != Activity::Inactive
+        self.times[slot].activity != Activity::Inactive
     }
 
     /// Whether the job counts as active at `now`.
     pub(crate) fn is_active_at(&self, slot: usize, now: Nanos) -> bool {
-        match self.entry(slot).activity {
+        match self.times[slot].activity {
             Activity::Inactive => false,
             Activity::Busy => true,
             Activity::Idle { since, .. } => {
@@ -160,21 +176,14 @@ impl JobTable {
             self.attributes[slot] = attributes;
             return slot;
         }
-        let entry = Entry {
-            job: attributes.job,
-            queue: VecDeque::new(),
-            charged: 0,
-            correction: 0,
-            in_service: 0,
-            activity: Activity::Inactive,
-            backlog: Backlog::default(),
-        };
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
+            self.entries.push(Entry::default());
+            self.times.push(Times::default());
             self.attributes.push(attributes);
             self.entries.len() - 1
         });
-        self.entries[slot] = Some(entry);
+        self.entries[slot] = Entry { is_registered: true, job: attributes.job, ..Entry::default() };
+        self.times[slot] = Times::default();
         self.attributes[slot] = attributes;
         self.slots.insert(attributes.job, slot);
         slot
@@ -183,7 +192,7 @@ impl JobTable {
     /// Forgets the job in `slot`; returns its queue.
     pub(crate) fn remove(&mut self, slot: usize) -> VecDeque<Request> {
         self.unlink_idle(slot);
-        let entry = self.entries[slot].take().expect("an occupied slot");
+        let entry = std::mem::take(&mut self.entries[slot]);
         self.slots.remove(&entry.job);
         self.free.push(slot);
         self.take_from_queued(entry.queue.len(), self.latest);
@@ -215,12 +224,12 @@ impl JobTable {
         self.arrivals += 1;
         self.queued += 1;
         let cost = cost.clamp(Nanos(1), REQUEST_COST_MAX);
-        let entry = self.entry_mut(slot);
+        let (entry, times) = (&mut self.entries[slot], &mut self.times[slot]);
         if entry.queue.is_empty() {
-            entry.backlog.since = now;
+            times.backlog.since = now;
         }
-        entry.queue.push_back(Request { token, cost, arrival, enqueued: now });
-        entry.activity = Activity::Busy;
+        entry.queue.push_back(Request::new(token, cost, arrival, now));
+        times.activity = Activity::Busy;
         Ok(arrival)
     }
 
@@ -228,23 +237,36 @@ impl JobTable {
     #[inline]
     pub(crate) fn start(&mut self, slot: usize, now: Nanos) -> Started {
         self.take_from_queued(1, now);
-        let entry = self.entry_mut(slot);
+        let entry = &mut self.entries[slot];
         let request = entry.queue.pop_front().expect("a job chosen has a request queued");
         if entry.queue.is_empty() {
-            entry.backlog.end(now);
+            self.times[slot].backlog.end(now);
         }
         entry.in_service += 1;
-        entry.charged += signed(request.cost);
+        let cost = request.cost();
+        entry.charged += signed(cost);
         Started {
             dispatch: Dispatch {
                 job: entry.job,
                 token: request.token,
-                cost: request.cost,
+                cost,
                 waited: now.saturating_since(request.enqueued),
             },
             arrival: request.arrival,
-            charge: signed(request.cost) + std::mem::take(&mut entry.correction),
+            charge: signed(cost) + std::mem::take(&mut entry.correction),
         }
+    }
+
+    /// Brings the job's entry near. A write does that without holding up anybody: the processor has the line brought while it
+    /// goes on.
+    pub(crate) fn fetch(&mut self, slot: usize) {
+        self.entries[slot].is_fetched = true;
+    }
+
+    /// Brings the job's next requests near, after its entry.
+    pub(crate) fn fetch_requests(&mut self, slot: usize) {
+        let requests = self.entries[slot].queue.iter_mut().take(2);
+        requests.for_each(|request| request.is_fetched = true);
     }
 
     /// Ends a request in service. The difference is charged with the job's next request, so a
@@ -252,7 +274,7 @@ impl JobTable {
     pub(crate) fn complete(&mut self, slot: usize, estimated: Nanos, actual: Nanos, now: Nanos) {
         let difference = signed(actual.min(REQUEST_COST_MAX)) - signed(estimated);
         let bound = signed(REQUEST_COST_MAX);
-        let entry = self.entry_mut(slot);
+        let entry = &mut self.entries[slot];
         entry.charged += difference;
         entry.correction = (entry.correction + difference).clamp(-bound, bound);
         entry.in_service = entry.in_service.saturating_sub(1);
@@ -263,11 +285,11 @@ impl JobTable {
     /// its job's first.
     pub(crate) fn cancel(&mut self, slot: usize, token: Token) -> Option<(u64, bool)> {
         let latest = self.latest;
-        let entry = self.entry_mut(slot);
+        let entry = &mut self.entries[slot];
         let position = entry.queue.iter().position(|request| request.token == token)?;
         let request = entry.queue.remove(position)?;
         if entry.queue.is_empty() {
-            entry.backlog.end(latest);
+            self.times[slot].backlog.end(latest);
         }
         self.take_from_queued(1, latest);
         self.link_if_idle(slot, latest);
@@ -282,7 +304,7 @@ impl JobTable {
             return None;
         }
         self.unlink_idle(slot);
-        self.entry_mut(slot).activity = Activity::Inactive;
+        self.times[slot].activity = Activity::Inactive;
         Some(slot)
     }
 
@@ -296,7 +318,7 @@ impl JobTable {
                 active: self.is_active_at(slot, now),
                 queued: entry.queue.len(),
                 charged: Nanos(entry.charged.max(0).unsigned_abs()),
-                backlogged: entry.backlog.until(now.max(self.latest), entry.queue.is_empty()),
+                backlogged: self.times[slot].backlog.until(now.max(self.latest), entry.queue.is_empty()),
             }
         };
         let mut shares: Vec<JobShare> = self.occupied().map(account).collect();
@@ -318,22 +340,20 @@ impl JobTable {
     }
 
     fn entry(&self, slot: usize) -> &Entry {
-        self.entries[slot].as_ref().expect("an occupied slot")
-    }
-
-    fn entry_mut(&mut self, slot: usize) -> &mut Entry {
-        self.entries[slot].as_mut().expect("an occupied slot")
+        let entry = &self.entries[slot];
+        debug_assert!(entry.is_registered, "an occupied slot");
+        entry
     }
 
     /// Starts the grace of a job that has nothing queued and nothing in service any more.
     fn link_if_idle(&mut self, slot: usize, now: Nanos) {
         let older = self.idle_newest;
-        let entry = self.entry_mut(slot);
+        let (entry, times) = (&self.entries[slot], &mut self.times[slot]);
         let nothing_left = entry.queue.is_empty() && entry.in_service == 0;
-        if !nothing_left || entry.activity != Activity::Busy {
+        if !nothing_left || times.activity != Activity::Busy {
             return;
         }
-        entry.activity = Activity::Idle { since: now, older, newer: None };
+        times.activity = Activity::Idle { since: now, older, newer: None };
         let link = Some(slot as u32);
         self.idle_newest = link;
         self.relink(older, |_, newer| *newer = link);
@@ -344,7 +364,7 @@ impl JobTable {
 
     /// Takes the job out of the list of idle jobs, if it is there.
     fn unlink_idle(&mut self, slot: usize) {
-        let Activity::Idle { older, newer, .. } = self.entry(slot).activity else { return };
+        let Activity::Idle { older, newer, .. } = self.times[slot].activity else { return };
         self.relink(older, |_, link| *link = newer);
         self.relink(newer, |link, _| *link = older);
         if older.is_none() {
@@ -358,9 +378,22 @@ impl JobTable {
     /// Changes the links (older, newer) of an idle job.
     fn relink(&mut self, slot: Option<u32>, change: impl FnOnce(&mut Option<u32>, &mut Option<u32>)) {
         let Some(slot) = slot else { return };
-        if let Activity::Idle { older, newer, .. } = &mut self.entry_mut(slot as usize).activity {
+        if let Activity::Idle { older, newer, .. } = &mut self.times[slot as usize].activity {
             change(older, newer);
         }
+    }
+}
+
+impl Request {
+    fn new(token: Token, cost: Nanos, arrival: u64, enqueued: Nanos) -> Request {
+        let cost = [0, 16, 32].map(|shift| (cost.0 >> shift) as u16);
+        Request { token, arrival, enqueued, cost, is_fetched: false }
+    }
+
+    /// The cost: 1 ns to [`REQUEST_COST_MAX`].
+    pub(crate) fn cost(&self) -> Nanos {
+        let [low, middle, high] = self.cost.map(u64::from);
+        Nanos(high << 32 | middle << 16 | low)
     }
 }
 

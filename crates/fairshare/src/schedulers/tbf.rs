@@ -164,7 +164,7 @@ impl Tbf {
         let Bucket { rate, depth, fill } = self.buckets[slot];
         let Fill::Idle { tokens, since, .. } = fill else { return };
         if let Some(request) = jobs.queue(slot).front() {
-            let depth = i128::from(request.cost.0) * DEPTH_REQUESTS;
+            let depth = i128::from(request.cost().0) * DEPTH_REQUESTS;
             let empty = level - tokens.min(depth) * RATE_WHOLE / rate;
             self.rate_waiting += rate;
             self.buckets[slot].depth = depth;
@@ -188,7 +188,7 @@ impl Tbf {
     #[inline]
     fn wait(&mut self, jobs: &JobTable, slot: usize, empty: i128) {
         let Some(request) = jobs.queue(slot).front() else { return };
-        let (cost, arrival) = (i128::from(request.cost.0), request.arrival);
+        let (cost, arrival) = (i128::from(request.cost().0), request.arrival);
         let deadline = empty + ceil_div(cost * RATE_WHOLE, self.buckets[slot].rate);
         self.buckets[slot].fill = Fill::Waiting { empty, deadline, arrival };
         self.waiting.insert((deadline, arrival, slot));

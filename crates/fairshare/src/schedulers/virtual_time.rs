@@ -4,15 +4,17 @@
 //! synchronous client, which has nothing queued while it turns around, keeps its place in the tree.
 
 mod bounds;
+mod lookahead;
 mod order;
 mod tree;
 mod turns;
 mod wheel;
 
 use self::bounds::Bounds;
+use self::lookahead::Lookahead;
 use self::turns::Turns;
 use crate::job::JobAttributes;
-use crate::schedulers::jobs::JobTable;
+use crate::schedulers::jobs::{JobTable, Request};
 use crate::schedulers::paths::Paths;
 use crate::schedulers::queues::Discipline;
 use crate::schedulers::{Dispatch, Portions};
@@ -24,6 +26,7 @@ pub(crate) struct VirtualTime {
     paths: Paths,
     turns: Turns,
     bounds: Bounds,
+    lookahead: Lookahead,
 }
 
 impl VirtualTime {
@@ -46,6 +49,18 @@ impl VirtualTime {
         self.bounds.turns_of(slot).for_each(offer);
     }
 
+    /// Brings near the data of a job that is likely to be served soon; see [`lookahead`].
+    fn look_ahead(&mut self, jobs: &mut JobTable, upcoming: Option<usize>) {
+        if let Some(slot) = upcoming {
+            jobs.fetch(slot);
+            self.turns.fetch(slot);
+        }
+        if let Some(slot) = self.lookahead.note(upcoming) {
+            jobs.fetch_requests(slot);
+            self.turns.fetch_siblings(slot);
+        }
+    }
+
     /// Serves a job out of its turn where a holder is behind its reservation, else the one whose turn it is.
     fn dispatch_bounded(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         let behind = self.bounds.first_behind(now);
@@ -55,7 +70,7 @@ impl VirtualTime {
         let next = next_cost(jobs, slot);
         match behind {
             Some((holder, _)) => self.bounds.serve(holder, slot, started.charge, next),
-            None => self.turns.serve(slot, started.charge, next),
+            None => _ = self.turns.serve(slot, started.charge, next),
         }
         self.offer_first(jobs, slot);
         for slot in beyond {
@@ -72,6 +87,7 @@ impl Discipline for VirtualTime {
             paths: Paths::new(sharing.clone()),
             turns: Turns::new(credit_max),
             bounds: Bounds::new(credit_max),
+            lookahead: Lookahead::new(),
         }
     }
 
@@ -157,7 +173,8 @@ impl Discipline for VirtualTime {
         }
         let slot = self.turns.first()?;
         let started = jobs.start(slot, now);
-        self.turns.serve(slot, started.charge, next_cost(jobs, slot));
+        let upcoming = self.turns.serve(slot, started.charge, next_cost(jobs, slot));
+        self.look_ahead(jobs, upcoming);
         Some(started.dispatch)
     }
 
@@ -183,7 +200,7 @@ impl Discipline for VirtualTime {
 
 /// The cost of the job's next request, if it has one.
 fn next_cost(jobs: &JobTable, slot: usize) -> Option<Nanos> {
-    jobs.queue(slot).front().map(|request| request.cost)
+    jobs.queue(slot).front().map(Request::cost)
 }
 
 /// Whether the same groups, users and jobs are charged for both.

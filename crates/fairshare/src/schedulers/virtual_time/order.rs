@@ -3,11 +3,19 @@
 //! A few children lie side by side, with all that a decision needs of them, and are all looked at. Many children are
 //! kept in two wheels.
 
+use std::hint::{black_box, select_unpredictable};
+
 use super::tree::{First, Node};
 use super::wheel::{Link, Wheel};
 
 /// Children up to which looking at all of them is the faster way: their keys fill sixteen cache lines.
 const FEW_MAX: usize = 64;
+/// Bytes of a cache line, on most machines.
+const LINE_BYTES: usize = 64;
+/// Children that are looked at beside each other.
+const LANES: usize = 4;
+/// The place of no child.
+const NOWHERE: usize = usize::MAX;
 /// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
 const FIRST_SHIFT: u32 = super::tree::FRACTION_BITS + 10;
 
@@ -35,14 +43,20 @@ pub(crate) enum Order {
 #[derive(Debug, Default)]
 pub(crate) struct Few {
     keys: Vec<Key>,
-    firsts: Vec<First>,
-    items: Vec<u32>,
+    children: Vec<Child>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Key {
     start: i64,
     finish: i64,
+}
+
+/// A child and the request that comes next at or below it.
+#[derive(Clone, Copy, Debug)]
+struct Child {
+    first: First,
+    item: u32,
 }
 
 #[derive(Debug)]
@@ -61,9 +75,9 @@ impl Order {
         match self {
             Order::Few(few) => {
                 if !few.put(&mut nodes[item as usize], item) {
-                    let siblings = std::mem::take(&mut few.items);
+                    let siblings = std::mem::take(&mut few.children);
                     *self = Order::Many(Box::new(Many::new(virtual_time)));
-                    for sibling in siblings {
+                    for Child { item: sibling, .. } in siblings {
                         nodes[sibling as usize].standing = Standing::Empty;
                         self.put(nodes, links, sibling, virtual_time);
                     }
@@ -74,6 +88,21 @@ impl Order {
         }
     }
 
+    /// [Puts](Order::put) a child and [selects](Order::select).
+    pub(crate) fn put_and_select(
+        &mut self,
+        nodes: &mut [Node],
+        links: &mut [Link],
+        item: u32,
+        virtual_time: i64,
+    ) -> Option<First> {
+        if let (Order::Few(few), Standing::At(place)) = (&mut *self, nodes[item as usize].standing) {
+            return few.replace(&nodes[item as usize], place as usize, virtual_time);
+        }
+        self.put(nodes, links, item, virtual_time);
+        self.select(nodes, links, virtual_time)
+    }
+
     /// Takes out a child, wherever it stands.
     pub(crate) fn take(&mut self, nodes: &mut [Node], links: &mut [Link], item: u32) {
         let standing = std::mem::replace(&mut nodes[item as usize].standing, Standing::Empty);
@@ -81,6 +110,13 @@ impl Order {
             (Order::Few(few), Standing::At(place)) => few.take(nodes, place as usize),
             (Order::Few(_), _) => {}
             (Order::Many(many), _) => many.take(standing, links, item),
+        }
+    }
+
+    /// Brings near what the next choice among a few children needs.
+    pub(crate) fn fetch(&self) {
+        if let Order::Few(few) = self {
+            few.fetch();
         }
     }
 
@@ -100,6 +136,14 @@ impl Order {
 }
 
 impl Few {
+    /// Reads a word of each cache line.
+    fn fetch(&self) {
+        let keys = self.keys.iter().step_by(LINE_BYTES / size_of::<Key>());
+        let children = self.children.iter().step_by(LINE_BYTES / size_of::<Child>());
+        let keys = keys.fold(0, |sum, key| sum ^ key.start);
+        black_box(children.fold(keys, |sum, child| sum ^ i64::from(child.item)));
+    }
+
     /// False where there is no room for one more.
     fn put(&mut self, node: &mut Node, item: u32) -> bool {
         let Some(first) = node.first else { return true };
@@ -107,14 +151,13 @@ impl Few {
         match node.standing {
             Standing::At(place) => {
                 self.keys[place as usize] = key;
-                self.firsts[place as usize] = first;
+                self.children[place as usize].first = first;
             }
             _ if self.keys.len() == FEW_MAX => return false,
             _ => {
                 node.standing = Standing::At(self.keys.len() as u32);
                 self.keys.push(key);
-                self.firsts.push(first);
-                self.items.push(item);
+                self.children.push(Child { first, item });
             }
         }
         true
@@ -122,29 +165,67 @@ impl Few {
 
     fn take(&mut self, nodes: &mut [Node], place: usize) {
         self.keys.swap_remove(place);
-        self.firsts.swap_remove(place);
-        self.items.swap_remove(place);
-        if let Some(&moved) = self.items.get(place) {
-            nodes[moved as usize].standing = Standing::At(place as u32);
+        self.children.swap_remove(place);
+        if let Some(moved) = self.children.get(place) {
+            nodes[moved.item as usize].standing = Standing::At(place as u32);
+        }
+    }
+
+    /// Moves the child at `place` to the start and finish of its `node`, and selects.
+    ///
+    /// The others are looked at first: their order is known while the request of this child is still looked for below.
+    fn replace(&mut self, node: &Node, place: usize, virtual_time: i64) -> Option<First> {
+        let own = node.first?;
+        let key = Key { start: node.start, finish: node.finish };
+        self.keys[place].start = i64::MAX;
+        let (earliest, other) = self.earliest(virtual_time);
+        self.keys[place] = key;
+        self.children[place].first = own;
+        let is_eligible = key.start <= virtual_time;
+        match self.children.get(other) {
+            Some(other_child) => {
+                let is_own = is_eligible & ((key.finish, place) < (earliest, other));
+                Some(First::either(is_own, own, other_child.first))
+            }
+            None if is_eligible => Some(own),
+            None => self.select(virtual_time),
         }
     }
 
     fn select(&self, virtual_time: i64) -> Option<First> {
-        let eligible = self.earliest(virtual_time);
-        let place = eligible.or_else(|| self.earliest(self.keys.iter().map(|key| key.start).min()?))?;
-        Some(self.firsts[place])
+        let (_, mut place) = self.earliest(virtual_time);
+        if place == NOWHERE {
+            (_, place) = self.earliest(self.keys.iter().map(|key| key.start).min()?);
+        }
+        Some(self.children[place].first)
     }
 
-    /// The place of the child that is eligible at `virtual_time` and has the earliest finish. Without a branch
-    /// in each turn, because none could be foretold.
-    fn earliest(&self, virtual_time: i64) -> Option<usize> {
-        let (mut earliest, mut place) = (i64::MAX, usize::MAX);
-        for (index, key) in self.keys.iter().enumerate() {
-            let is_earlier = (key.start <= virtual_time) & (key.finish < earliest);
-            earliest = if is_earlier { key.finish } else { earliest };
-            place = if is_earlier { index } else { place };
+    /// The earliest finish of a child that is eligible at `virtual_time`, and the first place of such a child.
+    ///
+    /// No branch depends on a key, because none could be foretold. Lanes keep their own earliest child, so that a
+    /// comparison need not wait for the one before.
+    fn earliest(&self, virtual_time: i64) -> (i64, usize) {
+        let mut lanes = [(i64::MAX, NOWHERE); LANES];
+        let mut look = |lane: usize, place: usize, key: &Key| {
+            let finish = select_unpredictable(key.start <= virtual_time, key.finish, i64::MAX);
+            let (earliest, its_place) = lanes[lane];
+            let is_earlier = finish < earliest;
+            lanes[lane] = (
+                select_unpredictable(is_earlier, finish, earliest),
+                select_unpredictable(is_earlier, place, its_place),
+            );
+        };
+        let (whole, rest) = self.keys.as_chunks::<LANES>();
+        for (number, keys) in whole.iter().enumerate() {
+            for (lane, key) in keys.iter().enumerate() {
+                look(lane, LANES * number + lane, key);
+            }
         }
-        (place != usize::MAX).then_some(place)
+        for (lane, key) in rest.iter().enumerate() {
+            look(lane, LANES * whole.len() + lane, key);
+        }
+        let [one, two, three, four] = lanes;
+        one.min(two).min(three.min(four))
     }
 }
 

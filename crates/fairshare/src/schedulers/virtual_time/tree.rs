@@ -6,7 +6,8 @@
 //! node a backlogged child is at most one request ahead of, or behind, its share of the node's time.
 
 use std::collections::HashMap;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::hint::select_unpredictable;
+use std::num::NonZeroU32;
 
 use super::order::{Order, Standing};
 use super::wheel::Link;
@@ -74,7 +75,11 @@ pub(crate) struct Node {
     /// Whether the node has requests, and none that may be served. Its lag stands still meanwhile, so that withheld
     /// nodes keep their order.
     is_withheld: bool,
+    /// See [`ShareTree::fetch`].
+    is_fetched: bool,
 }
+
+const _: () = assert!(size_of::<Node>() == 64, "a node is one cache line");
 
 /// The fields of a node that only attaching and activating touch.
 #[derive(Debug)]
@@ -86,19 +91,22 @@ struct Membership {
     active: usize,
 }
 
-/// A leaf's next request.
+/// A leaf's next request. The cost lies first, so that it is read as it was written.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct First {
-    leaf: NodeId,
     cost: Cost,
+    leaf: NodeId,
 }
 
-/// The cost of a request, 1 to REQUEST_COST_MAX.
+/// The cost of a request, 1 to REQUEST_COST_MAX: the lower half and the upper one, because a number of 64 bits would be
+/// aligned to as many, and a [`Node`] would not fit its cache line.
 #[derive(Clone, Copy, Debug)]
-struct Cost(NonZeroU64);
+struct Cost([u32; 2]);
 
-/// The division of an inner node's time.
+/// The division of an inner node's time: two cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Arbiter {
     virtual_time: i64,
     /// Its value before the last request was dispatched, which may be in service still.
@@ -239,9 +247,24 @@ impl ShareTree {
     }
 
     /// Charges the leaf and all above it `charge` nanoseconds; `next` is its next request's cost.
-    pub(crate) fn serve(&mut self, leaf: NodeId, charge: i64, next: Option<Nanos>) {
+    ///
+    /// Answers the leaf that comes next in the same branch of the root.
+    pub(crate) fn serve(&mut self, leaf: NodeId, charge: i64, next: Option<Nanos>) -> Option<NodeId> {
         self.nodes[leaf.index()].first = next.and_then(Cost::of).map(|cost| First { leaf, cost });
-        self.settle(leaf, charge, false);
+        let branch = self.settle(leaf, charge, false);
+        Some(self.nodes[branch.index()].first?.leaf)
+    }
+
+    /// Brings a leaf near. A write does that without holding up anybody: the processor has the line brought while it goes on.
+    pub(crate) fn fetch(&mut self, leaf: NodeId) {
+        self.nodes[leaf.index()].is_fetched = true;
+    }
+
+    /// Brings near what the next choice among a leaf and its siblings needs.
+    pub(crate) fn fetch_siblings(&self, leaf: NodeId) {
+        if let Some(above) = self.nodes[leaf.index()].above {
+            self.arbiters[to_index(above.0)].order.fetch();
+        }
     }
 
     /// The fraction of the root's time each node is owed while exactly the leaves `active` are
@@ -288,6 +311,7 @@ impl ShareTree {
             above: arbiter,
             arbiter: None,
             is_withheld: false,
+            is_fetched: false,
         };
         let membership = Membership { entity: parent.map(|(_, entity)| entity), children: 0, active: 0 };
         let id = match self.free_nodes.pop() {
@@ -354,9 +378,10 @@ impl ShareTree {
 
     /// From `node` up to the root: charges it, puts it in its place among its parent's children,
     /// and so finds the request that comes next below the parent. Whoever is without a request by it
-    /// `is_withheld`, or has none.
-    fn settle(&mut self, node: NodeId, charge: i64, is_withheld: bool) {
+    /// `is_withheld`, or has none. Answers the last node below the root.
+    fn settle(&mut self, node: NodeId, charge: i64, is_withheld: bool) -> NodeId {
         let mut child = node;
+        let mut branch = node;
         while let Some((parent, index)) = self.above(child) {
             let node = &mut self.nodes[child.index()];
             let arbiter = &mut self.arbiters[index];
@@ -367,14 +392,15 @@ impl ShareTree {
                 node.start += virtual_time(charge, node.inverse);
                 arbiter.advance(charge);
             }
-            match node.first {
+            let first = match node.first {
                 Some(First { cost, .. }) => {
                     if node.standing == Standing::Empty && !node.resume(arbiter.virtual_time) {
                         node.catch_up(arbiter, self.credit_max.max(cost.nanoseconds()));
                     }
                     node.finish = node.start + virtual_time(cost.nanoseconds(), node.inverse);
                     let item = child.item();
-                    arbiter.order.put(&mut self.nodes, &mut self.links, item, arbiter.virtual_time);
+                    let virtual_time = arbiter.virtual_time;
+                    arbiter.order.put_and_select(&mut self.nodes, &mut self.links, item, virtual_time)
                 }
                 None => {
                     if is_withheld && !node.is_withheld {
@@ -385,15 +411,16 @@ impl ShareTree {
                         node.is_withheld = true;
                     }
                     arbiter.order.take(&mut self.nodes, &mut self.links, child.item());
+                    arbiter.order.select(&mut self.nodes, &mut self.links, arbiter.virtual_time)
                 }
-            }
-            let first = arbiter.order.select(&mut self.nodes, &mut self.links, arbiter.virtual_time);
+            };
             self.nodes[parent.index()].first = first;
             if arbiter.virtual_time > VIRTUAL_TIME_MAX {
                 self.set_back(parent, index);
             }
-            child = parent;
+            (branch, child) = (child, parent);
         }
+        branch
     }
 
     /// Sets the clock of an inner node back to zero, and its children with it.
@@ -443,13 +470,33 @@ impl Node {
     }
 }
 
+impl First {
+    /// `one` where `is_one`, else `other`: without a branch, which could not be foretold, and without a detour by memory.
+    pub(crate) fn either(is_one: bool, one: First, other: First) -> First {
+        First {
+            cost: Cost::pack(select_unpredictable(is_one, one.cost.unpack(), other.cost.unpack())),
+            leaf: select_unpredictable(is_one, one.leaf, other.leaf),
+        }
+    }
+}
+
 impl Cost {
     fn of(nanos: Nanos) -> Option<Cost> {
-        NonZeroU64::new(nanos.min(REQUEST_COST_MAX).0).map(Cost)
+        let cost = nanos.min(REQUEST_COST_MAX).0;
+        (cost > 0).then_some(Cost::pack(cost))
     }
 
     fn nanoseconds(self) -> i64 {
-        self.0.get() as i64
+        self.unpack() as i64
+    }
+
+    fn pack(number: u64) -> Cost {
+        Cost([number as u32, (number >> 32) as u32])
+    }
+
+    fn unpack(self) -> u64 {
+        let Cost([lower, upper]) = self;
+        u64::from(upper) << 32 | u64::from(lower)
     }
 }
 

@@ -74,17 +74,31 @@ impl Turns {
         self.tree.first().map(|leaf| self.slots[leaf.index()] as usize)
     }
 
-    /// Charges a job `charge` nanoseconds; `next` is the cost of its next request.
-    pub(crate) fn serve(&mut self, slot: usize, charge: i64, next: Option<Nanos>) {
-        if let Some(leaf) = self.leaf(slot) {
-            self.tree.serve(leaf, charge, next);
-        }
+    /// Charges a job `charge` nanoseconds; `next` is the cost of its next request. Answers the job that comes next in the
+    /// same branch of the tree.
+    pub(crate) fn serve(&mut self, slot: usize, charge: i64, next: Option<Nanos>) -> Option<usize> {
+        let upcoming = self.tree.serve(self.leaf(slot)?, charge, next)?;
+        Some(self.slots[upcoming.index()] as usize)
     }
 
     /// The fraction of the time owed to each job while exactly those of `active` are active, by slot.
     pub(crate) fn owed(&self, active: impl Iterator<Item = usize>) -> Vec<f64> {
         let by_node = self.tree.owed(active.filter_map(|slot| self.leaf(slot)));
         self.leaves.iter().map(|leaf| leaf.map_or(0.0, |leaf| by_node[leaf.index()])).collect()
+    }
+
+    /// Brings the job's leaf near.
+    pub(crate) fn fetch(&mut self, slot: usize) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.fetch(leaf);
+        }
+    }
+
+    /// Brings near what a choice among the siblings of the job's leaf needs, after the leaf.
+    pub(crate) fn fetch_siblings(&self, slot: usize) {
+        if let Some(leaf) = self.leaf(slot) {
+            self.tree.fetch_siblings(leaf);
+        }
     }
 
     fn leaf(&self, slot: usize) -> Option<NodeId> {
