@@ -20,10 +20,12 @@ pub(crate) struct Classes {
 pub(crate) struct Class {
     pub(crate) job: u32,
     key: Option<Key>,
+    /// The place of its only flow in a queue.
+    pub(crate) place: Option<Place>,
     /// Absent for metadata operations.
     pub(crate) direction: Option<Direction>,
     pub(crate) parts: Vec<Part>,
-    /// Units of the requests that a flow has under way.
+    /// Units of the requests that a flow has under way, and of those that wait behind it.
     pub(crate) window: f64,
     /// These requests.
     under_way: f64,
@@ -50,6 +52,15 @@ pub(crate) struct Part {
     /// The device time of each unit.
     pub(crate) device_seconds: f64,
     pub(crate) units: u64,
+}
+
+/// The place of a flow in a queue at a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) device: u32,
+    /// The job whose queue it is, or a number for that of all jobs.
+    pub(crate) of: u32,
+    pub(crate) arrival: u64,
 }
 
 /// A flow.
@@ -89,6 +100,8 @@ pub(crate) struct Start {
     pub(crate) window: f64,
     /// Requests under way.
     pub(crate) under_way: f64,
+    /// Whether these are all of its requests.
+    pub(crate) is_whole: bool,
     pub(crate) rate_max: f64,
 }
 
@@ -101,9 +114,16 @@ impl Classes {
         &mut self.classes[variable as usize]
     }
 
-    /// Adds a flow to the class of its like, or to a new one, and answers the variable.
-    pub(crate) fn add(&mut self, start: Start, network: &mut Network, world: &mut World<'_>) -> u32 {
-        let key = start.key();
+    /// Adds a flow to the class of its like, or to a new one, and answers the variable. One with a place in a queue is alone in its
+    /// class.
+    pub(crate) fn add(
+        &mut self,
+        start: Start,
+        place: Option<Place>,
+        network: &mut Network,
+        world: &mut World<'_>,
+    ) -> u32 {
+        let key = if place.is_none() { start.key() } else { None };
         let known = key.and_then(|key| self.alike.get(&key).copied());
         let (stream, units) = (start.stream, start.units);
         let variable = match known {
@@ -113,16 +133,22 @@ impl Classes {
                 network.set_variable(variable, count as f64, network.weight(variable));
                 variable
             }
-            None => self.make(start, key, network, world.now),
+            None => self.make(start, (key, place), network, world.now),
         };
         let class = &mut self.classes[variable as usize];
         let member = Member { end: class.progress + units as f64, stream, units };
-        let place = class.members.partition_point(|other| other.end > member.end);
-        class.members.insert(place, member);
+        let index = class.members.partition_point(|other| other.end > member.end);
+        class.members.insert(index, member);
         variable
     }
 
-    fn make(&mut self, start: Start, key: Option<Key>, network: &mut Network, now: Nanos) -> u32 {
+    fn make(
+        &mut self,
+        start: Start,
+        (key, place): (Option<Key>, Option<Place>),
+        network: &mut Network,
+        now: Nanos,
+    ) -> u32 {
         let variable = network.add_variable(start.uses, start.window, start.rate_max);
         if self.classes.len() <= variable as usize {
             self.classes.resize_with(variable as usize + 1, Class::default);
@@ -130,6 +156,7 @@ impl Classes {
         self.classes[variable as usize] = Class {
             job: start.job,
             key,
+            place,
             direction: start.direction,
             lead: start.parts[0].device,
             parts: start.parts,
@@ -219,6 +246,14 @@ impl Class {
     /// Units that are left of the flow that ends first.
     pub(crate) fn left(&self) -> Option<f64> {
         self.members.last().map(|first| (first.end - self.progress).max(0.0))
+    }
+
+    /// Units that a flow of it had under way.
+    pub(crate) fn window_of(&self, member: &Member) -> f64 {
+        match self.place {
+            Some(_) => member.units as f64,
+            None => self.window,
+        }
     }
 
     /// The part of the time in which a flow has a request on a device, where nothing else is there.

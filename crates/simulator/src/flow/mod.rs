@@ -19,20 +19,25 @@
 //! how soon and how evenly they give these, which the request model shows. Reservations and limits of `virtual-time`
 //! hold: a reservation raises a share, a limit bounds it even where the target then idles.
 //!
-//! **Left out**: single requests, so queues of less than a phase, and the time until a scheduler is fair; lost and late exchanges;
-//! learned speeds, backlogs and late first bytes in the placement of files, which knows room, death and placed bytes.
+//! **Its turn.** A flow whose requests are all under way waits in the [`queues`] for those of its job before it, as requests do at a
+//! target; under `fifo` a single request waits for those of all jobs.
+//!
+//! **Left out**: single requests of different jobs, so queues of less than a phase, and the time until a scheduler is fair; lost and
+//! late exchanges; learned speeds, backlogs and late first bytes in the placement of files, which knows room, death and placed bytes.
 
 mod classes;
 mod completions;
 mod limits;
 mod network;
+mod queues;
 mod routes;
 mod shares;
 
-use self::classes::{Classes, Part, Start};
+use self::classes::{Classes, Part, Place, Start};
 use self::completions::Completions;
 use self::limits::Limits;
 use self::network::{Network, Use};
+use self::queues::{Queues, ROOM_MIN};
 use self::routes::Routes;
 use self::shares::{JobUse, Shares};
 use crate::core::events::Events;
@@ -52,6 +57,7 @@ pub(crate) struct Flows {
     routes: Routes,
     shares: Shares,
     classes: Classes,
+    queues: Queues,
     completions: Completions,
     /// For each stream, its flows that are under way, and the time from the end of the last to that of the step.
     steps: Vec<StepState>,
@@ -73,6 +79,8 @@ pub(crate) struct Flows {
     waiting: Vec<Vec<Operations>>,
     /// Scratch of a recomputation.
     rates_before: Vec<(u32, f64)>,
+    /// Devices at which flows wait, and may have no reason to any more.
+    room_at: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,11 +96,13 @@ impl Flows {
         let routes = Routes::new(topology, &mut network);
         let (targets, servers) = (world.machines.targets.len(), topology.servers.len());
         let settings = world.settings;
+        let shares = Shares::new(&settings.sharing, &settings.jobs, (targets, servers));
         Flows {
             network,
             routes,
-            shares: Shares::new(&settings.sharing, &settings.jobs, (targets, servers)),
             classes: Classes::default(),
+            queues: Queues::new(targets + servers, !shares.divides()),
+            shares,
             completions: Completions::default(),
             steps: vec![StepState::default(); world.streams.count()],
             endings: Events::new(),
@@ -107,6 +117,7 @@ impl Flows {
             lambda: nanos(world.scenario.lambda_seconds),
             waiting: vec![Vec::new(); servers],
             rates_before: Vec::new(),
+            room_at: Vec::new(),
         }
     }
 
@@ -145,8 +156,34 @@ impl Flows {
         if self.shares.targets_of(start.job) > 1 {
             self.ask_division(world.now);
         }
-        let variable = self.classes.add(start, &mut self.network, world);
+        if !start.is_whole {
+            return self.enter(start, None, world);
+        }
+        let place = self.queues.place(&start);
+        match self.queues.come(place, start) {
+            Some(start) => self.enter(start, Some(place), world),
+            None => self.weigh_queue(place),
+        }
+    }
+
+    /// A flow comes into the network.
+    fn enter(&mut self, start: Start, place: Option<Place>, world: &mut World<'_>) {
+        let units = start.units as f64;
+        let variable = self.classes.add(start, place, &mut self.network, world);
+        if let Some(place) = place {
+            self.queues.enter(place, variable, units);
+            self.weigh_queue(place);
+        }
         self.retime(variable, world);
+    }
+
+    /// Gives the flows of a queue that are in the network their windows, by which they are weighed.
+    fn weigh_queue(&mut self, place: Place) {
+        let Flows { queues, classes, unweighed, is_unweighed, .. } = self;
+        queues.windows(place, |variable, window| {
+            classes.class_mut(variable).window = window;
+            await_weight(unweighed, is_unweighed, variable);
+        });
     }
 
     /// Sets the moment at which the first flow of a class ends.
@@ -162,16 +199,24 @@ impl Flows {
         self.retime(variable, world);
         let class = self.classes.class(variable);
         for part in &class.parts {
-            for _ in &ended {
-                self.shares.queue(part.device, -class.window * part.fraction * part.device_seconds);
+            for member in &ended {
+                let window = class.window_of(member);
+                self.shares.queue(part.device, -window * part.fraction * part.device_seconds);
                 self.shares.leave(part.device, class.job, world.now, &mut world.accounts);
             }
             if !std::mem::replace(&mut self.is_changed[part.device as usize], true) {
                 self.changed.push(part.device);
             }
         }
+        let place = class.place;
         if self.shares.targets_of(class.job) > 0 {
             self.ask_division(world.now);
+        }
+        if let Some(place) = place {
+            match self.queues.leave(place) {
+                Some((next, place)) => self.enter(next, Some(place), world),
+                None => self.weigh_queue(place),
+            }
         }
         world.events_taken += ended.len() as u64;
         for member in ended {
@@ -229,13 +274,7 @@ impl Flows {
             self.ask_division(now);
         }
         for (variable, _) in self.network.on(resource) {
-            let number = variable as usize;
-            if self.is_unweighed.len() <= number {
-                self.is_unweighed.resize(number + 1, false);
-            }
-            if !std::mem::replace(&mut self.is_unweighed[number], true) {
-                self.unweighed.push(variable);
-            }
+            await_weight(&mut self.unweighed, &mut self.is_unweighed, variable);
         }
     }
 
@@ -271,8 +310,55 @@ impl Flows {
         let streams = self.network.on(resource).map(|(variable, _)| {
             self.network.count(variable) * self.classes.class(variable).presence(device)
         });
-        let further = (streams.sum::<f64>() - 1.0).max(0.0);
+        let further = (streams.sum::<f64>() + f64::from(self.queues.waiting(device)) - 1.0).max(0.0);
         machine.pace() * (1.0 / (1.0 + target.seek_penalty * further)).max(target.seek_floor)
+    }
+
+    /// Finds capacities and weights after the changes at this moment.
+    fn find_weights(&mut self, world: &mut World<'_>) {
+        let mut place = 0;
+        while let Some(&device) = self.changed.get(place) {
+            self.is_changed[device as usize] = false;
+            self.refresh(device, world);
+            place += 1;
+        }
+        self.room_at.extend(self.changed.drain(..).filter(|&device| self.queues.waiting(device) > 0));
+        while let Some(variable) = self.unweighed.pop() {
+            self.is_unweighed[variable as usize] = false;
+            self.reweigh(variable);
+        }
+    }
+
+    /// Finds the rates by these.
+    fn find_rates(&mut self, world: &mut World<'_>) {
+        let mut rates_before = std::mem::take(&mut self.rates_before);
+        self.network.solve(&mut rates_before);
+        for (variable, before) in rates_before.drain(..) {
+            self.classes.move_on(variable, before, &self.network, world);
+            self.retime(variable, world);
+            let devices = self.classes.class(variable).parts.iter().map(|part| part.device);
+            self.room_at.extend(devices.filter(|&device| self.queues.waiting(device) > 0));
+        }
+        self.rates_before = rates_before;
+    }
+
+    /// Lets flows in that wait at devices with room; false where there are none.
+    fn let_in(&mut self, world: &mut World<'_>) -> bool {
+        let mut devices = std::mem::take(&mut self.room_at);
+        devices.sort_unstable();
+        devices.dedup();
+        let mut is_any = false;
+        for device in devices.drain(..) {
+            if self.resource(device).is_none_or(|resource| self.network.room(resource) <= ROOM_MIN) {
+                continue;
+            }
+            if let Some((start, place)) = self.queues.early(device, &self.network) {
+                self.enter(start, Some(place), world);
+                is_any = true;
+            }
+        }
+        self.room_at = devices;
+        is_any
     }
 
     /// Divides the store among the jobs that share targets.
@@ -356,6 +442,7 @@ impl Flows {
             units: bytes,
             window: under_way * request_bytes,
             under_way,
+            is_whole: depth.is_none(),
             rate_max,
         };
         self.start(start, world);
@@ -391,6 +478,7 @@ impl Model for Flows {
             units: count,
             window: depth as f64,
             under_way: depth as f64,
+            is_whole: depth == count,
             rate_max,
         };
         self.start(start, world);
@@ -450,28 +538,28 @@ impl Model for Flows {
     }
 
     fn settle(&mut self, world: &mut World<'_>) {
-        let mut place = 0;
-        while let Some(&device) = self.changed.get(place) {
-            self.is_changed[device as usize] = false;
-            self.refresh(device, world);
-            place += 1;
+        loop {
+            self.find_weights(world);
+            self.find_rates(world);
+            if !self.let_in(world) {
+                break;
+            }
         }
-        self.changed.clear();
-        while let Some(variable) = self.unweighed.pop() {
-            self.is_unweighed[variable as usize] = false;
-            self.reweigh(variable);
-        }
-        let mut rates_before = std::mem::take(&mut self.rates_before);
-        self.network.solve(&mut rates_before);
-        for (variable, before) in rates_before.drain(..) {
-            self.classes.move_on(variable, before, &self.network, world);
-            self.retime(variable, world);
-        }
-        self.rates_before = rates_before;
     }
 
     fn close(&mut self, world: &mut World<'_>) {
         self.classes.close(&self.network, world);
         self.shares.close(world.now, &mut world.accounts);
+    }
+}
+
+/// Notes that a variable needs another weight.
+fn await_weight(unweighed: &mut Vec<u32>, is_unweighed: &mut Vec<bool>, variable: u32) {
+    let number = variable as usize;
+    if is_unweighed.len() <= number {
+        is_unweighed.resize(number + 1, false);
+    }
+    if !std::mem::replace(&mut is_unweighed[number], true) {
+        unweighed.push(variable);
     }
 }

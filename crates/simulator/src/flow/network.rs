@@ -157,6 +157,16 @@ impl Network {
         self.resources[resource as usize].capacity
     }
 
+    /// The part of its capacity that a resource has left.
+    pub(crate) fn room(&self, resource: u32) -> f64 {
+        let Resource { capacity, load, .. } = self.resources[resource as usize];
+        if capacity > 0.0 {
+            1.0 - load / capacity
+        } else {
+            0.0
+        }
+    }
+
     /// The capacity that is used.
     #[cfg(test)]
     pub(crate) fn load(&self, resource: u32) -> f64 {

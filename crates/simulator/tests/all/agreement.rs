@@ -1,7 +1,7 @@
 //! The two models agree on small systems: bandwidths, ends and shares.
 
 use crate::scenarios::{step, Work, MEBIBYTE};
-use crate::stores::{add_writers, disk, link, outcome_in, store};
+use crate::stores::{add_writers, disk, in_turn, link, outcome_in, store};
 use weir_simulator::{JobOutcome, Mode, RouterStage, Scenario, Side, Step, StepKind};
 
 /// The models may differ by this part.
@@ -95,6 +95,45 @@ fn striped_files() {
     };
     let all = "0.0,0.1,1.0,1.1";
     assert_agree(&[(all, 16), (all, 64), (all, 0), ("0.0,1.0", 4), ("0.0,1.0", 16), (all, 1)].map(case));
+}
+
+/// Streams that have all requests of a transfer under way, and then go on to the next of four targets: a target serves one
+/// stream after the other, so that soon all targets are busy.
+#[test]
+fn transfers_to_one_target_after_the_other() {
+    let case = |requests| (format!("{requests} requests"), in_turn(1, 4, requests));
+    let mut cases = Vec::from([1, 2, 4].map(case));
+    let fifo = Scenario { policy: "fifo".into(), ..in_turn(4, 1, 1) };
+    cases.push(("jobs in the order of arrival".into(), fifo));
+    for gigabytes in [1.0, 0.25] {
+        let mut slow = in_turn(1, 4, 2);
+        slow.topology.clients.link = link(gigabytes, 5.0);
+        cases.push((format!("links of {gigabytes} GB/s"), slow));
+    }
+    assert_agree(&cases);
+}
+
+/// Transfers of nodes with slow links wait for the transfer of a node with a slower one no longer than by requests.
+#[test]
+fn transfers_over_links_that_others_use() {
+    let mut scenario = store(1, 9, &disk(500.0, 0.0));
+    scenario.topology.clients.link = link(0.2, 5.0);
+    let job = scenario.job(2);
+    let mut on_first = Vec::new();
+    for number in 0..9 {
+        let stream = scenario.stream(job, 0);
+        let file = scenario.file(job, &format!("0.{number}"));
+        scenario.step(Step { depth: 0, ..step(stream, StepKind::Write, file, 64 * MEBIBYTE) });
+        on_first.push(file);
+    }
+    let stream = scenario.stream(job, 1);
+    for turn in 1..20 {
+        let write = step(stream, StepKind::Write, on_first[0], 4 * MEBIBYTE);
+        scenario.step(Step { offset: turn * 64 * MEBIBYTE, depth: 0, ..write });
+    }
+    let metadata = Step { bytes: 1, depth: 1, ..step(stream, StepKind::Metadata, on_first[0], 0) };
+    scenario.step(metadata);
+    assert_agree(&[("a shared link".into(), scenario)]);
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! The known differences between the two models (docs/design/simulation.md), and how large they may be.
 
-use crate::scenarios::{step, Work, MEBIBYTE};
-use crate::stores::{add_writers, disk, outcome_in, store};
+use crate::stores::{add_writers, disk, in_turn, outcome_in, store};
 use std::ops::RangeInclusive;
-use weir_simulator::{Mode, Scenario, Step, StepKind};
+use weir_simulator::{Mode, Scenario};
 
 /// The end of a job by flows and by requests, in seconds.
 fn ends(scenario: &Scenario, job: usize) -> [f64; 2] {
@@ -21,23 +20,17 @@ fn assert_ratio(scenario: &Scenario, job: usize, allowed: RangeInclusive<f64>) {
     );
 }
 
-/// Four streams write one request to each of four targets in turn. By requests a target serves one stream after the other, so
-/// that soon all targets are busy; by flows all streams share one target at a time.
+/// Four jobs of one stream write one request to each of four targets in turn. By requests a target serves one job after the other,
+/// so that soon all targets are busy; by flows jobs share a target at every moment.
 #[test]
-fn transfers_of_one_request_end_late_by_flows() {
-    let mut scenario = store(1, 4, &disk(500.0, 0.0));
-    let job = scenario.job(4);
-    for node in 0..4 {
-        let stream = scenario.stream(job, node);
-        let files = ["0.0", "0.1", "0.2", "0.3"].map(|on| scenario.file(job, on));
-        for turn in 0..20 {
-            for file in files {
-                let write = step(stream, StepKind::Write, file, MEBIBYTE);
-                scenario.step(Step { offset: turn * MEBIBYTE, ..write });
-            }
-        }
-    }
-    assert_ratio(&scenario, 0, 3.5..=4.0);
+fn jobs_with_one_transfer_at_a_time_end_late_by_flows() {
+    assert_ratio(&in_turn(4, 1, 1), 0, 3.5..=4.0);
+}
+
+/// Streams that begin together send many requests by turns, and by flows one stream comes after the other.
+#[test]
+fn many_requests_that_come_by_turns_end_early_by_flows() {
+    assert_ratio(&in_turn(1, 4, 32), 0, 0.92..=0.97);
 }
 
 /// A job's file lies on a fast target, which another job uses too, and on a slow one, which holds the job back.

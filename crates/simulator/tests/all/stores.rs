@@ -1,7 +1,7 @@
 //! Stores in the request model, with links that take time.
 
 use crate::scenarios::{idle, step, topology, Work, MEBIBYTE};
-use weir_simulator::{Hop, Mode, Outcome, Scenario, StepKind, Target, Transfer};
+use weir_simulator::{Hop, Mode, Outcome, Scenario, Step, StepKind, Target, Transfer};
 
 /// A link of so many gigabytes a second in each direction.
 pub(crate) fn link(gigabytes: f64, latency_micros: f64) -> Hop {
@@ -40,6 +40,27 @@ pub(crate) fn add_writers(
         scenario.step(step(stream, StepKind::Write, file, mebibytes * MEBIBYTE));
     }
     job
+}
+
+/// Jobs of so many streams on nodes of their own, each of which writes so many requests at once to each of four targets in turn,
+/// and again.
+pub(crate) fn in_turn(jobs: u32, streams: u32, requests: u64) -> Scenario {
+    let mut scenario = store(1, 4, &disk(500.0, 0.0));
+    for number in 0..jobs {
+        let job = scenario.job(streams);
+        for node in 0..streams {
+            let stream = scenario.stream(job, number * streams + node);
+            let files = ["0.0", "0.1", "0.2", "0.3"].map(|on| scenario.file(job, on));
+            for turn in 0..20 {
+                for file in files {
+                    let bytes = requests * MEBIBYTE;
+                    let write = step(stream, StepKind::Write, file, bytes);
+                    scenario.step(Step { offset: turn * bytes, depth: 0, ..write });
+                }
+            }
+        }
+    }
+    scenario
 }
 
 /// Runs in a mode.
