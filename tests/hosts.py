@@ -152,7 +152,7 @@ class Host:
         self.run("tc", "qdisc", "delete", "dev", "eth0", "root", code=None)
 
     def shift_clock(self, seconds: float) -> None:
-        """Let the wall clock of the host's programs be off by some seconds, where the hosts have clocks of their own."""
+        """Let the wall clock of the host's programs be off, where the hosts have clocks of their own."""
         with self.clock_offset.open("r+b") as file:
             file.write(struct.pack("=q", round(seconds * 1e9)))
 
@@ -194,14 +194,21 @@ class Hosts:
         answer = self["desk"].weir("deploy", *arguments, *options, code=code)
         return json.loads(answer.stdout) if code == 0 else answer.stderr
 
+    def deploy_durable(self, servers: Sequence[str]) -> None:
+        """Deploy a store of durable servers on three hosts, and give each host a clock of its own."""
+        self.make_clocks()
+        file = self.folder / "cluster.toml"
+        file.write_text(DURABLE)
+        self.deploy(file, "--nodes", ",".join(servers))
+
     def variables(self) -> dict[str, str]:
         """The environment of programs on the hosts."""
         return {**without_store(os.environ), "PATH": _path(), "WEIR_HOME": str(self.home), "NO_COLOR": "1"}
 
     def make_clocks(self) -> None:
-        """Give each host a wall clock of its own, for the programs that `deploy` starts and for those with its variables."""
+        """Give each host a wall clock of its own, for the programs that are started by `program`."""
         library = self.folder / "clock.so"
-        command = ["cc", "-O1", "-Wall", "-Werror", "-fPIC", "-shared", "-o", library, _CLOCK_SOURCE]
+        command = ["cc", "-O1", "-Wall", "-Werror", "-fPIC", "-shared", "-o", str(library), str(_CLOCK_SOURCE)]
         subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
         for host in self.all:
             host.clock_offset.write_bytes(bytes(8))
@@ -253,7 +260,9 @@ def _bring_up(ends: ExitStack, made: Hosts, name: str, hub: int, place: tuple[in
     (own / "state").mkdir(parents=True)
     kinds = ["--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
     starter = ends.enter_context(
-        _process(["unshare", *kinds, "bash", "-c", _FIRST_PROCESS, "host", name, str(own), str(state), str(folder), room])
+        _process(
+            ["unshare", *kinds, "bash", "-c", _FIRST_PROCESS, "host", name, str(own), str(state), str(folder), room]
+        )
     )
     _await((own / "ready").exists, f"{name} does not come up")
     pid = int(Path(f"/proc/{starter}/task/{starter}/children").read_text().split()[0])

@@ -3,8 +3,9 @@
     python tests/soak.py --schedules 100            # a night; the seed is printed
     python tests/soak.py --seed 4711                # goes on where the run of this seed was interrupted
     python tests/soak.py --only kill,power-off      # some kinds of faults alone
+    python tests/soak.py --minutes 60               # as many schedules as an hour takes
 
-Each schedule prints a line and adds one to target/soak/SEED.jsonl. Histories of schedules with violations stay beside it.
+Each schedule prints a line and adds one to target/soak/SEED.jsonl; histories with violations stay beside it.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 import hosts
 from history.faults import FAULTS
 from history.schedule import ROOM, Outcome, errors, run
-from hosts import DURABLE, Hosts
+from hosts import Hosts
 from seeds import seed as random_seed
 
 SERVERS = ("node1", "node2", "node3")
@@ -37,15 +38,20 @@ def main() -> int:
         print(f"error: {missing}", file=sys.stderr)
         return 1
     seed = options.seed or random_seed()
-    LEDGERS.mkdir(parents=True, exist_ok=True)
-    ledger = LEDGERS / f"{seed}.jsonl"
+    options.ledgers.mkdir(parents=True, exist_ok=True)
+    ledger = options.ledgers / f"{seed}.jsonl"
     done = _read(ledger)
     end = time.monotonic() + options.minutes * 60
     kinds = options.only.split(",") if options.only else list(FAULTS)
+    unknown = [kind for kind in kinds if kind not in FAULTS]
+    if unknown:
+        print(f"error: no fault is named {', '.join(unknown)}", file=sys.stderr)
+        print(f"hint: the faults are {', '.join(FAULTS)}", file=sys.stderr)
+        return 2
     left = [number for number in range(options.schedules) if number not in done]
     while left and time.monotonic() < end:
         with hosts.hosts(["desk", *SERVERS], room=ROOM) as network:
-            _deploy(network)
+            network.deploy_durable(SERVERS)
             for number in left[:AT_ONCE]:
                 if time.monotonic() >= end:
                     break
@@ -54,30 +60,14 @@ def main() -> int:
     return _summary(seed, options.schedules, done)
 
 
-def prepared(network: Hosts) -> None:
-    """Deploy a durable store of three servers on hosts with clocks of their own.
-
-    Args:
-        network: The hosts.
-    """
-    _deploy(network)
-
-
-def _deploy(network: Hosts) -> None:
-    network.make_clocks()
-    file = network.folder / "cluster.toml"
-    file.write_text(DURABLE)
-    network.deploy(file, "--nodes", ",".join(SERVERS))
-
-
 def _run_one(network: Hosts, seed: int, number: int, ledger: Path, kinds: list[str]) -> dict[str, object]:
     begun = time.monotonic()
     outcome = run(network, SERVERS, seed, kinds=kinds)
     if outcome.violations:
         kept = ledger.with_suffix("") / str(number)
         kept.mkdir(parents=True, exist_ok=True)
-        for file in outcome.files:
-            shutil.copy(file, kept)
+        for history in outcome.files:
+            shutil.copy(history, kept)
         (kept / "violations").write_text("\n".join([*outcome.faults, "", *outcome.violations]) + "\n")
     line = _line(outcome, number, time.monotonic() - begun)
     with ledger.open("a") as file:
@@ -99,6 +89,7 @@ def _line(outcome: Outcome, number: int, seconds: float) -> dict[str, object]:
         "errors": {os.strerror(number): count for number, count in errors(outcome.history).items()},
         "faults": outcome.faults,
         "violations": outcome.violations[:SHOWN],
+        "violation_count": len(outcome.violations),
     }
 
 
@@ -132,6 +123,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--schedules", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--ledgers", type=Path, default=LEDGERS)
     parser.add_argument("--only", default="", help=f"kinds of faults, of {', '.join(FAULTS)}")
     return parser.parse_args()
 

@@ -152,15 +152,22 @@ def glances(operations: Sequence[Operation], contents: Mapping[str, str]) -> lis
         content = contents.get(file, "").encode()
         ends = _line_ends(content)
         appended = [(one.ended, ends[one.value]) for one in own if one.kind == "append" and one.value in ends]
-        seen = [(one, *map(int, one.value.split())) for one in own if one.kind == "glance" and not one.error]
+        seen = [_glance(one) for one in own if one.kind == "glance" and not one.error]
         told = sorted(appended + [(one.ended, length) for one, length, _ in seen])
         for glance, length, checksum in seen:
+            saw = f"{file}: {glance.client} read {length} bytes at {glance.begin:.3f}"
             if length > len(content) or zlib.crc32(content[:length]) != checksum:
-                problems.append(f"{file}: {glance.client} read {length} bytes at {glance.begin:.3f} that are not its first")
+                problems.append(f"{saw} that are not its first")
             due = max((end for moment, end in told if moment < glance.begin), default=0)
             if length < due:
-                problems.append(f"{file}: {glance.client} read {length} bytes at {glance.begin:.3f}, of {due} there before")
+                problems.append(f"{saw}, of {due} there before")
     return problems
+
+
+def _glance(glance: Operation) -> tuple[Operation, int, int]:
+    """The operation, with the length and the checksum that it tells."""
+    length, checksum = glance.value.split()
+    return glance, int(length), int(checksum)
 
 
 def _line_ends(content: bytes) -> dict[str, int]:
@@ -176,8 +183,8 @@ def holds(operations: Iterable[Operation]) -> list[str]:
     """Check that nobody wrote to a file while another held its lock.
 
     Args:
-        operations: A history; the value of a hold is `WRITTEN|READ`: a value that its client wrote under the lock, and the
-            value that the client read before it gave the lock back.
+        operations: A history; the value of a hold is `WRITTEN|READ`: a value that its client wrote under the lock, and
+            the value that the client read before it gave the lock back.
 
     Returns:
         The violations.
@@ -240,7 +247,9 @@ def makes(operations: Sequence[Operation], names: Collection[str]) -> list[str]:
     return problems
 
 
-def inserts(operations: Iterable[Operation], rows: Sequence[str], integrity: Sequence[str], malformed: int) -> list[str]:
+def inserts(
+    operations: Iterable[Operation], rows: Sequence[str], integrity: Sequence[str], malformed: int
+) -> list[str]:
     """Check that a database is whole, that each transaction that succeeded is in it once, and any other once at most.
 
     Args:
@@ -277,8 +286,7 @@ def bounded(operations: Iterable[Operation], seconds: float, killed: Collection[
     return [
         f"{operation.client}: {operation.kind} of {operation.file} took {operation.ended - operation.begin:.1f} s"
         for operation in operations
-        if operation.ended - operation.begin > seconds
-        and not (operation.ended == NEVER and operation.client in killed)
+        if operation.ended - operation.begin > seconds and not (operation.ended == NEVER and operation.client in killed)
     ]
 
 

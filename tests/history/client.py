@@ -1,7 +1,7 @@
 """A client of a history: does random operations on shared files until a file tells it to stop.
 
-`python client.py prepare FOLDER` makes the files, `python client.py work FOLDER HISTORY STOP SEED` does the operations, and
-`python client.py tell FOLDER` prints the end. It imports nothing of the product: it is an ordinary program.
+`python client.py prepare FOLDER` makes the files, `python client.py work FOLDER HISTORY STOP SEED` does the operations,
+and `python client.py tell FOLDER` prints the end. It imports nothing of the product: it is an ordinary program.
 """
 
 import errno
@@ -55,7 +55,7 @@ class Client:
         self.number += 1
         begun = {"number": self.number, "kind": kind, "file": file, "value": value.strip(), "begin": time.monotonic()}
         self.history.write(json.dumps(begun) + "\n")
-        ended = {"number": self.number, "error": 0}
+        ended: dict[str, object] = {"number": self.number, "error": 0}
         try:
             told = operation(str(self.folder / file), value)
             if told is not None:
@@ -289,7 +289,7 @@ def tell(folder: Path) -> dict[str, object]:
     return {
         "logs": {f"log-{number}": (folder / f"log-{number}").read_text() for number in range(LOGS)},
         "counters": {name: int((folder / name).read_text().strip() or "0") for name in COUNTER_FILES},
-        "names": sorted(name for name in os.listdir(folder) if name.startswith(("ticket-", "made-"))),
+        "names": sorted(path.name for path in folder.iterdir() if path.name.startswith(("ticket-", "made-"))),
         "directories": sorted(made),
         "integrity": integrity,
         "rows": rows,

@@ -1,4 +1,4 @@
-"""Faults of several hosts: of their network, servers, mounts, clocks and disks. Each begins, lasts and ends by itself."""
+"""Faults of several hosts: of their network, servers, mounts, clocks and disks. Each begins, lasts and ends."""
 
 import random
 import time
