@@ -288,7 +288,7 @@ def _start_ssh_server(ends: ExitStack, host: Host) -> None:
 
 
 def _write_keys(folder: Path) -> None:
-    making = {"check": True, "capture_output": True, "env": {**os.environ, "PATH": _path()}}
+    making: dict[str, Any] = {"check": True, "capture_output": True, "env": {**os.environ, "PATH": _path()}}
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "user_key"], **making)
     subprocess.run(["dropbearkey", "-t", "ed25519", "-f", folder / "host_key"], **making)
     authorized = folder / "user" / ".ssh"

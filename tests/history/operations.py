@@ -16,8 +16,8 @@ class Operation:
     Attributes:
         client: Name of the client.
         kind: `write`, `read`, `replace` (write a file of another name, and rename it), `append`, `glance` (read an
-            appended file), `increment` and `hold` (write under a lock), `claim` (rename a file to a name of its client's
-            own), `make` (make a name that must not be there), or `insert` (a transaction of a database).
+            appended file), `increment` and `hold` (write under a lock), `claim` (rename a file to one of the client),
+            `make` (make a name that must not be there), or `insert` (a transaction of a database).
         file: Name of the file.
         value: Text that was written, or read.
         begin: Begin, in seconds of the monotonic clock that all hosts of the test share.

@@ -105,7 +105,7 @@ class _Clients:
             except subprocess.TimeoutExpired:
                 problems.append(f"{path.stem} does not end")
                 process.kill()
-            if process.returncode and path.stem not in self.killed:
+            if (process.returncode or not path.exists()) and path.stem not in self.killed:
                 said = path.with_suffix(".errors").read_text().strip().splitlines()
                 problems.append(f"{path.stem} ended with {process.returncode}: {said[-1] if said else ''}")
         return problems
@@ -140,7 +140,7 @@ def run(network: Hosts, servers: Sequence[str], seed: int, *, kinds: Sequence[st
         time.sleep(_QUIET_SECONDS)
     finally:
         problems = clients.end()
-    history = operations.read(clients.running)
+    history = operations.read(path for path in clients.running if path.exists())
     ends: dict[str, Any] = {}
     for name in servers:
         said = _end_seen_by(network[name], mount)
@@ -154,7 +154,7 @@ def run(network: Hosts, servers: Sequence[str], seed: int, *, kinds: Sequence[st
     for told in [*ends.values()][:1]:
         problems += _checked(history, told, clients.killed)
     first.run("sh", "-c", f"rm -rf {mount} {mount}-made-*")
-    return Outcome(history, faults, problems, [*clients.running])
+    return Outcome(history, faults, problems, [path for path in clients.running if path.exists()])
 
 
 def _end_seen_by(host: Host, mount: Path) -> dict[str, Any] | str:
