@@ -3,6 +3,7 @@
 # make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
 # make test    linters and every test; all of them run, whatever fails, and the last lines count
 # make test-slurm  sweeps on workers that Slurm starts, and stores in an allocation, as root: Slurm's daemons are installed for it alone
+# make soak    100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N' goes on (docs/development/soak.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
@@ -12,7 +13,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python suites suites-packages simulate-packages bench clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python soak suites suites-packages simulate-packages bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -166,6 +167,9 @@ test-python: setup
 test-slurm: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'
 	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/end_to_end/test_deployment_slurm.py
+
+soak: setup
+	PYTHONPATH=tests $(BIN)/python tests/soak.py $(ARGUMENTS)
 
 # make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'
 suites: setup suites-packages

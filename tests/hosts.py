@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -26,7 +27,7 @@ _NETWORK = "10.77.0"
 _FIRST_PROCESS = """
 hostname "$1"
 mount --make-rprivate /
-mount --bind "$2/state" "$3"
+if [ -n "$5" ]; then mount -t tmpfs -o "size=$5" tmpfs "$3"; else mount --bind "$2/state" "$3"; fi
 mount --bind "$4/hosts" /etc/hosts
 mount --bind "$4/passwd" /etc/passwd
 mount -t tmpfs tmpfs /run
@@ -35,6 +36,7 @@ mount -t tmpfs tmpfs /dev/shm
 while :; do sleep 3600 & wait $!; done
 """
 """First process of a host: a shell, because a shell reaps the orphans of its namespace."""
+_CLOCK_SOURCE = Path(__file__).parent / "programs/clock.c"
 _SSH = """
 Host *
 IdentityFile {folder}/user_key
@@ -149,6 +151,16 @@ class Host:
         """Let the host send as fast as it can again."""
         self.run("tc", "qdisc", "delete", "dev", "eth0", "root", code=None)
 
+    def shift_clock(self, seconds: float) -> None:
+        """Let the wall clock of the host's programs be off, where the hosts have clocks of their own."""
+        with self.clock_offset.open("r+b") as file:
+            file.write(struct.pack("=q", round(seconds * 1e9)))
+
+    @property
+    def clock_offset(self) -> Path:
+        """File with the nanoseconds by which the host's wall clock is off."""
+        return self.hosts.folder / self.name / "clock"
+
 
 @dataclass
 class Hosts:
@@ -158,9 +170,16 @@ class Hosts:
     home: Path
     """Home of stores; each host has a folder of its own there."""
     all: list[Host]
+    has_clocks: bool = False
+    """Whether each host has a wall clock of its own."""
 
     def __getitem__(self, name: str) -> Host:
         return next(host for host in self.all if host.name == name)
+
+    @property
+    def program(self) -> str:
+        """Path of the program `weir` on the hosts."""
+        return str(self.folder / "weir") if self.has_clocks else program()[0]
 
     @property
     def ssh_options(self) -> str:
@@ -170,17 +189,47 @@ class Hosts:
     def deploy(self, *arguments: str | Path, code: int = 0) -> Any:
         """Deploy a store from the host `desk`; the JSON document, or the error where the code is another than 0."""
         options = ["--ssh-options", self.ssh_options, "--output", "json"]
+        if self.has_clocks:
+            options += ["--program", self.program]
         answer = self["desk"].weir("deploy", *arguments, *options, code=code)
         return json.loads(answer.stdout) if code == 0 else answer.stderr
+
+    def deploy_durable(self, servers: Sequence[str]) -> None:
+        """Deploy a store of durable servers on three hosts, and give each host a clock of its own."""
+        self.make_clocks()
+        file = self.folder / "cluster.toml"
+        file.write_text(DURABLE)
+        self.deploy(file, "--nodes", ",".join(servers))
 
     def variables(self) -> dict[str, str]:
         """The environment of programs on the hosts."""
         return {**without_store(os.environ), "PATH": _path(), "WEIR_HOME": str(self.home), "NO_COLOR": "1"}
 
+    def make_clocks(self) -> None:
+        """Give each host a wall clock of its own, for the programs that are started by `program`."""
+        library = self.folder / "clock.so"
+        command = ["cc", "-O1", "-Wall", "-Werror", "-fPIC", "-shared", "-o", str(library), str(_CLOCK_SOURCE)]
+        subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
+        for host in self.all:
+            host.clock_offset.write_bytes(bytes(8))
+        start = f'export TEST_CLOCK_OFFSET="{self.folder}/$(hostname)/clock" LD_PRELOAD="{library}"'
+        wrapper = self.folder / "weir"
+        wrapper.write_text(f'#!/bin/sh\n{start}\nexec {program()[0]} "$@"\n')
+        wrapper.chmod(0o755)
+        self.has_clocks = True
+
 
 @contextmanager
-def hosts(names: Sequence[str]) -> Iterator[Hosts]:
-    """Bring hosts up; they end with all their processes at the end."""
+def hosts(names: Sequence[str], *, room: str = "") -> Iterator[Hosts]:
+    """Bring hosts up; they end with all their processes at the end.
+
+    Args:
+        names: Names of the hosts.
+        room: Size of each host's disk, such as `96m`; without it a host's disk is that of this machine.
+
+    Yields:
+        The hosts.
+    """
     folder = Path(tempfile.mkdtemp(prefix="weir-hosts-"))
     folder.chmod(0o755)
     with ExitStack() as ends:
@@ -198,18 +247,22 @@ def hosts(names: Sequence[str]) -> Iterator[Hosts]:
         _in_network(hub, "ip", "link", "add", "bridge", "type", "bridge")
         _in_network(hub, "ip", "link", "set", "bridge", "up")
         for number, (name, address) in enumerate(addresses.items(), start=1):
-            made.all.append(Host(name, address, _bring_up(ends, folder, state, name, hub, number, address), made))
+            made.all.append(Host(name, address, _bring_up(ends, made, name, hub, (number, address), room), made))
         for host in made.all:
             _start_ssh_server(ends, host)
         yield made
 
 
-def _bring_up(ends: ExitStack, folder: Path, state: Path, name: str, hub: int, number: int, address: str) -> int:
+def _bring_up(ends: ExitStack, made: Hosts, name: str, hub: int, place: tuple[int, str], room: str) -> int:
+    """Bring one host up, at its number and address on the bridge; answers its first process."""
+    (number, address), folder, state = place, made.folder, made.home.parent
     own = folder / name
     (own / "state").mkdir(parents=True)
     kinds = ["--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
     starter = ends.enter_context(
-        _process(["unshare", *kinds, "bash", "-c", _FIRST_PROCESS, "host", name, str(own), str(state), str(folder)])
+        _process(
+            ["unshare", *kinds, "bash", "-c", _FIRST_PROCESS, "host", name, str(own), str(state), str(folder), room]
+        )
     )
     _await((own / "ready").exists, f"{name} does not come up")
     pid = int(Path(f"/proc/{starter}/task/{starter}/children").read_text().split()[0])

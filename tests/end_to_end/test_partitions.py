@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import hosts
 import pytest
-from history.schedule import run
-from hosts import DURABLE, Hosts
+from history.schedule import ROOM, run
+from hosts import Hosts
 from seeds import seed
 
 pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
@@ -19,10 +19,8 @@ SCHEDULES = int(os.environ.get("WEIR_SCHEDULES", "5"))
 @pytest.fixture(scope="module")
 def network() -> Iterator[Hosts]:
     """Three hosts with a durable store, and the host that it is deployed from."""
-    with hosts.hosts(["desk", *SERVERS]) as network:
-        file = network.folder / "cluster.toml"
-        file.write_text(DURABLE)
-        network.deploy(file, "--nodes", ",".join(SERVERS))
+    with hosts.hosts(["desk", *SERVERS], room=ROOM) as network:
+        network.deploy_durable(SERVERS)
         yield network
 
 
@@ -30,7 +28,6 @@ def network() -> Iterator[Hosts]:
 def test_no_schedule_of_faults_loses_a_write(network: Hosts, number: int) -> None:
     outcome = run(network, SERVERS, seed() + number)
     print("\n".join(outcome.faults))
-    answered = sum(operation.error == 0 for operation in outcome.history)
-    print(f"{len(outcome.history)} operations, {answered} of them without an error")
+    print(f"{len(outcome.history)} operations, {outcome.answered} of them without an error")
     assert outcome.violations == []
-    assert answered > 100
+    assert outcome.answered > 100

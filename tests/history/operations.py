@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 NEVER = float("inf")
@@ -15,7 +15,9 @@ class Operation:
 
     Attributes:
         client: Name of the client.
-        kind: `write`, `read`, `append`, `increment`, or `replace` (write a file of another name, and rename it).
+        kind: `write`, `read`, `replace` (write a file of another name, and rename it), `append`, `glance` (read an
+            appended file), `increment` and `hold` (write under a lock), `claim` (rename a file to one of the client),
+            `make` (make a name that must not be there), or `insert` (a transaction of a database).
         file: Name of the file.
         value: Text that was written, or read.
         begin: Begin, in seconds of the monotonic clock that all hosts of the test share.
@@ -60,6 +62,23 @@ def read(files: Iterable[Path]) -> list[Operation]:
             operations.append(_made(file.stem, begun.pop(told["number"]), told))
         operations += [_made(file.stem, told, {}) for told in begun.values()]
     return sorted(operations, key=lambda operation: operation.begin)
+
+
+def halves(operations: Iterable[Operation]) -> list[Operation]:
+    """Take operations on both sides of a stripe's end apart.
+
+    Args:
+        operations: Operations that wrote one value to both sides, or read `LEFT|RIGHT`.
+
+    Returns:
+        Two operations for each, on files of their own: each side is atomic, and both together are not.
+    """
+    found = []
+    for operation in operations:
+        left, _, right = operation.value.partition("|")
+        for side, value in (("left", left), ("right", right if operation.kind == "read" else left)):
+            found.append(replace(operation, file=f"{operation.file} {side}", value=value))
+    return found
 
 
 def _made(client: str, begun: dict[str, object], ended: dict[str, object]) -> Operation:

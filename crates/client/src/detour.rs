@@ -16,6 +16,10 @@ pub(crate) struct Failure {
     full: Vec<TargetId>,
     /// The epoch of the layout that named these targets.
     layout_epoch: u64,
+    /// Whether a target may carry out its part of the write later.
+    is_open: bool,
+    /// Whether bytes behind the failure arrived beyond the size that the writer knew.
+    has_leftovers: bool,
 }
 
 /// The full targets that one call has met.
@@ -28,7 +32,8 @@ impl Failure {
     /// The failure that a target answered under the layout of `layout_epoch`.
     pub(crate) fn of(error: ClientError, target: TargetId, layout_epoch: u64) -> Failure {
         let full = if is_full(&error) { vec![target] } else { Vec::new() };
-        Failure { error, full, layout_epoch }
+        let is_open = error.is_open();
+        Failure { error, full, layout_epoch, is_open, has_leftovers: false }
     }
 
     /// Adds the failure of a further target of the same layout.
@@ -36,6 +41,23 @@ impl Failure {
         if is_full(error) {
             self.full.push(target);
         }
+        self.is_open |= error.is_open();
+    }
+
+    /// Whether a target may carry out its part of the write later.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Notes whether bytes behind the failure arrived beyond the size.
+    pub(crate) fn note_leftovers(&mut self, has_leftovers: bool) {
+        self.has_leftovers = has_leftovers;
+    }
+
+    /// Whether bytes behind the failure are to be cut off. While a target may still carry out its part, a cut would have to wait
+    /// for that target, and the outcome of the write is unknown in any case.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        self.has_leftovers && !self.is_open
     }
 
     /// Whether other targets may help.

@@ -104,6 +104,21 @@ impl ClientError {
         }
     }
 
+    /// Whether the server may still carry out the request. Its bytes may lie in a connection that the server reads later.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            ClientError::Lost { .. } | ClientError::Protocol { .. } | ClientError::UnexpectedReply { .. } => true,
+            ClientError::Failed(_)
+            | ClientError::Outside { .. }
+            | ClientError::PagesHeld
+            | ClientError::Refused { .. }
+            | ClientError::NotGenuine(_)
+            | ClientError::UnknownServer(_)
+            | ClientError::Settings { .. }
+            | ClientError::NotOurs { .. } => false,
+        }
+    }
+
     /// A failure with an error number of `libc`.
     pub(crate) fn number(errno: i32) -> ClientError {
         ClientError::Failed(Errno(errno as u16))

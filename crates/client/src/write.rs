@@ -87,7 +87,13 @@ impl File {
                 }
                 Attempt::Done(Written { bytes, failure: Some(failure), .. }) => {
                     *done += bytes;
-                    detours.take(self, environment, caller, failure)?;
+                    let has_leftovers = failure.has_leftovers();
+                    if let Err(error) = detours.take(self, environment, caller, failure) {
+                        if has_leftovers {
+                            self.cut_off(environment, caller);
+                        }
+                        return Err(error);
+                    }
                     attempts.again()?;
                     rest = slice_of(buffers, *done, length - *done);
                     left =
@@ -302,46 +308,30 @@ impl File {
                 }
             }
         }
-        let Some((bytes, failure)) = failure else {
+        let Some((bytes, mut failure)) = failure else {
             return Ok(if is_stale { Attempt::Stale } else { Attempt::Done((length, None)) });
         };
-        self.take_back(environment, caller, layout, &arrived, offset + bytes, size);
-        Ok(Attempt::Done((bytes, Some(failure))))
-    }
-
-    /// Frees the bytes that arrived behind a failure and beyond the size, so that no later hole shows them. A failure of this
-    /// is ignored: the file's size does not cover these bytes.
-    fn take_back(
-        &self,
-        environment: Environment<'_>,
-        caller: &Caller,
-        layout: &Layout,
-        arrived: &[Part],
-        from: u64,
-        size: Size,
-    ) {
-        let from = from.max(size.bytes);
-        for part in arrived {
-            let target = part.target;
-            let first = layout.object_bytes(part.object, from).max(part.object_offset);
-            let end = part.object_offset + part.length;
-            if first >= end {
-                continue;
-            }
-            let request = Request::Reserve {
-                capability: self.capability(),
-                target,
-                epoch: size.epoch,
-                offset: first,
-                length: end - first,
-                punch: true,
-            };
-            let _ = call(environment, caller, crate::operations::plain(target.server, &request));
-        }
         if !arrived.is_empty() {
             // A home that knows of no data leaves the objects alone when the file goes.
             let nothing = Publication { end: 0, written_bytes: 0, epoch: size.epoch };
             let _ = self.publish(environment, caller, nothing);
+            let covered = |part: &Part| layout.object_bytes(part.object, size.bytes.max(offset + bytes));
+            let is_beyond = |part: &Part| covered(part) < part.object_offset + part.length;
+            failure.note_leftovers(arrived.iter().any(is_beyond));
+        }
+        Ok(Attempt::Done((bytes, Some(failure))))
+    }
+
+    /// Has the home cut off the bytes that arrived behind a failure and beyond the size, so that no later hole shows them. The home
+    /// alone knows the size: other clients may have written there, and published their bytes. A failure of this is ignored,
+    /// because the file's size does not cover the bytes.
+    fn cut_off(&self, environment: Environment<'_>, caller: &Caller) {
+        let layout_epoch = self.dated_layout().1;
+        let request = Request::Detour { capability: self.capability(), layout_epoch, full: Vec::new() };
+        if let Ok(Reply::Layout { layout, layout_epoch, size_bytes, epoch }) =
+            self.ask_home(environment, caller, Lane::Small, &request)
+        {
+            self.learn_layout(layout, layout_epoch, Size { bytes: size_bytes, epoch });
         }
     }
 
@@ -420,7 +410,15 @@ impl File {
         let held = HeldTurn { capability, turn, renewed };
         let size = Size { bytes: offset, epoch };
         let writing = Writing { environment: environment.in_turn(&held), ..writing };
-        let written = self.write_in_turn(writing, size);
+        let written = match self.write_in_turn(writing, size) {
+            // A target may carry out its part late. So the turn is left to its lease, at whose end the home cuts the file: that
+            // part never lies over the bytes of the next appender.
+            Err(error) if error.is_open() => return Err(error),
+            Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_open() => {
+                return Err(failure.error);
+            }
+            written => written,
+        };
         let bytes = match &written {
             Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_full() && !takes_part => {
                 0
@@ -443,12 +441,12 @@ impl File {
         }
         match (ended?, publication) {
             (Reply::StaleEpoch { .. }, _) => Ok(Attempt::Stale),
-            (Reply::Written { size }, Some(publication)) => {
+            (reply, Some(publication)) => {
+                let size = if let Reply::Written { size } = reply { size } else { None };
                 self.published(environment, publication, size);
-                Ok(Attempt::Done(Ok((offset, bytes))))
-            }
-            (_, Some(publication)) => {
-                self.published(environment, publication, None);
+                if written.failure.is_some_and(|failure| failure.has_leftovers()) {
+                    self.cut_off(environment, caller);
+                }
                 Ok(Attempt::Done(Ok((offset, bytes))))
             }
             (_, None) => match written.failure {

@@ -41,6 +41,13 @@ const WAIT_MAX: Nanos = Nanos::from_millis(500);
 
 /// Connections taken from one listener in one turn: with more of them the clients that are served would wait longer.
 const ACCEPTS: usize = 64;
+/// A host that lost its power or its network says nothing, and its clients would keep their locks for ever. The kernel asks it
+/// after this silence, and then at this interval.
+const HOST_ASKED_AFTER: Duration = Duration::from_secs(10);
+const HOST_ASKED_EVERY: Duration = Duration::from_secs(5);
+/// The silence after which the connections of a host end. It is three times the silence after which clients give a server up, so a
+/// client that goes on keeps its holdings.
+const HOST_LOST_AFTER: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: a descriptor may be free then.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
@@ -183,6 +190,11 @@ fn next_tcp(listener: &TcpListener) -> io::Result<(Stream, Origin)> {
     let (stream, address) = listener.accept()?;
     // Replies are written whole, so waiting to gather more would only delay them.
     let _ = stream.set_nodelay(true);
+    // A system that refuses these keeps the holdings of a lost host for longer; its clients are served all the same.
+    let _ = rustix::net::sockopt::set_tcp_keepidle(&stream, HOST_ASKED_AFTER);
+    let _ = rustix::net::sockopt::set_tcp_keepintvl(&stream, HOST_ASKED_EVERY);
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, HOST_LOST_AFTER.as_millis() as u32);
+    let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     Ok((Stream::Tcp(stream), Origin::Host(address.ip())))
 }
 

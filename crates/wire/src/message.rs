@@ -416,7 +416,8 @@ pub enum Request {
 
     /// Targets of the file answered ENOSPC. The home lays the bytes behind the file's end on other targets, where the
     /// layout leaves that to the store. Answered [`Reply::Layout`]; ENOSPC: the request for the layout, or the room
-    /// that is left, leaves no other place. Bytes beyond every acknowledged size are cut off.
+    /// that is left, leaves no other place. Bytes beyond every acknowledged size are cut off. Without targets nothing else
+    /// happens: so a client takes back the bytes of a write that failed in part.
     Detour {
         /// Right to write the file.
         capability: Capability,

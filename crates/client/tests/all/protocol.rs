@@ -126,8 +126,12 @@ fn a_full_target_reports_what_stands_before_it_and_frees_what_stands_behind() {
     });
     let home = FakeServer::start(folder.path(), 0, |arrived| match &arrived.request {
         Request::Write { .. } => Reply::Written { size: None }.into(),
-        Request::Reserve { offset: 4096, length: 4096, punch: true, .. } => Reply::Done.into(),
         Request::Publish { publication, .. } => Reply::Written { size: Some((publication.end, 1)) }.into(),
+        // The home alone knows the bytes that others published meanwhile: it cuts off those that nobody did.
+        Request::Detour { full, .. } if full.is_empty() => {
+            Reply::Layout { layout: two_targets(), layout_epoch: 0, size_bytes: 4096, epoch: 2 }.into()
+        }
+        Request::Detour { .. } => Reply::Failed(Errno(libc::ENOSPC as u16)).into(),
         other => panic!("unexpected {other:?}"),
     });
     let store = store(folder.path(), &[&home, &full], SILENCE);
@@ -135,7 +139,8 @@ fn a_full_target_reports_what_stands_before_it_and_frees_what_stands_behind() {
     let data = vec![1; 3 * 4096];
     assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&data)], 0).expect("a part"), 4096);
     assert_eq!(file.state().size_bytes, 4096);
-    assert!(home.requests().iter().any(|request| matches!(request, Request::Reserve { .. })));
+    let cuts_off = |request: &Request| matches!(request, Request::Detour { full, .. } if full.is_empty());
+    assert_eq!(home.requests().iter().filter(|request| cuts_off(request)).count(), 1);
     let error = file.write_at(&CALLER, &[IoSlice::new(&data)], 4096).expect_err("nothing");
     assert_eq!(error.errno(), libc::ENOSPC);
 }
@@ -160,6 +165,31 @@ fn an_append_that_does_not_fit_takes_a_turn_and_ends_it() {
     let file = File::from_state(&store, state(Ino(7), two_targets(), 4000, 3));
     assert_eq!(file.append(&CALLER, &[IoSlice::new(&[5; 200])]).expect("appended"), (4000, 200));
     assert_eq!(other.log.lock().expect("whole")[0].payload.len(), 104);
+}
+
+/// The part of a target that went silent may be carried out later. A client that gave its turn back once let the next appender
+/// begin at the same place, and the late part lay over that appender's bytes.
+#[test]
+fn an_append_to_a_silent_target_leaves_its_turn_to_the_lease() {
+    let folder = folder();
+    let silent = FakeServer::start(folder.path(), 1, |arrived| match &arrived.request {
+        Request::Write { .. } => Answer::Silence,
+        other => panic!("unexpected {other:?}"),
+    });
+    let home = FakeServer::start(folder.path(), 0, |arrived| match &arrived.request {
+        Request::AppendBegin { .. } => Reply::Turn { turn: Sequence(4), offset: 4000, epoch: 3 }.into(),
+        Request::Write { .. } => Reply::Written { size: None }.into(),
+        Request::AppendRenew { .. } => Reply::Done.into(),
+        Request::Publish { publication, .. } => {
+            assert_eq!(publication.end, 0, "nothing was appended");
+            Reply::Written { size: Some((4000, 3)) }.into()
+        }
+        other => panic!("unexpected {other:?}"),
+    });
+    let store = store(folder.path(), &[&home, &silent], SILENCE);
+    let file = File::from_state(&store, state(Ino(7), two_targets(), 4000, 3));
+    let error = file.append(&CALLER, &[IoSlice::new(&[5; 200])]).expect_err("its end is on the silent target");
+    assert_eq!(error.errno(), libc::EIO);
 }
 
 #[test]

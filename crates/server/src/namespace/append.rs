@@ -8,7 +8,7 @@ use super::errno::{EAGAIN, EBADF, EFBIG};
 use super::intent::IntentId;
 use super::turns::{Appender, Asked};
 use weir_placement::{Layout, TargetId};
-use weir_wire::{limits, Capability, Errno, Ino, Moment, Publication, Reply, Sequence};
+use weir_wire::{limits, Capability, ClientId, Errno, Ino, Moment, Publication, Reply, Sequence};
 
 /// A turn that came: the server answers the waiting request with the reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,18 @@ pub struct AppendGrant {
     pub appender: Appender,
     /// `Reply::Turn`, or `Failed` if the file is gone.
     pub reply: Reply,
+}
+
+/// The outcome of the end of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NextTurn {
+    /// Nobody waits for the file.
+    Nobody,
+    /// The next appender has the turn.
+    Granted(AppendGrant),
+    /// The file is being cut: these appenders, in their order, ask again when the intent is settled. Bytes that one of them wrote
+    /// before would be cut off.
+    AfterCut(IntentId, Vec<Appender>),
 }
 
 /// An append turn that was taken from its client.
@@ -201,11 +213,16 @@ impl Namespace {
     }
 
     /// Ends the turn, if `client` of `caller` still has it, and gives it to the next in the queue.
-    pub fn next_turn(&mut self, caller: &Caller<'_>, ino: Ino, turn: Sequence) -> Option<AppendGrant> {
+    pub fn next_turn(&mut self, caller: &Caller<'_>, ino: Ino, turn: Sequence) -> NextTurn {
         if !self.turns.holds(ino, caller.client, turn) {
-            return None;
+            return NextTurn::Nobody;
         }
         self.pass_turn(ino)
+    }
+
+    /// Files whose append turn a client has.
+    pub fn turns_of(&self, client: ClientId) -> Vec<Ino> {
+        self.turns.held_by(client)
     }
 
     /// Append turns that others wait for.
@@ -254,9 +271,19 @@ impl Namespace {
         Some(TakenTurn { decision, cut: cut.map(|(id, _)| id), waiting: self.turns.take(ino) })
     }
 
-    pub(super) fn pass_turn(&mut self, ino: Ino) -> Option<AppendGrant> {
-        let (appender, turn) = self.turns.end(ino)?;
-        Some(AppendGrant { appender, reply: self.turn_reply(ino, turn) })
+    pub(super) fn pass_turn(&mut self, ino: Ino) -> NextTurn {
+        if let Some(&cut) = self.state.cuts.get(&ino) {
+            return match self.turns.take(ino) {
+                waiting if waiting.is_empty() => NextTurn::Nobody,
+                waiting => NextTurn::AfterCut(cut, waiting),
+            };
+        }
+        match self.turns.end(ino) {
+            None => NextTurn::Nobody,
+            Some((appender, turn)) => {
+                NextTurn::Granted(AppendGrant { appender, reply: self.turn_reply(ino, turn) })
+            }
+        }
     }
 
     fn turn_reply(&self, ino: Ino, turn: Sequence) -> Reply {

@@ -17,6 +17,7 @@ use weir_wire::{limits, Capability};
 
 impl Namespace {
     /// Lays the part of a file behind its end on targets that are not `full`. A client with an older layout gets the present one.
+    /// Without full targets the layout stays, and unpublished bytes are cut off.
     pub(super) fn detour(
         &self,
         mut draft: Draft<'_>,
@@ -32,6 +33,14 @@ impl Namespace {
         }
         if layout_epoch < file.layout_epoch {
             return Ok(draft.reply(self.layout_reply(ino)?));
+        }
+        if full.is_empty() {
+            self.abandon_for_cut(&mut draft, ino)?;
+            let cut = draft.intent()?;
+            draft.wait.push(cut);
+            let (size_bytes, at) = (file.size_bytes, draft.now);
+            draft.push(Change::Resized { ino, size_bytes, permissions: None, cut: Some(cut), at });
+            return Ok(draft.done_once(OutcomeKind::Layout(ino)));
         }
         let asked = file.asked.as_deref();
         let Placed { layout, record } =

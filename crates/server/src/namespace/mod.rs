@@ -48,7 +48,7 @@ mod xattr;
 mod tests;
 
 pub use self::core::{Namespace, Settings};
-pub use append::{AppendGrant, InlineAppend, TakenTurn, TurnReply};
+pub use append::{AppendGrant, InlineAppend, NextTurn, TakenTurn, TurnReply};
 pub use change::{Change, Outcome, OutcomeKind};
 pub use continuation::Continuation;
 pub use decision::{Answer, Caller, Decision, Question, Verdict};

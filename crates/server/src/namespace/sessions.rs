@@ -1,6 +1,6 @@
 //! Sessions of clients: their return and their end.
 
-use super::append::AppendGrant;
+use super::append::NextTurn;
 use super::change::Change;
 use super::core::Namespace;
 use super::decision::{Answer, Caller, Decision};
@@ -17,8 +17,9 @@ const DISPOSALS_PER_DECISION: usize = 16_384;
 pub struct Departure {
     /// The decision to journal and commit: files that only the client kept alive go.
     pub decision: Decision,
-    /// Append turns that pass on to others.
-    pub grants: Vec<AppendGrant>,
+    /// Append turns that pass on to others. The owner takes the client's own turns before ([`Namespace::take_turn`]), because
+    /// bytes of the client may still be on their way to a target: those left here are of files that are being cut.
+    pub turns: Vec<NextTurn>,
     /// Descriptions without any holder: their locks go.
     pub closed: Vec<(Ino, HandleId)>,
 }
@@ -70,9 +71,8 @@ impl Namespace {
         released.dedup();
         released.retain(|ino| self.state.orphans.contains(ino));
         changes.extend(self.disposals(released, &changes));
-        let grants =
-            self.turns.drop_client(client).into_iter().filter_map(|ino| self.pass_turn(ino)).collect();
-        Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), grants, closed }
+        let turns = self.turns.drop_client(client).into_iter().map(|ino| self.pass_turn(ino)).collect();
+        Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), turns, closed }
     }
 
     /// Ends the grace period after a start: files without a name that nobody reclaimed go, some with each decision, until none is

@@ -50,6 +50,16 @@ impl AppendTurns {
         self.files.get(&ino).is_some_and(|turns| turns.turn == turn && turns.holder.client == client)
     }
 
+    /// The files whose turn `client` has, in their order.
+    pub(super) fn held_by(&self, client: ClientId) -> Vec<Ino> {
+        let inos = self.clients.get(&client).into_iter().flatten().copied();
+        let mut held: Vec<Ino> = inos
+            .filter(|ino| self.files.get(ino).is_some_and(|turns| turns.holder.client == client))
+            .collect();
+        held.sort_unstable();
+        held
+    }
+
     /// Takes the turn or waits for it. A request that has the turn, or waits for it already, is a resend.
     pub(super) fn ask(&mut self, ino: Ino, appender: Appender) -> Asked {
         let Some(turns) = self.files.get_mut(&ino) else {

@@ -74,6 +74,9 @@ impl Server {
 
     /// Releases the open files and turns of a client that is gone.
     fn drop_from_namespace(&mut self, client: ClientId) {
+        for ino in self.namespace.turns_of(client) {
+            self.take_turn(ino, "its client is gone");
+        }
         let departure = self.namespace.drop_client(client);
         // Where the journal does not take it, the client is released in memory, and at the next start.
         let _ = self.commit_and_wake(&departure.decision);
@@ -81,8 +84,8 @@ impl Server {
             let answers = self.locks.close(ino, handle);
             self.answer_locks(answers);
         }
-        for grant in departure.grants {
-            self.grant_turn(Some(grant));
+        for turn in departure.turns {
+            self.pass_turn(turn);
         }
     }
 
@@ -90,15 +93,14 @@ impl Server {
     pub(super) fn expire_turns(&mut self) {
         let contested = self.namespace.contested_turns();
         for ino in self.requests.turns().overdue(contested, self.clock.now()) {
-            self.take_turn(ino);
+            self.take_turn(ino, &format!("it was not renewed for {} s", limits::TURN_LEASE_SECONDS));
         }
     }
 
-    fn take_turn(&mut self, ino: Ino) {
+    fn take_turn(&mut self, ino: Ino, why: &str) {
         let Some(taken) = self.namespace.take_turn(ino, self.clock.moment()) else { return };
-        let seconds = limits::TURN_LEASE_SECONDS;
         self.notices.tell(Notice::TurnTaken, self.clock.now(), || {
-            format!("the append turn of inode {} is taken, as it was not renewed for {seconds} s", ino.0)
+            format!("the append turn of inode {} is taken, as {why}", ino.0)
         });
         let committed = self.commit(&taken.decision);
         for Appender { client, request } in taken.waiting {

@@ -175,8 +175,8 @@ impl Server {
             },
             Some(Err(failure)) => Step::Done(token, failure.into()),
         };
-        let grant = self.namespace.next_turn(&caller, capability.ino, turn);
-        self.grant_turn(grant);
+        let next = self.namespace.next_turn(&caller, capability.ino, turn);
+        self.pass_turn(next);
         step
     }
 

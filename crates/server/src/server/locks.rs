@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::locks::{Answer, LockRequest, Outcome as Acquired};
-use crate::namespace::{errno, AppendGrant, TurnReply};
+use crate::namespace::{errno, AppendGrant, Appender, NextTurn, TurnReply};
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
 use weir_wire::{Capability, Errno, LockKind, LockType, Reply, Request, RequestId, Sequence};
@@ -100,11 +100,22 @@ impl Server {
         }
     }
 
-    /// Answers the `AppendBegin` that has the turn now.
-    pub(super) fn grant_turn(&mut self, grant: Option<AppendGrant>) {
-        let Some(AppendGrant { appender, reply }) = grant else { return };
-        if let Some(token) = self.requests.take_appender(appender) {
-            self.requests.wake_done(token, Outcome::of(reply));
+    /// Answers the `AppendBegin` that has the turn now, or has those who wait ask again after a cut.
+    pub(super) fn pass_turn(&mut self, next: NextTurn) {
+        match next {
+            NextTurn::Nobody => {}
+            NextTurn::Granted(AppendGrant { appender, reply }) => {
+                if let Some(token) = self.requests.take_appender(appender) {
+                    self.requests.wake_done(token, Outcome::of(reply));
+                }
+            }
+            NextTurn::AfterCut(cut, waiting) => {
+                for Appender { client, request } in waiting {
+                    if let Some(token) = self.requests.take_waiting(client, request) {
+                        self.continue_after(cut, Continued::AtOnce(token));
+                    }
+                }
+            }
         }
     }
 

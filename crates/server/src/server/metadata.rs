@@ -51,8 +51,8 @@ impl Server {
             return self.away_until(intent, Continued::AtOnce(token));
         }
         let step = self.follow(token, verdict, Outcome::of(Reply::Done));
-        let grant = self.namespace.next_turn(&caller, ino, turn);
-        self.grant_turn(grant);
+        let next = self.namespace.next_turn(&caller, ino, turn);
+        self.pass_turn(next);
         step
     }
 

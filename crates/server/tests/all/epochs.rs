@@ -211,7 +211,12 @@ fn an_appender_that_dies_passes_its_turn_on() {
     drop(dead);
     let (request, reply, _) = line.receive();
     assert_eq!(request, waiting);
-    let Reply::Turn { turn, .. } = reply else { panic!("{reply:?}") };
+    let Reply::Turn { turn, epoch, .. } = reply else { panic!("{reply:?}") };
+    assert_eq!(epoch, 1, "a new epoch");
+    // A target may read the last bytes of the dead client later than the next appender's. They once lay over these.
+    let late = write_extents(&file, vec![Extent { offset: 0, length: 4 }], None);
+    assert_eq!(line.call(&late, b"dead").0, Reply::StaleEpoch { epoch: 1 });
+    file.epoch = epoch;
     line.reply(&Request::AppendEnd { capability, turn, publication: None });
     append(&mut line, &mut file, b"next", true);
     assert_eq!(line.read(&file, 0, 4).expect("read"), b"next");

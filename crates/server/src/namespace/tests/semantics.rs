@@ -1,7 +1,7 @@
 //! Behaviour without a counterpart in the kernel: epochs, appends, cookies, layouts, paths that leave the server.
 
 use super::super::errno::{E2BIG, EACCES, EBADF, EBUSY, EINVAL, ELOOP, ENOSPC, ENXIO, EOPNOTSUPP, EPERM};
-use super::super::{Caller, Change, InlineAppend, TurnReply, Verdict};
+use super::super::{Appender, Caller, Change, InlineAppend, NextTurn, TurnReply, Verdict};
 use super::cluster::{root, settings, user, writing, Cluster};
 use std::collections::BTreeSet;
 use weir_wire::{
@@ -146,7 +146,9 @@ fn appends_take_turns() {
     let InlineAppend::Done(recalled) = again else { panic!("a resend appends nothing: {again:?}") };
     assert_eq!(space.answer(recalled.answer, 0, now).0, reply);
 
-    let grant = space.next_turn(&caller(&who, 1, 900), ino, turn).unwrap();
+    let NextTurn::Granted(grant) = space.next_turn(&caller(&who, 1, 900), ino, turn) else {
+        panic!("a client waits")
+    };
     assert_eq!(grant.appender.client, ClientId(2));
     let Reply::Turn { turn: theirs, offset: 100, epoch: 0 } = grant.reply else { panic!("{grant:?}") };
     assert_eq!(
@@ -154,17 +156,71 @@ fn appends_take_turns() {
         EBADF
     );
     let departure = space.drop_client(ClientId(2));
-    assert_eq!(departure.grants.len(), 1);
-    assert_eq!(departure.grants[0].appender.client, ClientId(3));
-    let Reply::Turn { turn: last, offset: 100, .. } = departure.grants[0].reply else { panic!() };
+    let [NextTurn::Granted(grant)] = &departure.turns[..] else { panic!("{:?}", departure.turns) };
+    assert_eq!(grant.appender.client, ClientId(3));
+    let Reply::Turn { turn: last, offset: 100, .. } = grant.reply else { panic!() };
     let publication = Publication { end: 9000, written_bytes: 8900, epoch: 0 };
     let ended = space.append_end(&caller(&who, 3, 903), &capability, last, Some(&publication), now).unwrap();
     let Verdict::Done(decision) = ended else { panic!("{ended:?}") };
     space.commit(&decision);
-    assert_eq!(space.next_turn(&caller(&who, 3, 903), ino, last), None);
+    assert_eq!(space.next_turn(&caller(&who, 3, 903), ino, last), NextTurn::Nobody);
     assert_eq!(space.size_and_epoch(ino), Some((9000, 0)));
     let spread = space.append_inline(&caller(&who, 1, 904), &capability, 9000).unwrap();
     assert!(matches!(spread, InlineAppend::Elsewhere), "more than one object");
+}
+
+/// An appender that was given back its turn in the midst of a cut once passed it on at the new end. The next appender wrote to an
+/// object that the cut had not reached yet, and the cut took those bytes away before they were published.
+#[test]
+fn a_turn_passes_on_only_after_a_cut() {
+    let mut cluster = Cluster::new(2);
+    let (ino, _, capability) = create(&mut cluster, "file");
+    publish(&mut cluster, capability, 9000, 0).unwrap();
+    let who = root();
+    let caller = |client: u64| Caller {
+        client: ClientId(client),
+        request: RequestId(900),
+        acknowledged: RequestId(0),
+        who: &who,
+        trusted: true,
+    };
+    let Ok(TurnReply::Now(Reply::Turn { turn, .. })) =
+        cluster.servers[0].append_begin(&caller(1), &capability)
+    else {
+        panic!("the file is free")
+    };
+    assert_eq!(cluster.servers[0].append_begin(&caller(2), &capability), Ok(TurnReply::Later));
+    cluster.holds_effects = true;
+    truncate(&mut cluster, ino, 100).unwrap();
+    let NextTurn::AfterCut(cut, waiting) = cluster.servers[0].next_turn(&caller(1), ino, turn) else {
+        panic!("the objects are not cut yet")
+    };
+    assert_eq!(waiting, [Appender { client: ClientId(2), request: RequestId(900) }]);
+    assert_eq!(cluster.servers[0].append_begin(&caller(2), &capability), Ok(TurnReply::Wait(cut)));
+    cluster.holds_effects = false;
+    cluster.catch_up(0);
+    let granted = cluster.servers[0].append_begin(&caller(2), &capability);
+    assert!(matches!(granted, Ok(TurnReply::Now(Reply::Turn { offset: 100, epoch: 1, .. }))), "{granted:?}");
+    assert_eq!(cluster.servers[0].turns_of(ClientId(2)), [ino]);
+    assert_eq!(cluster.servers[0].turns_of(ClientId(1)), []);
+}
+
+/// A client once freed the bytes that it had written beyond the size that it knew, and with them the bytes that others had
+/// published there since.
+#[test]
+fn bytes_behind_a_failed_write_are_cut_off_by_the_home_which_knows_the_size() {
+    let mut cluster = Cluster::new(2);
+    let (ino, _, capability) = create(&mut cluster, "file");
+    publish(&mut cluster, capability, 9000, 0).unwrap();
+    let cut_off = Request::Detour { capability, layout_epoch: 0, full: Vec::new() };
+    let reply = cluster.send(0, &root(), &cut_off).unwrap();
+    let Reply::Layout { size_bytes: 9000, epoch: 1, layout_epoch: 0, .. } = reply else { panic!("{reply:?}") };
+    assert_eq!(publish(&mut cluster, capability, 20_000, 0), Ok(Reply::StaleEpoch { epoch: 1 }));
+    let file = cluster.servers[0].state.regular(ino).unwrap();
+    let lengths: Vec<u64> = (0..3).map(|object| file.layout.object_bytes(object, 9000)).collect();
+    assert_eq!(lengths.iter().sum::<u64>(), 9000);
+    assert!(cluster.objects.values().all(|&(_, epoch)| epoch == 1), "{:?}", cluster.objects);
+    cluster.check();
 }
 
 #[test]

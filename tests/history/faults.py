@@ -1,0 +1,186 @@
+"""Faults of several hosts: of their network, servers, mounts, clocks and disks. Each begins, lasts and ends."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from hosts import Host, Hosts
+
+_FAULT_SECONDS = (0.5, 12.0)
+"""Shortest and longest fault: some outlast the silence after which clients give up, 10 s."""
+_CLOCK_SECONDS = 100.0
+"""Greatest difference of a clock: `weir deploy` refuses clocks that are 120 s apart."""
+
+
+@dataclass
+class Scene:
+    """The hosts of a schedule, and the dice that choose what happens to them.
+
+    Attributes:
+        network: The hosts.
+        servers: Names of the hosts that have servers, by the servers' numbers.
+        dice: Source of all choices.
+        restart: Starts the clients of a host again, whose processes were killed.
+    """
+
+    network: Hosts
+    servers: Sequence[str]
+    dice: random.Random
+    restart: Callable[[str], None]
+    told: list[str] = field(default_factory=list)
+
+    def host(self) -> Host:
+        """A host that has a server."""
+        return self.network[self.dice.choice(self.servers)]
+
+    def last(self) -> str:
+        """Let a fault last; answers how long, in words."""
+        seconds = self.dice.uniform(*_FAULT_SECONDS)
+        time.sleep(seconds)
+        return f"{seconds:.1f} s"
+
+    def mend(self) -> None:
+        """Start again what ended."""
+        self.network["desk"].weir("deploy")
+
+    def server_process(self, number: int) -> str:
+        """The process of a server, as its host sees it."""
+        record = self.network.home / "servers" / str(number) / "pid"
+        return self.network[self.servers[number]].run("cut", "-d ", "-f1", record).stdout.strip()
+
+
+def cut(scene: Scene) -> str:
+    """A host loses its network in both directions."""
+    host = scene.host()
+    host.cut()
+    try:
+        return f"{host.name} without network for {scene.last()}"
+    finally:
+        host.join()
+
+
+def deafen(scene: Scene) -> str:
+    """A host no longer hears some others, which still hear it."""
+    host = scene.host()
+    others = [other for other in scene.network.all if other is not host]
+    deaf_to = scene.dice.sample(others, scene.dice.randint(1, len(others)))
+    host.deafen(deaf_to)
+    try:
+        return f"{host.name} hears nothing of {', '.join(other.name for other in deaf_to)} for {scene.last()}"
+    finally:
+        host.hear()
+
+
+def split(scene: Scene) -> str:
+    """The servers are in two halves that hear nothing of each other."""
+    with _halves(scene) as halves:
+        return f"{halves} for {scene.last()}"
+
+
+def restart_while_split(scene: Scene) -> str:
+    """A server ends and starts again while the servers are in two halves."""
+    number = scene.dice.randrange(len(scene.servers))
+    with _halves(scene) as halves:
+        scene.network[scene.servers[number]].run("kill", "-KILL", scene.server_process(number))
+        scene.mend()
+        return f"{halves}, server {number} killed and started again, for {scene.last()} more"
+
+
+def slow(scene: Scene) -> str:
+    """A host's network is slow."""
+    host = scene.host()
+    rate = scene.dice.choice(("64kbit", "1mbit"))
+    host.slow(rate)
+    try:
+        return f"{host.name} sends at most {rate} for {scene.last()}"
+    finally:
+        host.hasten()
+
+
+def pause(scene: Scene) -> str:
+    """A server does nothing, as when its machine swaps or its device hangs."""
+    number = scene.dice.randrange(len(scene.servers))
+    host = scene.network[scene.servers[number]]
+    process = scene.server_process(number)
+    host.run("kill", "-STOP", process)
+    try:
+        return f"server {number} stopped for {scene.last()}"
+    finally:
+        host.run("kill", "-CONT", process)
+
+
+def kill(scene: Scene) -> str:
+    """A server ends without a word, and starts again later."""
+    number = scene.dice.randrange(len(scene.servers))
+    scene.network[scene.servers[number]].run("kill", "-KILL", scene.server_process(number))
+    lasted = scene.last()
+    scene.mend()
+    return f"server {number} killed, and started again after {lasted}"
+
+
+def kill_mount(scene: Scene) -> str:
+    """A mount ends without a word, and is made again later."""
+    host = scene.host()
+    host.run("pkill", "-KILL", "weir-mount", code=None)
+    lasted = scene.last()
+    scene.mend()
+    return f"the mount of {host.name} killed, and made again after {lasted}"
+
+
+def power_off(scene: Scene) -> str:
+    """A host is gone with all its processes: nobody hears their connections end. Later it is back."""
+    host = scene.host()
+    host.cut()
+    host.run("pkill", "-KILL", "weir-server|weir-mount", code=None)
+    host.run("pkill", "-KILL", "-f", "history/client.py", code=None)
+    try:
+        lasted = scene.last()
+    finally:
+        host.join()
+    scene.mend()
+    scene.restart(host.name)
+    return f"{host.name} lost its power, and had it again after {lasted}"
+
+
+def jump(scene: Scene) -> str:
+    """The clock of a host jumps, and jumps back."""
+    host = scene.host()
+    seconds = scene.dice.uniform(-_CLOCK_SECONDS, _CLOCK_SECONDS)
+    host.shift_clock(seconds)
+    try:
+        return f"the clock of {host.name} off by {seconds:+.0f} s for {scene.last()}"
+    finally:
+        host.shift_clock(0.0)
+
+
+def fill(scene: Scene) -> str:
+    """A host's disk is full: its server's journal and targets have no room."""
+    host = scene.host()
+    hog = scene.network.home / "hog"
+    host.run("sh", "-c", f"cat /dev/zero >{hog}", code=None)
+    try:
+        return f"the disk of {host.name} full for {scene.last()}"
+    finally:
+        host.run("rm", "-f", hog)
+
+
+FAULTS: dict[str, Callable[[Scene], str]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (cut, deafen, split, restart_while_split, slow, pause, kill, kill_mount, power_off, jump, fill)
+}
+"""Every kind of fault by its name. A schedule chooses among them; each answers in words what happened."""
+
+
+@contextmanager
+def _halves(scene: Scene) -> Iterator[str]:
+    """Servers in two halves; the value says which."""
+    half = scene.dice.sample(scene.servers, scene.dice.randint(1, len(scene.servers) - 1))
+    rest = [name for name in scene.servers if name not in half]
+    with ExitStack() as ends:
+        for names, others in ((half, rest), (rest, half)):
+            for name in names:
+                ends.callback(scene.network[name].hear)
+                scene.network[name].deafen([scene.network[other] for other in others])
+        yield f"{', '.join(half)} apart from {', '.join(rest)}"
