@@ -164,8 +164,8 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     _make_point(point)
     described = {"version": 1, "point": str(point), "credential": str(credential)}
     write_whole(mount.description, json.dumps(described) + "\n", mode=0o644)
-    offset = mount.log.stat().st_size if mount.log.exists() else 0
-    command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, point]
+    offset = processes.end_of(mount.log)
+    command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, "--log", mount.log, point]
     child = processes.start(command, record=mount.record, log=mount.log, folder=Path("/"), read_output=True)
     try:
         _await_ready(child, mount, offset)
