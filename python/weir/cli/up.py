@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
 @store_options
-@click.option("--mount", "point", metavar="PATH", type=click.Path(path_type=Path), help="Mount the store at PATH.")
+@click.option(
+    "--mount",
+    "point",
+    metavar="PATH",
+    type=click.Path(path_type=Path, readable=False),
+    help="Mount the store at PATH.",
+)
 @click.option("--no-mount", is_flag=True, help="Do not mount the store.")
 @click.option(
     "--accept-journal-loss",

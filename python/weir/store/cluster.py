@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weir import native
-from weir.store import processes
+from weir.store import mount_points, processes
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, servers_of
 from weir.store.errors import AnswerError, StoreError
@@ -292,6 +292,8 @@ def discard(home: Home) -> list[str]:
             announcement.rmdir()
     for file in (home.configuration, home.reserve):
         file.unlink(missing_ok=True)
+    for marker in home.mounts.glob("*.made"):
+        mount_points.release(marker)
     return elsewhere
 
 
