@@ -406,7 +406,7 @@ def test_commands_for_lustre(store: Store, listed: Path, lustre: Path, tmp_path:
         (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--allocator", "best"], "balanced", 2),
         (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--stripe-count", "0"], "at least one", 2),
         (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--stripe-count", "36"], "35 targets", 1),
-        (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--layout", "-E 1M -c 1"], "no layout", 1),
+        (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--layout", "-E 1M -c 1"], "no layout", 2),
         (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--round-robin", "much"], "much", 2),
         (["--creations", "LUSTRE", "--lustre", "LUSTRE", "--emit", "lfs"], "cannot read creations", 1),
         (["--creations", "LIST", "--lustre", "LIST", "--emit", "lfs"], "cannot use", 1),

@@ -105,6 +105,8 @@ def test_errors_of_programs_are_taken_apart() -> None:
     assert processes.error_in(["error: a", "hint: b"]) == ("a", "b")
     assert processes.error_in(["error: a; b; try 7"]) == ("a; b", "try 7")
     assert processes.error_in(["error: a"]) == ("a", "")
+    logged = "2026-11-24T11:30:45.123Z ERROR weir-server: port in use; hint: take another"
+    assert processes.error_in([logged, logged.replace("ERROR", "WARNING")]) == ("port in use", "take another")
     assert processes.error_in(["nothing"]) is None
 
 

@@ -217,7 +217,7 @@ def test_the_store_itself_is_the_present(store: Store, logs: Path) -> None:
         ([], "nothing to compare"),
         (["--policy", "nonsense"], "nonsense"),
         (["--policy", "fifo", "--from-store", "--topology", "2x2"], "not both"),
-        (["--policy", "fifo", "--spread", "soon"], "--spread soon"),
+        (["--policy", "fifo", "--spread", "soon"], "'--spread'"),
         (["--policy", "fifo", "--topology", "nowhere"], "nowhere"),
         (["--server-dies", "9@1s", "--topology", "2x2"], "there is no server 9"),
     ],

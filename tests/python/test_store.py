@@ -275,7 +275,7 @@ def test_progressive_layouts_hold_files(store: Store, tmp_path: Path) -> None:
         "-E 1M -c 1 -E 512k -c 2 -E -1": "extents overlap",
         "-E 1M -c 1": "the end -1",
     }.items():
-        assert said in store.weir("layout", "set", *wrong.split(), folder, code=1).stderr
+        assert said in store.weir("layout", "set", *wrong.split(), folder, code=2).stderr
 
 
 @pytest.mark.usefixtures("fuse", "root_only")
@@ -353,3 +353,52 @@ class TestOtherUsers:
         finally:
             store.weir("umount", "--force", uid=OTHER, environment=environment)
         assert not os.path.ismount(point)
+
+
+@pytest.mark.usefixtures("user_fuse")
+@pytest.mark.parametrize("uid", [None, OTHER])
+def test_nobody_writes_below_a_mount_that_is_gone(store: Store, uid: int | None) -> None:
+    """A program that found no mount once filled the disk below the mount point."""
+    own = store.root / "own"
+    own.mkdir(mode=0o755)
+    os.chown(own, uid or 0, uid or 0)
+    environment = {"WEIR_HOME": str(own / "home")}
+    point = own / "scratch" / "weir"
+
+    def weir(*words: str | Path) -> None:
+        store.weir(*words, uid=uid, environment=environment)
+
+    def write(name: str) -> bool:
+        """Whether the user of the store can make a file on the mount point."""
+        command = ["sh", "-c", 'echo words >"$1"', "sh", str(point / name)]
+        identity = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
+        return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=60, check=False, **identity).returncode == 0
+
+    def is_guarded() -> bool:
+        """Whether root is stopped, too, which needs a file system with attributes."""
+        listed = subprocess.run(["lsattr", "-d", point], capture_output=True, text=True, timeout=60, check=False)
+        return uid is not None or "i" in listed.stdout.partition(" ")[0]
+
+    try:
+        weir("up", "--mount", point)
+        assert write("kept")
+        weir("umount", point)
+        assert point.stat().st_mode & 0o777 == 0
+        assert not (is_guarded() and write("kept"))
+        weir("mount", point)
+        assert write("new")
+        weir("down")
+        assert not (is_guarded() and write("kept"))
+        weir("down", "--discard", "--yes")
+        assert not point.exists()
+    finally:
+        store.weir("down", "--force", "--discard", "--yes", uid=uid, environment=environment, code=None)
+
+
+def test_a_mount_point_that_was_there_is_left_as_it_was(store: Store) -> None:
+    point = store.root / "present"
+    point.mkdir(mode=0o750)
+    store.weir("up", "--mount", point)
+    store.weir("down", "--discard", "--yes")
+    assert point.stat().st_mode & 0o777 == 0o750
+    (point / "file").touch()

@@ -78,7 +78,7 @@ def test_the_allocator_is_chosen_at_start_changed_and_remembered(store: Store) -
     assert store.json("targets")["allocators"] == {"0": "random", "1": "random"}
     changed = store.json("targets", "allocator", "lustre-standard")
     assert [server["was"] for server in changed["servers"]] == ["random", "random"]
-    refused = store.weir("targets", "allocator", "best", code=1)
+    refused = store.weir("targets", "allocator", "best", code=2)
     assert "expected one of balanced, lustre-standard, random" in refused.stderr
     assert store.json("targets")["allocators"] == {"0": "lustre-standard", "1": "lustre-standard"}
 
@@ -94,7 +94,7 @@ def test_a_wrong_allocator_starts_nothing(store: Store) -> None:
     [
         (["9.0", "--real"], "the store has no target 9.0", 1),
         (["0.9", "--real"], "target 0.9 is not one of this server", 1),
-        (["0.0", "--bandwidth", "quick"], "is not a rate", 1),
+        (["0.0", "--bandwidth", "quick"], "is not a rate", 2),
         (["0.0"], "give a speed", 2),
         (["0.0", "--real", "--fixed", "1ms"], "give a speed", 2),
     ],

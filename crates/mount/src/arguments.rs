@@ -7,13 +7,14 @@ use std::path::PathBuf;
 const HELP: &str = "\
 Shows a Weir store as a file system.
 
-usage: weir-mount --cluster CLUSTER.json --credential FILE MOUNTPOINT
+usage: weir-mount --cluster CLUSTER.json --credential FILE [--log FILE] MOUNTPOINT
 
 Stays in the foreground, writes `ready` to stdout once mounted, and ends on SIGTERM, SIGINT or when it is unmounted.
 As root it mounts for all users where the credential allows to act for them; as a user it mounts through fusermount3.
 
   --cluster FILE     where the servers are (cluster.json)
   --credential FILE  who mounts
+  --log FILE         file of the log, which begins anew at 1 MiB; else standard error, or the journal of systemd
   --help             this text
   --version          the version
 
@@ -34,6 +35,7 @@ pub(crate) enum Action {
 pub(crate) struct Arguments {
     pub(crate) cluster: PathBuf,
     pub(crate) credential: PathBuf,
+    pub(crate) log: Option<PathBuf>,
     pub(crate) mount_point: PathBuf,
 }
 
@@ -43,7 +45,7 @@ pub(crate) struct Arguments {
 /// [`MountError::Usage`] naming the argument that is missing or unknown.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, MountError> {
     let mut arguments = arguments.into_iter();
-    let (mut cluster, mut credential, mut mount_point) = (None, None, None);
+    let (mut cluster, mut credential, mut log, mut mount_point) = (None, None, None, None);
     while let Some(argument) = arguments.next() {
         let slot = match argument.to_str() {
             Some("--help" | "-h") => return Ok(Action::Print(HELP.into())),
@@ -52,6 +54,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Act
             }
             Some("--cluster") => &mut cluster,
             Some("--credential") => &mut credential,
+            Some("--log") => &mut log,
             Some(option) if option.starts_with('-') => {
                 return Err(MountError::Usage(format!("unknown option {option}.")))
             }
@@ -71,6 +74,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Act
     Ok(Action::Mount(Arguments {
         cluster: cluster.ok_or_else(|| missing("--cluster"))?,
         credential: credential.ok_or_else(|| missing("--credential"))?,
+        log,
         mount_point: mount_point.ok_or_else(|| missing("the mount point"))?,
     }))
 }
@@ -85,7 +89,8 @@ mod tests {
 
     #[test]
     fn arguments_come_in_any_order() {
-        let expected = Arguments { cluster: "c".into(), credential: "k".into(), mount_point: "/m".into() };
+        let expected =
+            Arguments { cluster: "c".into(), credential: "k".into(), log: None, mount_point: "/m".into() };
         let action = parsed(&["/m", "--credential", "k", "--cluster", "c"]).expect("complete");
         assert_eq!(action, Action::Mount(expected));
     }

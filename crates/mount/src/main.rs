@@ -62,6 +62,8 @@ fn run() -> Result<(), MountError> {
         }
         Action::Mount(arguments) => arguments,
     };
+    weir_log::begin(arguments.log.as_deref())
+        .map_err(|error| MountError::system("cannot write the log", error))?;
     // Before any thread starts, so that all of them leave the signals to the one that waits for them.
     let signals =
         signals::Termination::block().map_err(|error| MountError::system("cannot block signals", error))?;

@@ -10,7 +10,7 @@ use crate::journal::{
     SnapshotWriter, SyncTicket,
 };
 use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
-use crate::notices::notice;
+use crate::notices::{notice, warning};
 use crate::requests::request::Token;
 use crate::storage::{Aside, Cut, Reserve};
 use std::collections::HashSet;
@@ -222,7 +222,7 @@ impl Durability {
             Err(error) => {
                 // A full disk and a stopped journal are said once: they refuse more often than a log can take.
                 if !(is_full && was_full || matches!(error, JournalError::Stopped)) {
-                    notice!("{error}");
+                    warning!("{error}");
                 }
                 Err(error.errno())
             }
@@ -304,7 +304,7 @@ impl Durability {
     /// The journal stopped: reads go on, changes answer EROFS, and it is tried to begin the journal anew.
     fn fail(&mut self, error: &JournalError, now: Nanos) {
         let error = error.to_string();
-        notice!(
+        warning!(
             "{error}; reads go on, changes answer EROFS until the journal could be written anew, which is \
              tried every {} s",
             RENEWAL_PAUSE.0 / 1_000_000_000
@@ -367,7 +367,7 @@ impl Durability {
         let Some(trouble) = &mut self.trouble else { return };
         let error = error.to_string();
         if trouble.error != error {
-            notice!("the journal still does not work: {error}");
+            warning!("the journal still does not work: {error}");
             trouble.error = error;
         }
     }
@@ -383,7 +383,7 @@ impl Durability {
             Err(error) => Err(error),
         };
         begun.unwrap_or_else(|error| {
-            notice!("{error}");
+            warning!("{error}");
             None
         })
     }
@@ -392,7 +392,7 @@ impl Durability {
     pub(crate) fn end_snapshot(&mut self, end: &SnapshotEnd) {
         if let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) {
             if let Err(error) = journal.snapshot_complete(result) {
-                notice!("{error}");
+                warning!("{error}");
             }
         }
     }
@@ -421,7 +421,7 @@ impl Durability {
     /// A clean stop leaves nothing unsynced.
     pub(crate) fn close(&mut self) {
         if let Some(Err(error)) = self.journal.as_mut().map(Journal::sync) {
-            notice!("{error}");
+            warning!("{error}");
         }
     }
 }

@@ -6,7 +6,8 @@ use weir_placement::ServerId;
 use weir_server::journal::Losses;
 use weir_server::{run, ClusterConfig};
 
-const USAGE: &str = "usage: weir-server --config CLUSTER.toml --home DIR --server N [--accept-journal-loss]
+const USAGE: &str =
+    "usage: weir-server --config CLUSTER.toml --home DIR --server N [--log FILE] [--accept-journal-loss]
        weir-server --config CLUSTER.toml --check
        weir-server --version
 
@@ -14,6 +15,7 @@ Runs one server of a store in the foreground until SIGTERM; `weir up` starts all
   --config FILE  the store's configuration
   --home DIR     folder of the store's state: site.key, servers/N
   --server N     number of this server in the configuration
+  --log FILE     file of the log, which begins anew at 1 MiB; else standard error, or the journal of systemd
   --accept-journal-loss
                  start also where the journal lost changes that were on stable storage; says what is lost
   --check        only check the configuration and print it as JSON
@@ -24,7 +26,7 @@ enum Task {
     Help,
     Version,
     Check(PathBuf),
-    Run { config: PathBuf, home: PathBuf, server: u16, losses: Losses },
+    Run { config: PathBuf, home: PathBuf, server: u16, log: Option<PathBuf>, losses: Losses },
 }
 
 fn main() -> ExitCode {
@@ -45,13 +47,19 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Task::Check(path) => check(&path),
-        Task::Run { config, home, server, losses } => start(&config, &home, server, losses),
+        Task::Run { config, home, server, log, losses } => match weir_log::begin(log.as_deref()) {
+            Ok(()) => start(&config, &home, server, losses),
+            Err(error) => {
+                complain(&format!("cannot write the log {}: {error}", log.unwrap_or_default().display()));
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
 fn parse() -> Result<Task, lexopt::Error> {
     use lexopt::prelude::*;
-    let (mut config, mut home, mut server, mut only_check) = (None, None, None, false);
+    let (mut config, mut home, mut server, mut log, mut only_check) = (None, None, None, None, false);
     let mut losses = Losses::Refused;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -59,6 +67,7 @@ fn parse() -> Result<Task, lexopt::Error> {
             Long("config") => config = Some(PathBuf::from(parser.value()?)),
             Long("home") => home = Some(PathBuf::from(parser.value()?)),
             Long("server") => server = Some(parser.value()?.parse()?),
+            Long("log") => log = Some(PathBuf::from(parser.value()?)),
             Long("accept-journal-loss") => losses = Losses::Accepted,
             Long("check") => only_check = true,
             Long("help") | Short('h') => return Ok(Task::Help),
@@ -71,7 +80,7 @@ fn parse() -> Result<Task, lexopt::Error> {
         return Ok(Task::Check(config));
     }
     let home = home.ok_or("--home is missing")?;
-    Ok(Task::Run { config, home, server: server.ok_or("--server is missing")?, losses })
+    Ok(Task::Run { config, home, server: server.ok_or("--server is missing")?, log, losses })
 }
 
 fn check(path: &std::path::Path) -> ExitCode {
@@ -113,7 +122,6 @@ fn start(config: &std::path::Path, home: &std::path::Path, server: u16, losses: 
     }
 }
 
-/// A log on a full disk loses the words; the exit status tells of the failure all the same.
 fn complain(words: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {words}\n").as_bytes());
+    weir_log::complain("weir-server", format_args!("{words}"));
 }

@@ -2,16 +2,21 @@
 
 use weir_fairshare::Nanos;
 
-/// Writes a line to the server's log. A log that cannot be written, on a full disk, loses the line and not the server:
-/// the standard library's own macro panics then.
+/// Writes a line to the server's log.
 macro_rules! notice {
-    ($($words:tt)*) => {{
-        let line = format!("weir-server: {}\n", format_args!($($words)*));
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    }};
+    ($($words:tt)*) => {
+        weir_log::write(weir_log::Level::Info, "weir-server", format_args!($($words)*))
+    };
 }
 
-pub(crate) use notice;
+/// Writes a line about a fault to the server's log.
+macro_rules! warning {
+    ($($words:tt)*) => {
+        weir_log::write(weir_log::Level::Warning, "weir-server", format_args!($($words)*))
+    };
+}
+
+pub(crate) use {notice, warning};
 
 /// Lines of one kind in one interval.
 const LINES: u32 = 20;
@@ -66,7 +71,7 @@ impl Notices {
     pub(crate) fn tell(&mut self, notice: Notice, now: Nanos, text: impl FnOnce() -> String) {
         self.end_intervals(now);
         if let Some(line) = self.line(notice, now, text) {
-            notice!("{line}");
+            warning!("{line}");
         }
     }
 
@@ -76,7 +81,7 @@ impl Notices {
             let lately = &mut self.0[notice as usize];
             if lately.said > 0 && now.saturating_since(lately.began) >= INTERVAL {
                 if lately.withheld > 0 {
-                    notice!("{} more {}", lately.withheld, notice.name());
+                    warning!("{} more {}", lately.withheld, notice.name());
                 }
                 *lately = Lately::default();
             }

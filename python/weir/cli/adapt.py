@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.amounts import parse_amount
-from weir.cli.arrays import parse_region, parse_shape
+from weir.cli.arrays import Source, parse_dtype, parse_region, parse_shape
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.replay import replay
+from weir.cli.parameters import Checked, Number
+from weir.cli.replay import TIER, replay
 
 if TYPE_CHECKING:
     from weir.adaptive.catalogue import Catalogue
@@ -32,17 +33,18 @@ adapt.add_command(replay)
 
 
 @adapt.command(name="refactor")
-@click.argument("inputs", metavar="INPUT[:DATASET]...", nargs=-1, required=True)
+@click.argument("inputs", metavar="INPUT[:DATASET]...", nargs=-1, required=True, type=Checked("array", Source.parse))
 @click.option(
     "--tier",
     "tiers",
     metavar="[ZONE=]URL",
     multiple=True,
     required=True,
+    type=TIER,
     help="A tier; name all of them, the fastest first.",
 )
 @click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes", show_default=True)
-@click.option("--tolerance", type=click.FloatRange(0, min_open=True), help="Largest error of a whole step.")
+@click.option("--tolerance", type=Number(0, min_open=True), help="Largest error of a whole step.")
 @click.option("--exact", is_flag=True, help="A whole step restores every bit.")
 @click.option(
     "--chunk",
@@ -58,9 +60,12 @@ adapt.add_command(replay)
 @click.option(
     "--mesh",
     metavar="FILE[:DATASET]",
+    type=Checked("array", Source.parse),
     help="Mesh of steps with one value a node: its cells (integers, cells x corners) or its nodes' coordinates.",
 )
-@click.option("--dtype", help="Type of inputs that are bytes alone, in numpy's spelling.")
+@click.option(
+    "--dtype", type=Checked("dtype", parse_dtype), help="Type of inputs that are bytes alone, in numpy's spelling."
+)
 @click.option("--shape", callback=parse_shape, help="Shape of inputs that are bytes alone, as in 91x91x91.")
 @click.option("--append", is_flag=True, help="Continue the existing stream.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
@@ -68,7 +73,7 @@ adapt.add_command(replay)
 def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
     """Write arrays as the steps of a stream: .npy, .npz, HDF5, netCDF, Zarr, or bytes alone."""
     from weir.adaptive.writer import Writer
-    from weir.cli.arrays import Source, arrays_of, mesh_of
+    from weir.cli.arrays import arrays_of, mesh_of
     from weir.cli.output import show
 
     sources = [Source.parse(text) for text in inputs]
@@ -104,7 +109,7 @@ def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str
 
 
 @adapt.command(name="info")
-@click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
+@click.argument("tiers", metavar="TIER...", nargs=-1, required=True, type=TIER)
 @click.option("--step", "number", type=click.IntRange(0), help="Show the accuracy of this step by bytes read.")
 @output_option
 def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None:
@@ -141,19 +146,17 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 
 
 @adapt.command(name="reconstruct")
-@click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
+@click.argument("tiers", metavar="TIER...", nargs=-1, required=True, type=TIER)
 @click.option("--step", "number", type=click.IntRange(0), required=True)
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy file.")
 @click.option("--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this.")
-@click.option("--rmse", type=float, help="Sufficient root mean square error.")
-@click.option("--max-error", type=float, help="Sufficient largest error of any value.")
-@click.option("--relative", type=float, help="Sufficient largest error, as part of the range of values.")
-@click.option("--psnr", type=float, help="Sufficient peak signal-to-noise ratio, in dB.")
+@click.option("--rmse", type=Number(0), help="Sufficient root mean square error.")
+@click.option("--max-error", type=Number(0), help="Sufficient largest error of any value.")
+@click.option("--relative", type=Number(0), help="Sufficient largest error, as part of the range of values.")
+@click.option("--psnr", type=Number(0), help="Sufficient peak signal-to-noise ratio, in dB.")
 @click.option("--base-only", is_flag=True, help="Touch no shared tier.")
 @click.option("--region", callback=parse_region, help="A slice for each axis, as in 0:64,:,10:20.")
-@click.option(
-    "--deadline", type=click.FloatRange(0, min_open=True), help="Seconds after which the bytes that arrived are used."
-)
+@click.option("--deadline", type=Number(0, min_open=True), help="Seconds after which the bytes that arrived are used.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @output_option
 def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, **options: Any) -> None:

@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, report, say
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
 from weir.cli.plain_text import plain
 from weir.errors import WeirError
 from weir.store.home import Home
@@ -50,6 +51,16 @@ class _Advice:
     tuned: "Tuned | None"
 
 
+def _speed(text: str) -> int:
+    """Read a speed in bytes a second, in the spelling of benchmarks' arguments."""
+    from weir.prediction.context import number
+
+    value = number(text)
+    if value is None or value < 1:
+        raise ValueError(f"`{text}` is not a speed; give bytes a second, such as 512M")
+    return int(value)
+
+
 @click.command(name="advise")
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--tune", "is_tuned", is_flag=True, help="Fit a progressive layout to the sizes of the run's files.")
@@ -58,7 +69,12 @@ class _Advice:
     type=click.IntRange(1),
     help="Targets of the system.  [default: as many as the log names]",
 )
-@click.option("--target-speed", metavar="SIZE", help="Bytes a second of a target, for --tune.  [default: 512M]")
+@click.option(
+    "--target-speed",
+    metavar="SIZE",
+    type=Checked("speed", _speed),
+    help="Bytes a second of a target, for --tune.  [default: 512M]",
+)
 @output_option
 @click.pass_obj
 def advise(
@@ -86,15 +102,6 @@ def advise(
         report(failure.message, failure.hint)
     if failures:
         raise click.exceptions.Exit(FAILED)
-
-
-def _speed(text: str) -> int:
-    from weir.prediction.context import number
-
-    value = number(text)
-    if value is None or value < 1:
-        raise click.UsageError(f"`{text}` is not a speed; give bytes a second, such as 512M")
-    return int(value)
 
 
 def _sources(logs: tuple[Path, ...], targets: int | None) -> tuple[list[_Source], list[WeirError]]:

@@ -153,6 +153,23 @@ def parse_shape(context: click.Context, parameter: click.Parameter, text: str | 
     return shape
 
 
+def parse_dtype(text: str) -> None:
+    """Refuse a text that is no type of numpy.
+
+    Args:
+        text: The type, in numpy's spelling.
+
+    Raises:
+        ValueError: There is no such type.
+    """
+    import numpy
+
+    try:
+        numpy.dtype(text)
+    except TypeError as error:
+        raise ValueError(f"`{text}` is no type of numpy, such as float32") from error
+
+
 def parse_region(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[slice, ...] | None:
     """Read a region, such as `0:64,:,10:20`.
 

@@ -8,7 +8,9 @@ import click
 
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number
 from weir.distribution import install_command
+from weir.store import values
 
 if TYPE_CHECKING:
     from weir.experiments.figures import Experiment, Figure, Options
@@ -83,13 +85,23 @@ def _command(experiment: "Experiment") -> click.Command:
     options: list[Callable[[Any], Any]] = [
         click.option(
             "--seconds",
-            type=click.FloatRange(_SECONDS_MIN, _SECONDS_MAX),
+            type=Number(_SECONDS_MIN, _SECONDS_MAX),
             default=experiment.seconds,
             show_default=True,
             help="Length of the first job.",
         ),
-        click.option("--speed", default=SPEED, show_default=True, help="Speed of each target, in both directions."),
-        click.option("--scheduler", help=f"Scheduler: {', '.join(SCHEDULERS[:-1])}.  [default: the store's]"),
+        click.option(
+            "--speed",
+            type=Checked("rate", values.rate),
+            default=SPEED,
+            show_default=True,
+            help="Speed of each target, in both directions.",
+        ),
+        click.option(
+            "--scheduler",
+            type=Checked("scheduler", values.scheduler),
+            help=f"Scheduler: {', '.join(SCHEDULERS[:-1])}.  [default: the store's]",
+        ),
         click.option(
             "--out",
             metavar="DIR",

@@ -39,6 +39,8 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
         return "flag" if commanded else "environment"
 
     resolved = resolve(file, given, source)
+    if given["policy"] is not None or given["scheduler"] is not None:
+        _check_sharing(resolved.document)
     if not is_shaped(resolved.document):
         raise CommandError(
             f"{file} has no servers with targets",
@@ -101,6 +103,14 @@ def reference() -> None:
             places = (setting.flag, setting.environment, setting.key, setting.default)
             cells = " | ".join(f"`{place}`" if place else "" for place in places)
             print(f"| {setting.name} | {cells} | {setting.meaning} |")
+
+
+def _check_sharing(document: dict[str, Any]) -> None:
+    """Refuse a given policy and scheduler that do not go together."""
+    from weir.store.configuration import check_sharing
+
+    scheduler = document.get("scheduler")
+    check_sharing(str(document.get("policy")), None if scheduler is None else str(scheduler))
 
 
 def _store_entries(document: dict[str, Any], origins: dict[str, str], file: Path | None) -> list[dict[str, Any]]:

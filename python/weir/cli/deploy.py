@@ -11,6 +11,7 @@ import click
 from weir.cli.errors import FAILED, say, tell
 from weir.cli.options import store_options
 from weir.cli.output import output_option
+from weir.cli.parameters import Type
 from weir.store.errors import SettingsError
 from weir.store.home import Home
 
@@ -25,7 +26,7 @@ _FIRST_PORT = 7700
 _PORT_MAX = 65535
 
 
-class _Network(click.ParamType[Any]):
+class _Network(Type):
     name = "network"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

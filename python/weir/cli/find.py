@@ -1,6 +1,7 @@
 """`weir find`: files of a store by their targets, stripes, size, age, owner and name."""
 
 import errno
+import math
 import os
 import re
 import stat
@@ -16,7 +17,9 @@ import click
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.layout_attribute import layout_of
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Type
 from weir.cli.plain_text import plain
+from weir.store import values
 
 _COMPARISON = re.compile(r"(?P<sign>[+-]?)(?P<amount>.+)")
 _DAY_SECONDS = 86_400.0
@@ -36,7 +39,7 @@ class _Bound:
         return number < self.amount if self.sign == "-" else number == self.amount
 
 
-class _Bounded(click.ParamType[Any]):
+class _Bounded(Type):
     """A bound such as `+1G` (more), `-10` (less) or `4` (exactly)."""
 
     def __init__(self, name: str, read: Callable[[str], float]) -> None:
@@ -56,9 +59,17 @@ class _Bounded(click.ParamType[Any]):
 
 
 def _size(text: str) -> float:
-    from weir import _core
+    return float(values.size(text))
 
-    return float(_core.parse_size(text))
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("give a number, such as 4, +4 or -4")
+    return number
 
 
 @dataclass(frozen=True)
@@ -81,14 +92,21 @@ class _Wanted:
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--target", "targets", metavar="TARGET", multiple=True, help="Files with bytes on this target, such as 0.1."
+    "--target",
+    "targets",
+    metavar="TARGET",
+    multiple=True,
+    type=Checked("target", values.target),
+    help="Files with bytes on this target, such as 0.1.",
 )
-@click.option("--stripes", type=_Bounded("COUNT", float), help="Files with this many targets: 4, +4 (more) or -4.")
+@click.option("--stripes", type=_Bounded("COUNT", _number), help="Files with this many targets: 4, +4 (more) or -4.")
 @click.option("--size", type=_Bounded("SIZE", _size), help="Files of this size: 1M, +1G (larger) or -4k.")
 @click.option(
-    "--days", type=_Bounded("DAYS", float), help="Files changed this many days ago: +30 (before) or -1 (since)."
+    "--days", type=_Bounded("DAYS", _number), help="Files changed this many days ago: +30 (before) or -1 (since)."
 )
-@click.option("--user", metavar="USER", help="Files of this user, by name or number.")
+@click.option(
+    "--user", metavar="USER", type=Checked("user", values.user), help="Files of this user, by name or number."
+)
 @click.option("--name", "pattern", metavar="PATTERN", help="Files whose name matches, such as '*.h5'.")
 @click.option("--type", "kind", type=click.Choice(tuple(_KINDS)), help="Regular files, directories or links.")
 @output_option
@@ -110,7 +128,9 @@ def find(
     """
     import json
 
-    wanted = _Wanted(frozenset(targets), stripes, size, days, _uid(user), pattern, kind)
+    wanted = _Wanted(
+        frozenset(targets), stripes, size, days, None if user is None else values.user(user), pattern, kind
+    )
     failures: list[OSError] = []
     found = []
     for path, status in _below(paths, failures):
@@ -130,17 +150,6 @@ def find(
     for failure in failures:
         warn(f"{failure.filename}: {failure.strerror}")
     return FAILED if failures else 0
-
-
-def _uid(user: str | None) -> int | None:
-    import pwd
-
-    if user is None or user.isdecimal():
-        return None if user is None else int(user)
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        raise click.UsageError(f"there is no user {user}") from None
 
 
 def _below(paths: tuple[Path, ...], failures: list[OSError]) -> Iterator[tuple[Path, os.stat_result]]:

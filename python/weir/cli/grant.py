@@ -7,21 +7,37 @@ import click
 
 from weir.cli.errors import USAGE, CommandError, say
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number, each
+from weir.store import values
 from weir.store.home import Home
+
+_CLAIM = Checked("name", values.claim)
+
+
+def _group_number(text: str) -> None:
+    if text.strip() and not (text.strip().isdecimal() and int(text) <= values.ACCOUNT_MAX):
+        raise ValueError(f"`{text}` is no number of a group; write a list such as 100,44")
 
 
 @click.command()
-@click.option("--uid", "who", required=True, metavar="UID|NAME", help="User of the job.")
-@click.option("--gid", type=click.IntRange(0), help="Primary group.  [default: the user's]")
-@click.option("--groups", metavar="GID,...", help="Supplementary groups.  [default: the user's]")
-@click.option("--user", help="Name the job is accounted under.  [default: the user's]")
-@click.option("--group", help="Group the job is accounted under.  [default: the primary group's]")
-@click.option("--job", help="Name of the job, unique for its user.  [default: uid-UID]")
+@click.option(
+    "--uid", "who", required=True, metavar="UID|NAME", type=Checked("user", values.user), help="User of the job."
+)
+@click.option("--gid", type=click.IntRange(0, values.ACCOUNT_MAX), help="Primary group.  [default: the user's]")
+@click.option(
+    "--groups",
+    metavar="GID,...",
+    type=Checked("groups", each(_group_number)),
+    help="Supplementary groups.  [default: the user's]",
+)
+@click.option("--user", type=_CLAIM, help="Name the job is accounted under.  [default: the user's]")
+@click.option("--group", type=_CLAIM, help="Group the job is accounted under.  [default: the primary group's]")
+@click.option("--job", type=_CLAIM, help="Name of the job, unique for its user.  [default: uid-UID]")
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Compute nodes of the job.")
 @click.option("--priority", type=click.IntRange(1), default=1, show_default=True, help="Priority of the job.")
 @click.option(
     "--hours",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=24.0,
     show_default=True,
     help="Hours for which the credential holds.",
@@ -59,13 +75,13 @@ def grant(
     from weir.store.cluster import announced
     from weir.store.files import make_folder, write_whole
 
+    uid, gid, supplementary = _account(who, gid, groups)
     site_key = home.read_site_key()
     if site_key is None:
         raise CommandError(
             f"permission denied: only a user who can read {home.site_key} may grant",
             hint="ask the owner of the store, or set --home to it",
         )
-    uid, gid, supplementary = _account(who, gid, groups)
     claims = identity.Identity(
         job=job or f"uid-{uid}",
         user=user or identity.user_name(uid),
@@ -108,19 +124,12 @@ def _account(who: str, gid: int | None, groups: str | None) -> tuple[int, int, l
         account = pwd.getpwuid(int(who)) if who.isdecimal() else pwd.getpwnam(who)
     except (KeyError, OverflowError):
         account = None
-    if account is None and not (who.isdecimal() and int(who) < 2**32 - 1):
-        raise CommandError(f"there is no user `{who}`", hint="give a user name or a number", exit_code=USAGE)
     if account is None and gid is None:
         raise CommandError(f"uid {who} has no account", hint="say its group with --gid", exit_code=USAGE)
     uid = account.pw_uid if account else int(who)
     primary = gid if gid is not None else account.pw_gid if account else 0
     if groups is not None:
-        try:
-            listed = [int(number) for number in groups.split(",") if number.strip()]
-        except ValueError:
-            raise CommandError(
-                f"--groups {groups} is not a list of numbers", hint="as --groups 100,44", exit_code=USAGE
-            ) from None
+        listed = [int(number) for number in groups.split(",") if number.strip()]
     else:
         listed = os.getgrouplist(account.pw_name, primary) if account else [primary]
     return uid, primary, sorted(set(listed))[:GROUPS_MAX]

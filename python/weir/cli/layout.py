@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from weir.cli.advise import advise
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import USAGE, CommandError, warn
 from weir.cli.layout_attribute import ATTRIBUTE, failure, layout_of
 from weir.cli.options import complete_files
 from weir.cli.output import output_option, size
@@ -76,7 +76,7 @@ def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: boo
         if spelling:
             _core.parse_layout(spelling)
     except (ValueError, UnicodeDecodeError) as error:
-        raise CommandError(f"{ini or path}: {error}", hint="see `weir layout set --help`") from error
+        raise CommandError(f"{ini or path}: {error}", hint="see `weir layout set --help`", exit_code=USAGE) from error
     if not spelling and spread is None:
         raise click.UsageError("nothing to set: give a layout such as -c 4 -S 1M, --ini FILE or --spread")
     _check_stripes(home, spelling)

@@ -1,14 +1,18 @@
 """`weir logs`: the words of a store's servers and mounts."""
 
+import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from weir.cli.plain_text import plain
 from weir.store.home import Home
+from weir.store.processes import older_log
 
 _LOOK_SECONDS = 0.2
 """Pause between two looks at logs that are followed."""
@@ -33,17 +37,20 @@ _LINE_BYTES = 4096
 def logs(home: Home, servers: tuple[int, ...], with_mounts: bool, lines: int, follow: bool) -> None:
     """Show the last lines of the servers' logs, each behind the name of its program.
 
-    Logs stay when a store is stopped, and only the user who started the store may read them.
+    Each line has its time and level. A log that has 1 MiB begins anew, and the one before it is kept. Logs stay when a
+    store is stopped, and only the user who started the store may read them.
     """
     found = _logs(home, servers, with_mounts)
-    for log in found:
-        for line in log.last(lines):
-            _show(log, line)
-    while follow:
-        time.sleep(_LOOK_SECONDS)
+    with contextlib.ExitStack() as ends:
         for log in found:
-            for line in log.fresh():
+            ends.callback(log.close)
+            for line in log.last(lines):
                 _show(log, line)
+        while follow:
+            time.sleep(_LOOK_SECONDS)
+            for log in found:
+                for line in log.fresh():
+                    _show(log, line)
 
 
 @dataclass
@@ -52,37 +59,79 @@ class _Log:
 
     name: str
     path: Path
-    offset: int = 0
+    file: BinaryIO | None = None
+    """The log that is read. Under another name, once a new log began, it is read to its end."""
     begun: bytes = b""
     """A line that is not at its end yet."""
 
     def last(self, count: int) -> list[bytes]:
         """The last lines, without those before them; nothing where there is no log."""
-        if not self.path.exists():
+        self.close()
+        self.file = self._opened()
+        if self.file is None:
             return []
-        with self.path.open("rb") as file:
-            self.offset = at = file.seek(0, 2)
-            read = b""
-            while at > 0 and len(read) < _END_BYTES and read.count(b"\n") <= count:
-                size = min(_BLOCK_BYTES, at)
-                at = file.seek(at - size)
-                read = file.read(size) + read
-        *whole, self.begun = read.split(b"\n")
+        *whole, self.begun = _end(self.file, count).split(b"\n")
+        if len(whole) < count and (older := _opened(older_log(self.path))) is not None:
+            with older:
+                whole = [*_end(older, count - len(whole)).split(b"\n")[:-1], *whole]
         return whole[len(whole) - min(count, len(whole)) :]
 
     def fresh(self) -> Iterator[bytes]:
-        """The lines that came since the last look; a log that began anew is read from its beginning."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            if file.seek(0, 2) < self.offset:
-                self.offset, self.begun = 0, b""
-            file.seek(self.offset)
-            while block := file.read(_BLOCK_BYTES):
-                self.offset += len(block)
-                *whole, begun = (self.begun + block).split(b"\n")
-                self.begun = begun[:_LINE_BYTES]
-                yield from whole
+        """The lines that came since the last look, also where a new log began since."""
+        while True:
+            if self.file is None:
+                self.file = self._opened()
+            if self.file is None:
+                return
+            is_present = self._is_present()
+            yield from self._rest(self.file)
+            if is_present:
+                return
+            self.close()
+
+    def close(self) -> None:
+        """Close the file that is read."""
+        if self.file is not None:
+            self.file.close()
+        self.file, self.begun = None, b""
+
+    def _opened(self) -> BinaryIO | None:
+        return _opened(self.path)
+
+    def _is_present(self) -> bool:
+        """Whether the file that is read is the log still, and was not cut."""
+        assert self.file is not None
+        own = os.fstat(self.file.fileno())
+        try:
+            named = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return os.path.samestat(own, named) and self.file.tell() <= own.st_size
+
+    def _rest(self, file: BinaryIO) -> Iterator[bytes]:
+        while block := file.read(_BLOCK_BYTES):
+            *whole, begun = (self.begun + block).split(b"\n")
+            self.begun = begun[:_LINE_BYTES]
+            yield from whole
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _end(file: BinaryIO, count: int) -> bytes:
+    """The end of a file, with `count` whole lines at least where it has as many; the file is read to its end."""
+    end = at = file.seek(0, 2)
+    read = b""
+    while at > 0 and len(read) < _END_BYTES and read.count(b"\n") <= count:
+        size = min(_BLOCK_BYTES, at)
+        at = file.seek(at - size)
+        read = file.read(size) + read
+    file.seek(end)
+    return read
 
 
 def _logs(home: Home, servers: tuple[int, ...], with_mounts: bool) -> list[_Log]:

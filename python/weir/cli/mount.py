@@ -12,7 +12,7 @@ from weir.store.settings import CREDENTIAL
 
 
 @click.command()
-@click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
+@click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path, readable=False))
 @option(CREDENTIAL)
 @output_option
 @click.pass_obj
@@ -34,7 +34,7 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 
 
 @click.command()
-@click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
+@click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path, readable=False))
 @click.option("--force", is_flag=True, help="Unmount also where a program uses the mount.")
 @output_option
 @click.pass_obj

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from weir.cli.parameters import Checked
 from weir.store.settings import STORE, Setting
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from weir.cli.parameters import Type
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -67,9 +70,11 @@ def complete_files(context: click.Context, parameter: click.Parameter, incomplet
     return [CompletionItem(incomplete, type="file")]
 
 
-def _type(setting: Setting) -> click.ParamType[Any] | None:
+def _type(setting: Setting) -> "Type | None":
     if setting.bounds is not None:
         return click.IntRange(*setting.bounds)
     if setting.choices:
         return click.Choice(setting.choices)
+    if setting.read is not None:
+        return Checked(setting.name, setting.read)
     return click.Path(exists=True, dir_okay=False) if setting.is_file else None

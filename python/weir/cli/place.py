@@ -1,5 +1,6 @@
 """`weir place`: targets for the files of a program's next run, before they are made."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,8 @@ from weir.cli.creations import ExpectedCreations, expected_creations
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number
+from weir.store import values
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -21,6 +24,24 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES", "RANK", "TARGETS")
+
+
+def _known_allocator(text: str) -> None:
+    from weir.placement.allotment import allocator_names
+
+    values.one_of(text, allocator_names(), "allocator")
+
+
+def _read_rule(text: str) -> None:
+    from weir.placement.layouts import rule
+
+    rule(text)
+
+
+def _stripe_bytes(text: str) -> int | None:
+    from weir import _core
+
+    return _core.parse_layout(f"-S {text}")[0]["stripe_bytes"]
 
 
 @click.group(invoke_without_command=True)
@@ -35,12 +56,13 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
     "--command",
     "commands",
     multiple=True,
+    type=Checked("command", shlex.split),
     help="A command that is to run; several run at once.  [default: that of the latest run of each --from]",
 )
 @click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of the latest run]")
 @click.option(
     "--problem-size",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=1.0,
     help="Size of the problem, as a multiple of the latest run's.",
 )
@@ -51,6 +73,7 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
     "layouts",
     metavar="[PATTERN=]LAYOUT",
     multiple=True,
+    type=Checked("layout", _read_rule),
     help="Layout of files below PATTERN: an .ini file, or as `lfs setstripe` has it. The first that matches counts.",
 )
 @click.option(
@@ -60,11 +83,22 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
     show_default=True,
     help="Stripes of files without a known layout; -1 is all targets.",
 )
-@click.option("--round-robin", metavar="SIZE", help="Stripes of this size in turn, instead of one run on each target.")
+@click.option(
+    "--round-robin",
+    metavar="SIZE",
+    type=Checked("size", _stripe_bytes),
+    help="Stripes of this size in turn, instead of one run on each target.",
+)
 @click.option(
     "--lustre", type=_FILE, help="Place on Lustre: `lfs df` as text, or a document of `weir stats subscribe`."
 )
-@click.option("--allocator", default="balanced", show_default=True, help="Algorithm that chooses the targets.")
+@click.option(
+    "--allocator",
+    type=Checked("allocator", _known_allocator),
+    default="balanced",
+    show_default=True,
+    help="Algorithm that chooses the targets.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the allocators that draw random numbers.")
 @click.option("--database", type=click.Path(dir_okay=False, path_type=Path), help="Write an interaction database.")
 @click.option("--if-needed", is_flag=True, help="Keep the database while it had 90 % of the creations.")
@@ -140,6 +174,8 @@ def _check_usage(options: dict[str, Any]) -> None:
         raise click.UsageError("give --database to write one, or --emit to print commands")
     if options["if_needed"] and options["database"] is None:
         raise click.UsageError("--if-needed asks about a --database")
+    if options["stripe_count"] == 0:
+        raise click.UsageError("a file has at least one stripe; -1 is one on every target")
     if options["into"] is not None and options["emit"] != "yaml":
         raise click.UsageError("--into is for --emit yaml")
     if options["emit"] is not None and options["lustre"] is None:
@@ -209,41 +245,26 @@ def _lustre_view(file: Path) -> Any:
 
 
 def _allot(programs: Sequence[ExpectedCreations], targets: "Targets", options: dict[str, Any]) -> "Allotment":
-    from weir.placement.allotment import allocator_names, allot
+    from weir.placement.allotment import allot
     from weir.placement.arrangement import beginnings
     from weir.placement.layouts import lay_out
 
-    allocator = options["allocator"]
-    if allocator not in allocator_names():
-        raise click.UsageError(f"no allocator is called `{allocator}`; there are {', '.join(allocator_names())}")
     creations = [creation for program in programs for creation in program.creations]
     components = lay_out(creations, _choices(options), targets=len(targets.each))
     begun = beginnings(program.creations for program in programs)
-    return allot(components, targets, allocator=allocator, seed=options["seed"], begun=begun)
+    return allot(components, targets, allocator=options["allocator"], seed=options["seed"], begun=begun)
 
 
 def _choices(options: dict[str, Any]) -> "Choices":
     from weir.placement.layouts import LUSTRE_STRIPE_BYTES_MAX, Choices, rule
 
-    if options["stripe_count"] == 0:
-        raise click.UsageError("a file has at least one stripe; -1 is one on every target")
+    round_robin = options["round_robin"]
     return Choices(
         rules=tuple(rule(text) for text in options["layouts"]),
         stripe_count=options["stripe_count"],
-        stripe_bytes=_size(options["round_robin"]),
+        stripe_bytes=None if round_robin is None else _stripe_bytes(round_robin),
         stripe_bytes_max=None if options["lustre"] is None else LUSTRE_STRIPE_BYTES_MAX,
     )
-
-
-def _size(text: str | None) -> int | None:
-    from weir import _core
-
-    if text is None:
-        return None
-    try:
-        return _core.parse_layout(f"-S {text}")[0]["stripe_bytes"]
-    except ValueError as error:
-        raise click.UsageError(f"--round-robin {text}: {error}") from error
 
 
 def _write(database: Path, allotment: "Allotment", programs: Sequence[ExpectedCreations]) -> None:

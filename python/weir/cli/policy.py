@@ -10,6 +10,8 @@ import click
 from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
+from weir.store import values
 from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home
 
@@ -50,9 +52,11 @@ def show(home: Home, output: str) -> int:
 
 
 @policy.command(name="set")
-@click.argument("policy", metavar="POLICY")
+@click.argument("policy", metavar="POLICY", type=Checked("policy", values.policy))
 @click.option(
-    "--scheduler", help="Algorithm that enforces it.  [default: the present one if that can, else the policy's own]"
+    "--scheduler",
+    type=Checked("scheduler", values.scheduler),
+    help="Algorithm that enforces it.  [default: the present one if that can, else the policy's own]",
 )
 @output_option
 @click.pass_obj

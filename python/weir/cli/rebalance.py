@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Collection, Iterator
@@ -16,6 +15,8 @@ import click
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.options import option
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number, each
+from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.settings import CREDENTIAL
@@ -25,43 +26,35 @@ if TYPE_CHECKING:
 
 _JOB = "rebalance"
 """Name of the job under which bytes are moved, before its process number."""
-_TARGET = re.compile(r"\d+\.\d+")
-
-
-class _TargetsType(click.ParamType[str]):
-    """Targets, such as 0.1,3.2."""
-
-    name = "targets"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check every name."""
-        for target in str(value).split(","):
-            if _TARGET.fullmatch(target) is None:
-                self.fail(f"`{target}` is not a target; write SERVER.INDEX, such as 3.1", param, ctx)
-        return str(value)
+_TARGETS = Checked("targets", each(values.target))
 
 
 @click.command()
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--rate", metavar="BYTES/s", help="Highest rate of the moves.  [default: the policy's share]")
+@click.option(
+    "--rate",
+    metavar="BYTES/s",
+    type=Checked("rate", values.rate),
+    help="Highest rate of the moves.  [default: the policy's share]",
+)
 @click.option(
     "--until",
-    type=click.FloatRange(0.0, 1.0),
+    type=Number(0.0, 1.0),
     default=0.05,
     show_default=True,
     help="Largest fill above the mean at which the moves end.",
 )
 @click.option(
-    "--from", "givers", metavar="TARGET,...", type=_TargetsType(), help="Targets that give stripes; others give none."
+    "--from", "givers", metavar="TARGET,...", type=_TARGETS, help="Targets that give stripes; others give none."
 )
 @click.option(
     "--to",
     "receivers",
     metavar="TARGET,...",
-    type=_TargetsType(),
+    type=_TARGETS,
     help="Targets that receive stripes; others receive none.",
 )
-@click.option("--drain", metavar="TARGET,...", type=_TargetsType(), help="Targets that all stripes leave.")
+@click.option("--drain", metavar="TARGET,...", type=_TARGETS, help="Targets that all stripes leave.")
 @click.option("--gather", is_flag=True, help="Move all named files to the targets of --to.")
 @click.option("--dry-run", is_flag=True, help="Only show the moves.")
 @option(CREDENTIAL)

@@ -9,6 +9,8 @@ import click
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number
+from weir.store import values
 
 if TYPE_CHECKING:
     from weir.adaptive.policy import Policy
@@ -22,8 +24,24 @@ _OPTIONS_OF = {
 _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "RMSE", "MAX ERROR", "LATE")
 
 
+def _known_forecaster(text: str) -> None:
+    from weir.prediction.bandwidth import NAMES
+
+    values.one_of(text, NAMES, "forecaster")
+
+
+def _read_tier(text: str) -> None:
+    from weir.adaptive.tiers import Tier
+
+    Tier.parse(text)
+
+
+TIER = Checked("tier", _read_tier)
+"""A tier: `[ZONE=]URL`."""
+
+
 @click.command()
-@click.argument("tiers", metavar="TIER...", nargs=-1, required=True)
+@click.argument("tiers", metavar="TIER...", nargs=-1, required=True, type=TIER)
 @click.option(
     "--policy",
     type=click.Choice(["best-effort", "isolation", "plot", "budget"]),
@@ -37,17 +55,25 @@ _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "
 @click.option(
     "--high", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot from which everything is augmented."
 )
-@click.option("--k", "slope", type=float, help="Degree of a plot for each byte per second between these bandwidths.")
-@click.option("--b", "intercept", type=float, help="Degree of a plot at no bandwidth.")
-@click.option("--seconds", type=float, help="Time budget of a step's augmentation, in seconds.")
-@click.option("--variance", type=float, help="Variance of that time, in seconds squared.")
-@click.option("--forecaster", default="online", show_default=True, help="Forecaster of each tier's bandwidth.")
-@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Most seconds of a step.")
-@click.option("--period", type=click.FloatRange(0), default=0.0, help="Seconds from one step to the next.")
+@click.option(
+    "--k", "slope", type=Number(0), help="Degree of a plot for each byte per second between these bandwidths."
+)
+@click.option("--b", "intercept", type=Number(), help="Degree of a plot at no bandwidth.")
+@click.option("--seconds", type=Number(0, min_open=True), help="Time budget of a step's augmentation, in seconds.")
+@click.option("--variance", type=Number(0, min_open=True), help="Variance of that time, in seconds squared.")
+@click.option(
+    "--forecaster",
+    type=Checked("forecaster", _known_forecaster),
+    default="online",
+    show_default=True,
+    help="Forecaster of each tier's bandwidth.",
+)
+@click.option("--deadline", type=Number(0, min_open=True), help="Most seconds of a step.")
+@click.option("--period", type=Number(0), default=0.0, help="Seconds from one step to the next.")
 @click.option("--steps", "count", type=click.IntRange(1), help="Number of steps after which to end.")
 @click.option("--warm-up", type=click.IntRange(0), default=0, help="Number of first steps that read everything.")
 @click.option("--prefetch", is_flag=True, help="Read the next step during the wait for its time.")
-@click.option("--follow", type=click.FloatRange(0), default=0.0, help="Seconds to wait for steps still to be written.")
+@click.option("--follow", type=Number(0), default=0.0, help="Seconds to wait for steps still to be written.")
 @output_option
 def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
     """Read the steps of a stream as an analysis would, and show their times and accuracies.
@@ -103,14 +129,23 @@ def _reader(tiers: tuple[str, ...], options: dict[str, Any]) -> "Reader":
 
 
 def _policy(options: dict[str, Any]) -> "Policy | str":
-    from weir.adaptive.budget import Budget
-    from weir.adaptive.plot import Plot
+    from weir.adaptive.errors import AdaptiveError
 
     name = options["policy"]
     for other, named in _OPTIONS_OF.items():
         given = [option for option, parameter in named.items() if options[parameter] is not None and other != name]
         if given:
             raise click.UsageError(f"{given[0]} is of --policy {other}, not of {name}")
+    try:
+        return _made(name, options)
+    except AdaptiveError as error:
+        raise click.UsageError(error.message) from error
+
+
+def _made(name: str, options: dict[str, Any]) -> "Policy | str":
+    from weir.adaptive.budget import Budget
+    from weir.adaptive.plot import Plot
+
     if name == "plot":
         if options["low"] is None or options["high"] is None:
             raise click.UsageError("--policy plot needs --low and --high")
@@ -119,7 +154,7 @@ def _policy(options: dict[str, Any]) -> "Policy | str":
         if (options["seconds"] is None) == (options["variance"] is None):
             raise click.UsageError("--policy budget needs either --seconds or --variance")
         return Budget(seconds=options["seconds"], variance=options["variance"])
-    return str(name)
+    return name
 
 
 def _steps(reader: "Reader", period: float, count: int | None) -> "tuple[list[Step], int]":

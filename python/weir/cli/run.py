@@ -9,11 +9,14 @@ import click
 
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.options import complete_files, option
+from weir.cli.parameters import Checked
 from weir.cli.recorder import check_recorded, recorder_variables
+from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.settings import CREDENTIAL, OBSERVE, PLACEMENT, PREFIX, TRACE
 
+_CLAIM = Checked("name", values.claim)
 _BY_FLAG = click.core.ParameterSource.COMMANDLINE
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
@@ -37,9 +40,9 @@ _FROM_KERNEL = 0x80
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option("--nodes", type=click.IntRange(1), help="Compute nodes of the job.  [default: 1]")
-@click.option("--user", help="Name the job is accounted under.  [default: yours]")
-@click.option("--group", help="Group the job is accounted under.  [default: yours]")
-@click.option("--job", help="Name of the job.  [default: the command's, and the process number]")
+@click.option("--user", type=_CLAIM, help="Name the job is accounted under.  [default: yours]")
+@click.option("--group", type=_CLAIM, help="Group the job is accounted under.  [default: yours]")
+@click.option("--job", type=_CLAIM, help="Name of the job.  [default: the command's, and the process number]")
 @click.option("--priority", type=click.IntRange(1), help="Priority of the job.  [default: 1]")
 @click.option("--no-preload", is_flag=True, help="Leave the fast path out: the program uses the mount alone.")
 @option(PREFIX)
@@ -154,8 +157,6 @@ def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, 
                 hint="mount it with `weir mount`, or run without a mount: `weir run --prefix /weir -- CMD`",
             )
     else:
-        if not launch.is_prefix(prefix):
-            raise click.UsageError(f"--prefix {prefix} is not an absolute path below /")
         place = Path(prefix)
     return launch.environment(os.environ, cluster, place, is_mounted=prefix is None, is_preloaded=not no_preload)
 

@@ -1,5 +1,6 @@
 """`weir stats`: statistics of Lustre servers, published, collected, and seen as a file system."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,16 +10,29 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.lustre.view import Target, View
 
 _ENDPOINT = "tcp://127.0.0.1:4710"
+_ENDPOINT_FORM = re.compile(r"tcp://[^/\s]+:(?:(?P<port>\d{1,5})|\*)|ipc://.+", re.ASCII)
+_PORT_MAX = 65535
 _HEADER = ("OST", "NAME", "SERVER", "SIZE", "AVAILABLE", "FILL", "READ/S", "WRITTEN/S", "REQUESTS", "SPEED", "STATE")
 _STALE_SECONDS = 60.0
 """Age from which a document is old: a running subscriber writes one every few seconds."""
 _SLOW = 0.5
+
+
+def _endpoint(text: str) -> None:
+    """Refuse a text that ZeroMQ takes for no address: `tcp://HOST:PORT`, or `ipc://PATH`."""
+    found = _ENDPOINT_FORM.fullmatch(text)
+    if found is None or int(found["port"] or 0) > _PORT_MAX:
+        raise ValueError(f"`{text}` is no address; give tcp://HOST:PORT or ipc://PATH")
+
+
+_ADDRESS = Checked("address", _endpoint)
 
 
 def _fraction(context: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -50,11 +64,13 @@ def stats() -> None:
 
 
 @stats.command()
-@click.option("--bind", "endpoint", default=_ENDPOINT, show_default=True, help="ZeroMQ address to publish at.")
+@click.option(
+    "--bind", "endpoint", type=_ADDRESS, default=_ENDPOINT, show_default=True, help="ZeroMQ address to publish at."
+)
 @click.option(
     "--interval",
     "interval_seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     default=60.0,
     show_default=True,
     help="Seconds between two readings.",
@@ -62,7 +78,7 @@ def stats() -> None:
 @click.option(
     "--heartbeat",
     "heartbeat_seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     default=5.0,
     show_default=True,
     help="Seconds between two signs of life.",
@@ -94,6 +110,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     "--connect",
     "endpoints",
     multiple=True,
+    type=_ADDRESS,
     default=[_ENDPOINT],
     show_default=True,
     help="ZeroMQ address of a publisher; repeat it for each.",
@@ -107,7 +124,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
 @click.option(
     "--every",
     "every_seconds",
-    type=click.FloatRange(1, 3600),
+    type=Number(1, 3600),
     default=5.0,
     show_default=True,
     help="Longest time in seconds between two documents.",
@@ -116,7 +133,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
 @click.option(
     "--wait",
     "wait_seconds",
-    type=click.FloatRange(1, 3600),
+    type=Number(1, 3600),
     default=30.0,
     show_default=True,
     help="With --once: seconds after which it ends in any case, with exit code 1.",

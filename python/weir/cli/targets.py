@@ -8,12 +8,15 @@ import click
 from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
+from weir.store import values
 from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.store.answers import Status, Target
 
+_RATE = Checked("rate", values.rate)
 _HEADER = (
     "TARGET",
     "BACKEND",
@@ -90,11 +93,13 @@ def targets(context: click.Context, output: str) -> int | None:
 
 
 @targets.command(name="set")
-@click.argument("target", metavar="SERVER.INDEX")
-@click.option("--bandwidth", metavar="RATE", help="Speed of reads and writes, such as 29MB/s.")
-@click.option("--read", metavar="RATE", help="Speed of reads.")
-@click.option("--write", metavar="RATE", help="Speed of writes.")
-@click.option("--fixed", metavar="TIME", help="Time of each request, such as 1ms.")
+@click.argument("target", metavar="SERVER.INDEX", type=Checked("target", values.target))
+@click.option("--bandwidth", metavar="RATE", type=_RATE, help="Speed of reads and writes, such as 29MB/s.")
+@click.option("--read", metavar="RATE", type=_RATE, help="Speed of reads.")
+@click.option("--write", metavar="RATE", type=_RATE, help="Speed of writes.")
+@click.option(
+    "--fixed", metavar="TIME", type=Checked("time", values.duration), help="Time of each request, such as 1ms."
+)
 @click.option("--real", is_flag=True, help="End the emulation.")
 @output_option
 @click.pass_obj
@@ -130,7 +135,7 @@ def set_speed(
 
 
 @targets.command()
-@click.argument("name", metavar="ALLOCATOR")
+@click.argument("name", metavar="ALLOCATOR", type=Checked("allocator", values.allocator))
 @output_option
 @click.pass_obj
 def allocator(home: Home, name: str, output: str) -> int:
@@ -153,7 +158,6 @@ def allocator(home: Home, name: str, output: str) -> int:
         try:
             if isinstance(was, StoreError):
                 raise was
-            # The first server refuses an unknown allocator before any server is changed.
             now = server.set_allocator(name, token)
         except SilentServerError as error:
             warn_of_silence(server, error.message, then=", with this allocator")

@@ -11,6 +11,7 @@ import click
 from weir.cli.asking import warn_of_silence
 from weir.cli.errors import FAILED
 from weir.cli.output import output_option
+from weir.cli.parameters import Number
 from weir.cli.plain_text import plain
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -132,7 +133,7 @@ class Sample:
 @click.option(
     "--interval",
     "interval_seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     default=1.0,
     show_default=True,
     help="Seconds between two samples of the servers.",

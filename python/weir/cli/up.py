@@ -12,19 +12,27 @@ from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from weir.store.configuration import Configuration
     from weir.store.lifecycle import Running
 
 
 @click.command()
 @click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
 @store_options
-@click.option("--mount", "point", metavar="PATH", type=click.Path(path_type=Path), help="Mount the store at PATH.")
+@click.option(
+    "--mount",
+    "point",
+    metavar="PATH",
+    type=click.Path(path_type=Path, readable=False),
+    help="Mount the store at PATH.",
+)
 @click.option("--no-mount", is_flag=True, help="Do not mount the store.")
 @click.option(
     "--accept-journal-loss",
     is_flag=True,
     help="Start also where a journal lost changes that were on stable storage, and name the lost changes.",
 )
+@click.option("--check", "is_checked", is_flag=True, help="Only tell whether the store could be brought up.")
 @output_option
 @click.pass_context
 def up(
@@ -34,6 +42,7 @@ def up(
     point: Path | None,
     no_mount: bool,
     accept_journal_loss: bool,
+    is_checked: bool,
     output: str,
     **given: object,
 ) -> None:
@@ -61,9 +70,25 @@ def up(
         return "flag" if source is ParameterSource.COMMANDLINE else "environment"
 
     configuration = lifecycle.plan(home, file, given, origin)
+    if is_checked:
+        lifecycle.check(home, configuration)
+        _report_check(home, configuration, output)
+        return
     mounting = lifecycle.Mounting(is_wanted=not no_mount, point=point)
     running = lifecycle.bring_up(home, configuration, mounting, tell, accept_journal_loss=accept_journal_loss)
     _report(home, running, output)
+
+
+def _report_check(home: Home, configuration: "Configuration", output: str) -> None:
+    from weir.cli.output import show
+
+    targets = configuration.targets()
+    document = {"home": str(home.root), "servers": len(configuration.servers), "targets": len(targets)}
+    rows = [
+        ("servers", f"{len(configuration.servers)}, with {len(targets)} targets ({_backends(targets)})"),
+        ("home", home.root),
+    ]
+    show(output, document, ("STORE", "can be brought up"), rows)
 
 
 def _report(home: Home, running: "Running", output: str) -> None:

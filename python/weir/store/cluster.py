@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weir import native
-from weir.store import processes
+from weir.store import mount_points, processes
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, servers_of
 from weir.store.errors import AnswerError, StoreError
@@ -211,7 +211,7 @@ def start_servers(
         for number in numbers:
             make_folder(home.server(number), home.passage)
             home.address(number).unlink(missing_ok=True)
-            offset = home.log(number).stat().st_size if home.log(number).exists() else 0
+            offset = processes.end_of(home.log(number))
             command: list[str | Path] = [
                 program,
                 "--config",
@@ -220,6 +220,8 @@ def start_servers(
                 home.root,
                 "--server",
                 str(number),
+                "--log",
+                home.log(number),
                 *(["--accept-journal-loss"] if accept_journal_loss else []),
             ]
             child = processes.start(command, record=home.record(number), log=home.log(number), folder=home.root)
@@ -290,6 +292,8 @@ def discard(home: Home) -> list[str]:
             announcement.rmdir()
     for file in (home.configuration, home.reserve):
         file.unlink(missing_ok=True)
+    for marker in home.mounts.glob("*.made"):
+        mount_points.release(marker)
     return elsewhere
 
 
@@ -339,9 +343,8 @@ class _Started:
 def _tell_losses(home: Home, started: list[_Started], listener: Listener) -> None:
     """Tell the losses of the journals, in the words of the servers."""
     for server in started:
-        with home.log(server.number).open(errors="replace") as log:
-            log.seek(server.offset)
-            losses = [line.partition(": ")[2].strip() for line in log if _LOSS in line]
+        words = processes.words_since(home.log(server.number), server.offset)
+        losses = [line.partition(": ")[2].strip() for line in words if _LOSS in line]
         for loss in losses:
             listener(Notice(f"server {server.number} {loss}"))
 

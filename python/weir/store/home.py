@@ -170,10 +170,7 @@ class Home:
         check_way(self.root)
         if self.root.is_dir():
             if any(self.root.iterdir()) and not self.exists():
-                raise StoreError(
-                    f"{self.root} is not empty, and not the home of a store",
-                    hint="name an empty or a new folder with --home or WEIR_HOME",
-                )
+                raise not_a_home(self.root)
             self._check()
             self._close()
         else:
@@ -330,6 +327,21 @@ def _allocated(descriptor: int, size: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def not_a_home(folder: Path) -> StoreError:
+    """Make the error of a folder with foreign files, which must not be touched.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The error.
+    """
+    return StoreError(
+        f"{folder} is not empty, and not the home of a store",
+        hint="name an empty or a new folder with --home or WEIR_HOME",
+    )
 
 
 def find_cluster(home: Home) -> Path:

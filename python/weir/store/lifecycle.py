@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.store import cluster, configuration, mounts, settings
+from weir.store import cluster, configuration, machine, mounts, settings
 from weir.store.configuration import Configuration
 from weir.store.control import Server, ask_all, servers_of
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
-from weir.store.home import Home
+from weir.store.home import Home, not_a_home
 from weir.store.identity import LASTING_SECONDS, Identity
 from weir.store.notices import Listener, Notice
 
@@ -119,6 +119,7 @@ def bring_up(
             mounts.stop(mount, force=True)
         cluster.stop(home)
         _refuse_other_shape(home, wanted)
+        machine.check(home, wanted)
         _make_site_key(home)
         mint_credentials(home)
         servers = cluster.start(home, wanted, listener, accept_journal_loss=accept_journal_loss)
@@ -127,6 +128,23 @@ def bring_up(
         except BaseException:
             cluster.stop(home)
             raise
+
+
+def check(home: Home, wanted: Configuration) -> None:
+    """Decide whether `bring_up` would start a configuration, without starting or changing anything.
+
+    Args:
+        home: Home of the store, which need not exist.
+        wanted: A configuration that the server has checked.
+
+    Raises:
+        StoreError: The home holds a store of another shape, or this machine cannot run the configuration.
+    """
+    if home.root.is_dir() and any(home.root.iterdir()) and not home.exists():
+        raise not_a_home(home.root)
+    _refuse_other_shape(home, wanted)
+    if not home.cluster.is_file() or cluster.is_down(home):
+        machine.check(home, wanted)
 
 
 def take_down(home: Home, *, force: bool, discard: bool) -> Ended:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir import native
-from weir.store import processes
+from weir.store import mount_points, processes
 from weir.store.errors import StoreError
-from weir.store.files import make_folder, write_whole
+from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.processes import Process
 
@@ -50,6 +50,11 @@ class Mount:
     def description(self) -> Path:
         """The file with the mount point and the credential; it is there until the store is unmounted."""
         return self.record.with_suffix(".json")
+
+    @property
+    def marker(self) -> Path:
+        """The file that tells that the folder of the mount was made for it."""
+        return self.record.with_suffix(".made")
 
     def process(self) -> Process | None:
         """Find the process that serves.
@@ -161,21 +166,25 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     if mount.is_served():
         raise StoreError(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
     stop(mount, force=True)
-    _make_point(point)
+    folder = _make_point(mount)
     described = {"version": 1, "point": str(point), "credential": str(credential)}
     write_whole(mount.description, json.dumps(described) + "\n", mode=0o644)
-    offset = mount.log.stat().st_size if mount.log.exists() else 0
-    command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, point]
+    offset = processes.end_of(mount.log)
+    command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, "--log", mount.log, point]
     child = processes.start(command, record=mount.record, log=mount.log, folder=Path("/"), read_output=True)
     try:
         _await_ready(child, mount, offset)
     except BaseException:
+        if folder is not None:
+            os.close(folder)
         stop(mount, force=True)
         child.wait()
         raise
     finally:
         if child.stdout:
             child.stdout.close()
+    if folder is not None:
+        mount_points.protect(folder)
     announcement = home.announcement()
     if announcement is not None and announcement.is_dir():
         write_whole(announcement / ANNOUNCEMENT, f"{point}\n", mode=0o644)
@@ -201,6 +210,9 @@ def stop(mount: Mount, *, force: bool) -> None:
         process.stop()
     mount.description.unlink(missing_ok=True)
     mount.record.unlink(missing_ok=True)
+    if mount.point.is_relative_to(mount.record.parent.parent) and not is_mount_point(mount.point):
+        # Nobody looks for a store in a home whose store is not up, and a home can be removed like any folder.
+        mount_points.release(mount.marker)
 
 
 def is_mount_point(point: Path) -> bool:
@@ -238,17 +250,21 @@ def _mount(home: Home, point: Path) -> Mount:
     return Mount(point, home.mounts / f"{name}.pid", home.mounts / f"{name}.log")
 
 
-def _make_point(point: Path) -> None:
+def _make_point(mount: Mount) -> int | None:
+    """Make the folder of a mount; return it open where it is to be protected."""
+    point = mount.point
     if is_mount_point(point):
         raise StoreError(f"something else is mounted at {point}", hint="name another place")
     try:
-        if not point.exists():
-            make_folder(point, 0o755)
+        folder = mount_points.prepare(point, mount.marker)
         busy = not point.is_dir() or any(point.iterdir())
     except OSError as error:
         raise StoreError(f"cannot mount at {point}: {error.strerror}", hint="name another place") from error
-    if busy:
-        raise StoreError(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
+    if not busy:
+        return folder
+    if folder is not None:
+        os.close(folder)
+    raise StoreError(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
 
 
 def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> None:

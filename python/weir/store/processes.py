@@ -8,6 +8,7 @@ this, and no hook between fork and exec: a notebook has threads, and their locks
 import contextlib
 import errno
 import os
+import re
 import select
 import shutil
 import signal
@@ -42,6 +43,12 @@ exec "$@" </dev/null
 
 The shell's own name has no blank, so the fields of its `stat` are those of proc(5). Its last line alone closes its
 standard input, which is the writing end of a pipe."""
+
+_ERROR = re.compile(r"error:|\S+Z ERROR weir-\w+:")
+"""Begin of an error: in the words of a program without a log, and in a line of a log."""
+
+LOG_BYTES_MAX = 1 << 20
+"""Bytes of a log after which its program begins a new one (`FILE_BYTES_MAX` of the crate `weir-log`)."""
 
 _START_TIME_FIELD = 19
 """Index of `starttime` behind the command name in /proc/PID/stat (proc(5), field 22)."""
@@ -238,7 +245,7 @@ def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
 
 
 def last_error(log: Path, offset: int) -> tuple[str, str] | None:
-    """Find the last `error: …` line of a log.
+    """Find the last line of a log that tells an error.
 
     Args:
         log: Path of the log.
@@ -247,14 +254,62 @@ def last_error(log: Path, offset: int) -> tuple[str, str] | None:
     Returns:
         Message and hint of the line; None where there is none.
     """
+    return error_in([line.strip() for line in words_since(log, offset)])
+
+
+def words_since(log: Path, offset: int) -> list[str]:
+    """Read a log from an offset on.
+
+    Args:
+        log: Path of the log.
+        offset: The offset.
+
+    Returns:
+        The lines.
+    """
     with log.open(errors="replace") as file:
         file.seek(offset)
-        lines = [line.strip() for line in file]
-    return error_in(lines)
+        return list(file)
+
+
+def end_of(log: Path) -> int:
+    """Find the end of a log before a program is started. A log that is half full begins anew, and not in the start.
+
+    Args:
+        log: Path of the log, which need not exist.
+
+    Returns:
+        Offset of the program's first words.
+
+    Raises:
+        OSError: The log cannot be renamed.
+    """
+    try:
+        size = log.stat().st_size
+    except FileNotFoundError:
+        return 0
+    if size <= LOG_BYTES_MAX // 2:
+        return size
+    log.rename(older_log(log))
+    return 0
+
+
+def older_log(log: Path) -> Path:
+    """Name the log that was full before a log began.
+
+    Args:
+        log: Path of the log.
+
+    Returns:
+        Path of the older log, which need not exist.
+    """
+    return log.with_name(f"{log.name}.1")
 
 
 def error_in(lines: Sequence[str]) -> tuple[str, str] | None:
-    """Find the last `error: …` line. The hint follows `hint:` on the same or the next line, or else the last semicolon.
+    """Find the last line that tells an error.
+
+    The hint follows `hint:` on the same or the next line, or else the last semicolon.
 
     Args:
         lines: Lines of a log, stripped.
@@ -264,9 +319,10 @@ def error_in(lines: Sequence[str]) -> tuple[str, str] | None:
     """
     for number in range(len(lines) - 1, -1, -1):
         line = lines[number]
-        if not line.startswith("error:"):
+        told = _ERROR.match(line)
+        if told is None:
             continue
-        message, _, hint = line.removeprefix("error:").partition("hint:")
+        message, _, hint = line[told.end() :].partition("hint:")
         following = lines[number + 1] if number + 1 < len(lines) else ""
         if not hint and following.startswith("hint:"):
             hint = following.removeprefix("hint:")

@@ -3,9 +3,10 @@
 A setting is one named value of a store, or of programs that use one; a configuration is the document of a cluster.toml.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from weir.store import values
 from weir.store.errors import SettingsError
 
 
@@ -25,6 +26,8 @@ class Setting:
     """Allowed values; empty where all are."""
     is_file: bool = False
     """Whether the value is the path of an existing file."""
+    read: Callable[[str], object] | None = None
+    """Reader of the value, which raises ValueError where no store can use it; None where every text is a value."""
 
     def allows(self, value: object) -> bool:
         """Decide whether a value is allowed.
@@ -57,6 +60,7 @@ POLICY = Setting(
     key="policy",
     default="size-fair",
     meaning="Division of the storage's time among jobs.",
+    read=values.policy,
 )
 SCHEDULER = Setting(
     name="scheduler",
@@ -64,6 +68,7 @@ SCHEDULER = Setting(
     environment="WEIR_SCHEDULER",
     key="scheduler",
     meaning="Algorithm that enforces the policy. Without a name it is fifo for the policy fifo, else virtual-time.",
+    read=values.scheduler,
 )
 ALLOCATOR = Setting(
     name="allocator",
@@ -72,6 +77,7 @@ ALLOCATOR = Setting(
     key="layout.allocator",
     default="balanced",
     meaning="Algorithm that chooses the targets of new files: balanced, lustre-standard or random.",
+    read=values.allocator,
 )
 SERVERS = Setting(
     name="servers",
@@ -105,6 +111,7 @@ CAPACITY = Setting(
     key="server.target.capacity",
     default="4GiB",
     meaning="Capacity of each target.",
+    read=values.size,
 )
 READ_SPEED = Setting(
     name="read_speed",
@@ -112,6 +119,7 @@ READ_SPEED = Setting(
     environment="WEIR_READ_SPEED",
     key="server.target.speed.read",
     meaning="Emulated speed of reads, such as 200MB/s.",
+    read=values.rate,
 )
 WRITE_SPEED = Setting(
     name="write_speed",
@@ -119,6 +127,7 @@ WRITE_SPEED = Setting(
     environment="WEIR_WRITE_SPEED",
     key="server.target.speed.write",
     meaning="Emulated speed of writes, such as 200MB/s.",
+    read=values.rate,
 )
 FIXED_TIME = Setting(
     name="fixed_time",
@@ -126,6 +135,7 @@ FIXED_TIME = Setting(
     environment="WEIR_FIXED_TIME",
     key="server.target.speed.fixed",
     meaning="Emulated time of each request, such as 100us.",
+    read=values.duration,
 )
 METADATA_TIME = Setting(
     name="metadata_time",
@@ -133,6 +143,7 @@ METADATA_TIME = Setting(
     environment="WEIR_METADATA_TIME",
     key="server.metadata_speed.fixed",
     meaning="Emulated time of each metadata operation, such as 50us.",
+    read=values.duration,
 )
 PORTS = Setting(
     name="ports",
@@ -141,6 +152,7 @@ PORTS = Setting(
     key="ports",
     meaning="Ports for servers whose address names none, such as 20000-29999. Without a range they are free ports "
     "below those that the system gives to other programs.",
+    read=values.ports,
 )
 HOME = Setting(
     name="home",
@@ -173,6 +185,7 @@ PREFIX = Setting(
     flag="--prefix",
     environment="WEIR_PREFIX",
     meaning="Absolute path below which the program sees the store by the preload library alone, without a mount.",
+    read=values.prefix,
 )
 PLACEMENT = Setting(
     name="placement",

@@ -3,7 +3,7 @@
 //! The configuration file says when its values were decided. A decision that the control API or another server told
 //! later counts, also after a restart, until a still later file comes.
 
-use crate::notices::notice;
+use crate::notices::warning;
 use rustix::fs::fsync;
 use std::fs::File;
 use std::io::{self, Write};
@@ -34,7 +34,7 @@ impl Agreement {
             }
             Ok(None) => {}
             Err(error) => {
-                notice!(
+                warning!(
                     "{} cannot be read ({error}); the settings of the configuration count",
                     folder.join(FILE).display()
                 );
@@ -99,7 +99,7 @@ impl Agreement {
             return false;
         }
         if let Err(error) = self.keep(wanted.clone()) {
-            notice!(
+            warning!(
                 "{} cannot be written ({error}); a restart may forget the settings",
                 self.folder.join(FILE).display()
             );

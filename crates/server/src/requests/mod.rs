@@ -19,7 +19,7 @@ pub(crate) mod turns;
 pub(crate) mod watches;
 
 use crate::namespace::{Appender, IntentId};
-use crate::notices::notice;
+use crate::notices::warning;
 use arrival::ARRIVAL_WAIT;
 use continuation::{Continued, Woken};
 use request::{InHand, Outcome, Stage, Step, Token};
@@ -196,7 +196,7 @@ impl Requests {
     fn count_lost(&mut self, number: usize, how: &str) {
         self.lost += 1;
         if self.lost.is_power_of_two() {
-            notice!("request {number} is lost: {how} ({} since the start); hint: report this", self.lost);
+            warning!("request {number} is lost: {how} ({} since the start); hint: report this", self.lost);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::config::sharing_names;
 use crate::control::question::NotDecided;
-use crate::notices::notice;
+use crate::notices::{notice, warning};
 use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
 use weir_placement::AllocatorName;
 use weir_wire::{SharingNames, StoreSettings};
@@ -52,14 +52,14 @@ impl Server {
             match parsed.map(|(policy, algorithm)| self.put_in_force(policy, algorithm)) {
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
-                    notice!("policy {policy} by {scheduler}, decided elsewhere, is not possible: {error}")
+                    warning!("policy {policy} by {scheduler}, decided elsewhere, is not possible: {error}")
                 }
-                None => notice!("policy {policy} by {scheduler}, decided elsewhere, is of another version"),
+                None => warning!("policy {policy} by {scheduler}, decided elsewhere, is of another version"),
             }
         }
         match allocator.value.parse::<AllocatorName>() {
             Ok(name) => self.choose_by(name),
-            Err(error) => notice!("allocator {}, decided elsewhere: {error}", allocator.value),
+            Err(error) => warning!("allocator {}, decided elsewhere: {error}", allocator.value),
         }
         self.put_targets_in_force();
     }

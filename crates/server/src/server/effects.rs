@@ -4,7 +4,7 @@ use super::Server;
 use crate::durability::{Deferred, Waiting};
 use crate::errands::Errand;
 use crate::namespace::{errno, Answer, Decision, Effect, When};
-use crate::notices::notice;
+use crate::notices::warning;
 use crate::peers::Asked;
 use crate::requests::continuation::{Continued, Woken};
 use crate::requests::objects::{change_in_directory, change_in_memory, changed_target};
@@ -169,7 +169,7 @@ impl Server {
     /// An object that was set aside is gone, or stays until the next start.
     pub(super) fn discarded(&mut self, outcome: Result<WorkOutput, TargetFailure>) {
         if let Err(failure) = outcome {
-            notice!("an emptied object stays on its target until the next start: {failure:?}");
+            warning!("an emptied object stays on its target until the next start: {failure:?}");
         }
         self.retry_roomless();
     }

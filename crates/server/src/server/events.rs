@@ -6,7 +6,7 @@ use crate::control::question::Question;
 use crate::errands::Errand;
 use crate::events::{Event, Worked};
 use crate::namespace::PeerFailure;
-use crate::notices::notice;
+use crate::notices::warning;
 use crate::peers::line::Answer;
 use crate::peers::Asked;
 use weir_fairshare::Nanos;
@@ -118,7 +118,7 @@ impl Server {
             Errand::Effect(effect) => self.effect_worked(*effect, worked.outcome),
             Errand::Stray(ino) => {
                 if let Err(failure) = worked.outcome {
-                    notice!("the object of removed file {ino} stays: errno {}", failure.errno().0);
+                    warning!("the object of removed file {ino} stays: errno {}", failure.errno().0);
                 }
             }
             Errand::Snapshot(end) => self.durability.end_snapshot(&end),

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::error::ServerError;
 use crate::journal::{Losses, Recovered};
-use crate::notices::notice;
+use crate::notices::warning;
 use crate::storage::Settled;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Server {
             let place = folder.join("journal");
             let recovered = self.durability.open(&place, losses, &mut self.namespace)?;
             for notice in &recovered.notices {
-                notice!("{notice}");
+                warning!("{notice}");
             }
             has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             self.settle_targets(&place, &recovered)?;
@@ -54,7 +54,7 @@ impl Server {
                     ServerError::Io { what: "bring to what the journal knows", path, source }
                 })?;
             if settled != Settled::default() {
-                notice!(
+                warning!(
                     "target {target}: of changes that a power loss took, {} emptied objects have their \
                      bytes again, and {} objects of files that were never durable are removed",
                     settled.restored,

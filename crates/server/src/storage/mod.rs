@@ -11,6 +11,10 @@ mod reserve;
 
 use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use weir_wire::{Ino, TargetState};
@@ -27,6 +31,8 @@ pub(crate) use reserve::Reserve;
 /// [directory](Target::directory), which the worker pool serves.
 pub(crate) struct Target {
     backend: Backend,
+    /// The lock on the directory.
+    _claim: Option<File>,
 }
 
 enum Backend {
@@ -58,13 +64,14 @@ impl Target {
             }
             BackendKind::Dir => {
                 let path = config.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
-                let opened = Dir::open(&path, config.capacity, objects_open);
-                let dir =
+                let opened = claim(&path)
+                    .and_then(|claim| Ok((claim, Dir::open(&path, config.capacity, objects_open)?)));
+                let (claim, dir) =
                     opened.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
-                Backend::Dir(Arc::new(dir))
+                return Ok(Target { backend: Backend::Dir(Arc::new(dir)), _claim: Some(claim) });
             }
         };
-        Ok(Target { backend })
+        Ok(Target { backend, _claim: None })
     }
 
     /// The memory of a `ram` target.
@@ -153,5 +160,40 @@ impl Target {
             Backend::Ram(ram) => ram.bytes(region),
             Backend::Dir(_) | Backend::Retired(_) => &[],
         }
+    }
+}
+
+/// Locks the directory of a target, which is made where it is missing. Two targets in one directory would write into
+/// each other's objects, which have the same names.
+fn claim(path: &Path) -> io::Result<File> {
+    fs::create_dir_all(path)?;
+    let folder = File::open(path)?;
+    match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            let words = "another target has this directory; hint: give each target a `path` of its own";
+            Err(io::Error::new(ErrorKind::ResourceBusy, words))
+        }
+        outcome => outcome.map(|()| folder).map_err(io::Error::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two targets of one store could once be given one directory, and the stripes of a file on both were one object.
+    #[test]
+    fn a_directory_is_of_one_target_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = TargetConfig { path: Some(folder.path().to_path_buf()), ..dir_config() };
+        let first = Target::open(&config, folder.path(), 0, 4).unwrap();
+        let refused = Target::open(&config, folder.path(), 1, 4).err().unwrap().to_string();
+        assert!(refused.contains("another target has this directory"), "{refused}");
+        drop(first);
+        Target::open(&config, folder.path(), 1, 4).unwrap();
+    }
+
+    fn dir_config() -> TargetConfig {
+        toml::from_str("backend = \"dir\"\ncapacity = \"1MiB\"").unwrap()
     }
 }

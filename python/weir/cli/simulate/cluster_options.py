@@ -1,6 +1,8 @@
 """Flags for the place where simulated runs are evaluated: this machine's threads, or a Dask cluster."""
 
 import os
+import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,34 +10,90 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from weir.cli.parameters import Checked, Number
+from weir.store import values
+
 if TYPE_CHECKING:
     from weir.simulation.sweeps.pools import Pool
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_ADDRESS = re.compile(r"(?:\w+://)?[^/\s]+:(?P<port>\d{1,5})/?", re.ASCII)
+_PORT_MAX = 65535
+_WALLTIME = re.compile(r"(?:\d+-)?\d+(?::\d\d){0,2}", re.ASCII)
+
+
+def _scheduler_address(text: str) -> None:
+    found = _ADDRESS.fullmatch(text)
+    if text != "slurm" and (found is None or int(found["port"]) > _PORT_MAX):
+        raise ValueError(f"`{text}` is no address such as tcp://host:8786, and not `slurm`")
+
+
+def _walltime(text: str) -> None:
+    """Refuse a text that sbatch takes for no time (sbatch(1), `--time`)."""
+    if _WALLTIME.fullmatch(text) is None:
+        raise ValueError(f"`{text}` is no time of Slurm, such as 01:30:00 or 2-12")
+
+
+def _interface(text: str) -> None:
+    """Refuse an interface that this host, on which the scheduler runs, has not."""
+    names = [name for _, name in socket.if_nameindex()]
+    values.one_of(text, names, "network interface on this host")
+
+
+def _sbatch_option(text: str) -> None:
+    if not text.startswith("-"):
+        raise ValueError(f"`{text}` is no option of sbatch, such as --constraint=milan")
+
 
 _FLAGS: tuple[Callable[[Any], Any], ...] = (
     click.option("--threads", type=click.IntRange(1, 4096), help="Runs at once.  [default: one for each processor]"),
     click.option(
         "--dask",
         metavar="ADDRESS",
+        type=Checked("address", _scheduler_address),
         help="Run on the workers of a Dask scheduler, such as tcp://host:8786; `slurm`: on workers that Slurm starts.",
     ),
     click.option("--slurm-jobs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Jobs of Slurm."),
     click.option(
         "--slurm-cores", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processors of each."
     ),
-    click.option("--slurm-memory", metavar="SIZE", default="2GiB", show_default=True, help="Memory of each."),
+    click.option(
+        "--slurm-memory",
+        metavar="SIZE",
+        type=Checked("size", values.size),
+        default="2GiB",
+        show_default=True,
+        help="Memory of each.",
+    ),
     click.option("--slurm-partition", metavar="NAME", help="Partition.  [default: Slurm's]"),
     click.option("--slurm-account", metavar="NAME", help="Account.  [default: the user's]"),
     click.option(
-        "--slurm-walltime", metavar="TIME", default="01:00:00", show_default=True, help="Longest time of each."
+        "--slurm-walltime",
+        metavar="TIME",
+        type=Checked("time", _walltime),
+        default="01:00:00",
+        show_default=True,
+        help="Longest time of each.",
     ),
-    click.option("--slurm-interface", metavar="NAME", help="Network interface of the scheduler, such as ib0."),
-    click.option("--slurm-option", "slurm_options", metavar="OPTION", multiple=True, help="Further option of sbatch."),
+    click.option(
+        "--slurm-interface",
+        metavar="NAME",
+        type=Checked("interface", _interface),
+        help="Network interface of the scheduler, such as ib0.",
+    ),
+    click.option(
+        "--slurm-option",
+        "slurm_options",
+        metavar="OPTION",
+        multiple=True,
+        type=Checked("option", _sbatch_option),
+        help="Further option of sbatch.",
+    ),
     click.option(
         "--slurm-wait",
         metavar="SECONDS",
-        type=click.FloatRange(1, 30 * 86400),
+        type=Number(1, 30 * 86400),
         default=3600,
         show_default=True,
         help="Longest wait for the first job to start.",

@@ -9,6 +9,7 @@ import click
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
 from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
+from weir.cli.simulate.names import OBJECTIVE
 
 if TYPE_CHECKING:
     from weir.simulation.intervals import Interval
@@ -33,6 +34,7 @@ _ROWS_MAX = 40
     "objectives",
     multiple=True,
     metavar="NAME",
+    type=OBJECTIVE,
     help="Figure of the table; may be given again.  [default: slowdown, bandwidth, share error and target cost]",
 )
 @click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.  [default: alone]")
@@ -82,13 +84,11 @@ def checked_objectives(names: Sequence[str], *, has_slowdowns: bool) -> list[str
         The names.
 
     Raises:
-        UsageError: There is no such objective, or it needs the runs of jobs alone.
+        UsageError: An objective needs the runs of jobs alone.
     """
     from weir.simulation.sweeps.evaluation import OBJECTIVES, USUAL_OBJECTIVES
 
     for name in names:
-        if name not in OBJECTIVES:
-            raise click.UsageError(f"no objective is called `{name}`; there are {', '.join(OBJECTIVES)}")
         if OBJECTIVES[name].is_of_jobs_alone and not has_slowdowns:
             raise click.UsageError(f"{name} needs the runs of jobs alone: leave --no-alone out")
     usual = [name for name in USUAL_OBJECTIVES if has_slowdowns or not OBJECTIVES[name].is_of_jobs_alone]

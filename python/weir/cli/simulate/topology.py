@@ -2,11 +2,12 @@
 
 import click
 
+from weir.cli.simulate.names import TOPOLOGY
 from weir.store.home import Home
 
 
 @click.command(name="topology")
-@click.argument("name", metavar="[NAME|FILE]", required=False)
+@click.argument("name", metavar="[NAME|FILE]", required=False, type=TOPOLOGY)
 @click.option("--from-store", is_flag=True, help="The machines of the running store, as fast as they were measured.")
 @click.option("--list", "lists", is_flag=True, help="List the presets, with their numbers of machines.")
 @click.pass_obj

@@ -9,9 +9,12 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
 from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
+from weir.cli.simulate.names import OBJECTIVE, PART, TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_skipped
+from weir.store import values
 
 if TYPE_CHECKING:
     from weir.simulation.documents import Document
@@ -38,19 +41,34 @@ _COMMAND_SECONDS = 120
 @click.option(
     "--skip-too-large", is_flag=True, help="Leave out logs whose files the targets cannot hold, and name them."
 )
-@click.option("--topology", help="Machines, without a SCENARIO: a preset, numbers such as 16x8, or a file.")
+@click.option(
+    "--topology", type=TOPOLOGY, help="Machines, without a SCENARIO: a preset, numbers such as 16x8, or a file."
+)
 @click.option(
     "--from-store", is_flag=True, help="The machines and the default settings are those of the running store."
 )
-@click.option("--objective", default="io_slowdown_mean", show_default=True, help="Figure that is made better.")
+@click.option(
+    "--objective",
+    type=OBJECTIVE,
+    default="io_slowdown_mean",
+    show_default=True,
+    help="Figure that is made better.",
+)
 @click.option(
     "--search",
     "parts",
     multiple=True,
+    type=PART,
     help="Part of the settings to search: layout, scheduler, lambda, policy, weights or allocator. May be given again."
     "  [default: layout]",
 )
-@click.option("--policy", "policies", multiple=True, help="Policy to choose from, with --search policy.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=Checked("policy", values.policy),
+    help="Policy to choose from, with --search policy.",
+)
 @click.option("--trials", type=click.IntRange(1, 100_000), default=60, show_default=True, help="Settings to try.")
 @click.option(
     "--training", type=click.IntRange(1, 1000), default=4, show_default=True, help="Workloads to search with."

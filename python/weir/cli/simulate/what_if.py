@@ -9,8 +9,11 @@ import click
 
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Reader
+from weir.cli.simulate.names import TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_remarks
+from weir.store import values
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -26,6 +29,17 @@ _TARGETS_MAX = 100_000
 _COPIES_MAX = 10_000
 
 
+def _alternative(name: str) -> Reader:
+    """The reader of a setting in question: the function of that name in `weir.simulation.alternatives`."""
+
+    def read(text: str) -> object:
+        from weir.simulation import alternatives
+
+        return getattr(alternatives, name)(text)
+
+    return read
+
+
 @click.command(name="what-if")
 @click.option(
     "--logs",
@@ -37,12 +51,31 @@ _COPIES_MAX = 10_000
 )
 @skip_unreadable_option
 @click.option("--from-store", is_flag=True, help="The machines and settings of now are those of the running store.")
-@click.option("--topology", metavar="NAME|FILE", help="The machines of now.  [default: testbed-35]")
+@click.option("--topology", metavar="NAME|FILE", type=TOPOLOGY, help="The machines of now.  [default: testbed-35]")
 @click.option(
-    "--policy", "policies", metavar="POLICY", multiple=True, help="Another policy; `X by Y` names a scheduler."
+    "--policy",
+    "policies",
+    metavar="POLICY",
+    multiple=True,
+    type=Checked("policy", _alternative("another_policy")),
+    help="Another policy; `X by Y` names a scheduler.",
 )
-@click.option("--allocator", "allocators", metavar="NAME", multiple=True, help="Another choice of targets.")
-@click.option("--layout", "layouts", metavar="LAYOUT", multiple=True, help="Another layout of files.")
+@click.option(
+    "--allocator",
+    "allocators",
+    metavar="NAME",
+    multiple=True,
+    type=Checked("allocator", _alternative("another_allocator")),
+    help="Another choice of targets.",
+)
+@click.option(
+    "--layout",
+    "layouts",
+    metavar="LAYOUT",
+    multiple=True,
+    type=Checked("layout", _alternative("another_layout")),
+    help="Another layout of files.",
+)
 @click.option(
     "--targets",
     metavar="COUNT",
@@ -50,7 +83,14 @@ _COPIES_MAX = 10_000
     type=click.IntRange(1, _TARGETS_MAX),
     help="Another number of targets on the same servers.",
 )
-@click.option("--server-dies", "deaths", metavar="N@T[-T]", multiple=True, help="A server that ends at a moment.")
+@click.option(
+    "--server-dies",
+    "deaths",
+    metavar="N@T[-T]",
+    multiple=True,
+    type=Checked("death", _alternative("a_dying_server")),
+    help="A server that ends at a moment.",
+)
 @click.option("--together", "is_together", is_flag=True, help="Make all changes at once, in place of one by one.")
 @click.option(
     "--arrivals",
@@ -59,7 +99,12 @@ _COPIES_MAX = 10_000
     help="Accounting of Slurm, by `sacct --parsable2`: which jobs ran when.",
 )
 @click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, show_default=True, help="Jobs of each log.")
-@click.option("--spread", metavar="TIME", help="Time over which jobs arrive.  [default: that of the longest job alone]")
+@click.option(
+    "--spread",
+    metavar="TIME",
+    type=Checked("time", values.duration),
+    help="Time over which jobs arrive.  [default: that of the longest job alone]",
+)
 @click.option("--seeds", type=click.IntRange(1, _SEEDS_MAX), default=5, show_default=True, help="Runs of each setting.")
 @click.option("--mode", type=click.Choice(["flow", "request"]), default="flow", show_default=True, help="The model.")
 @output_option
@@ -76,7 +121,7 @@ def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: s
     settings = _settings(options, is_together=is_together)
     now = _now(home, options)
     tell_remarks(now.workload)
-    spread_seconds = 0.0 if options["arrivals"] is not None else _spread(spread)
+    spread_seconds = 0.0 if options["arrivals"] is not None else None if spread is None else values.duration(spread)
     with bars() as show:
         answers = ask(now, settings, seeds=range(seeds), spread_seconds=spread_seconds, progress=show)
     _show(answers, seeds, now.workload.skipped, output)
@@ -121,17 +166,6 @@ def _now(home: Home, options: dict[str, Any]) -> "Scenario":
     machines = now_of_store(home) if options["from_store"] else {"topology": options["topology"] or _TOPOLOGY}
     document = Document({**machines, **work, "mode": options["mode"]}, {}, origin="what-if", folder=Path())
     return scenario_of(document)
-
-
-def _spread(text: str | None) -> float | None:
-    from weir import _core
-
-    if text is None:
-        return None
-    try:
-        return _core.parse_seconds(text)
-    except ValueError as error:
-        raise click.UsageError(f"--spread {text}: {error}") from error
 
 
 def _tell_unfinished(answers: "Sequence[Answer]") -> int:

@@ -1,0 +1,90 @@
+"""Types of parameters: a value that cannot be used is refused while the command line is read, before anything is done.
+
+Click's own types refuse words that are no number and files that are not there. Those of this module ask the readers
+that the commands themselves use, so that a parameter and the thing it is for never differ.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.errors import WeirError
+
+if TYPE_CHECKING:
+    Type = click.ParamType[Any]
+else:
+    # The base is generic to type checkers alone: before Click 8.4 it cannot be subscripted.
+    Type = click.ParamType
+
+Reader = Callable[[str], object]
+
+
+class Checked(Type):
+    """A text that a reader accepts; the command gets the text itself."""
+
+    def __init__(self, name: str, read: Reader) -> None:
+        """Make the type.
+
+        Args:
+            name: Name of the kind of value, in the words of the help.
+            read: Reader of the text. It raises ValueError or an error of Weir where the text cannot be used.
+        """
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check a value.
+
+        Args:
+            value: The text.
+            param: The parameter, for the error.
+            ctx: Click's context, for the error.
+
+        Returns:
+            The text.
+        """
+        try:
+            self._read(str(value))
+        except WeirError as error:
+            self.fail(f"{error.message}; {error.hint}" if error.hint else error.message, param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+class Number(click.FloatRange):
+    """A finite number within bounds: `nan` is neither below nor above any bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a number.
+
+        Args:
+            value: The text.
+            param: The parameter, for the error.
+            ctx: Click's context, for the error.
+
+        Returns:
+            The number.
+        """
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+def each(read: Reader) -> Reader:
+    """Make the reader of a list whose parts stand between commas.
+
+    Args:
+        read: Reader of one part.
+
+    Returns:
+        The reader of the list.
+    """
+
+    def read_all(text: str) -> object:
+        return [read(part) for part in text.split(",")]
+
+    return read_all

@@ -1,0 +1,238 @@
+"""Readers of values that are given as texts: each one refuses a text that no store could use.
+
+A reader is asked before anything is done with the value. It returns the value as the programs of Weir understand it.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+
+NAME_BYTES_MAX = 128
+"""Longest name in a credential (a limit of the protocol)."""
+ACCOUNT_MAX = 2**32 - 2
+"""Largest number of a user or a group: the next one stands for none (chown(2))."""
+_PORT_MAX = 65535
+_TARGET = re.compile(r"\d{1,5}\.\d{1,5}", re.ASCII)
+
+
+def policy(text: str) -> str:
+    """Read the name of a policy.
+
+    Args:
+        text: The name, such as `user-then-size-fair`.
+
+    Returns:
+        The canonical name.
+
+    Raises:
+        ValueError: There is no such policy.
+    """
+    from weir import _core
+
+    return _core.parse_policy(text)
+
+
+def scheduler(text: str) -> str:
+    """Read the name of a scheduler.
+
+    Args:
+        text: The name.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: There is no such scheduler.
+    """
+    from weir import _core
+
+    try:
+        return _core.parse_sharing("size-fair", text)[1]
+    except ValueError:
+        # The scheduler `fifo` goes with the policy of that name alone. Its error is that of a name which nothing has.
+        return _core.parse_sharing("fifo", text)[1]
+
+
+def allocator(text: str) -> str:
+    """Read the name of an allocator of a store.
+
+    Args:
+        text: The name.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: A store has no such allocator.
+    """
+    from weir import _core
+
+    return one_of(text, _core.allocator_names(), "allocator")
+
+
+def size(text: str) -> int:
+    """Read an amount of bytes.
+
+    Args:
+        text: The amount, such as `4GiB`.
+
+    Returns:
+        The amount in bytes.
+
+    Raises:
+        ValueError: The text is no amount.
+    """
+    from weir import _core
+
+    return _core.parse_size(text)
+
+
+def rate(text: str) -> float:
+    """Read a rate.
+
+    Args:
+        text: The rate, such as `200MB/s`.
+
+    Returns:
+        The rate in bytes a second.
+
+    Raises:
+        ValueError: The text is no rate above 0.
+    """
+    from weir import _core
+
+    return _core.parse_rate(text)
+
+
+def duration(text: str) -> float:
+    """Read a time.
+
+    Args:
+        text: The time, such as `100us`.
+
+    Returns:
+        The time in seconds.
+
+    Raises:
+        ValueError: The text is no time.
+    """
+    from weir import _core
+
+    return _core.parse_seconds(text)
+
+
+def ports(text: str) -> tuple[int, int]:
+    """Read a range of ports.
+
+    Args:
+        text: The range, such as `20000-29999`.
+
+    Returns:
+        The first and the last port.
+
+    Raises:
+        ValueError: The text is no range of ports.
+    """
+    first, _, last = (part.strip() for part in text.partition("-"))
+    if first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last) <= _PORT_MAX:
+        return int(first), int(last)
+    raise ValueError(f'"{text}" is not a range of ports; try "20000-29999"')
+
+
+def prefix(text: str) -> str:
+    """Read a path below which a program sees a store without a mount.
+
+    Args:
+        text: The path.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: The path is not absolute, or is the root.
+    """
+    if not text.startswith("/") or os.path.normpath(text).strip("/") == "":
+        raise ValueError(f"`{text}` is not an absolute path below /, such as /weir")
+    return text
+
+
+def target(text: str) -> str:
+    """Read the name of a target.
+
+    Args:
+        text: The name, such as `3.1`.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: The text is no name of a target.
+    """
+    if _TARGET.fullmatch(text) is None:
+        raise ValueError(f"`{text}` is not a target; write SERVER.INDEX, such as 3.1")
+    return text
+
+
+def user(text: str) -> int:
+    """Read a user.
+
+    Args:
+        text: A name, or a number, which need not have an account.
+
+    Returns:
+        The user's number.
+
+    Raises:
+        ValueError: No user has the name, or can have the number.
+    """
+    import pwd
+
+    if text.isdecimal() and int(text) <= ACCOUNT_MAX:
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise ValueError(f"there is no user `{text}`; give a user name or a number") from None
+
+
+def claim(text: str) -> str:
+    """Read a name that a credential claims: of a job, a user or a group.
+
+    Args:
+        text: The name.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: The name is empty, or longer than a credential may have.
+    """
+    if not text:
+        raise ValueError("the name is empty")
+    if len(text.encode(errors="surrogateescape")) > NAME_BYTES_MAX:
+        raise ValueError(f"the name has more than {NAME_BYTES_MAX} bytes")
+    return text
+
+
+def one_of(text: str, names: Iterable[str], kind: str) -> str:
+    """Read one of several names.
+
+    Args:
+        text: The name.
+        names: The names that there are.
+        kind: Kind of the named thing, for the error.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: The text is none of the names; the error tells the nearest.
+    """
+    known = list(names)
+    if text in known:
+        return text
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, known, n=1)
+    meant = f" (did you mean `{near[0]}`?)" if near else ""
+    raise ValueError(f"unknown {kind} `{text}`: expected one of {', '.join(known)}{meant}")
